@@ -1,0 +1,47 @@
+# Each target sets up what it needs first; `make` alone lists them.
+
+.DEFAULT_GOAL := help
+# Two targets side by side would both install.
+.NOTPARALLEL:
+.PHONY: help setup demo test check bench soak lock clean java
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+setup: $(INSTALLED) ## create .venv with everything installed
+	@echo "ready: .venv"
+
+demo: $(INSTALLED) java ## run the running example of the paper
+	@$(BIN)/python examples/paper/demo.py
+
+test: $(INSTALLED) java ## run the tests
+	@$(BIN)/pytest
+
+check: $(INSTALLED) ## check format, style, types and import layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(INSTALLED) java ## measure, and print a table per question
+	@$(BIN)/python -m benchmarks
+
+soak: $(INSTALLED) java ## run the long versions of the tests
+	@$(BIN)/pytest -m soak --timeout 0
+
+lock: ## resolve the dependencies anew into requirements.lock
+	@scripts/lock
+
+clean: ## remove .venv, caches and what was built
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@rm -rf artifacts derby.log metastore_db spark-warehouse
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+java:
+	@scripts/java
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@scripts/setup

@@ -1,0 +1,94 @@
+"""The tree of errors that a user can put right.
+
+    ShedlightError
+        LanguageError        a pattern or an expression, with the place in its text
+        ApplicationError     an application file, with the place in the file
+        InputError           a file of events, its columns or its ids
+        StateError           saved state that cannot be read
+        CapError             a pattern that needs more than a stated cap
+
+Misuse by a programmer is a `ValueError` or a `TypeError`, as everywhere in Python.
+"""
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class ShedlightError(Exception):
+    """Something that the user can put right; its text says where, what and what to do."""
+
+
+class ApplicationError(ShedlightError):
+    """An application file that cannot be used."""
+
+
+class InputError(ShedlightError):
+    """Events that cannot be read or have the wrong form."""
+
+
+class StateError(ShedlightError):
+    """Saved state that cannot be continued from."""
+
+
+class CapError(ShedlightError):
+    """A pattern that needs more states, elements or symbols than a cap allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a text, as offsets into it."""
+
+    start: int
+    end: int
+
+
+class LanguageError(ShedlightError):
+    """A pattern or expression that is not understood.
+
+    Args:
+        problem: What is wrong, lower case, without a full stop.
+        text: The whole text, if it is known.
+        span: Where in the text.
+        hint: What was expected or what to do.
+    """
+
+    def __init__(
+        self, problem: str, text: str = "", span: Span | None = None, hint: str = ""
+    ) -> None:
+        self.problem, self.text, self.span, self.hint = problem, text, span, hint
+        super().__init__(_pointed_at(problem, text, span, hint))
+
+
+def _pointed_at(problem: str, text: str, span: Span | None, hint: str) -> str:
+    """Write the problem, the line of the text it is in, a caret below it, and the hint."""
+    if span is None or not text:
+        return f"{problem}; {hint}" if hint else problem
+    start = min(span.start, len(text))
+    line_number = text.count("\n", 0, start) + 1
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line = text[line_start : line_end if line_end >= 0 else len(text)]
+    column = start - line_start
+    width = max(1, min(span.end, line_start + len(line)) - start)
+    margin = "".join("\t" if c == "\t" else " " for c in line[:column])
+    rows = [f"line {line_number}, column {column + 1}: {problem}", line, margin + "^" * width]
+    return "\n".join(rows + ([hint] if hint else []))
+
+
+def known_names(wrong: str, known: Iterable[str], most: int = 12) -> str:
+    """Say which names there are, and which one was probably meant.
+
+    Example:
+        >>> known_names("Tripp", ["Trip", "Station"])
+        "known: Station, Trip; did you mean 'Trip'?"
+    """
+    names = sorted(set(known))
+    if not names:
+        return "there are none"
+    folded = {name.casefold(): name for name in names}
+    close = difflib.get_close_matches(wrong.casefold(), folded, n=1, cutoff=0.6)
+    shown = ", ".join(names[:most]) + (
+        f", and {len(names) - most} more" if names[most:] else ""
+    )
+    return f"known: {shown}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
