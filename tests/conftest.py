@@ -1,0 +1,54 @@
+"""What all tests share: the settings of Hypothesis, and one Spark session per run."""
+
+import os
+import shutil
+import sys
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("default")
+
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A test is over before it would pay to optimise more."""
+
+
+def _has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return bool(shutil.which("java") or (home and shutil.which("java", path=f"{home}/bin")))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """Start one local Spark session for the whole run; its files go to a temporary folder."""
+    if not _has_java():
+        pytest.skip("Spark needs Java, which is neither on the PATH nor in JAVA_HOME")
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # only here is Spark needed
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    options = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {_QUICK_START}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": f"{folder}/local",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("shedlight tests")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,286 @@
+"""Strategies for well-typed expressions, for tests of anything that takes expressions.
+
+`expressions(kind, schema)` draws trees over the columns of a schema, of every operator and
+function, with null and extreme literals anywhere. Their text is one that can be parsed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from shedlight.language.expression import (
+    COMPARISONS,
+    Attribute,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Operator,
+    Sign,
+    Unary,
+    negated,
+)
+from shedlight.language.kind import Kind, Schema
+
+Strategy = st.SearchStrategy[Expression]
+Found = TypeVar("Found")
+Part = Callable[[Kind], Strategy]
+"""Gives strategies for the parts of an expression, by their kind."""
+
+BIGINTS = (
+    *(0, 1, -1, 2, 3, -3, 7, 10, 59, 1000, 2**31 - 1, 2**31, -(2**31), 2**53 + 1, 10**18),
+    *(2**62, -(2**62), 2**63 - 1, -(2**63), -(2**63) + 1, 3037000500),
+)
+DOUBLES = (
+    *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 3.0, 1e300, -1e300, 5e-324, 1e-7),
+    *(2.0**53, 2.0**62, 2.0**63, -(2.0**63), -9223372036854777856.0, 9223372036854774784.0),
+)
+TEXTS = (
+    *(
+        "",
+        " ",
+        "a",
+        "A",
+        "ab",
+        "abc",
+        "b",
+        "aXb",
+        "a%b",
+        "a_b",
+        "\\",
+        "\\%",
+        "it's",
+        "$",
+        "${x}",
+    ),
+    *("é", "ß", "ΑΣ", "ΑΣΑ", "İ", "ǆ", "ﬁ", "😀", "a😀b", "\uffff", "\U00010000", "a\nb", "\t"),
+    *("0", "12", " -7 ", "+5", "007", "1.5", ".5", "5.", "1e3", "-1E-2", "nan", "NaN", "\t3\n"),
+    *(
+        "Infinity",
+        "-infinity",
+        "+Infinity",
+        "inf",
+        "1d",
+        "0x10",
+        "1_0",
+        "--1",
+        "1 2",
+        "1\u2028",
+    ),
+    *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e999", "1e-999"),
+    *(
+        "-9223372036854775809",
+        "00000000000000000000012",
+        "18446744073709551615",
+        "٣",
+        "\u00a01",
+    ),
+)
+PLAIN = (Kind.BOOLEAN, Kind.BIGINT, Kind.DOUBLE, Kind.STRING, Kind.TIMESTAMP)
+
+_FORM_TOKENS = (
+    "%",
+    "_",
+    "\\%",
+    "\\_",
+    "\\\\",
+    "a",
+    "b",
+    "A",
+    "😀",
+    "é",
+    ".",
+    "$",
+    "\n",
+    "[a]",
+    "1",
+)
+_SOURCES = {
+    Kind.BOOLEAN: (Kind.BOOLEAN, Kind.BIGINT),
+    Kind.BIGINT: (Kind.BIGINT, Kind.DOUBLE, Kind.BOOLEAN, Kind.STRING),
+    Kind.DOUBLE: (Kind.BIGINT, Kind.STRING),
+    Kind.STRING: (Kind.STRING, Kind.BIGINT),
+    Kind.TIMESTAMP: (Kind.TIMESTAMP,),
+}
+
+_values = {
+    Kind.BOOLEAN: st.booleans(),
+    Kind.BIGINT: st.sampled_from(BIGINTS) | st.integers(-(2**63), 2**63 - 1),
+    Kind.DOUBLE: st.sampled_from(DOUBLES) | st.floats(allow_nan=False, allow_infinity=False),
+    Kind.STRING: st.sampled_from(TEXTS) | st.text("aAbé😀ßΣ%_\\' 0123.-", max_size=6),
+    Kind.TIMESTAMP: st.none(),
+}
+
+
+def expressions(kind: Kind, schema: Schema, depth: int = 4) -> Strategy:
+    """Draw expressions that fit where a kind is asked for.
+
+    The kind of what is drawn is the one asked for, or NULL, or bigint for double.
+    """
+    return _expressions(kind, tuple(schema.items()), depth)
+
+
+def by_name(columns: Mapping[str, Found]) -> Callable[[Expression], Found]:
+    """Look attributes up by the name of their column, as a scope or a lookup does."""
+
+    def find(node: Expression) -> Found:
+        assert isinstance(node, Attribute)
+        return columns[node.column]
+
+    return find
+
+
+def literals(kind: Kind) -> Strategy:
+    """Draw literals of a kind, and NULL now and then."""
+    return st.builds(Literal, _values[kind] | _values[kind] | st.none())
+
+
+def attributes(kind: Kind, schema: Schema) -> Strategy:
+    """Draw one of the columns of a kind."""
+    names = [name for name, of_kind in schema.items() if of_kind is kind]
+    return st.sampled_from([Attribute("", tuple(name.split("."))) for name in names])
+
+
+@cache
+def _expressions(kind: Kind, columns: tuple[tuple[str, Kind], ...], depth: int) -> Strategy:
+    schema = dict(columns)
+    leaves = literals(kind)
+    if kind in schema.values():
+        leaves = attributes(kind, schema) | attributes(kind, schema) | leaves
+    if depth == 0:
+        return leaves
+
+    def part(of_kind: Kind) -> Strategy:
+        return _expressions(of_kind, columns, depth - 1)
+
+    own = {
+        Kind.BOOLEAN: _conditions,
+        Kind.BIGINT: _bigints,
+        Kind.DOUBLE: _doubles,
+        Kind.STRING: _texts,
+        Kind.TIMESTAMP: lambda _part: [],
+    }[kind](part)
+    if kind is Kind.BOOLEAN and Kind.STRUCT in schema.values():
+        own.append(st.builds(IsNull, attributes(Kind.STRUCT, schema), st.booleans()))
+    return st.one_of(leaves, *own, *_of_any_kind(kind, part))
+
+
+def _of_any_kind(kind: Kind, part: Part) -> list[Strategy]:
+    """Draw what may have any kind."""
+    same, condition = part(kind), part(Kind.BOOLEAN)
+    branches = st.lists(st.tuples(condition, same), min_size=1, max_size=3).map(tuple)
+    return [
+        st.builds(Case, branches, same),
+        _call("coalesce", st.lists(same, min_size=1, max_size=3)),
+        _call("least", st.lists(same, min_size=2, max_size=4)),
+        _call("greatest", st.lists(same, min_size=2, max_size=4)),
+        _call("nullif", st.tuples(same, same)),
+        _call("if", st.tuples(condition, same, same)),
+        st.sampled_from(_SOURCES[kind]).flatmap(part).map(lambda of: Cast(of, kind)),
+    ]
+
+
+def _conditions(part: Part) -> list[Strategy]:
+    boolean, text = part(Kind.BOOLEAN), part(Kind.STRING)
+    return [
+        _compared(part),
+        _compared(part),
+        st.builds(Binary, st.sampled_from([Operator.AND, Operator.OR]), boolean, boolean),
+        st.builds(Unary, st.just(Sign.NOT), boolean),
+        st.sampled_from(PLAIN)
+        .flatmap(part)
+        .flatmap(lambda of: st.builds(IsNull, st.just(of), st.booleans())),
+        _membership(part),
+        st.builds(Like, text, _forms(), st.booleans()),
+        *(
+            _call(name, st.tuples(text, text))
+            for name in ("startswith", "endswith", "contains")
+        ),
+        _call("isnan", st.tuples(_numbers(part))),
+    ]
+
+
+def _bigints(part: Part) -> list[Strategy]:
+    bigint, number, text = part(Kind.BIGINT), _numbers(part), part(Kind.STRING)
+    operators = [
+        Operator.ADD,
+        Operator.SUBTRACT,
+        Operator.MULTIPLY,
+        Operator.INT_DIVIDE,
+        Operator.MODULO,
+    ]
+    return [
+        st.builds(Binary, st.sampled_from(operators), bigint, bigint),
+        st.builds(Binary, st.sampled_from(operators), bigint, bigint),
+        bigint.filter(lambda of: of != Literal(-(2**63))).map(negated),
+        _call("abs", st.tuples(bigint)),
+        _call("floor", st.tuples(number)),
+        _call("ceil", st.tuples(number)),
+        _call("length", st.tuples(text)),
+        _call("unix_micros", st.tuples(part(Kind.TIMESTAMP))),
+    ]
+
+
+def _doubles(part: Part) -> list[Strategy]:
+    double, number = part(Kind.DOUBLE), _numbers(part)
+    operators = [Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.MODULO]
+    return [
+        st.builds(Binary, st.sampled_from(operators), double, number),
+        st.builds(Binary, st.sampled_from(operators), number, double),
+        st.builds(Binary, st.just(Operator.DIVIDE), number, number),
+        double.map(negated),
+        _call("abs", st.tuples(double)),
+        _call("sqrt", st.tuples(number)),
+        _call("sign", st.tuples(number)),
+    ]
+
+
+def _texts(part: Part) -> list[Strategy]:
+    text, bigint = part(Kind.STRING), part(Kind.BIGINT)
+    place = bigint | st.integers(-4, 5).map(Literal)
+    return [
+        *(_call(name, st.tuples(text)) for name in ("lower", "upper", "trim")),
+        _call("concat", st.lists(text, min_size=1, max_size=3)),
+        _call("substring", st.tuples(text, place, place)),
+    ]
+
+
+def _numbers(part: Part) -> Strategy:
+    return part(Kind.BIGINT) | part(Kind.DOUBLE)
+
+
+def _compared(part: Part) -> Strategy:
+    operators = st.sampled_from(sorted(COMPARISONS, key=str))
+    return _alike(part).flatmap(lambda same: st.builds(Binary, operators, same, same))
+
+
+def _membership(part: Part) -> Strategy:
+    """Draw IN with few options of any form or with many literals, as optimisers tell them."""
+
+    def with_options(kind: Kind) -> Strategy:
+        few = st.lists(part(kind), min_size=1, max_size=3)
+        many = st.lists(literals(kind), min_size=1, max_size=14)
+        return st.builds(In, part(kind), (few | many).map(tuple), st.booleans())
+
+    return st.sampled_from(PLAIN).flatmap(with_options)
+
+
+def _alike(part: Part) -> st.SearchStrategy[Strategy]:
+    """Draw a strategy whose values can be compared with each other."""
+    by_kind: Mapping[Kind, Strategy] = {kind: part(kind) for kind in PLAIN}
+    return st.sampled_from([*by_kind.values(), _numbers(part)])
+
+
+def _forms() -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(_FORM_TOKENS), max_size=5).map("".join)
+
+
+def _call(function: str, arguments: st.SearchStrategy[Iterable[Expression]]) -> Strategy:
+    return arguments.map(lambda of: Call(function, tuple(of)))
