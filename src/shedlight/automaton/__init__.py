@@ -1,0 +1,1 @@
+"""Patterns as automata: Pattern -> Automaton, compiled kernels, the state as a value."""

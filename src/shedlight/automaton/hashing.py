@@ -1,0 +1,152 @@
+"""Hashes of ids and keys: xxHash64, value by value as Spark SQL's `xxhash64` computes it.
+
+A row of several columns is hashed column by column, the hash so far being the seed of the
+next; a null leaves the hash as it is. Keys are identified by two hashes with different seeds,
+128 bits together; the hash of one whole number is a permutation, so there the key is exact.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.automaton.compiled import compiled, step
+from shedlight.automaton.pools import Array
+from shedlight.language.column import Column
+from shedlight.language.kind import Kind
+
+SEED = 42
+_OTHER_SEED = 0x5EED1164
+_NULL = 0x6E756C6C
+
+_STRIPE = 32
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+
+
+@step
+def _rotated(x: np.uint64, by: int) -> np.uint64:
+    return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
+
+
+@step
+def _finished(h: np.uint64) -> np.uint64:
+    h = (h ^ (h >> np.uint64(33))) * _P2
+    h = (h ^ (h >> np.uint64(29))) * _P3
+    return h ^ (h >> np.uint64(32))
+
+
+@step
+def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotated(lane + word * _P2, 31) * _P1
+
+
+@step
+def _hash_number(value: np.int64, seed: np.uint64) -> np.uint64:
+    h = seed + _P5 + np.uint64(8)
+    h ^= _round(np.uint64(0), np.uint64(value))
+    return _finished(_rotated(h, 27) * _P1 + _P4)
+
+
+@step
+def _word(data: Array, at: int, size: int) -> np.uint64:
+    """Read bytes as a little-endian number."""
+    word = np.uint64(0)
+    for i in range(size):
+        word |= np.uint64(data[at + i]) << np.uint64(8 * i)
+    return word
+
+
+@step
+def _hash_stripes(data: Array, start: int, end: int, seed: np.uint64) -> np.uint64:
+    """Hash the stretches of 32 bytes of a text that has one."""
+    a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+    at = start
+    while at + 32 <= end:
+        a = _round(a, _word(data, at, 8))
+        b = _round(b, _word(data, at + 8, 8))
+        c = _round(c, _word(data, at + 16, 8))
+        d = _round(d, _word(data, at + 24, 8))
+        at += 32
+    h = _rotated(a, 1) + _rotated(b, 7) + _rotated(c, 12) + _rotated(d, 18)
+    for lane in (a, b, c, d):
+        h = (h ^ _round(np.uint64(0), lane)) * _P1 + _P4
+    return h
+
+
+@step
+def _hash_text(data: Array, start: int, end: int, seed: np.uint64) -> np.uint64:
+    size = end - start
+    h = _hash_stripes(data, start, end, seed) if size >= _STRIPE else seed + _P5
+    h += np.uint64(size)
+    at = start + size // 32 * 32
+    while at + 8 <= end:
+        h = _rotated(h ^ _round(np.uint64(0), _word(data, at, 8)), 27) * _P1 + _P4
+        at += 8
+    if at + 4 <= end:
+        h = _rotated(h ^ (_word(data, at, 4) * _P1), 23) * _P2 + _P3
+        at += 4
+    while at < end:
+        h = _rotated(h ^ (np.uint64(data[at]) * _P5), 11) * _P1
+        at += 1
+    return _finished(h)
+
+
+@compiled
+def _hash_numbers(values: Array, valid: Array, seeds: Array) -> None:
+    for i in range(seeds.shape[0]):
+        if valid[i]:
+            seeds[i] = _hash_number(values[i], seeds[i])
+
+
+@compiled
+def _hash_texts(offsets: Array, data: Array, valid: Array, seeds: Array) -> None:
+    for i in range(seeds.shape[0]):
+        if valid[i]:
+            seeds[i] = _hash_text(data, offsets[i], offsets[i + 1], seeds[i])
+
+
+def text_buffers(texts: pa.Array) -> tuple[Array, Array]:
+    """Give the offsets and the bytes of an array of texts, without a copy where possible."""
+    wide = texts.cast(pa.large_string())
+    _, offsets, data = wide.buffers()
+    numbers = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
+    return numbers, np.frombuffer(data or b"", np.uint8)
+
+
+def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
+    """Hash rows as Spark SQL's `xxhash64(columns...)` does: whole numbers and texts."""
+    seeds = np.full(rows, seed, np.uint64)
+    for column in columns:
+        if column.kind is Kind.STRING:
+            _hash_texts(*text_buffers(column.values), column.valid, seeds)
+        else:
+            _hash_numbers(_as_whole(column), column.valid, seeds)
+    return seeds.view(np.int64)
+
+
+def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
+    """Give the two hashes that identify a key; null is a key of its own."""
+    first = hash_rows(columns, rows)
+    if len(columns) == 1 and columns[0].kind is not Kind.STRING:
+        return first, np.where(columns[0].valid, 0, _NULL)
+    marked = [*columns, *(_null_mark(column) for column in columns)]
+    return hash_rows(marked, rows), hash_rows(marked, rows, _OTHER_SEED)
+
+
+def _null_mark(column: Column) -> Column:
+    """Make a column of whether another is null, so that (null, 1) is not (1, null)."""
+    return Column(
+        Kind.BIGINT, column.valid.astype(np.int64), np.ones(len(column.valid), np.bool_)
+    )
+
+
+def _as_whole(column: Column) -> Array:
+    """Give the values as whole numbers; equal decimal numbers give equal ones."""
+    if column.kind is not Kind.DOUBLE:
+        return np.ascontiguousarray(column.values, np.int64)
+    values = np.where(np.isnan(column.values), np.nan, column.values) + 0.0
+    return values.view(np.int64)

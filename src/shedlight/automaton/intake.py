@@ -1,0 +1,251 @@
+"""From arrivals to ready events: order, lateness and duplicates (design rules 1 and 10).
+
+Each input is in order but for its declared lateness: its frontier is the largest timestamp
+seen less that. An event that arrives behind the frontier of its input is late. An event whose
+id was seen before on the same input is a duplicate; an id is remembered until the frontier has
+left its event behind by the longest window. All others wait until the frontier of the operator,
+the smallest of its inputs', is beyond them, and come out in order of timestamp, input and id.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.automaton.compiled import compiled
+from shedlight.automaton.hashing import hash_keys
+from shedlight.automaton.pools import Array
+from shedlight.errors import InputError
+from shedlight.language.column import column_of
+from shedlight.language.kind import Kind
+
+NEVER = -(1 << 62)
+"""A time before all others: the frontier of an input that has said nothing yet."""
+FOREVER = 1 << 62
+"""A time after all others: the frontier at the end of an input."""
+
+TIME, INPUT = "#time", "#input"
+"""Columns that are added to those of the events: microseconds, and the number of the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Where events come from.
+
+    Attributes:
+        name: What the input is called, for messages.
+        ids: The columns that identify an event.
+        time: The column of the timestamp.
+        lateness: How far behind the largest timestamp an event may be, in microseconds.
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    time: str
+    lateness: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """The ids of one input that are remembered: two hashes each, and the event's timestamp."""
+
+    frontier: int = NEVER
+    ids: Array = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    times: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """What an operator's intake remembers.
+
+    Attributes:
+        buffer: Events that are not ready yet.
+        seen: Per input, its frontier and the ids that are remembered.
+        frontier: How far events have been given out.
+        late: How many late events there were, per input.
+        duplicates: How many duplicates there were, per input.
+    """
+
+    buffer: pa.Table
+    seen: tuple[Seen, ...]
+    frontier: int
+    late: tuple[int, ...]
+    duplicates: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrived:
+    """What became of a batch of arrivals: ready events in order, and the late ones."""
+
+    ready: pa.Table
+    late: pa.Table
+
+
+def new_waiting(schema: pa.Schema, inputs: int) -> Waiting:
+    """Make the intake before any event."""
+    full = schema.append(pa.field(TIME, pa.int64())).append(pa.field(INPUT, pa.int32()))
+    return Waiting(full.empty_table(), (Seen(),) * inputs, NEVER, (0,) * inputs, (0,) * inputs)
+
+
+def admit(
+    waiting: Waiting,
+    inputs: Sequence[Input],
+    arrivals: Mapping[int, pa.Table],
+    remember: int,
+    ended: frozenset[int] = frozenset(),
+) -> tuple[Waiting, Arrived]:
+    """Take in arrivals and give out what is ready.
+
+    Args:
+        waiting: The intake so far.
+        inputs: The inputs of the operator.
+        arrivals: New events by the number of their input, in the order of their arrival.
+        remember: How long ids are remembered, in microseconds.
+        ended: Inputs that will not say anything more, or hold nobody back for now.
+
+    Raises:
+        InputError: A null or missing timestamp or id.
+    """
+    seen, late, duplicates = list(waiting.seen), list(waiting.late), list(waiting.duplicates)
+    fresh, left_behind = [waiting.buffer], []
+    for number, table in arrivals.items():
+        one = inputs[number]
+        times, ids = _times(one, table), _ids(one, table)
+        seen[number], fate = _judged(seen[number], times, ids, one.lateness, remember)
+        fate[times < waiting.frontier] = _LATE
+        full = _with_order(table, times, number).select(waiting.buffer.schema.names)
+        full = full.cast(waiting.buffer.schema)
+        fresh.append(full.filter(pa.array(fate == _FINE)))
+        left_behind.append(full.filter(pa.array(fate == _LATE)))
+        late[number] += int(np.count_nonzero(fate == _LATE))
+        duplicates[number] += int(np.count_nonzero(fate == _DUPLICATE))
+    frontiers = (FOREVER if i in ended else one.frontier for i, one in enumerate(seen))
+    frontier = max(waiting.frontier, min(frontiers))
+    buffer = pa.concat_tables(fresh)
+    is_ready = buffer[TIME].to_numpy() < frontier
+    ready = in_order(buffer.filter(pa.array(is_ready)), inputs)
+    new = Waiting(
+        buffer.filter(pa.array(~is_ready)),
+        tuple(seen),
+        frontier,
+        tuple(late),
+        tuple(duplicates),
+    )
+    behind = pa.concat_tables(left_behind) if left_behind else buffer.schema.empty_table()
+    return new, Arrived(ready, behind)
+
+
+_FINE, _LATE, _DUPLICATE = range(3)
+
+
+def in_order(table: pa.Table, inputs: Sequence[Input]) -> pa.Table:
+    """Sort events by timestamp, input and id; cheap if they are in order already."""
+    times, numbers = table[TIME].to_numpy(), table[INPUT].to_numpy()
+    if len(times) < 2 or (times[1:] > times[:-1]).all():  # noqa: PLR2004  # no pair, no order
+        return table
+    order = np.lexsort((numbers, times))
+    times, numbers = times[order], numbers[order]
+    same = (times[1:] == times[:-1]) & (numbers[1:] == numbers[:-1])
+    tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
+    for number in np.unique(numbers[tied]):
+        places = np.flatnonzero(tied & (numbers == number))
+        rows = order[places]
+        keys = table.select([TIME, *inputs[number].ids]).take(pa.array(rows))
+        names = [(name, "ascending") for name in keys.column_names]
+        order[places] = rows[pc.sort_indices(keys, names).to_numpy()]
+    return table.take(pa.array(order))
+
+
+def _with_order(table: pa.Table, times: Array, number: int) -> pa.Table:
+    numbers = pa.array(np.full(len(table), number, np.int32))
+    return table.append_column(TIME, pa.array(times)).append_column(INPUT, numbers)
+
+
+def _times(one: Input, table: pa.Table) -> Array:
+    column = column_of(table[one.time])
+    if column.kind not in {Kind.TIMESTAMP, Kind.BIGINT}:
+        raise InputError(
+            f"{one.name}: the time column {one.time!r} has {column.kind}; a timestamp or whole "
+            "microseconds are needed"
+        )
+    refuse_nulls(one.name, one.time, column.valid)
+    if len(column.values) and (column.values.min() <= NEVER or column.values.max() >= FOREVER):
+        raise InputError(f"{one.name}: a value of {one.time!r} is too far away to be a time")
+    return np.ascontiguousarray(column.values)
+
+
+def _ids(one: Input, table: pa.Table) -> tuple[Array, Array]:
+    columns = [column_of(table[name]) for name in one.ids]
+    for name, column in zip(one.ids, columns, strict=True):
+        if column.kind not in {Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN}:
+            raise InputError(
+                f"{one.name}: the id column {name!r} has {column.kind}; ids are whole numbers, "
+                "text, true or false, or timestamps"
+            )
+        refuse_nulls(one.name, name, column.valid)
+    return hash_keys(columns, len(table))
+
+
+def refuse_nulls(source: str, column: str, valid: Array) -> None:
+    """Demand that a column has a value in every row.
+
+    Raises:
+        InputError: It has none in some.
+    """
+    if not valid.all():
+        row = int(np.argmin(valid)) + 1
+        raise InputError(
+            f"{source}: {column!r} is null in {np.count_nonzero(~valid):,} of {len(valid):,} "
+            f"events, first in event {row:,}; every event needs a time and an id: fill it in, "
+            "name other columns, or leave those events out"
+        )
+
+
+def _judged(
+    seen: Seen, times: Array, ids: tuple[Array, Array], lateness: int, remember: int
+) -> tuple[Seen, Array]:
+    """Decide what becomes of each event of one input."""
+    both = np.concatenate([seen.ids, np.stack(ids, axis=1)])
+    all_times = np.concatenate([seen.times, times])
+    fate = np.zeros(len(times), np.int8)
+    table = np.full(2 << len(all_times).bit_length(), -1, np.int64)
+    frontier = _judge(
+        both, all_times, len(seen.times), table, fate, seen.frontier, lateness, remember
+    )
+    kept = np.zeros(len(all_times), np.bool_)
+    kept[table[table >= 0]] = True
+    kept &= all_times >= frontier - remember
+    return replace(seen, frontier=frontier, ids=both[kept], times=all_times[kept]), fate
+
+
+@compiled
+def _judge(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, no values
+    ids: Array,
+    times: Array,
+    known: int,
+    table: Array,
+    fate: Array,
+    frontier: int,
+    lateness: int,
+    remember: int,
+) -> int:
+    """Go through the events in the order of arrival; the table has the last row of each id."""
+    mask = table.shape[0] - 1
+    for i in range(times.shape[0]):
+        if i >= known:
+            if times[i] < frontier:
+                fate[i - known] = _LATE
+                continue
+            frontier = max(frontier, times[i] - lateness)
+        slot = ids[i, 0] & mask
+        while table[slot] >= 0 and not (
+            ids[table[slot], 0] == ids[i, 0] and ids[table[slot], 1] == ids[i, 1]
+        ):
+            slot = (slot + 1) & mask
+        if i >= known and table[slot] >= 0 and times[table[slot]] >= frontier - remember:
+            fate[i - known] = _DUPLICATE
+        else:
+            table[slot] = i
+    return frontier

@@ -1,0 +1,223 @@
+"""An operator at work: arrivals in, complex events of all its patterns out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from shedlight.automaton.alphabet import Alphabet, build_alphabet
+from shedlight.automaton.hashing import hash_keys
+from shedlight.automaton.intake import INPUT, TIME, Input, Waiting, admit, new_waiting
+from shedlight.automaton.matcher import MOST_MACHINES, Matcher, build_matcher
+from shedlight.automaton.matching import Ready, match, row_column
+from shedlight.automaton.pools import Array
+from shedlight.automaton.selection import complex_events
+from shedlight.automaton.signature import Types, classify
+from shedlight.automaton.state import MatchState, new_state
+from shedlight.errors import InputError, known_names
+from shedlight.language import check
+from shedlight.language.column import kind_of_arrow
+from shedlight.language.expression import Attribute, Expression
+from shedlight.language.kind import Kind, Schema
+from shedlight.language.pattern import Pattern, Span, elements
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """Patterns over the same inputs.
+
+    Attributes:
+        inputs: Where events come from, in order of declaration.
+        schema: The columns of all inputs together.
+        alphabet: What the patterns can tell apart.
+        matchers: The patterns.
+    """
+
+    inputs: tuple[Input, ...]
+    schema: pa.Schema
+    alphabet: Alphabet
+    matchers: tuple[Matcher, ...]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The columns that identify an event of any input."""
+        return tuple(dict.fromkeys(name for one in self.inputs for name in one.ids))
+
+    @cached_property
+    def remember(self) -> int:
+        """How long ids are remembered, in microseconds: the longest window."""
+        windows = (matcher.pattern.within for matcher in self.matchers)
+        return max((w.length for w in windows if w and w.span is Span.TIME), default=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorState:
+    """Where an operator stands: its intake, the types it has seen, its patterns' machines."""
+
+    waiting: Waiting
+    types: Types
+    states: tuple[MatchState, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What came of a batch: complex events by pattern, how many were ready, which were late."""
+
+    complex_events: Mapping[str, pa.Table]
+    ready: int
+    late: pa.Table
+
+
+def build_operator(
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    patterns: Mapping[str, Pattern],
+    cap: int = MOST_MACHINES,
+) -> Operator:
+    """Prepare patterns for inputs of known columns.
+
+    Raises:
+        InputError: A time or id column is missing, or two inputs have one of different kinds.
+        LanguageError: A pattern does not fit the columns.
+    """
+    for one, schema in inputs:
+        _check_columns(one, schema)
+    schema = _common_schema(inputs)
+    for pattern in patterns.values():
+        check(pattern, schema_of(schema))
+    alphabet = build_alphabet(
+        e for pattern in patterns.values() for e in elements(pattern.where)
+    )
+    ids = dict.fromkeys(name for one, _ in inputs for name in one.ids)
+
+    def kind_of_row(node: Expression) -> Kind:
+        return kind_in(schema_of(schema), node)
+
+    matchers = tuple(
+        build_matcher(
+            name, pattern, alphabet, schema, ids=list(ids), kind_of_row=kind_of_row, cap=cap
+        )
+        for name, pattern in patterns.items()
+    )
+    return Operator(tuple(one for one, _ in inputs), schema, alphabet, matchers)
+
+
+def new_operator_state(operator: Operator) -> OperatorState:
+    """Make the state before any event."""
+    return OperatorState(
+        new_waiting(operator.schema, len(operator.inputs)),
+        Types(operator.alphabet),
+        tuple(map(new_state, operator.matchers)),
+    )
+
+
+def process(
+    operator: Operator,
+    state: OperatorState,
+    arrivals: Mapping[int, pa.Table],
+    ended: frozenset[int] = frozenset(),
+) -> tuple[OperatorState, Outcome]:
+    """Take in arrivals and match what is ready.
+
+    Args:
+        operator: The operator.
+        state: Where it stands; not changed.
+        arrivals: New events by the number of their input, in the order of their arrival.
+        ended: Inputs that will not say anything more.
+    """
+    waiting, arrived = admit(
+        state.waiting, operator.inputs, _completed(operator, arrivals), operator.remember, ended
+    )
+    table = arrived.ready
+    types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
+    ready = Ready(
+        table[TIME].to_numpy(),
+        table.drop_columns([TIME, INPUT]),
+        types,
+        numbers,
+        operator_keys(operator, table),
+        waiting.frontier,
+    )
+    states, found = [], {}
+    for matcher, old in zip(operator.matchers, state.states, strict=True):
+        new, matches = match(matcher, old, ready)
+        states.append(new)
+        found[matcher.name] = complex_events(matcher, matches, operator.ids)
+    return (
+        replace(state, waiting=waiting, types=types, states=tuple(states)),
+        Outcome(found, len(table), arrived.late),
+    )
+
+
+def schema_of(schema: pa.Schema) -> Schema:
+    """Give the kinds of the columns; a field of a struct is named after its column."""
+    kinds: dict[str, Kind] = {}
+
+    def add(prefix: str, fields: Sequence[pa.Field]) -> None:
+        for one in fields:
+            try:
+                kinds[prefix + one.name] = kind_of_arrow(one.type)
+            except TypeError:
+                continue  # a column that no expression can use, such as a list
+            if pa.types.is_struct(one.type):
+                add(f"{prefix}{one.name}.", list(one.type))
+
+    add("", list(schema))
+    return kinds
+
+
+def kind_in(schema: Schema, node: Expression) -> Kind:
+    """Find the kind of an attribute.
+
+    Raises:
+        InputError: There is no such column.
+    """
+    if not isinstance(node, Attribute):
+        raise TypeError(f"not an attribute: {node}")
+    if node.column not in schema:
+        raise InputError(
+            f"there is no column {node.column!r}; {known_names(node.column, schema)}"
+        )
+    return schema[node.column]
+
+
+def _check_columns(one: Input, schema: pa.Schema) -> None:
+    for name in (one.time, *one.ids):
+        if name not in schema.names:
+            raise InputError(
+                f"{one.name} has no column {name!r}; {known_names(name, schema.names)}"
+            )
+
+
+def _common_schema(inputs: Sequence[tuple[Input, pa.Schema]]) -> pa.Schema:
+    try:
+        return pa.unify_schemas([schema for _, schema in inputs], promote_options="permissive")
+    except pa.ArrowException as error:
+        names = ", ".join(one.name for one, _ in inputs)
+        raise InputError(
+            f"the inputs {names} have a column of one name and different kinds ({error}); "
+            "give one of them another name"
+        ) from error
+
+
+def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+    """Give every input all columns, null where it has none of its own."""
+    full = {}
+    for number, table in arrivals.items():
+        missing = [field for field in operator.schema if field.name not in table.column_names]
+        for field in missing:
+            table = table.append_column(field, pa.nulls(len(table), field.type))  # noqa: PLW2901
+        full[number] = table
+    return full
+
+
+def operator_keys(
+    operator: Operator, table: pa.Table
+) -> dict[tuple[Attribute, ...], tuple[Array, Array]]:
+    """Find the hashes of the key of every event, for each way to partition."""
+    partitions = {matcher.pattern.partition_by for matcher in operator.matchers}
+    return {
+        by: hash_keys([row_column(table, attribute) for attribute in by], len(table))
+        for by in partitions
+        if by
+    }

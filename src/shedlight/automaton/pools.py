@@ -1,0 +1,309 @@
+"""The open machines of a pattern as flat arrays, and the compiled steps that all kernels share.
+
+A machine, an event it has taken (a node) and a key with open machines (a block) are rows of
+arrays that are used again when they are free. Machines form one list from the oldest to the
+newest, so that the window closes them from one end. Keys are found by a hash table.
+
+All functions here are compiled and change arrays in place; `state.py` makes a value of them.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shedlight.automaton.compiled import compiled, step
+
+Array = np.ndarray[Any, Any]
+whole: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba knows it as a type
+"""Makes a number 64 bits wide, so that a compiled function is compiled for one width only."""
+
+MACHINE = np.dtype(
+    [
+        ("opened", "i8"),  # running number: the order of opening
+        ("time", "i8"),  # of the first event, in microseconds
+        ("count", "i8"),  # how many events its key had seen when it opened, that one included
+        ("node", "i4"),  # the last event taken
+        ("block", "i4"),  # its key
+        ("older", "i4"),
+        ("newer", "i4"),
+        ("left", "i4"),  # lanes that do not accept yet
+        ("size", "i4"),  # length of the chain of nodes
+        ("threads", "i4"),  # first of its assignments (scan kernel)
+        ("key_older", "i4"),  # neighbours among the machines of its key (scan kernel)
+        ("key_newer", "i4"),
+        ("nodes", "i4"),  # first of all its nodes (scan kernel)
+    ],
+    align=True,
+)
+NODE = np.dtype(
+    [
+        ("row", "i4"),  # of the event; FORBIDDEN for a NOT that changed the state; FREE
+        ("mark", "i4"),  # the symbol of the event
+        ("element", "i4"),  # who took it, -1 where that is settled at the end
+        ("before", "i4"),  # the node before
+        ("other", "i4"),  # next node of the same machine (scan kernel)
+    ],
+    align=True,
+)
+BLOCK = np.dtype(
+    [
+        ("hash1", "i8"),
+        ("hash2", "i8"),
+        ("count", "i8"),  # events seen while machines were open
+        ("open", "i4"),
+        ("first", "i4"),  # oldest machine of the key (scan kernel)
+        ("last", "i4"),
+        ("slot", "i4"),  # place in the hash table
+    ],
+    align=True,
+)
+FORBIDDEN = -2
+FREE = -1
+NONE = -1
+
+# Numbers about a pool, by place in `counts`.
+(
+    MACHINES,  # rows ever used
+    FREE_MACHINE,  # first of the free ones
+    NODES,
+    FREE_NODE,
+    USED_NODES,
+    BLOCKS,
+    FREE_BLOCK,
+    OPEN,  # machines open now
+    OLDEST,
+    NEWEST,
+    OPENED,  # machines ever opened
+    EXPIRED,  # machines that the window closed
+    EVICTED,  # machines that the cap closed
+    LONGEST,  # longest chain so far
+    MATCHES,  # matches written out in this call
+    OUT,  # nodes written out in this call
+    THREADS,
+    FREE_THREAD,
+    USED_THREADS,
+    DROPPED,  # assignments beyond the cap
+    KEYS,  # blocks in use
+    KEYED,  # whether there are keys at all; if not, one block serves for good
+    COUNTS,
+) = range(23)
+
+
+class Pools(NamedTuple):
+    """The arrays of one pattern's machines."""
+
+    counts: Array
+    machines: Array
+    nodes: Array
+    blocks: Array
+    table: Array  # block by hash, NONE where free
+
+
+class Output(NamedTuple):
+    """What a kernel writes out: matches and the chains of their nodes."""
+
+    matches: Array  # [TIME, COMPLETED or END, match]
+    chains: Array  # [ROW, MARK or ELEMENT, node]
+
+
+# What `Output.matches` says of a match: its timestamp, the row of the completing event (NONE at
+# the end of a window) and where its chain ends.
+TIME, COMPLETED, END = range(3)
+# What `Output.chains` says of a node.
+ROW, MARK, ELEMENT = range(3)
+
+
+@step
+def find_block(pools: Pools, hash1: int, hash2: int) -> int:
+    """Find the block of a key, or NONE."""
+    if not pools.counts[KEYED]:
+        return whole(pools.counts[KEYS] - 1)
+    mask = pools.table.shape[0] - 1
+    slot = hash1 & mask
+    while pools.table[slot] != NONE:
+        block = pools.table[slot]
+        if pools.blocks[block].hash1 == hash1 and pools.blocks[block].hash2 == hash2:
+            return whole(block)
+        slot = (slot + 1) & mask
+    return whole(NONE)
+
+
+@step
+def enter_table(pools: Pools, block: int) -> None:
+    """Put a key that is not there yet into the hash table."""
+    mask = pools.table.shape[0] - 1
+    slot = pools.blocks[block].hash1 & mask
+    while pools.table[slot] != NONE:
+        slot = (slot + 1) & mask
+    pools.table[slot] = block
+    pools.blocks[block].slot = slot
+
+
+@compiled
+def enter_all(pools: Pools) -> None:
+    """Fill an empty hash table."""
+    for block in range(pools.counts[BLOCKS]):
+        if pools.blocks[block].open != FREE:
+            enter_table(pools, block)
+
+
+@step
+def new_block(pools: Pools, hash1: int, hash2: int) -> int:
+    """Make a block for a key that has none; the caller has made sure of room."""
+    counts = pools.counts
+    block = counts[FREE_BLOCK]
+    if block != NONE:
+        counts[FREE_BLOCK] = pools.blocks[block].first
+    else:
+        block = counts[BLOCKS]
+        counts[BLOCKS] += 1
+    counts[KEYS] += 1
+    pools.blocks[block].hash1 = hash1
+    pools.blocks[block].hash2 = hash2
+    enter_table(pools, block)
+    pools.blocks[block].count = 0
+    pools.blocks[block].open = 0
+    pools.blocks[block].first = NONE
+    pools.blocks[block].last = NONE
+    return block
+
+
+@step
+def free_block(pools: Pools, block: int) -> None:
+    """Give a key's block back; keys behind it in the hash table move up."""
+    mask = pools.table.shape[0] - 1
+    hole = pools.blocks[block].slot
+    slot = (hole + 1) & mask
+    while pools.table[slot] != NONE:
+        other = pools.table[slot]
+        home = pools.blocks[other].hash1 & mask
+        if ((slot - home) & mask) >= ((slot - hole) & mask):
+            pools.table[hole] = other
+            pools.blocks[other].slot = hole
+            hole = slot
+        slot = (slot + 1) & mask
+    pools.table[hole] = NONE
+    pools.blocks[block].open = FREE
+    pools.blocks[block].first = pools.counts[FREE_BLOCK]
+    pools.counts[FREE_BLOCK] = block
+    pools.counts[KEYS] -= 1
+
+
+@step
+def new_node(pools: Pools, row: int, mark: int, element: int, before: int) -> int:
+    """Make a node; the caller has made sure of room."""
+    counts = pools.counts
+    node = counts[FREE_NODE]
+    if node != NONE:
+        counts[FREE_NODE] = pools.nodes[node].before
+    else:
+        node = counts[NODES]
+        counts[NODES] += 1
+    counts[USED_NODES] += 1
+    pools.nodes[node].row = row
+    pools.nodes[node].mark = mark
+    pools.nodes[node].element = element
+    pools.nodes[node].before = before
+    return node
+
+
+@step
+def free_node(pools: Pools, node: int) -> None:
+    """Give a node back."""
+    pools.nodes[node].row = FREE
+    pools.nodes[node].before = pools.counts[FREE_NODE]
+    pools.counts[FREE_NODE] = node
+    pools.counts[USED_NODES] -= 1
+
+
+@step
+def new_machine(pools: Pools, block: int, time: int) -> int:
+    """Open a machine as the newest one; the caller has made sure of room."""
+    counts = pools.counts
+    machine = counts[FREE_MACHINE]
+    if machine != NONE:
+        counts[FREE_MACHINE] = pools.machines[machine].newer
+    else:
+        machine = counts[MACHINES]
+        counts[MACHINES] += 1
+    one = pools.machines[machine]
+    one.opened = counts[OPENED]
+    one.time = time
+    one.count = pools.blocks[block].count
+    one.node = NONE
+    one.block = block
+    one.left = 0
+    one.size = 0
+    one.threads = NONE
+    one.nodes = NONE
+    one.older = counts[NEWEST]
+    one.newer = NONE
+    if counts[NEWEST] != NONE:
+        pools.machines[counts[NEWEST]].newer = machine
+    else:
+        counts[OLDEST] = machine
+    counts[NEWEST] = machine
+    counts[OPENED] += 1
+    counts[OPEN] += 1
+    pools.blocks[block].open += 1
+    return machine
+
+
+@step
+def free_machine(pools: Pools, machine: int) -> None:
+    """Take a machine out of the list and give it back; its key too, if it was the last."""
+    counts = pools.counts
+    one = pools.machines[machine]
+    if one.older != NONE:
+        pools.machines[one.older].newer = one.newer
+    else:
+        counts[OLDEST] = one.newer
+    if one.newer != NONE:
+        pools.machines[one.newer].older = one.older
+    else:
+        counts[NEWEST] = one.older
+    block = whole(one.block)
+    one.block = FREE
+    one.newer = counts[FREE_MACHINE]
+    counts[FREE_MACHINE] = machine
+    counts[OPEN] -= 1
+    pools.blocks[block].open -= 1
+    if pools.blocks[block].open == 0 and pools.counts[KEYED]:
+        free_block(pools, block)
+
+
+@step
+def write_match(
+    pools: Pools, output: Output, last: int, size: int, time: int, row: int
+) -> None:
+    """Write a match out: the chain of so many nodes that ends in `last`."""
+    counts = pools.counts
+    place = counts[OUT] + size
+    counts[OUT] = place
+    output.matches[TIME, counts[MATCHES]] = time
+    output.matches[COMPLETED, counts[MATCHES]] = row
+    output.matches[END, counts[MATCHES]] = place
+    counts[MATCHES] += 1
+    node = last
+    while node != NONE:
+        place -= 1
+        output.chains[ROW, place] = pools.nodes[node].row
+        output.chains[MARK, place] = pools.nodes[node].mark
+        output.chains[ELEMENT, place] = pools.nodes[node].element
+        node = pools.nodes[node].before
+
+
+@step
+def room(pools: Pools, output: Output, takers: int, most: int) -> int:
+    """Say how many events surely fit, up to `most`, if each has so many takers."""
+    counts = pools.counts
+    longest = counts[LONGEST] + most + 1
+    return min(
+        most,
+        pools.machines.shape[0] - counts[OPEN],
+        pools.blocks.shape[0] - counts[KEYS] * counts[KEYED],
+        (pools.nodes.shape[0] - counts[USED_NODES]) // takers,
+        (output.matches.shape[1] - counts[MATCHES]) // takers,
+        (output.chains.shape[1] - counts[OUT]) // (takers * longest),
+    )

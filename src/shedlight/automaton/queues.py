@@ -1,0 +1,536 @@
+"""The kernel for patterns without conditions across events: queues of machines.
+
+Machines of one key in the same subset of states are alike, so they wait in one queue, oldest
+first, and an event goes to the oldest head among the queues that can take it. What an event
+costs depends neither on the window nor on the number of open machines.
+
+A queue is first-in-first-out as long as machines join it in the order of their opening, which
+is nearly always. A machine that joins behind a younger one (after an OR, say, whose
+alternatives need different numbers of events) goes to a pairing heap beside the list; the
+oldest of the queue is the older of the two heads.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shedlight.automaton.compiled import compiled, step
+from shedlight.automaton.pools import (
+    EVICTED,
+    EXPIRED,
+    FORBIDDEN,
+    LONGEST,
+    NONE,
+    OLDEST,
+    OPEN,
+    Array,
+    Output,
+    Pools,
+    find_block,
+    free_machine,
+    free_node,
+    new_block,
+    new_machine,
+    new_node,
+    room,
+    whole,
+    write_match,
+)
+from shedlight.automaton.subsets import (
+    ACCEPTS,
+    CLOSES,
+    FOLLOW,
+    LANE,
+    OPENER,
+    OPENS,
+    SPOIL,
+    SPOILED,
+    SPOILS,
+    TAKERS,
+    WAITS,
+    WHO,
+)
+
+QUEUE = np.dtype([("head", "i4"), ("tail", "i4"), ("root", "i4")], align=True)
+LINK = np.dtype([("state", "i4"), ("next", "i4"), ("child", "i4")], align=True)
+
+
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_PLACES = np.zeros(64, np.int64)
+for _place in range(64):
+    _PLACES[((int(_DE_BRUIJN) << _place) & 0xFFFFFFFFFFFFFFFF) >> 58] = _place
+
+
+class Queues(NamedTuple):
+    """The queues of all keys, and each machine's place in them."""
+
+    queues: Array  # [block, subset]
+    filled: Array  # [block, word] which queues of a block have a machine, as bits
+    links: Array  # [machine, lane]
+    moving: Array  # [machine, 2] room for machines on the move, and from or to which subset
+
+
+class Rules(NamedTuple):
+    """The tables of `subsets.py` and the settings of a pattern, as the kernel wants them."""
+
+    moves: Array
+    facts: Array
+    signs: Array
+    bits: Array
+    lanes: int
+    window: int  # microseconds, or NONE
+    events: int  # events, or NONE
+    reuse: bool
+    absence: bool
+    cap: int  # most open machines
+
+
+class Events(NamedTuple):
+    """Ready events, in order, as one pattern sees them."""
+
+    time: Array
+    symbol: Array
+    hash1: Array  # of the key; empty where there are no keys
+    hash2: Array
+    row: int  # of the first event
+
+
+@step
+def _lowest_bit(word: np.uint64) -> int:
+    """Find the place of the lowest 1 in a word that has one, by a de Bruijn sequence."""
+    lowest = word & (~word + np.uint64(1))
+    return _PLACES[(lowest * _DE_BRUIJN) >> np.uint64(58)]
+
+
+@step
+def _meld(machines: Array, links: Array, lane: int, one: int, other: int) -> int:
+    """Join two heaps; the older root wins."""
+    if one == NONE:
+        return other
+    if other == NONE:
+        return one
+    if machines[other].opened < machines[one].opened:
+        one, other = other, one
+    links[other, lane].next = links[one, lane].child
+    links[one, lane].child = other
+    return one
+
+
+@step
+def _join(pools: Pools, waiting: Queues, machine: int, subset: int, lane: int) -> None:
+    """Put a machine into the queue of a subset."""
+    block = pools.machines[machine].block
+    links = waiting.links
+    queue = waiting.queues[block, subset]
+    links[machine, lane].state = subset
+    links[machine, lane].next = NONE
+    links[machine, lane].child = NONE
+    if queue.head == NONE:
+        queue.head = machine
+        queue.tail = machine
+        waiting.filled[block, subset >> 6] |= np.uint64(1) << np.uint64(subset & 63)
+    elif pools.machines[queue.tail].opened < pools.machines[machine].opened:
+        links[queue.tail, lane].next = machine
+        queue.tail = machine
+    else:
+        queue.root = _meld(pools.machines, links, lane, whole(queue.root), machine)
+
+
+@step
+def _oldest(pools: Pools, waiting: Queues, block: int, subset: int) -> int:
+    """Find the oldest machine of a queue."""
+    queue = waiting.queues[block, subset]
+    root, head = whole(queue.root), whole(queue.head)
+    if root == NONE or pools.machines[head].opened < pools.machines[root].opened:
+        return head
+    return root
+
+
+@step
+def _without_root(machines: Array, links: Array, lane: int, root: int) -> int:
+    """Take the root off a pairing heap: join its children in pairs, then from the last."""
+    pairs = whole(NONE)
+    child = whole(links[root, lane].child)
+    while child != NONE:
+        second = whole(links[child, lane].next)
+        rest = whole(NONE)
+        links[child, lane].next = NONE
+        if second != NONE:
+            rest = whole(links[second, lane].next)
+            links[second, lane].next = NONE
+        joined = _meld(machines, links, lane, child, second)
+        links[joined, lane].next = pairs
+        pairs = joined
+        child = rest
+    heap = whole(NONE)
+    while pairs != NONE:
+        rest = whole(links[pairs, lane].next)
+        links[pairs, lane].next = NONE
+        heap = _meld(machines, links, lane, heap, pairs)
+        pairs = rest
+    return heap
+
+
+@step
+def _leave(pools: Pools, waiting: Queues, block: int, subset: int, lane: int) -> int:
+    """Take the oldest machine out of a queue."""
+    queue = waiting.queues[block, subset]
+    machine = _oldest(pools, waiting, block, subset)
+    if machine == queue.head:
+        queue.head = waiting.links[machine, lane].next
+        if queue.head == NONE:
+            queue.tail = NONE
+    else:
+        queue.root = _without_root(pools.machines, waiting.links, lane, machine)
+    if queue.head == NONE:
+        if queue.root == NONE:
+            word = np.uint64(1) << np.uint64(subset & 63)
+            waiting.filled[block, subset >> 6] &= ~word
+        else:  # the list must not be empty while the heap is not
+            root = whole(queue.root)
+            queue.root = _without_root(pools.machines, waiting.links, lane, root)
+            waiting.links[root, lane].next = NONE
+            waiting.links[root, lane].child = NONE
+            queue.head = root
+            queue.tail = root
+    return machine
+
+
+@step
+def _close(pools: Pools, machine: int) -> None:
+    """Give a machine that is in no queue and all its nodes back."""
+    node = pools.machines[machine].node
+    while node != NONE:
+        before = pools.nodes[node].before
+        free_node(pools, node)
+        node = before
+    free_machine(pools, machine)
+
+
+@step
+def _withdraw(pools: Pools, waiting: Queues, rules: Rules, machine: int) -> None:
+    """Take the oldest machine of its key out of all its queues; it heads each of them."""
+    block = whole(pools.machines[machine].block)
+    for lane in range(rules.lanes):
+        subset = whole(waiting.links[machine, lane].state)
+        if rules.facts[WAITS, subset]:
+            _leave(pools, waiting, block, subset, lane)
+
+
+@step
+def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before: int) -> bool:
+    """Close the machines opened before a time; False if there is no room to write matches."""
+    counts = pools.counts
+    while counts[OLDEST] != NONE and pools.machines[counts[OLDEST]].time < before:
+        if rules.absence and room(pools, output, 1, 1) < 1:
+            return False
+        machine = whole(counts[OLDEST])
+        _withdraw(pools, waiting, rules, machine)
+        if rules.absence and rules.facts[ACCEPTS, waiting.links[machine, 0].state]:
+            end = pools.machines[machine].time + rules.window
+            last, size = pools.machines[machine].node, pools.machines[machine].size
+            write_match(pools, output, whole(last), whole(size), end, whole(NONE))
+        else:
+            counts[EXPIRED] += 1
+        _close(pools, machine)
+    return True
+
+
+@step
+def _expire_by_count(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
+    """Close the machines of a key that have seen as many events as the window has."""
+    limit = pools.blocks[block].count - rules.events
+    while True:
+        machine = _oldest_of_key(pools, waiting, block)
+        if machine == NONE or pools.machines[machine].count > limit:
+            return
+        _withdraw(pools, waiting, rules, machine)
+        pools.counts[EXPIRED] += 1
+        last = pools.blocks[block].open == 1
+        _close(pools, machine)
+        if last:
+            return
+
+
+@step
+def _oldest_of_key(pools: Pools, waiting: Queues, block: int) -> int:
+    found = whole(NONE)
+    for w in range(waiting.filled.shape[1]):
+        bits = waiting.filled[block, w]
+        while bits:
+            subset = whole(w * 64 + _lowest_bit(bits))
+            bits &= bits - np.uint64(1)
+            head = _oldest(pools, waiting, block, subset)
+            if found == NONE or pools.machines[head].opened < pools.machines[found].opened:
+                found = head
+    return found
+
+
+@step
+def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int) -> None:
+    """Apply the NOTs of a symbol to the machines of a key."""
+    if rules.signs[CLOSES, symbol]:
+        for _ in range(pools.blocks[block].open):
+            machine = _oldest_of_key(pools, waiting, block)
+            _withdraw(pools, waiting, rules, machine)
+            _close(pools, machine)
+        return
+    moved = 0
+    for w in range(waiting.filled.shape[1]):
+        bits = waiting.filled[block, w] & rules.bits[SPOILED, symbol, w]
+        while bits:
+            subset = whole(w * 64 + _lowest_bit(bits))
+            bits &= bits - np.uint64(1)
+            while waiting.queues[block, subset].head != NONE:
+                waiting.moving[moved, 0] = _leave(pools, waiting, block, subset, whole(0))
+                waiting.moving[moved, 1] = rules.moves[SPOIL, subset, symbol]
+                moved += 1
+    for i in range(moved):
+        machine, target = whole(waiting.moving[i, 0]), whole(waiting.moving[i, 1])
+        if target == NONE:
+            _close(pools, machine)
+            continue
+        one = pools.machines[machine]
+        one.node = new_node(pools, FORBIDDEN, symbol, NONE, one.node)
+        _grown(pools, machine)
+        _join(pools, waiting, machine, target, whole(0))
+
+
+@step
+def _grown(pools: Pools, machine: int) -> None:
+    pools.machines[machine].size += 1
+    pools.counts[LONGEST] = max(pools.counts[LONGEST], pools.machines[machine].size)
+
+
+@step
+def _take(
+    pools: Pools,
+    waiting: Queues,
+    rules: Rules,
+    output: Output,
+    machine: int,
+    event: tuple[int, int, int, int, int],
+) -> None:
+    """Let a machine that is out of its queue take an event; write the match if it is one.
+
+    Args:
+        pools: The machines.
+        waiting: The queues.
+        rules: The pattern.
+        output: Where matches go.
+        machine: The machine.
+        event: The row, time and symbol of the event, the subset before (NONE for a new machine)
+            and the subset after.
+    """
+    row, time, symbol, before, after = event
+    who = rules.signs[OPENER, symbol] if before == NONE else rules.moves[WHO, before, symbol]
+    one = pools.machines[machine]
+    one.node = new_node(pools, row, symbol, who, one.node)
+    _grown(pools, machine)
+    accepted = int(rules.facts[ACCEPTS, before]) if before != NONE else 0
+    one.left += accepted - int(rules.facts[ACCEPTS, after])
+    if one.left == 0 and not rules.absence:
+        write_match(pools, output, whole(one.node), whole(one.size), time, row)
+        _close(pools, machine)
+        return
+    lane = whole(rules.facts[LANE, after])
+    waiting.links[machine, lane].state = after
+    if rules.facts[WAITS, after]:
+        _join(pools, waiting, machine, after, lane)
+
+
+@step
+def _open(
+    pools: Pools,
+    waiting: Queues,
+    rules: Rules,
+    output: Output,
+    key: tuple[int, int, int],
+    event: tuple[int, int, int],
+) -> None:
+    """Open a machine with an event.
+
+    Args:
+        pools: The machines.
+        waiting: The queues.
+        rules: The pattern.
+        output: Where matches go.
+        key: The block of the key (NONE if it has none yet) and its two hashes.
+        event: The row, time and symbol of the event.
+    """
+    block, hash1, hash2 = key
+    row, time, symbol = event
+    if block == NONE:
+        block = new_block(pools, hash1, hash2)
+        for w in range(waiting.filled.shape[1]):
+            waiting.filled[block, w] = 0
+        pools.blocks[block].count = 1
+        for subset in range(rules.moves.shape[1]):
+            waiting.queues[block, subset].head = NONE
+            waiting.queues[block, subset].tail = NONE
+            waiting.queues[block, subset].root = NONE
+    machine = new_machine(pools, block, time)
+    pools.machines[machine].left = rules.lanes
+    after = whole(rules.signs[OPENS, symbol])
+    for lane in range(rules.lanes):
+        if lane != rules.facts[LANE, after]:
+            _join(pools, waiting, machine, whole(lane), whole(lane))
+    _take(pools, waiting, rules, output, machine, (row, time, symbol, whole(NONE), after))
+    if pools.counts[OPEN] > rules.cap:
+        _evict(pools, waiting, rules)
+
+
+@step
+def _evict(pools: Pools, waiting: Queues, rules: Rules) -> None:
+    """Close the oldest machine of all, because there are too many."""
+    machine = whole(pools.counts[OLDEST])
+    _withdraw(pools, waiting, rules, machine)
+    _close(pools, machine)
+    pools.counts[EVICTED] += 1
+
+
+@step
+def _best(
+    pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int
+) -> tuple[int, int]:
+    """Find the oldest machine of a key that can use a symbol, and the subset it is in."""
+    best = whole(NONE)
+    source = whole(NONE)
+    for w in range(waiting.filled.shape[1]):
+        bits = waiting.filled[block, w] & rules.bits[TAKERS, symbol, w]
+        while bits:
+            subset = whole(w * 64 + _lowest_bit(bits))
+            bits &= bits - np.uint64(1)
+            head = _oldest(pools, waiting, block, subset)
+            if best == NONE or pools.machines[head].opened < pools.machines[best].opened:
+                best = head
+                source = subset
+    return best, source
+
+
+@step
+def _offer_to_one(
+    pools: Pools,
+    waiting: Queues,
+    rules: Rules,
+    output: Output,
+    block: int,
+    event: tuple[int, int, int],
+) -> bool:
+    """Give an event to the oldest machine of its key that can use it, if there is one."""
+    row, time, symbol = event
+    best, source = _best(pools, waiting, rules, block, symbol)
+    if best == NONE:
+        return False
+    _leave(pools, waiting, block, source, whole(rules.facts[LANE, source]))
+    after = whole(rules.moves[FOLLOW, source, symbol])
+    _take(pools, waiting, rules, output, best, (row, time, symbol, source, after))
+    return True
+
+
+@step
+def _offer_to_all(
+    pools: Pools,
+    waiting: Queues,
+    rules: Rules,
+    output: Output,
+    block: int,
+    event: tuple[int, int, int],
+) -> None:
+    """Give an event to every machine of its key that can use it, oldest first (REUSE)."""
+    row, time, symbol = event
+    moved = 0
+    while True:
+        machine, source = _best(pools, waiting, rules, block, symbol)
+        if machine == NONE:
+            break
+        _leave(pools, waiting, block, source, whole(rules.facts[LANE, source]))
+        waiting.moving[moved, 0] = machine
+        waiting.moving[moved, 1] = source
+        moved += 1
+    for i in range(moved):
+        machine, source = whole(waiting.moving[i, 0]), whole(waiting.moving[i, 1])
+        after = whole(rules.moves[FOLLOW, source, symbol])
+        _take(pools, waiting, rules, output, machine, (row, time, symbol, source, after))
+
+
+@step
+def _offer(
+    pools: Pools,
+    waiting: Queues,
+    rules: Rules,
+    output: Output,
+    key: tuple[int, int],
+    event: tuple[int, int, int],
+) -> None:
+    """Offer an event to the machines of its key, and let it open one if it shall."""
+    symbol = event[2]
+    block = find_block(pools, key[0], key[1])
+    if block != NONE and rules.events != NONE:  # noqa: PLR1714  # two unlike things
+        pools.blocks[block].count += 1
+        _expire_by_count(pools, waiting, rules, block)
+        block = find_block(pools, key[0], key[1])
+    if block != NONE and rules.signs[SPOILS, symbol]:
+        _spoil(pools, waiting, rules, block, symbol)
+        block = find_block(pools, key[0], key[1])
+    if block != NONE:
+        if rules.reuse:
+            _offer_to_all(pools, waiting, rules, output, block, event)
+            block = find_block(pools, key[0], key[1])
+        elif _offer_to_one(pools, waiting, rules, output, block, event):
+            return
+    if rules.signs[OPENS, symbol] != NONE:
+        _open(pools, waiting, rules, output, (block, key[0], key[1]), event)
+
+
+_CHECKED = 64
+"""For how many events at a time the room is checked."""
+
+
+@compiled
+def run_queues(
+    pools: Pools,
+    waiting: Queues,
+    rules: Rules,
+    output: Output,
+    events: Events,
+    start: int,
+) -> int:
+    """Offer events to the machines from number `start` on.
+
+    Returns:
+        How many events are done: fewer than there are if the arrays are too small to go on.
+    """
+    keyed = events.hash1.shape[0] > 0
+    spare = 0
+    for i in range(start, events.time.shape[0]):
+        symbol = whole(events.symbol[i])
+        if symbol == 0 and rules.events == NONE:
+            continue
+        if rules.reuse or rules.signs[SPOILS, symbol]:
+            spare = room(pools, output, pools.counts[OPEN] + 1, 1)
+        elif spare == 0:
+            spare = max(room(pools, output, 1, _CHECKED), room(pools, output, 1, 1))
+        if spare <= 0:
+            return i
+        spare -= 1
+        time = whole(events.time[i])
+        if rules.window != NONE and not _expire(
+            pools, waiting, rules, output, time - rules.window
+        ):
+            return i
+        hash1 = events.hash1[i] if keyed else whole(0)
+        hash2 = events.hash2[i] if keyed else whole(0)
+        event = (whole(events.row + i), time, symbol)
+        _offer(pools, waiting, rules, output, (hash1, hash2), event)
+    return events.time.shape[0]
+
+
+@compiled
+def end_windows(
+    pools: Pools, waiting: Queues, rules: Rules, output: Output, frontier: int
+) -> bool:
+    """Close the machines whose window ended before the frontier; False if out of room."""
+    return rules.window == NONE or _expire(
+        pools, waiting, rules, output, frontier - rules.window
+    )

@@ -1,0 +1,121 @@
+"""Match states as versioned bytes.
+
+The form: a mark, the version, the length of a JSON header and a checksum of all that follows;
+the header; and then the arrays and the stored events, compressed. The header says which
+pattern the state is of, and lists the symbols and sets of states in the order in which the
+arrays number them.
+"""
+
+import json
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.automaton.matcher import Matcher
+from shedlight.automaton.pools import Array, Pools
+from shedlight.automaton.queues import Queues
+from shedlight.automaton.scan import Threads
+from shedlight.automaton.state import MatchState, compacted
+from shedlight.automaton.subsets import Symbol, build_tables
+from shedlight.errors import StateError
+
+VERSION = 1
+_MARK = b"SHEDLIGHT"
+_FRONT = struct.Struct("<HII")
+
+
+def to_bytes(matcher: Matcher, state: MatchState) -> bytes:
+    """Save a state."""
+    small = compacted(state)
+    arrays = _arrays(small)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, small.store.schema) as stream:
+        stream.write_table(small.store)
+    body = b"".join(array.tobytes() for array in arrays) + sink.getvalue().to_pybytes()
+    header = {
+        "pattern": matcher.fingerprint,
+        "symbols": [sorted(symbol) for symbol in small.tables.symbols],
+        "subsets": [[lane, sorted(members)] for lane, members in small.tables.subsets],
+        "arrays": [[_form(array.dtype), list(array.shape)] for array in arrays],
+        "size": len(body),
+    }
+    front = json.dumps(header, separators=(",", ":")).encode()
+    rest = front + pa.compress(body, codec="zstd", asbytes=True)
+    return _MARK + _FRONT.pack(VERSION, len(front), zlib.crc32(rest)) + rest
+
+
+def from_bytes(matcher: Matcher, data: bytes) -> MatchState:
+    """Read a saved state.
+
+    Raises:
+        StateError: It is damaged, of another version, or of another pattern.
+    """
+    header, packed = _split(data)
+    if header["pattern"] != matcher.fingerprint:
+        raise StateError(
+            f"the saved state is of another pattern:\n  saved: {header['pattern']}\n"
+            f"  now:   {matcher.fingerprint}\n"
+            "go on with the pattern as it was, or start without the saved state"
+        )
+    try:
+        return _state(matcher, header, packed)
+    except (ValueError, KeyError, TypeError, IndexError, OSError, pa.ArrowException) as error:
+        raise _damaged() from error
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
+    start = len(_MARK) + _FRONT.size
+    if not data.startswith(_MARK) or len(data) < start:
+        raise _damaged()
+    version, length, checksum = _FRONT.unpack_from(data, len(_MARK))
+    if version != VERSION:
+        raise StateError(
+            f"the saved state has version {version}, this Shedlight reads version {VERSION}; "
+            "read it with the Shedlight that wrote it, or start without the saved state"
+        )
+    if zlib.crc32(data[start:]) != checksum:
+        raise _damaged()
+    try:
+        return json.loads(data[start : start + length]), data[start + length :]
+    except ValueError as error:
+        raise _damaged() from error
+
+
+def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchState:
+    body = pa.decompress(packed, header["size"], codec="zstd", asbytes=True)
+    arrays, offset = [], 0
+    for form, shape in header["arrays"]:
+        dtype = np.dtype(
+            [tuple(f) for f in form] if isinstance(form, list) else form, align=True
+        )
+        count = int(np.prod(shape))
+        array = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
+        arrays.append(array)
+        offset += array.nbytes
+    store = pa.ipc.open_stream(pa.py_buffer(body[offset:])).read_all()
+    tables = build_tables(
+        matcher.automaton,
+        map(Symbol, header["symbols"]),
+        [(lane, frozenset(members)) for lane, members in header["subsets"]],
+    )
+    pools, waiting, threads = Pools(*arrays[:5]), Queues(*arrays[5:9]), Threads(*arrays[9:])
+    return MatchState(tables, pools, waiting, threads, store)
+
+
+def _arrays(state: MatchState) -> list[Array]:
+    return [*state.pools, *state.waiting, *state.threads]
+
+
+def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of fields
+    fields = dtype.fields
+    return [[name, fields[name][0].str] for name in fields] if fields else dtype.str
+
+
+def _damaged() -> StateError:
+    return StateError(
+        "the saved state is damaged or is no state of Shedlight; "
+        "take an older copy of it, or start without it"
+    )

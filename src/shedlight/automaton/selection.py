@@ -1,0 +1,276 @@
+"""From matches to complex events: what SELECT makes of the events of each match."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.automaton.hashing import hash_keys, hash_rows
+from shedlight.automaton.matcher import Matcher
+from shedlight.automaton.matching import Matches, row_column
+from shedlight.automaton.pools import Array
+from shedlight.language.column import Column, arrow_of, column_of
+from shedlight.language.columns import evaluate
+from shedlight.language.expression import Aggregate, Attribute, Expression, Fold, Whole
+from shedlight.language.kind import Kind
+from shedlight.language.pattern import Item, watched
+
+SOURCE, TIME, ID, EVENTS = "source", "time", "id", "events"
+"""The columns that every complex event has."""
+OWN = frozenset({"pattern", SOURCE, TIME, ID, EVENTS})
+"""Names that a complex event keeps for itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The events of some matches: for each match and element, which rows are its own.
+
+    `firsts` and `lasts` are rows of `Matches.events`, -1 where an element has none.
+    """
+
+    matches: Matches
+    numbers: dict[str, int]
+    firsts: Array
+    lasts: Array
+
+
+def complex_events(matcher: Matcher, matches: Matches, ids: Sequence[str]) -> pa.Table:
+    """Make the complex events of matches: source, time, id, events, and what is selected.
+
+    Args:
+        matcher: The pattern.
+        matches: Its matches.
+        ids: The columns that identify an event.
+    """
+    rows = _rows(matcher, matches)
+    number = len(matches)
+    names = match_ids(matcher.name, matches, ids)
+    events = _event_ids(matches, ids)
+    time = matches.time
+    each = np.arange(number)
+    if matcher.pattern.each:
+        each, place = _each(matches)
+        names = pc.binary_join_element_wise(
+            names.take(pa.array(each)), pa.array(place).cast(pa.string()), "-"
+        )
+        events, time = events.take(pa.array(each)), time[each]
+    columns = {
+        SOURCE: pa.array([matcher.name]).take(pa.array(np.zeros(len(each), np.int64))),
+        TIME: pa.array(time, pa.int64()),
+        ID: names,
+        EVENTS: events,
+    }
+    for item in _items(matcher):
+        columns[item.name] = _selected(
+            item.expression, rows, each if matcher.pattern.each else None
+        )
+    return pa.table(columns)
+
+
+def _items(matcher: Matcher) -> Sequence[Item]:
+    """List what is selected; `*` is every element, or with EACH every column."""
+    pattern = matcher.pattern
+    if pattern.select:
+        return pattern.select
+    if pattern.each:
+        names = [name for name in matcher.store_schema.names if name not in OWN]
+        return [Item(Attribute("", (name,)), name) for name in names]
+    nots = watched(pattern.where)
+    names = [e.variable for e in matcher.automaton.elements if e not in nots]
+    return [Item(Whole(name), name) for name in names]
+
+
+def _rows(matcher: Matcher, matches: Matches) -> _Rows:
+    variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}
+    shape = (len(matches), len(variables))
+    firsts, lasts = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+    of_match = _match_of_event(matches)
+    rows = np.arange(len(of_match))
+    lasts[of_match, matches.elements] = rows
+    back = rows[::-1].copy()
+    firsts[of_match[back], matches.elements[back]] = back
+    return _Rows(matches, variables, firsts, lasts)
+
+
+def _match_of_event(matches: Matches) -> Array:
+    sizes = np.diff(matches.ends, prepend=0)
+    return np.repeat(np.arange(len(matches)), sizes)
+
+
+def _each(matches: Matches) -> tuple[Array, Array]:
+    """Give the match of every event and its place in it."""
+    of_match = _match_of_event(matches)
+    starts = np.concatenate([[0], matches.ends[:-1]]) if len(matches) else np.zeros(0, np.int64)
+    return of_match, np.arange(len(of_match)) - starts[of_match]
+
+
+def _selected(expression: Expression, rows: _Rows, each: Array | None) -> pa.Array:
+    """Compute one selected value for all matches, or with EACH for all their events."""
+    size = len(rows.matches) if each is None else len(each)
+
+    def lookup(node: Expression) -> Column:
+        if isinstance(node, Attribute) and not node.variable:
+            return _event_column(rows.matches, node)
+        column = _looked_up(node, rows)
+        if each is None:
+            return column
+        taken = arrow_of(column).take(pa.array(each))
+        return column_of(taken)
+
+    if isinstance(expression, Whole):
+        return arrow_of(lookup(expression))
+    return arrow_of(evaluate(expression, size, lookup))
+
+
+def _looked_up(node: Expression, rows: _Rows) -> Column:
+    """Find a value of each match: of the last event of an element, or over all of them."""
+    if isinstance(node, Aggregate):
+        return _folded(node, rows)
+    if isinstance(node, Whole):
+        values = _structs(rows.matches.events(rows.matches.table.column_names))
+    elif isinstance(node, Attribute):
+        values = arrow_of(_event_column(rows.matches, node))
+    else:
+        raise TypeError(f"not a value of a match: {node}")
+    return column_of(_taken(values, rows.lasts[:, rows.numbers[node.variable]]))
+
+
+def _event_column(matches: Matches, node: Attribute | Aggregate) -> Column:
+    """Give an attribute of the events of all matches."""
+    return row_column(matches.events(node.path[:1]), Attribute("", node.path))
+
+
+def _structs(table: pa.Table) -> pa.Array:
+    """Put whole rows into structs."""
+    if not len(table):
+        return pa.array([], pa.struct(list(table.schema)))
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.StructArray.from_arrays(columns, table.column_names)
+
+
+def _taken(values: pa.Array, places: Array) -> pa.Array:
+    """Take the values at some places, null where a place is -1."""
+    return values.take(pa.array(places, mask=places < 0))
+
+
+def _folded(node: Aggregate, rows: _Rows) -> Column:
+    """Compute an aggregate over the events of one element."""
+    element = rows.numbers[node.variable]
+    matches = rows.matches
+    mine = matches.elements == element
+    of_match = _match_of_event(matches)[mine]
+    size = len(matches)
+    if not node.path:
+        return _whole_numbers(np.bincount(of_match, minlength=size))
+    values = _event_column(matches, node)
+    if node.fold in {Fold.FIRST, Fold.LAST}:
+        places = (rows.firsts if node.fold is Fold.FIRST else rows.lasts)[:, element]
+        return column_of(_taken(arrow_of(values), places))
+    table = pa.table({"match": of_match, "value": arrow_of(values).filter(pa.array(mine))})
+    if node.fold is Fold.COUNT:
+        return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
+    return _grouped(table, node.fold, values.kind, size)
+
+
+def _whole_numbers(values: Array) -> Column:
+    return Column(Kind.BIGINT, values.astype(np.int64), np.ones(len(values), np.bool_))
+
+
+def _grouped(table: pa.Table, fold: Fold, kind: Kind, size: int) -> Column:
+    """Aggregate values by match; null where there is none."""
+    present = table.filter(pc.is_valid(table["value"]))
+    if fold in {Fold.MIN, Fold.MAX}:
+        direction = "ascending" if fold is Fold.MIN else "descending"
+        order = _order(present, kind, direction)
+        match, value = (
+            present["match"].to_numpy()[order],
+            present["value"].take(pa.array(order)),
+        )
+        first = np.unique(match, return_index=True)
+        places = np.full(size, -1, np.int64)
+        places[first[0]] = first[1]
+        return column_of(
+            _taken(
+                pa.concat_arrays(value.chunks)
+                if value.num_chunks
+                else pa.array([], value.type),
+                places,
+            )
+        )
+    return _summed(present, fold, kind, size)
+
+
+def _order(table: pa.Table, kind: Kind, direction: str) -> Array:
+    """Sort values, NaN as the greatest."""
+    if kind is Kind.DOUBLE:
+        values = table["value"].to_numpy()
+        order = np.argsort(values, kind="stable")
+        return order if direction == "ascending" else order[::-1]
+    return pc.sort_indices(table, [("value", direction)]).to_numpy()
+
+
+def _summed(table: pa.Table, fold: Fold, kind: Kind, size: int) -> Column:
+    match, values = table["match"].to_numpy(), table["value"].to_numpy()
+    counts = np.bincount(match, minlength=size)
+    total = np.bincount(match, weights=values, minlength=size)
+    some = counts > 0
+    if fold is Fold.AVG:
+        return Column(Kind.DOUBLE, np.divide(total, np.maximum(counts, 1)), some)
+    if kind is Kind.DOUBLE:
+        return Column(Kind.DOUBLE, total, some)
+    return _exact_sum(match, values, size, some)
+
+
+def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
+    """Add whole numbers in two halves, to see what does not fit 64 bits: it is null."""
+    high, low = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.add.at(high, match, values >> 32)
+    np.add.at(low, match, values & 0xFFFFFFFF)
+    high += low >> 32
+    fits = (high >= -(1 << 31)) & (high < 1 << 31)
+    return Column(Kind.BIGINT, (high << 32) | (low & 0xFFFFFFFF), some & fits)
+
+
+def match_ids(name: str, matches: Matches, ids: Sequence[str]) -> pa.Array:
+    """Derive the id of each match from the pattern's name and its events' ids, in order."""
+    events = matches.events(ids)
+    columns = [column_of(events[column]) for column in ids]
+    size = len(events)
+    starts = np.concatenate([[0], matches.ends])[:-1]
+    place = np.arange(size) - np.repeat(starts, np.diff(matches.ends, prepend=0))
+    parts = [_numbers(part) for part in (*hash_keys(columns, size), place)]
+    digest = hashlib.sha256(name.encode()).digest()
+    halves = [
+        np.add.reduceat(hash_rows(parts, size, int.from_bytes(salt, "little")), starts)
+        for salt in (digest[:4], digest[4:8])
+        if len(starts)
+    ]
+    return _hexadecimal(np.stack(halves, axis=1) if halves else np.zeros((0, 2), np.int64))
+
+
+_DIGITS = np.array([f"{byte:02x}".encode() for byte in range(256)], "S2")
+
+
+def _hexadecimal(numbers: Array) -> pa.Array:
+    """Write rows of two 64-bit numbers as 32 hexadecimal digits each."""
+    octets = np.ascontiguousarray(numbers.astype(">i8")).view(np.uint8)
+    digits = _DIGITS[octets].tobytes()
+    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * 32
+    return pa.StringArray.from_buffers(
+        len(numbers), pa.py_buffer(offsets), pa.py_buffer(digits)
+    )
+
+
+def _numbers(values: Array) -> Column:
+    return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
+
+
+def _event_ids(matches: Matches, ids: Sequence[str]) -> pa.Array:
+    """List the ids of the events of each match, in the order taken."""
+    events = matches.events(ids)
+    values = _structs(events) if len(ids) > 1 else events[ids[0]].combine_chunks()
+    offsets = np.concatenate([[0], matches.ends]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)

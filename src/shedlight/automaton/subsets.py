@@ -1,0 +1,188 @@
+"""The automaton made deterministic over the symbols that occur (the subset construction).
+
+A *symbol* is what an event is to one pattern: the elements whose conditions it meets. Machines
+in the same set of states are alike, so a set of states gets a number of its own and the tables
+say where each symbol leads. Only symbols that have occurred are in the tables; a new one makes
+larger tables in which the old numbers still hold.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from shedlight.automaton.automaton import Automaton, State
+from shedlight.automaton.pools import Array
+from shedlight.errors import CapError
+
+MOST_CELLS = 30_000_000
+"""How many entries a table may have."""
+
+Symbol = frozenset[int]
+Subset = tuple[int, frozenset[int]]
+"""A lane and the states in it that a machine may be in."""
+
+NOWHERE = -1
+
+
+# What `Tables.moves` says of a subset and a symbol:
+FOLLOW, WHO, SPOIL = range(3)
+# What `Tables.facts` says of a subset:
+LANE, ACCEPTS, WAITS = range(3)
+# What `Tables.signs` says of a symbol:
+OPENS, OPENER, SPOILS, CLOSES = range(4)
+# What `Tables.bits` says of a symbol, a bit per subset:
+TAKERS, SPOILED = range(2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """Where each symbol leads from each set of states.
+
+    Attributes:
+        symbols: The symbols by number; 0 is the one that no element wants.
+        subsets: The sets of states by number; first the start of each lane.
+        moves: [.., subset, symbol] FOLLOW: the subset after taking it, or NOWHERE; WHO: the
+            element that takes it, or -1 if several could; SPOIL: the subset after its NOTs,
+            itself if they change nothing, or NOWHERE.
+        facts: [.., subset] LANE: the lane it is in; ACCEPTS: whether it accepts; WAITS: whether
+            machines in it must be found by later events.
+        signs: [.., symbol] OPENS: the subset in which it opens a machine, or NOWHERE; OPENER:
+            the element that takes the opening event, or -1 if several could; SPOILS: whether
+            its NOTs change anything; CLOSES: whether they close every machine of the key.
+        bits: [.., symbol, word] TAKERS: the subsets that can take it; SPOILED: the subsets that
+            its NOTs change.
+    """
+
+    symbols: tuple[Symbol, ...]
+    subsets: tuple[Subset, ...]
+    moves: Array
+    facts: Array
+    signs: Array
+    bits: Array
+
+
+def build_tables(
+    automaton: Automaton, symbols: Iterable[Symbol] = (), subsets: Iterable[Subset] = ()
+) -> Tables:
+    """Make the tables for these symbols; numbers follow the order given.
+
+    Args:
+        automaton: The pattern.
+        symbols: Symbols that occur; the empty one comes first in any case.
+        subsets: Sets of states that keep their numbers.
+
+    Raises:
+        CapError: The tables would be larger than `MOST_CELLS`.
+    """
+    alphabet = tuple(dict.fromkeys((Symbol(), *symbols)))
+    starts = [(lane, frozenset({0})) for lane in range(len(automaton.lanes))]
+    numbers: dict[Subset, int] = {}
+    for subset in (*starts, *subsets):
+        numbers.setdefault(subset, len(numbers))
+    found = list(numbers)
+    rows: list[list[tuple[Subset | None, int, Subset | None]]] = []
+    for subset in found:  # grows while we go
+        row = [_entry(automaton, subset, symbol) for symbol in alphabet]
+        for target, _, spoilt in row:
+            for new in (target, spoilt):
+                if new is not None and new not in numbers:
+                    numbers[new] = len(found)
+                    found.append(new)
+        rows.append(row)
+        if len(found) * len(alphabet) > MOST_CELLS:
+            raise CapError(
+                f"the pattern needs more than {MOST_CELLS:,} transitions; make its ANDs of "
+                "fewer parts that may take the same event, or its repetitions shorter"
+            )
+    return _tables(automaton, alphabet, tuple(found), numbers, rows)
+
+
+def _entry(
+    automaton: Automaton, subset: Subset, symbol: Symbol
+) -> tuple[Subset | None, int, Subset | None]:
+    """Say where a symbol leads, by which element, and what its NOTs leave."""
+    lane, members = subset
+    states = automaton.lanes[lane]
+    targets, takers = set(), set()
+    if not _is_over(automaton, states, members):
+        for member in members:
+            for element, target in states[member].edges:
+                if element in symbol:
+                    targets.add(target)
+                    takers.add(element)
+    after = (lane, frozenset(targets)) if targets else None
+    left = spoilt_states(states, members, symbol)
+    who = takers.pop() if len(takers) == 1 else -1
+    return after, who, (lane, left) if left else None
+
+
+def _is_over(automaton: Automaton, states: tuple[State, ...], members: frozenset[int]) -> bool:
+    """Whether machines never stay in this subset, because it is a match."""
+    return (
+        not automaton.absence
+        and len(automaton.lanes) == 1
+        and any(states[member].accepts for member in members)
+    )
+
+
+def spoilt_states(
+    states: tuple[State, ...], members: frozenset[int], symbol: Symbol
+) -> frozenset[int]:
+    """Find the states that are left after the NOTs of a symbol."""
+    for x in sorted(symbol):
+        left: set[int] = set()
+        for member in members:
+            left.update(dict(states[member].nots).get(x, (member,)))
+        members = frozenset(left)
+    return members
+
+
+def _tables(
+    automaton: Automaton,
+    symbols: tuple[Symbol, ...],
+    subsets: tuple[Subset, ...],
+    numbers: dict[Subset, int],
+    rows: list[list[tuple[Subset | None, int, Subset | None]]],
+) -> Tables:
+    moves = np.full((3, len(subsets), len(symbols)), NOWHERE, np.int32)
+    for i, row in enumerate(rows):
+        for j, (target, taker, spoilt) in enumerate(row):
+            moves[FOLLOW, i, j] = NOWHERE if target is None else numbers[target]
+            moves[SPOIL, i, j] = NOWHERE if spoilt is None else numbers[spoilt]
+            moves[WHO, i, j] = taker
+    starts = moves[:, : len(automaton.lanes)]
+    lane_of = np.argmax(starts[FOLLOW] != NOWHERE, axis=0)
+    columns = np.arange(len(symbols))
+    changed = moves[SPOIL] != np.arange(len(subsets))[:, None]
+    closes = np.array([bool(automaton.forbidden & symbol) for symbol in symbols])
+    signs = (
+        starts[FOLLOW, lane_of, columns],
+        starts[WHO, lane_of, columns],
+        changed.any(axis=0) | closes,
+        closes,
+    )
+    return Tables(
+        symbols,
+        subsets,
+        moves,
+        np.array([_facts(automaton, subset) for subset in subsets], np.int32).T.copy(),
+        np.array(signs, np.int32),
+        np.stack([_bits(moves[FOLLOW] != NOWHERE), _bits(changed)]),
+    )
+
+
+def _facts(automaton: Automaton, subset: Subset) -> tuple[int, bool, bool]:
+    lane, members = subset
+    states = [automaton.lanes[lane][member] for member in members]
+    accepts = any(state.accepts for state in states)
+    return lane, accepts, any(state.edges or state.nots for state in states)
+
+
+def _bits(chosen: Array) -> Array:
+    """Pack [subset, symbol] truth into [symbol, word] bits of 64 subsets a word."""
+    words = (chosen.shape[0] + 63) // 64
+    padded = np.zeros((words * 64, chosen.shape[1]), np.bool_)
+    padded[: chosen.shape[0]] = chosen
+    packed = np.packbits(padded.T, axis=1, bitorder="little")
+    return np.ascontiguousarray(packed).view(np.uint64)

@@ -1,0 +1,83 @@
+"""The compiled matcher finds what the reference finds, event by event."""
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from shedlight.automaton.matching import tally
+from shedlight.language.pattern import Span
+from tests import reference, strategies
+from tests.kernel import operator_for, run
+
+_cuts = st.lists(st.integers(0, 20), max_size=3)
+_lateness = st.tuples(*[st.sampled_from([0, 1, 3])] * 2)
+
+
+def _agree(pattern, arrivals, cuts, lateness=(0, 0)):
+    """Hold the kernel against the reference, the stream cut into batches."""
+    note(str(pattern))
+    operator = operator_for(pattern, lateness)
+    note(str(operator.matchers[0].automaton))
+    window = pattern.within
+    remember = window.length if window and window.span is Span.TIME else 0
+    events, late, duplicates = reference.ready_events(arrivals, lateness, remember)
+
+    found, selected, state = run(operator, arrivals, [c for c in cuts if c <= len(arrivals)])
+
+    expected = reference.match(pattern, events)
+    assert tally(state.states[0]).dropped == 0
+    assert found == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in expected]
+    assert sum(state.waiting.late) == len(late)
+    assert sum(state.waiting.duplicates) == len(duplicates)
+    _same_values(pattern, selected, [reference.selected(pattern, m) for m in expected])
+
+
+def _same_values(pattern, selected, expected):
+    names = [item.name for item in pattern.select]
+    ours = [{name: row[name] for name in names} for row in selected]
+    assert repr(ours) == repr([{name: row[name] for name in names} for row in expected])
+
+
+@settings(max_examples=1000)
+@given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
+def test_queues_find_what_the_reference_finds(pattern, events, cuts):
+    """All constructs but conditions across events, at random places cut into batches."""
+    _agree(pattern, events, cuts)
+
+
+@settings(max_examples=1000)
+@given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts)
+def test_the_scan_finds_what_the_reference_finds(pattern, events, cuts):
+    """The same with conditions across events."""
+    _agree(pattern, events, cuts)
+
+
+@settings(max_examples=300)
+@given(strategies.patterns(depth=2), strategies.streams(), _cuts, _lateness)
+def test_late_and_duplicate_events_are_the_same(pattern, arrivals, cuts, lateness):
+    """Arrivals of two inputs out of order, with ids that come again."""
+    _agree(pattern, arrivals, cuts, lateness)
+
+
+@pytest.mark.soak
+@settings(max_examples=10_000)
+@given(strategies.patterns(cross=False), strategies.ready_streams(8, 32), _cuts)
+def test_queues_find_what_the_reference_finds_at_length(pattern, events, cuts):
+    """Ten times as many."""
+    _agree(pattern, events, cuts)
+
+
+@pytest.mark.soak
+@settings(max_examples=10_000)
+@given(strategies.patterns(cross=True), strategies.ready_streams(8, 32), _cuts)
+def test_the_scan_finds_what_the_reference_finds_at_length(pattern, events, cuts):
+    """Ten times as many."""
+    _agree(pattern, events, cuts)
+
+
+@pytest.mark.soak
+@settings(max_examples=3_000)
+@given(strategies.patterns(), strategies.streams(), _cuts, _lateness)
+def test_late_and_duplicate_events_are_the_same_at_length(pattern, arrivals, cuts, lateness):
+    """Ten times as many."""
+    _agree(pattern, arrivals, cuts, lateness)

@@ -1,0 +1,113 @@
+"""Runs the compiled matcher over the reference's events, so that the two can be compared."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+
+from shedlight.automaton.intake import Input, admit
+from shedlight.automaton.matching import Matches, Ready, match, row_column
+from shedlight.automaton.operator import (
+    Operator,
+    OperatorState,
+    build_operator,
+    new_operator_state,
+    operator_keys,
+)
+from shedlight.automaton.saved import from_bytes, to_bytes
+from shedlight.automaton.selection import complex_events
+from shedlight.automaton.signature import classify
+from shedlight.language.pattern import Pattern
+from tests.reference import Event
+
+SCHEMA = pa.schema(
+    {
+        "kind": pa.int64(),
+        "x": pa.int64(),
+        "y": pa.float64(),
+        "key": pa.int64(),
+        "name": pa.string(),
+        "at": pa.int64(),
+        "id0": pa.int64(),
+        "id1": pa.string(),
+    }
+)
+
+Found = tuple[int, tuple[int, ...], tuple[str, ...]]
+"""A match: its time, the first column of the ids of its events, and who took each."""
+
+
+def table_of(events: Sequence[Event]) -> pa.Table:
+    """Put events into columns."""
+    columns = {name: [e.values.get(name) for e in events] for name in SCHEMA.names[:5]}
+    columns["at"] = [event.time for event in events]
+    columns["id0"] = [event.id[0] for event in events]
+    columns["id1"] = [event.id[1] if event.id[1:] else "" for event in events]
+    return pa.table(columns, SCHEMA)
+
+
+def operator_for(pattern: Pattern, lateness: Sequence[int] = (0, 0)) -> Operator:
+    """Prepare a pattern for two inputs of the test schema."""
+    inputs = [
+        (Input(f"input {i}", ("id0", "id1"), "at", late), SCHEMA)
+        for i, late in enumerate(lateness)
+    ]
+    return build_operator(inputs, {"P": pattern})
+
+
+def run(
+    operator: Operator,
+    arrivals: Sequence[Event],
+    cuts: Iterable[int] = (),
+    *,
+    saved: bool = True,
+) -> tuple[list[Found], list[dict[str, object]], OperatorState]:
+    """Match arrivals in batches that end at the cuts, with the state as bytes in between."""
+    state = new_operator_state(operator)
+    bounds = [0, *sorted(cuts), len(arrivals)]
+    found, selected = [], []
+    for start, end in pairwise(bounds):
+        last = end == len(arrivals) and start == bounds[-2]
+        state, matches = step(operator, state, arrivals[start:end], ended=last)
+        found += listed(operator, matches)
+        selected += complex_events(operator.matchers[0], matches, operator.ids).to_pylist()
+        if saved:
+            matcher = operator.matchers[0]
+            states = (from_bytes(matcher, to_bytes(matcher, state.states[0])),)
+            state = OperatorState(state.waiting, state.types, states)
+    return found, selected, state
+
+
+def step(
+    operator: Operator, state: OperatorState, arrivals: Sequence[Event], *, ended: bool
+) -> tuple[OperatorState, Matches]:
+    """Do what `operator.process` does, but give the matches themselves."""
+    tables = {i: table_of([e for e in arrivals if e.input == i]) for i in (0, 1)}
+    everyone = frozenset({0, 1}) if ended else frozenset[int]()
+    waiting, arrived = admit(
+        state.waiting, operator.inputs, tables, operator.remember, everyone
+    )
+    table = arrived.ready
+    types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
+    ready = Ready(
+        table["#time"].to_numpy(),
+        table,
+        types,
+        numbers,
+        operator_keys(operator, table),
+        waiting.frontier,
+    )
+    new, matches = match(operator.matchers[0], state.states[0], ready)
+    return OperatorState(waiting, types, (new,)), matches
+
+
+def listed(operator: Operator, matches: Matches) -> list[Found]:
+    """Give matches as values that can be compared."""
+    names = [element.variable for element in operator.matchers[0].automaton.elements]
+    ids = matches.events(["id0"])["id0"].to_pylist()
+    found, start = [], 0
+    for time, end in zip(matches.time.tolist(), matches.ends.tolist(), strict=True):
+        takers = tuple(names[i] for i in matches.elements[start:end])
+        found.append((time, tuple(ids[start:end]), takers))
+        start = end
+    return found
