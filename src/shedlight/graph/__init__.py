@@ -1,0 +1,52 @@
+"""The graph of an application: application file -> Application, checked and explained."""
+
+from shedlight.graph.application import (
+    Application,
+    Node,
+    OperatorSpec,
+    Sink,
+    Source,
+    Stream,
+    TimeUnit,
+    build_application,
+)
+from shedlight.graph.check import check_application, with_schemas
+from shedlight.graph.explain import explain
+from shedlight.graph.loader import Loaded, load_application
+from shedlight.graph.schema import operator_columns, operator_schema
+from shedlight.graph.settings import application_json_schema
+from shedlight.graph.topology import (
+    ancestors,
+    descendants,
+    operator_order,
+    operators_on,
+    readers,
+    sinks_of,
+    successors,
+)
+
+__all__ = [
+    "Application",
+    "Loaded",
+    "Node",
+    "OperatorSpec",
+    "Sink",
+    "Source",
+    "Stream",
+    "TimeUnit",
+    "ancestors",
+    "application_json_schema",
+    "build_application",
+    "check_application",
+    "descendants",
+    "explain",
+    "load_application",
+    "operator_columns",
+    "operator_order",
+    "operator_schema",
+    "operators_on",
+    "readers",
+    "sinks_of",
+    "successors",
+    "with_schemas",
+]

@@ -1,0 +1,225 @@
+"""An application as a value: sources, operators on nodes, sinks.
+
+    sources --events--> operators (patterns) --complex events--> operators ... --> sinks
+
+It is the same value whether it was read from a file (`loader.py`) or made in Python. What holds
+for one part of it is checked when that part is made; what holds between parts (references,
+cycles, kinds of columns) is checked by `check_application` in `rules.py`.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
+
+from shedlight.language import Expression, Pattern, Schema
+
+
+class TimeUnit(Enum):
+    """What the numbers in a time column count; a timestamp needs none."""
+
+    MICROSECONDS = "us"
+    MILLISECONDS = "ms"
+    SECONDS = "s"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def microseconds(self) -> int:
+        """How many microseconds one of it is."""
+        return {"us": 1, "ms": 1_000, "s": 1_000_000}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The events of a source, or the complex events of a pattern.
+
+    Attributes:
+        name: Of the source or the pattern.
+        operator: The operator that has the pattern; None for a source.
+
+    Example:
+        >>> print(Stream("s1"), Stream("Q11", "w1"))
+        s1 w1.Q11
+    """
+
+    name: str
+    operator: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.operator is None else f"{self.operator}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where events come from.
+
+    Attributes:
+        name: Unique among the sources.
+        format: A format of Spark, such as parquet or kafka.
+        path: Where the files are, if the format has files.
+        options: What else the format needs, as Spark takes it.
+        time: The column with the time of an event.
+        time_unit: What that column counts if it has whole numbers.
+        id: The columns that identify an event.
+        columns: Derived columns; each may use those of the source and those before it.
+        schema: The columns of the source without the derived ones; None: read them from the
+            data.
+        lateness: How far behind the latest an event may be, in microseconds.
+        idle: After how long a silent source holds nobody back, in microseconds; None: the
+            engine decides.
+    """
+
+    name: str
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    time: str
+    time_unit: TimeUnit = TimeUnit.MICROSECONDS
+    id: tuple[str, ...]
+    columns: Mapping[str, Expression] = field(default_factory=dict)
+    schema: Schema | None = None
+    lateness: int = 0
+    idle: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError(f"source {self.name!r} needs at least one id column")
+        if self.lateness < 0:
+            raise ValueError(f"lateness cannot be negative, got {self.lateness}")
+        if self.idle is not None and self.idle <= 0:
+            raise ValueError(f"idle must be longer than zero, got {self.idle}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Where operators run.
+
+    Attributes:
+        name: Unique among the nodes.
+        bound: The mean time that an event may spend here, in seconds; None: it never sheds.
+    """
+
+    name: str
+    bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.bound is not None and not 0 < self.bound < math.inf:
+            raise ValueError(f"bound must be longer than zero, got {self.bound}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSpec:
+    """Patterns over the same inputs.
+
+    Attributes:
+        name: Unique among the operators.
+        node: Where it runs.
+        inputs: What it reads, in order of declaration.
+        patterns: What it looks for; a pattern's name is unique in the application.
+    """
+
+    name: str
+    node: str
+    inputs: tuple[Stream, ...]
+    patterns: Mapping[str, Pattern]
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise ValueError(f"operator {self.name!r} needs at least one input")
+        if not self.patterns:
+            raise ValueError(f"operator {self.name!r} needs at least one pattern")
+
+    @property
+    def outputs(self) -> tuple[Stream, ...]:
+        """The complex events of its patterns."""
+        return tuple(Stream(name, self.name) for name in self.patterns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """Where the complex events of a pattern go.
+
+    Attributes:
+        name: Unique among the sinks.
+        input: The pattern.
+        weight: What one complex event here is worth against those of other sinks.
+        format: A format of Spark, such as parquet or kafka.
+        path: Where to write files, if the format has files.
+        options: What else the format needs, as Spark takes it.
+    """
+
+    name: str
+    input: Stream
+    weight: float = 1.0
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise ValueError(f"weight must be a number from 0 on, got {self.weight}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """Sources, operators on nodes, and sinks, each by name in order of declaration."""
+
+    name: str
+    sources: Mapping[str, Source]
+    nodes: Mapping[str, Node]
+    operators: Mapping[str, OperatorSpec]
+    sinks: Mapping[str, Sink]
+
+    def __post_init__(self) -> None:
+        for parts in (self.sources, self.nodes, self.operators, self.sinks):
+            for name, part in parts.items():
+                if part.name != name:
+                    raise ValueError(f"{part.name!r} is filed under the name {name!r}")
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """All sources and all patterns."""
+        sources = tuple(map(Stream, self.sources))
+        return sources + tuple(s for spec in self.operators.values() for s in spec.outputs)
+
+    def pattern(self, stream: Stream) -> Pattern:
+        """Find the pattern behind a stream that is no source."""
+        if stream.operator is None:
+            raise ValueError(f"{stream} is a source, not a pattern")
+        return self.operators[stream.operator].patterns[stream.name]
+
+
+_Part = TypeVar("_Part", Source, Node, OperatorSpec, Sink)
+
+
+def build_application(
+    name: str,
+    sources: Iterable[Source],
+    nodes: Iterable[Node],
+    operators: Iterable[OperatorSpec],
+    sinks: Iterable[Sink],
+) -> Application:
+    """Put an application together; `check_application` says whether it holds together.
+
+    Raises:
+        ValueError: Two parts of one sort have the same name.
+    """
+    return Application(
+        name=name,
+        sources=_by_name(sources),
+        nodes=_by_name(nodes),
+        operators=_by_name(operators),
+        sinks=_by_name(sinks),
+    )
+
+
+def _by_name(parts: Iterable[_Part]) -> dict[str, _Part]:
+    found: dict[str, _Part] = {}
+    for part in parts:
+        if part.name in found:
+            raise ValueError(f"two of the same name: {part.name!r}")
+        found[part.name] = part
+    return found

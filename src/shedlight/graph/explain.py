@@ -1,0 +1,220 @@
+"""What was understood of an application, for people: the output of `shedlight check`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from shedlight.automaton.alphabet import Alphabet, build_alphabet
+from shedlight.automaton.automaton import build_automaton
+from shedlight.errors import ApplicationError, CapError
+from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.topology import operators_on
+from shedlight.language import Kind, Pattern, Window
+from shedlight.language.expression import TRUE
+from shedlight.language.pattern import Span, elements
+
+WIDTH = 96
+"""How wide a line may be; a single word may be wider."""
+MOST_LISTED = 20
+"""How many types, columns, states or lines of a pattern are shown."""
+
+
+def explain(application: Application, warnings: Sequence[str] = ()) -> str:
+    """Describe a checked application: its sources, its graph, its patterns as automata.
+
+    Raises:
+        ApplicationError: A pattern needs more states than there may be.
+    """
+    sections = (
+        [_headline(application)],
+        _sources(application),
+        _graph(application),
+        _sinks(application),
+        _patterns(application),
+        _warnings(warnings),
+    )
+    return "\n\n".join("\n".join(lines) for lines in sections)
+
+
+def _headline(application: Application) -> str:
+    patterns = sum(len(spec.patterns) for spec in application.operators.values())
+    counts = {
+        "source": len(application.sources),
+        "node": len(application.nodes),
+        "operator": len(application.operators),
+        "pattern": patterns,
+        "sink": len(application.sinks),
+    }
+    words = (f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items())
+    return f"{application.name}: {', '.join(words)}"
+
+
+def _sources(application: Application) -> Iterator[str]:
+    yield "sources"
+    for source in application.sources.values():
+        yield f"  {source.name}: {_place(source)}"
+        yield from _table(_about_source(source), 4)
+
+
+_Rows = Iterator[tuple[str, Iterable[str]]]
+
+
+def _about_source(source: Source) -> _Rows:
+    if source.options:  # only their names: a value may be a password
+        yield "options", _list(source.options)
+    yield "time", [f"{source.time}, {_time_form(source)};", f"events come {_order(source)}"]
+    if source.idle:
+        yield "idle", [f"holds nobody back when silent for {Window(source.idle)}"]
+    yield "id", _list(source.id)
+    if source.columns:
+        derived = (f"{name} = {expression}" for name, expression in source.columns.items())
+        yield "derived", _list(derived)
+    if source.schema is None:
+        yield "schema", ["not declared; read from the data"]
+    else:
+        yield "schema", _list(f"{name} {kind}" for name, kind in source.schema.items())
+
+
+def _time_form(source: Source) -> str:
+    unit = {"us": "microseconds", "ms": "milliseconds", "s": "seconds"}[str(source.time_unit)]
+    kind = source.schema.get(source.time) if source.schema else None
+    if kind is Kind.TIMESTAMP:
+        return "a timestamp"
+    return f"in {unit}" if kind else f"in {unit} or a timestamp"
+
+
+def _order(source: Source) -> str:
+    return f"at most {Window(source.lateness)} late" if source.lateness else "in order"
+
+
+def _place(part: Source | Sink) -> str:
+    return f"{part.format} in {part.path}" if part.path else part.format
+
+
+def _graph(application: Application) -> Iterator[str]:
+    yield "graph"
+    goals = _goals(application)
+    width = max(len(name) for spec in application.operators.values() for name in spec.patterns)
+    for node in application.nodes.values():
+        bound = f"bound {_seconds(node.bound)}" if node.bound else "no bound, sheds nothing"
+        yield f"  node {node.name}: {bound}"
+        specs = operators_on(application, node.name)
+        if not specs:
+            yield "    no operators"
+        for spec in specs:
+            yield from _row(f"    {spec.name} reads ", _list(map(str, spec.inputs)))
+            for stream in spec.outputs:
+                yield from _row(
+                    f"      {stream.name:{width}}  -> ", _list(goals.get(stream, ()))
+                )
+
+
+def _goals(application: Application) -> Mapping[Stream, Sequence[str]]:
+    """Find where the events of each stream go: to operators, then to sinks."""
+    found: dict[Stream, list[str]] = {}
+    for spec in application.operators.values():
+        for stream in spec.inputs:
+            found.setdefault(stream, []).append(spec.name)
+    for sink in application.sinks.values():
+        found.setdefault(sink.input, []).append(f"{sink.name} (a sink)")
+    return found
+
+
+def _seconds(bound: float) -> str:
+    return str(Window(max(1, round(bound * 1e6))))
+
+
+def _sinks(application: Application) -> Iterator[str]:
+    yield "sinks"
+    sinks = application.sinks.values()
+    yield from _table(
+        (
+            (sink.name, [f"takes {sink.input},", f"weight {sink.weight:g},", _place(sink)])
+            for sink in sinks
+        ),
+        2,
+    )
+
+
+def _patterns(application: Application) -> Iterator[str]:
+    yield "patterns"
+    for number, spec in enumerate(application.operators.values()):
+        if number:
+            yield ""
+        yield f"  operator {spec.name}"
+        found = [each for pattern in spec.patterns.values() for each in elements(pattern.where)]
+        alphabet = build_alphabet(found)
+        yield from _table([*_about_types(alphabet), ("others", [_others(spec, alphabet)])], 4)
+        for name, pattern in spec.patterns.items():
+            yield from _row(f"    {name}: ", str(pattern).split(" "))
+            yield from (f"      {line}" for line in _automaton(spec, name, pattern))
+
+
+def _about_types(alphabet: Alphabet) -> _Rows:
+    if alphabet.closed:
+        values = (f"{one.column}={value}" for one in alphabet.closed for value in one.values)
+        yield "types", _list(values)
+    if alphabet.open:
+        yield "conditions", _list(map(str, alphabet.open))
+
+
+def _others(spec: OperatorSpec, alphabet: Alphabet) -> str:
+    """Say what becomes of events that meet none of the conditions."""
+    patterns = spec.patterns.values()
+    if any(each.condition == TRUE for one in patterns for each in elements(one.where)):
+        return "of use too: a pattern has an element without a condition"
+    if any(test.negated for test in alphabet.tests):
+        return "of use too: a pattern asks for any value but some"
+    if any(one.within and one.within.span is Span.EVENTS for one in patterns):
+        return "counted by a window of events, else of no use"
+    return "of no use to any pattern; they go at once"
+
+
+def _automaton(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[str]:
+    try:
+        automaton = build_automaton(pattern)
+    except CapError as error:
+        raise ApplicationError(f"operators.{spec.name}.patterns.{name}: {error}") from error
+    lines = str(automaton).split("\n")
+    yield from lines[:MOST_LISTED]
+    if len(lines) > MOST_LISTED:
+        yield f"... and {len(lines) - MOST_LISTED:,} more lines"
+    if len(automaton.lanes) > 1:
+        yield "a match needs every lane"
+
+
+def _warnings(warnings: Sequence[str]) -> Iterator[str]:
+    yield "warnings" if warnings else "no warnings"
+    for warning in warnings:
+        yield from (f"  {line}" for line in warning.split("\n"))
+
+
+def _list(texts: Iterable[str]) -> list[str]:
+    """Put commas between texts; of a long list give only the start."""
+    remaining = iter(texts)
+    shown = list(islice(remaining, MOST_LISTED))
+    more = sum(1 for _ in remaining)
+    return [f"{text}," for text in shown[:-1]] + (
+        [f"{shown[-1]},", f"... and {more:,} more"] if more else shown[-1:]
+    )
+
+
+def _table(rows: Iterable[tuple[str, Iterable[str]]], margin: int) -> Iterator[str]:
+    """Write labels and texts in two columns."""
+    cells = list(rows)
+    width = max((len(label) for label, _ in cells), default=0)
+    for label, words in cells:
+        yield from _row(f"{' ' * margin}{label:{width}}  ", words)
+
+
+def _row(start: str, words: Iterable[str]) -> Iterator[str]:
+    """Write words after a label, in lines that are not too wide; a word is never cut."""
+    lines, line, margin = 0, start, " " * min(len(start), WIDTH // 2)
+    for word in words:
+        if len(line) + len(word) > WIDTH and line not in (start, margin):
+            yield line.rstrip()
+            lines, line = lines + 1, margin
+            if lines > MOST_LISTED:
+                yield f"{margin}... and more"
+                return
+        line += f"{word} "
+    yield line.rstrip()

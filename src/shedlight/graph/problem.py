@@ -1,0 +1,85 @@
+"""What is wrong with an application, and where: collected first, reported together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from shedlight.errors import ApplicationError
+
+Path = tuple[str | int, ...]
+"""The way to a part of an application: `("operators", "w1", "input", 0)`."""
+
+MOST_REPORTED = 20
+"""How many problems are reported at once."""
+
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        path: The part that it is about.
+        message: What is wrong, what was found, and what to do; it names the part.
+        line: Where in the file, if that is not where the part stands.
+    """
+
+    path: Path
+    message: str
+    line: int | None = None
+
+
+def dotted(path: Path) -> str:
+    """Write a path as a user would.
+
+    Example:
+        >>> dotted(("operators", "w1", "input", 0))
+        'operators.w1.input[0]'
+    """
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{shortened(step)}"
+    return text.removeprefix(".") or "the application"
+
+
+def shortened(text: str) -> str:
+    """Cut a text that is too long to be shown."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def all_shown(
+    problems: Iterable[Problem], lines: Mapping[Path, int], file: str = ""
+) -> tuple[str, ...]:
+    """Write problems with their places in the file, in order of their lines."""
+    placed = [(each.line or _line(each.path, lines), each.message) for each in problems]
+    rows = []
+    for line, message in sorted(placed, key=lambda one: one[0]):
+        place = ", ".join(filter(None, (file, f"line {line}" if line else "")))
+        rows.append(f"{place}: {message}" if place else message)
+    return tuple(dict.fromkeys(rows))
+
+
+def _line(path: Path, lines: Mapping[Path, int]) -> int:
+    """Find the line of a part, or of the part that it should be in; 0 if there are no lines."""
+    found = (lines.get(path[:length]) for length in range(len(path), -1, -1))
+    return next((line for line in found if line), 0)
+
+
+def raise_any(
+    problems: Iterable[Problem], lines: Mapping[Path, int] | None = None, file: str = ""
+) -> None:
+    """Raise an error with all problems, in order of their lines, unless there are none.
+
+    Raises:
+        ApplicationError: There are some.
+    """
+    remaining = iter(problems)
+    places = lines or {}
+    found = list(islice(remaining, MOST_REPORTED))
+    if not found:
+        return
+    rows = list(all_shown(found, places, file))
+    if next(remaining, None):
+        rows.append("... and more; these first")
+    raise ApplicationError("\n".join(rows))

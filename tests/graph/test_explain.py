@@ -1,0 +1,171 @@
+"""What `shedlight check` prints."""
+
+import pytest
+
+from shedlight.errors import ApplicationError
+from shedlight.graph import explain, load_application
+from tests.graph.applications import PAPER, edited, loaded
+
+PAPERS = """\
+borg: 2 sources, 3 nodes, 4 operators, 6 patterns, 2 sinks
+
+sources
+  s1: parquet in data/s1
+    time     time_us, in microseconds or a timestamp; events come in order
+    id       machine_id, time_us, collection_id, instance_index, event
+    derived  type = machine_id % 4
+    schema   not declared; read from the data
+  s2: parquet in data/s2
+    time     time_us, in microseconds or a timestamp; events come in order
+    id       machine_id, time_us, collection_id, instance_index, event
+    derived  type = machine_id % 4
+    schema   not declared; read from the data
+
+graph
+  node edge-1: no bound, sheds nothing
+    w1 reads s1
+      Q11  -> w3
+      Q12  -> w4
+  node edge-2: bound 3 s
+    w2 reads s2
+      Q21  -> w3
+      Q22  -> w4
+  node core: no bound, sheds nothing
+    w3 reads w1.Q11, w2.Q21
+      Q31  -> sink1 (a sink)
+    w4 reads w1.Q12, w2.Q22
+      Q41  -> sink2 (a sink)
+
+sinks
+  sink1  takes w3.Q31, weight 1, parquet in out/sink1
+  sink2  takes w4.Q41, weight 1, parquet in out/sink2
+
+patterns
+  operator w1
+    types   type=0, type=1, type=2, type=3
+    others  of no use to any pattern; they go at once
+    Q11: SELECT E1, E2, E3 WHERE SEQ(E1.type = 0, E2.type = 0, E3.type = 1) WITHIN 10 s
+      state 0: E1 -> 1
+      state 1: E2 -> 2
+      state 2: E3 -> match
+    Q12: SELECT E1, E2, E3 WHERE AND(E1.type = 1, E2.type = 2, E3.type = 3) WITHIN 10 s
+      lane 1
+        state 0: E1 -> match
+      lane 2
+        state 0: E2 -> match
+      lane 3
+        state 0: E3 -> match
+      a match needs every lane
+"""
+
+
+def test_the_papers_example_is_explained():
+    """As a stranger would read it; operators w2 to w4 look as w1 does."""
+    text = explain(load_application(PAPER).application)
+
+    assert text.startswith(PAPERS)
+    assert text.endswith("\n\nno warnings")
+    assert max(map(len, text.split("\n"))) <= 96
+
+
+def test_all_settings_of_a_source_are_explained():
+    """But not the values of options, which may be passwords."""
+    application = loaded(
+        (
+            "format: parquet\n    path: data/s1",
+            """format: kafka
+    options: {subscribe: events, password: secret}
+    time_unit: ms
+    lateness: 5 s
+    idle: 1 min
+    schema: {key: bigint, ts: bigint, type: bigint, host: {zone: string}}""",
+        )
+    )
+
+    text = explain(application)
+
+    assert (
+        """
+  s1: kafka
+    options  subscribe, password
+    time     ts, in milliseconds; events come at most 5 s late
+    idle     holds nobody back when silent for 1 min
+    id       key, ts
+    schema   key bigint, ts bigint, type bigint, host struct, host.zone string
+"""
+        in text
+    )
+    assert "secret" not in text
+
+
+def test_a_time_that_is_a_timestamp_has_no_unit():
+    """The unit is for numbers alone."""
+    schema = "path: data/s1\n    schema: {key: bigint, ts: timestamp, type: bigint}"
+
+    assert "time    ts, a timestamp; events" in explain(loaded(("path: data/s1", schema)))
+
+
+def test_a_pattern_may_go_to_several_places():
+    """Operators first, then sinks."""
+    application = loaded(
+        ("sinks:", "sinks:\n  more: {input: w1.A, format: console}"),
+        ("  core: {}", "  core: {}\n  far: {}"),
+    )
+
+    text = explain(application)
+
+    assert "      A  -> w2, more (a sink)\n      B  -> w2\n" in text
+    assert "  node far: no bound, sheds nothing\n    no operators\n" in text
+    assert "  more  takes w1.A, weight 1, console\n" in text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("WHERE E1", "others  of use too: a pattern has an element without a condition"),
+        ("WHERE E1.x <> 3", "others  of use too: a pattern asks for any value but some"),
+        (
+            "WHERE SEQ(E1.x = 3, E2.x = 4) WITHIN 5 EVENTS",
+            "others  counted by a window of events, else of no use",
+        ),
+        ("WHERE E1.x > 3", "conditions  x > 3\n    others      of no use to any pattern"),
+    ],
+)
+def test_what_patterns_ask_of_events_is_explained(pattern, lines):
+    """Types and other conditions, and what becomes of events that meet none of them."""
+    assert lines in explain(loaded(("WHERE E1.type = 2", pattern)))
+
+
+def test_long_lists_are_cut():
+    """Ten thousand types are allowed, but nobody reads them."""
+    options = ", ".join(map(str, range(3, 10_000)))
+
+    text = explain(loaded(("E1.type = 2", f"E1.type IN ({options})")))
+
+    assert "... and 9,979 more\n" in text
+    assert "... and more\n" in text
+    assert len(text) < 6_000
+
+
+def test_a_large_automaton_is_cut():
+    """Its beginning says enough."""
+    text = explain(loaded(("E2.type = 1)", "E2.type = 1 {500}, E3.type = 2)")))
+
+    assert "\n      state 19: E2 -> 20\n      ... and 482 more lines\n" in text
+
+
+def test_a_pattern_with_too_many_states_is_an_error():
+    """It could not be run either."""
+    parts = ", ".join(f"E{i}.x > {i}" for i in range(1, 16))
+
+    with pytest.raises(ApplicationError, match=r"operators\.w1\.patterns\.B: .* 16,384 states"):
+        explain(loaded(("E1.type = 2", f"AND({parts}) WITHIN 1 s")))
+
+
+def test_warnings_come_last():
+    """With the place in the file."""
+    found = load_application(edited(("  core: {}", "  core: {}\n  far: {}")))
+
+    text = explain(found.application, found.warnings)
+
+    assert text.endswith("\n\nwarnings\n  line 11: nodes.far has no operators")

@@ -1,0 +1,114 @@
+"""Who reads what, on lines, diamonds and fans."""
+
+import pytest
+
+from shedlight.graph import (
+    Application,
+    Stream,
+    ancestors,
+    descendants,
+    load_application,
+    operator_order,
+    operators_on,
+    readers,
+    sinks_of,
+    successors,
+)
+from shedlight.graph.topology import find_cycle
+from tests.graph.applications import PAPER, graph, stream
+
+LINE = graph("w1: s1 -> A", "w2: w1.A -> B", "w3: w2.B -> C", sinks="w3.C")
+DIAMOND = graph(
+    "join: left.L right.R -> J",
+    "left: top.T -> L",
+    "right: top.T -> R",
+    "top: s1 -> T",
+    sinks="join.J",
+)
+FAN = graph(
+    "one: s1 -> A B",
+    "two: one.A -> C",
+    "three: one.A s1 s2 -> D E",
+    sinks="one.A one.B two.C three.D three.E",
+)
+PAPERS = load_application(PAPER).application
+
+
+def order(application: Application) -> list[str]:
+    """Name the operators in topological order."""
+    return [spec.name for spec in operator_order(application)]
+
+
+def words(streams: tuple[Stream, ...]) -> str:
+    """Write streams as one text."""
+    return " ".join(map(str, streams))
+
+
+def test_an_operator_comes_after_those_that_feed_it():
+    """Whatever the order of declaration is."""
+    assert order(LINE) == ["w1", "w2", "w3"]
+    assert order(DIAMOND) == ["top", "left", "right", "join"]
+    assert order(FAN) == ["one", "two", "three"]
+    assert order(PAPERS) == ["w1", "w2", "w3", "w4"]
+
+
+def test_successors_are_the_patterns_that_see_the_events_first_hand():
+    """All patterns of all operators that read the stream."""
+    assert words(successors(LINE, stream("w1.A"))) == "w2.B"
+    assert words(successors(DIAMOND, stream("top.T"))) == "left.L right.R"
+    assert words(successors(FAN, stream("one.A"))) == "two.C three.D three.E"
+    assert words(successors(FAN, stream("s1"))) == "one.A one.B three.D three.E"
+    assert words(successors(FAN, stream("one.B"))) == ""
+
+
+def test_descendants_are_all_that_a_stream_has_influence_on():
+    """Also through other patterns; the stream itself is none of them."""
+    assert words(descendants(LINE, stream("s1"))) == "w1.A w2.B w3.C"
+    assert words(descendants(LINE, stream("w3.C"))) == ""
+    assert words(descendants(DIAMOND, stream("top.T"))) == "join.J left.L right.R"
+    assert words(descendants(DIAMOND, stream("left.L"))) == "join.J"
+    assert words(descendants(FAN, stream("s2"))) == "three.D three.E"
+    assert words(descendants(PAPERS, stream("w2.Q22"))) == "w4.Q41"
+
+
+def test_ancestors_are_all_that_has_influence_on_a_stream():
+    """The other way round, down to the sources."""
+    assert words(ancestors(LINE, stream("w3.C"))) == "s1 w1.A w2.B"
+    assert words(ancestors(DIAMOND, stream("join.J"))) == "s1 left.L right.R top.T"
+    assert words(ancestors(FAN, stream("three.D"))) == "s1 s2 one.A"
+    assert words(ancestors(FAN, stream("s1"))) == ""
+
+
+def test_readers_and_sinks_of_a_stream():
+    """One pattern may feed operators and sinks."""
+    assert [spec.name for spec in readers(FAN, stream("one.A"))] == ["two", "three"]
+    assert [sink.name for sink in sinks_of(FAN, stream("one.A"))] == ["to-one.A"]
+    assert readers(FAN, stream("one.B")) == ()
+    assert sinks_of(LINE, stream("w1.A")) == ()
+
+
+def test_operators_of_a_node():
+    """In order of declaration."""
+    assert [spec.name for spec in operators_on(PAPERS, "core")] == ["w3", "w4"]
+    assert [spec.name for spec in operators_on(PAPERS, "edge-1")] == ["w1"]
+
+
+def test_a_cycle_is_found_and_named_in_the_direction_of_the_events():
+    """It starts at the operator that was declared first."""
+    circle = graph("w1: w3.C -> A", "w2: w1.A -> B", "w3: w2.B s1 -> C")
+
+    assert find_cycle(circle) == ("w1", "w2", "w3", "w1")
+    assert find_cycle(graph("w1: s1 w1.A -> A")) == ("w1", "w1")
+    assert find_cycle(DIAMOND) == ()
+    with pytest.raises(ValueError, match="operators feed each other: w"):
+        operator_order(circle)
+
+
+def test_a_long_line_needs_no_deep_stack():
+    """Nothing here is recursive."""
+    lines = ["w0: s1 -> P0", *(f"w{i}: w{i - 1}.P{i - 1} -> P{i}" for i in range(1, 3000))]
+    application = graph(*lines, text="SELECT E.x WHERE E")
+
+    assert order(application)[-1] == "w2999"
+    assert len(descendants(application, stream("s1"))) == 3000
+    assert len(ancestors(application, stream("w2999.P2999"))) == 3000
