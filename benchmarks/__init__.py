@@ -1,0 +1,1 @@
+"""Benchmarks: one file per question; `python -m benchmarks` answers them all."""

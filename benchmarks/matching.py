@@ -1,0 +1,115 @@
+"""What matching costs, and on what the cost does not depend."""
+
+from collections.abc import Iterator
+
+import numba
+import numpy as np
+from tests import reference
+
+from benchmarks.question import Answer, seconds
+from benchmarks.streams import EVENTS, Stream, prepared, random_stream
+
+SEQUENCE = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 0, C.type = 1) WITHIN 10 s"
+CONJUNCTION = "SELECT A.value WHERE AND(A.type = 1, B.type = 2, C.type = 3) WITHIN 10 s"
+
+
+@numba.njit
+def _count(types: np.ndarray, counts: np.ndarray) -> None:
+    for i in range(types.shape[0]):
+        counts[types[i]] += 1
+
+
+def against_counting() -> Iterator[Answer]:
+    """Compare matching with a loop that only counts events per type."""
+    stream = random_stream()
+    types, counts = stream.types, np.zeros(4, np.int64)
+    plain = seconds(lambda: _count(types, counts))
+    for name, text in (("SEQ(0;0;1)", SEQUENCE), ("AND(1,2,3)", CONJUNCTION)):
+        ours = seconds(prepared(text, stream))
+        speed = f"{EVENTS / ours / 1e6:.0f} M events/s against {EVENTS / plain / 1e6:.0f} M"
+        yield Answer(f"{name} against counting per type", ours / plain, 50, detail=speed)
+
+
+def long_window() -> Iterator[Answer]:
+    """Compare a window of an hour with one of ten seconds."""
+    stream = random_stream()
+    short = seconds(prepared(SEQUENCE, stream))
+    long = seconds(prepared(SEQUENCE.replace("10 s", "1 h"), stream))
+    yield Answer("window of 1 h against 10 s", long / short, 1.5)
+
+
+def many_machines() -> Iterator[Answer]:
+    """Compare a million open machines with a thousand."""
+    few = seconds(_with_open(1_000))
+    many = seconds(_with_open(1_000_000))
+    yield Answer("1,000,000 open machines against 1,000", many / few, 2)
+
+
+def _with_open(machines: int):  # noqa: ANN202  # as `prepared`
+    """Match a stream while so many machines stay open: each event closes one and opens one."""
+    text = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 1) WITHIN 10 d"
+    warm = random_stream(events=machines, shares=[1.0], types=1)
+    opened, _ = prepared(text, warm)()
+    types = np.tile([1, 0], EVENTS // 2)
+    later = warm.table["time"].to_numpy()[-1]
+    table = random_stream().table
+    for name, values in (("type", types), ("time", table["time"].to_numpy() + later)):
+        table = table.set_column(table.column_names.index(name), name, [values])
+    return prepared(text, Stream(table), lambda _: opened)
+
+
+def many_keys() -> Iterator[Answer]:
+    """Compare a hundred thousand keys with one."""
+    text = SEQUENCE + " PARTITION BY key"
+    one = seconds(prepared(text, random_stream(keys=1)))
+    many = seconds(prepared(text, random_stream(keys=100_000, gap=10)))
+    yield Answer("100,000 keys against 1", many / one, 8)
+
+
+def wide_conjunction() -> Iterator[Answer]:
+    """Compare an AND over twenty types with one over three."""
+    few = seconds(prepared(CONJUNCTION, random_stream(types=3 + 1)))
+    parts = ", ".join(f"E{i}.type = {i}" for i in range(20))
+    text = f"SELECT E0.value WHERE AND({parts}) WITHIN 10 s"
+    many = seconds(prepared(text, random_stream(types=20)))
+    yield Answer("AND over 20 types against AND over 3", many / few, 10)
+
+
+def across_events() -> Iterator[Answer]:
+    """Compare conditions across events, a hundred machines open, with the reference."""
+    text = """SELECT A.value WHERE SEQ(A.type = 0, B.type = 1) AND B.value > A.value + 0.98
+        WITHIN 200 ms"""
+    stream = random_stream(types=2, events=20_000)
+    work = prepared(text, stream)
+    events = [
+        reference.Event(row["time"], 0, (row["id"],), row) for row in stream.table.to_pylist()
+    ]
+    pattern = _pattern(text, stream)
+    expected = reference.match(pattern, events)
+    assert len(work()[1]) == len(expected)  # noqa: S101  # a benchmark of the right thing
+    slow = seconds(lambda: reference.match(pattern, events), runs=1)
+    fast = seconds(work)
+    yield Answer(
+        "across events, 100 machines: reference against kernel",
+        slow / fast,
+        20,
+        at_least=True,
+        detail=f"{len(events) / fast:,.0f} events/s",
+    )
+
+
+def _pattern(text: str, stream: Stream):  # noqa: ANN202
+    from shedlight.automaton.operator import schema_of  # noqa: PLC0415
+    from shedlight.language import parse_pattern  # noqa: PLC0415
+
+    return parse_pattern(text, schema_of(stream.table.schema)).pattern
+
+
+QUESTIONS = (
+    against_counting,
+    long_window,
+    many_machines,
+    many_keys,
+    wide_conjunction,
+    across_events,
+)

@@ -1,0 +1,266 @@
+"""The command line: each verb calls one function and prints its result.
+
+Results go to standard output, everything else to standard error. The exit status is 0, 1 if it
+could not be done, 2 if the call was not understood.
+"""
+
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from shedlight import __version__
+from shedlight.automaton.compiled import is_first_run
+from shedlight.automaton.intake import Input
+from shedlight.automaton.operator import schema_of
+from shedlight.engines.application import run_application
+from shedlight.engines.files import (
+    flat,
+    format_of,
+    numbered,
+    read_events,
+    stacked,
+    write_events,
+)
+from shedlight.engines.finished import AT, UNITS, Result, match_tables, named, timed
+from shedlight.errors import InputError, ShedlightError, known_names
+from shedlight.graph import explain, load_application
+from shedlight.language import parse_pattern
+from shedlight.language.window import read_window
+
+app = typer.Typer(
+    name="shedlight",
+    help="Complex event processing that keeps its latency bound under overload.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+ROW = "row"
+"""The id of an event if no column is named: the number of its row, from 1 on."""
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except ShedlightError as error:
+        print(f"shedlight: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _version(shown: bool) -> None:  # noqa: FBT001  # typer calls it so
+    if shown:
+        print(f"shedlight {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Complex event processing that keeps its latency bound under overload."""
+
+
+@app.command()
+def check(
+    application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
+) -> None:
+    """Check an application file and explain what was understood: types, automata, graph."""
+    loaded = load_application(application)
+    print(explain(loaded.application, loaded.warnings))
+
+
+@app.command()
+def match(  # noqa: PLR0913  # one argument per option
+    application: Annotated[
+        Path | None, typer.Argument(help="An application file (YAML), or give --pattern.")
+    ] = None,
+    *,
+    pattern: Annotated[
+        list[str] | None, typer.Option(help="A pattern; may be repeated.")
+    ] = None,
+    input_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            help="A file or folder of events (Parquet, CSV, JSON lines); for an application "
+            "with several sources NAME=FILE each. Without it, its own paths are read.",
+        ),
+    ] = None,
+    time_column: Annotated[
+        str, typer.Option("--time", help="The column with the time of an event.")
+    ] = "time",
+    time_unit: Annotated[
+        str, typer.Option(help="Of a time column with numbers: us, ms or s.")
+    ] = "us",
+    id_: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            help="The columns that identify an event, COL,COL,... "
+            "[default: the number of its row]",
+        ),
+    ] = None,
+    lateness: Annotated[
+        str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
+    ] = "0 s",
+    output: Annotated[
+        Path | None, typer.Option(help="Write the matches there (.parquet, .csv, .jsonl).")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most so many matches.")] = 50,
+) -> None:
+    """Find the matches of patterns in a file of events, without Spark."""
+    if (application is None) == (not pattern):
+        raise typer.BadParameter("give an application file or --pattern, one of the two")
+    if output:
+        format_of(output)
+    began = time.perf_counter()
+    if application is None:
+        results, table = _match_patterns(
+            pattern or [], input_ or [], time_column, time_unit, id_, lateness
+        )
+    else:
+        results, table = _match_application(application, input_ or [])
+    seconds = time.perf_counter() - began
+    if output:
+        write_events(table, output)
+    else:
+        _show(table, limit)
+    _summarise(results, len(table), seconds, output)
+
+
+def _match_patterns(  # what the options say
+    texts: list[str], inputs: list[str], column: str, unit: str, ids: str | None, lateness: str
+) -> tuple[list[Result], pa.Table]:
+    if len(inputs) != 1:
+        raise typer.BadParameter("--pattern needs exactly one --input FILE")
+    if unit not in UNITS:
+        raise typer.BadParameter(f"unknown --time-unit {unit!r}; {known_names(unit, UNITS)}")
+    path = Path(inputs[0])
+    events = read_events(path)
+    names = tuple(name.strip() for name in ids.split(",")) if ids else (ROW,)
+    if not ids:
+        events = numbered(events, ROW)
+    for name in (column, *names):
+        if name not in events.column_names:
+            raise InputError(
+                f"{path} has no column {name!r}; {known_names(name, events.column_names)}"
+            )
+    schema = schema_of(events.schema)
+    patterns = {}
+    for number, text in enumerate(texts, 1):
+        parsed = parse_pattern(text, schema)
+        patterns[f"P{number}"] = parsed.pattern
+        for warning in parsed.warnings:
+            _say(f"warning: {warning}")
+    behind = 0 if lateness.split(maxsplit=1)[0] == "0" else read_window(lateness).length
+    one = Input(str(path), names, AT, behind)
+    _announce_compiling()
+    result = match_tables([(one, timed(events, column, unit, str(path)))], patterns)
+    return [result], named(result, events.schema.field(column).type, unit)
+
+
+def _match_application(path: Path, inputs: list[str]) -> tuple[list[Result], pa.Table]:
+    application = load_application(path).application
+    given = dict(_input_of(text, list(application.sources)) for text in inputs)
+    tables = {}
+    for name, source in application.sources.items():
+        place = given.get(name) or (Path(path.parent, source.path) if source.path else None)
+        if place is None:
+            raise InputError(f"source {name} has no path; give --input {name}=FILE")
+        tables[name] = read_events(place, None if name in given else source.format)
+    _announce_compiling()
+    results = list(run_application(application, tables).values())
+    found = [named(result) for result in results]
+    shown = [table for table in found if len(table)] or found[-1:]
+    return results, stacked(shown)
+
+
+def _input_of(text: str, sources: list[str]) -> tuple[str, Path]:
+    name, separator, file = text.partition("=")
+    if separator and name in sources:
+        return name, Path(file)
+    if len(sources) == 1:
+        return sources[0], Path(text)
+    raise InputError(
+        f"--input {text!r} does not say which source it is for; write NAME=FILE; "
+        f"{known_names(name, sources)}"
+    )
+
+
+def _announce_compiling() -> None:
+    if is_first_run():
+        _say("compiling the matcher, once on this machine (up to 30 s) ...")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _show(table: pa.Table, limit: int) -> None:
+    """Print matches as a table, in a terminal with lines."""
+    shown = flat(table.slice(0, limit))
+    rows = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
+    if sys.stdout.isatty():
+        drawn = Table(*shown.column_names)
+        for row in rows:
+            drawn.add_row(*row)
+        Console().print(drawn)
+        return
+    for line in _aligned([shown.column_names, *rows]):
+        print(line)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "null"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004  # a screen's width
+
+
+def _aligned(rows: list[list[str]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+
+
+def _summarise(
+    results: list[Result], matches: int, seconds: float, output: Path | None
+) -> None:
+    """Say how much was read and found, and what was lost and why."""
+    first = results[0]
+    where = f" -> {output}" if output else ""
+    _say(f"{first.events:,} events, {matches:,} matches in {seconds:.1f} s{where}")
+    late = sum(one.late for one in results)
+    if late:
+        _say(
+            f"{late:,} late events were not matched: they came behind later ones; "
+            "sort the file by time, or allow for it by --lateness"
+        )
+    duplicates = sum(one.duplicates for one in results)
+    if duplicates:
+        _say(
+            f"{duplicates:,} duplicates were left out: events with an id that was there before"
+        )
+    if any(one.evicted or one.dropped for one in results):
+        _say(
+            f"{sum(one.evicted for one in results):,} machines and "
+            f"{sum(one.dropped for one in results):,} assignments were beyond the caps"
+        )
+
+
+if __name__ == "__main__":
+    main()

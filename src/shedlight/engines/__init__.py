@@ -1,0 +1,1 @@
+"""Engines: they run applications. Only engines have state."""

@@ -1,0 +1,70 @@
+"""A whole application over finished tables, operator by operator from sources to sinks.
+
+An operator downstream sees all that its upstream emits, in order of time, and so finds what it
+would find in a stream.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from shedlight.automaton.intake import Input
+from shedlight.automaton.matching import row_column
+from shedlight.automaton.operator import build_operator, schema_of
+from shedlight.automaton.selection import EVENTS, ID, TIME
+from shedlight.engines.finished import AT, Result, run_operator, timed
+from shedlight.errors import InputError, known_names
+from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
+from shedlight.language.column import arrow_of
+from shedlight.language.columns import evaluate
+
+
+def run_application(
+    application: Application, tables: Mapping[str, pa.Table]
+) -> Mapping[str, Result]:
+    """Run an application over finished tables of its sources.
+
+    Args:
+        application: The application.
+        tables: The events of each source.
+
+    Returns:
+        What each operator found, in the order in which they ran.
+
+    Raises:
+        InputError: A table lacks a column, or has null ids or times.
+        ApplicationError: A pattern does not fit the columns.
+    """
+    application = with_schemas(
+        application, {name: schema_of(table.schema) for name, table in tables.items()}
+    )
+    streams: dict[Stream, tuple[Input, pa.Table]] = {
+        Stream(name): _source(source, tables[name])
+        for name, source in application.sources.items()
+    }
+    results = {}
+    for spec in operator_order(application):
+        inputs = [streams[stream] for stream in spec.inputs]
+        schemas = [(one, table.schema) for one, table in inputs]
+        operator = build_operator(schemas, spec.patterns)
+        result = run_operator(operator, [table for _, table in inputs])
+        results[spec.name] = result
+        for stream in spec.outputs:
+            found = result.complex_events[stream.name].drop_columns([EVENTS])
+            streams[stream] = (Input(str(stream), (ID,), TIME), found)
+    return results
+
+
+def _source(source: Source, table: pa.Table) -> tuple[Input, pa.Table]:
+    """Add the derived columns and the time of a source."""
+    for name in (source.time, *source.id):
+        if name not in table.column_names and name not in source.columns:
+            raise InputError(
+                f"source {source.name} has no column {name!r}; "
+                f"{known_names(name, [*table.column_names, *source.columns])}"
+            )
+    for name, expression in source.columns.items():
+        column = evaluate(expression, len(table), lambda node: row_column(table, node))  # noqa: B023
+        table = table.append_column(name, arrow_of(column))
+    table = timed(table, source.time, source.time_unit.value, source.name)
+    return Input(source.name, source.id, AT, source.lateness), table

@@ -1,0 +1,144 @@
+"""Files of events, read and written without Spark: Parquet, CSV and JSON lines."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from shedlight.errors import InputError, known_names
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_READERS: Mapping[str, Callable[[str], pa.Table]] = {
+    "parquet": pyarrow.parquet.read_table,
+    "csv": pyarrow.csv.read_csv,
+    "json": pyarrow.json.read_json,
+}
+
+
+def format_of(path: Path, given: str | None = None) -> str:
+    """Find the format of a file by its ending, or take the one given.
+
+    Raises:
+        InputError: It is none that can be read.
+    """
+    if given is not None:
+        if given not in _READERS:
+            raise InputError(
+                f"{path}: unknown format {given!r}; {known_names(given, _READERS)}"
+            )
+        return given
+    endings = [ending for ending in path.suffixes[::-1] if ending in _FORMATS]
+    if endings:
+        return _FORMATS[endings[0]]
+    raise InputError(
+        f"{path}: cannot tell the format from the name; "
+        f"let it end in {', '.join(sorted(_FORMATS))}"
+    )
+
+
+def read_events(path: Path, given: str | None = None) -> pa.Table:
+    """Read a file, or all files of a folder in the order of their names.
+
+    Raises:
+        InputError: There is nothing to read, or it cannot be read.
+    """
+    if path.is_dir():
+        files = sorted(
+            file for file in path.rglob("*") if file.is_file() and _is_events(file, given)
+        )
+        if not files:
+            raise InputError(f"{path}: the folder has no Parquet, CSV or JSON lines file in it")
+        tables = [_read(file, given) for file in files]
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise InputError(f"{path}: its files have different columns: {error}") from error
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file or folder")
+    return _read(path, given)
+
+
+def _is_events(file: Path, given: str | None) -> bool:
+    hidden = file.name.startswith((".", "_"))
+    return not hidden and (given is not None or bool(_FORMATS.keys() & set(file.suffixes)))
+
+
+def _read(path: Path, given: str | None) -> pa.Table:
+    kind = format_of(path, given)
+    if path.stat().st_size == 0:
+        raise InputError(f"{path}: the file is empty, it does not even name its columns")
+    try:
+        return _READERS[kind](str(path))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as {kind}: {error}") from error
+
+
+def write_events(table: pa.Table, path: Path) -> None:
+    """Write a table as Parquet, CSV or JSON lines, by the ending of the name.
+
+    The file appears under its name when it is complete, never in part.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    kind = format_of(path)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        if kind == "parquet":
+            pyarrow.parquet.write_table(table, unfinished)
+        elif kind == "csv":
+            pyarrow.csv.write_csv(flat(table), unfinished)
+        else:
+            rows = table.to_pylist()
+            lines = "".join(json.dumps(row, default=str) + "\n" for row in rows)
+            unfinished.write_text(lines, encoding="utf-8")
+        unfinished.replace(path)
+    except (pa.ArrowException, OSError) as error:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written: {error}") from error
+
+
+def flat(table: pa.Table) -> pa.Table:
+    """Write lists and structs as JSON text, for forms that have plain values only."""
+    columns = {
+        name: column if not pa.types.is_nested(column.type) else _as_json(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    return pa.table(columns)
+
+
+def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """Put tables one below the other; columns of one name and unlike kinds become JSON text."""
+    kinds: dict[str, set[str]] = {}
+    for table in tables:
+        for one in table.schema:
+            kinds.setdefault(one.name, set()).add(str(one.type))
+    unlike = {name for name, found in kinds.items() if len(found) > 1}
+    alike = []
+    for table in tables:
+        for name in unlike & set(table.column_names):
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, _as_json(table[name]))  # noqa: PLW2901
+        alike.append(table)
+    return pa.concat_tables(alike, promote_options="default")
+
+
+def _as_json(column: pa.ChunkedArray) -> pa.Array:
+    texts = [None if v is None else json.dumps(v, default=str) for v in column.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def numbered(table: pa.Table, name: str) -> pa.Table:
+    """Add a column with the number of each row, from 1 on."""
+    return table.append_column(name, pc.add(pa.array(range(len(table)), pa.int64()), 1))
