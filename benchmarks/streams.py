@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from shedlight.automaton.hashing import hash_keys
 from shedlight.automaton.intake import FOREVER, Input
-from shedlight.automaton.matching import Matches, Ready, match, row_column
+from shedlight.automaton.matching import Matches, Ready, match
 from shedlight.automaton.operator import Operator, build_operator, operator_keys, schema_of
+from shedlight.automaton.runs import row_column
 from shedlight.automaton.signature import Types, classify
 from shedlight.automaton.state import MatchState, new_state
 from shedlight.language import parse_pattern

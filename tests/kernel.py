@@ -6,7 +6,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from shedlight.automaton.intake import Input, admit
-from shedlight.automaton.matching import Matches, Ready, match, row_column
+from shedlight.automaton.matching import Matches, Ready, match
 from shedlight.automaton.operator import (
     Operator,
     OperatorState,
@@ -14,6 +14,7 @@ from shedlight.automaton.operator import (
     new_operator_state,
     operator_keys,
 )
+from shedlight.automaton.runs import row_column
 from shedlight.automaton.saved import from_bytes, to_bytes
 from shedlight.automaton.selection import complex_events
 from shedlight.automaton.signature import classify

@@ -1,8 +1,9 @@
 """Test your own patterns: a line of events in, a line of matches out.
 
 An event is written `A0`: its kind and its time in seconds, `kind = 'A'` and `time` 0. It may
-have more attributes, written `A0(cpu=0.5, user='ann')`. A match is the events it took, as they
-were written, in the order taken.
+have more attributes, written `A0(cpu=0.5, user='ann')`: numbers, text in quotes (a quote inside
+is written twice), true, false or null. A match is the events it took, as they were written, in
+the order taken.
 
     from shedlight.testing import matches
 
@@ -13,10 +14,9 @@ were written, in the order taken.
 In pytest, the fixture `matches` is the same function; nothing needs to be imported.
 """
 
-import ast
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -28,9 +28,28 @@ from shedlight.errors import InputError
 from shedlight.language import Pattern, parse_pattern
 
 _EVENT = re.compile(
-    r"\s*(?P<kind>[A-Za-z_]+)(?P<time>-?\d+(?:\.\d+)?)(?:\((?P<rest>[^()]*)\))?"
+    r"\s*(?P<kind>[A-Za-z_]+)(?P<time>-?\d+(?:\.\d+)?)"
+    r"""(?:\((?P<rest>(?:'[^']*'|"[^"]*"|[^()'"])*)\))?"""
 )
-_ATTRIBUTE = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>'[^']*'|[^,]+)\s*(?:,|$)")
+_ATTRIBUTE = re.compile(
+    r"""\s*(?P<name>[A-Za-z_]\w*)\s*=\s*"""
+    r"""(?P<value>'(?:[^']|'')*'|"(?:[^"]|"")*"|[^\s,'"]+)\s*(?:,|$)"""
+)
+_COLUMNS = {"kind": pa.string(), "time": pa.int64(), "row": pa.int64()}
+_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
+_LARGEST = 2**63 - 1
+
+_Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """An event as it is written, and what that says."""
+
+    text: str
+    kind: str
+    time: int
+    attributes: Mapping[str, _Value]
 
 
 def matches(pattern: str | Pattern, events: str) -> list[str]:
@@ -38,23 +57,28 @@ def matches(pattern: str | Pattern, events: str) -> list[str]:
 
     Args:
         pattern: The pattern, as text or made by the builder.
-        events: Events such as `A0 B2 B3.5(cpu=0.9)`, in the order of their arrival.
+        events: Events such as `A0 B2 B3.5(cpu=0.9)`, by time.
+
+    Raises:
+        LanguageError: The pattern is not understood.
+        InputError: The events are not, or they are out of order.
 
     Example:
         >>> sudden = "SELECT a WHERE SEQ(a.kind = 'A', b.cpu > 0.8) WITHIN 5 s"
         >>> matches(sudden, "A0 B1(cpu=0.5) B2(cpu=0.9)")
         ['A0 B2(cpu=0.9)']
     """
-    texts, table = _table(events)
-    parsed = (
-        pattern
-        if isinstance(pattern, Pattern)
-        else parse_pattern(pattern, schema_of(table.schema)).pattern
-    )
-    once = replace(parsed, each=False)
+    written = _events(events)
+    table = _table(written)
+    if not isinstance(pattern, Pattern):
+        schema = schema_of(table.schema) if written else None
+        pattern = parse_pattern(pattern, schema).pattern
+    if not written:
+        return []
+    once = replace(pattern, each=False)
     result = match_tables([(Input("events", ("row",), "time"), table)], {"test": once})
     found = result.complex_events["test"]["events"].to_pylist()
-    return [" ".join(texts[row] for row in rows) for rows in found]
+    return [" ".join(written[row].text for row in rows) for rows in found]
 
 
 @pytest.fixture(name="matches")
@@ -63,50 +87,90 @@ def _matches() -> Callable[[str | Pattern, str], list[str]]:
     return matches
 
 
-def _table(events: str) -> tuple[list[str], pa.Table]:
-    texts: list[str] = []
-    rows: list[dict[str, object]] = []
+def _events(line: str) -> list[_Event]:
+    found: list[_Event] = []
     at = 0
-    while events[at:].strip():
-        found = _EVENT.match(events, at)
-        if not found:
+    while line[at:].strip():
+        one = _EVENT.match(line, at)
+        if not one:
             raise InputError(
-                f"cannot read an event at {events[at:].strip()[:20]!r}; write it as A0 (kind "
+                f"cannot read an event at {line[at:].strip()[:20]!r}; write it as A0 (kind "
                 "and seconds) or A0(cpu=0.5, user='ann')"
             )
-        texts.append(found.group().strip())
-        row = {
-            "kind": found["kind"],
-            "time": round(float(found["time"]) * 1e6),
-            "row": len(rows),
-        }
-        rows.append(row | _attributes(found["rest"] or ""))
-        at = found.end()
-    names = dict.fromkeys(name for row in rows for name in row) or ["kind", "time", "row"]
-    return texts, pa.table({name: [row.get(name) for row in rows] for name in names})
+        text, time = one.group().strip(), round(float(one["time"]) * 1e6)
+        if found and time < found[-1].time:
+            raise InputError(
+                f"event {text!r} is out of order: it stands after {found[-1].text!r}; "
+                "write the events by time"
+            )
+        found.append(_Event(text, one["kind"], time, _attributes(text, one["rest"] or "")))
+        at = one.end()
+    return found
 
 
-def _attributes(text: str) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _table(events: Sequence[_Event]) -> pa.Table:
+    columns = {
+        "kind": [event.kind for event in events],
+        "time": [event.time for event in events],
+        "row": list(range(len(events))),
+    }
+    arrays = {name: pa.array(columns[name], kind) for name, kind in _COLUMNS.items()}
+    names = dict.fromkeys(name for event in events for name in event.attributes)
+    return pa.table(arrays | {name: _column(name, events) for name in names})
+
+
+def _column(name: str, events: Sequence[_Event]) -> pa.Array:
+    """Make a column of an attribute; all of its values are of one kind."""
+    first: dict[str, _Event] = {}
+    for event in events:
+        value = event.attributes.get(name)
+        if value is not None:
+            first.setdefault(_KINDS[type(value)], event)
+    if len(first) > 1:
+        kinds = " and ".join(f"{kind} in {event.text!r}" for kind, event in first.items())
+        raise InputError(f"attribute {name!r} is {kinds}; write values of one kind")
+    values = [event.attributes.get(name) for event in events]
+    if float in map(type, values):
+        return pa.array([None if value is None else float(value) for value in values])
+    return pa.array(values)
+
+
+def _attributes(event: str, text: str) -> dict[str, _Value]:
+    found: dict[str, _Value] = {}
     at = 0
     while text[at:].strip():
         one = _ATTRIBUTE.match(text, at)
         if not one:
             raise InputError(
-                f"cannot read an attribute at {text[at:]!r}; write cpu=0.5, user='ann'"
+                f"cannot read an attribute of {event!r} at {text[at:].strip()!r}; write "
+                "cpu=0.5, user='ann'"
             )
-        found[one["name"]] = _value(one["value"].strip())
+        name = one["name"]
+        if name in _COLUMNS:
+            raise InputError(
+                f"attribute {name!r} of {event!r} cannot be written; every event has its own"
+            )
+        if name in found:
+            raise InputError(f"attribute {name!r} is twice in {event!r}")
+        found[name] = _value(one["value"])
         at = one.end()
     return found
 
 
-def _value(text: str) -> object:
+def _value(text: str) -> _Value:
     constants = {"null": None, "true": True, "false": False}
     if text.lower() in constants:
         return constants[text.lower()]
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError) as error:
-        raise InputError(
-            f"cannot read the value {text!r}; write a number, 'text', true, false or null"
-        ) from error
+    if text[0] in "'\"":
+        return text[1:-1].replace(text[0] * 2, text[0])
+    for number in (int, float):
+        try:
+            value = number(text)
+        except ValueError:
+            continue
+        if isinstance(value, float) or abs(value) <= _LARGEST:
+            return value
+        raise InputError(f"the number {text} does not fit the 64 bits of a bigint")
+    raise InputError(
+        f"cannot read the value {text!r}; write a number, 'text', true, false or null"
+    )

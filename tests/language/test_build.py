@@ -3,6 +3,7 @@
 import copy
 import operator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -214,6 +215,53 @@ def test_only_constants_of_the_language_are_taken():
         p.event("")
     with pytest.raises(TypeError, match="unhashable"):
         hash(a.x)
+
+
+def test_one_of_something_needs_no_list():
+    """Text is one key, not one per letter; an event is no list of its attributes."""
+    several = p.pattern(
+        select=[a], where=PLACE, conditions=[a.x > b.x], within="1 s", partition_by=["user"]
+    )
+
+    one = p.pattern(
+        select=a, where=PLACE, conditions=a.x > b.x, within="1 s", partition_by="user"
+    )
+
+    assert one == several
+    assert p.pattern(where=a, partition_by=row("user")).partition_by == one.partition_by
+    assert p.pattern(where=a, select=(a.x + 1).as_("y")).select[0].name == "y"
+
+
+wrong: Any = p  # for what a type checker would refuse
+
+MISUSES = {
+    "`within` takes a length with a unit, got 5; write '5 s' or p.events(5)": lambda: (
+        wrong.pattern(where=PLACE, within=5)
+    ),
+    "`within` takes a length with a unit, got 0.5": lambda: wrong.pattern(
+        where=PLACE, within=0.5
+    ),
+    "not a part of a pattern: True; give a condition": lambda: wrong.pattern(where=True),
+    "not a part of a pattern: 'A.x > 1'": lambda: wrong.pattern(where="A.x > 1"),
+    "not a part of a pattern: None": lambda: wrong.seq(a, None),
+    "`conditions` takes a list, got True": lambda: wrong.pattern(where=a, conditions=True),
+    "`partition_by` takes a list, got None": lambda: wrong.pattern(where=a, partition_by=None),
+    "`select` takes a list, got 1": lambda: wrong.pattern(where=a, select=1),
+    "neither an expression nor a constant": lambda: wrong.pattern(where=a, conditions=[PLACE]),
+    "a part is repeated a whole number of times, got 2.5": lambda: wrong.repeat(a, 2.5, 3),
+    "a part is repeated a whole number of times, got '3'": lambda: wrong.repeat(a, 2, "3"),
+    "a variable is named by text, got 5": lambda: wrong.event(5),
+    "an attribute is named by text, got 0": lambda: list(wrong.event("A")),
+}
+
+
+@pytest.mark.parametrize("problem", MISUSES)
+def test_what_is_something_else_altogether_is_refused(problem):
+    """Misuse by a programmer; none of it is taken for something by chance."""
+    with pytest.raises(TypeError) as caught:
+        MISUSES[problem]()
+
+    assert str(caught.value).startswith(problem)
 
 
 def test_values_are_shown_as_text():

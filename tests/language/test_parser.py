@@ -419,6 +419,16 @@ def test_a_plus_sign_repeats_where_no_operand_follows(text):
     assert str(tree_of(text)) == PLUSES[text]
 
 
+def test_a_semicolon_may_end_a_pattern():
+    """As in SQL; one in a text or a comment is what it is."""
+    plain = "SELECT A WHERE A.x = 'b; -- c'"
+
+    for text in (f"{plain};", f"{plain} ; -- done;\n"):
+        assert parse_pattern(text) == parse_pattern(plain)
+    with pytest.raises(LanguageError, match="unexpected ';'"):
+        parse_pattern(f"{plain};;")
+
+
 def mistakes() -> list[str]:
     """List the messages of `mistakes.txt`."""
     text = Path(__file__).with_name("mistakes.txt").read_text("utf-8")

@@ -8,6 +8,7 @@ from functools import reduce
 import pytest
 from hypothesis import given
 
+from shedlight.automaton.programs import build_programs
 from shedlight.errors import LanguageError
 from shedlight.language import Kind, parse_pattern
 from shedlight.language.expression import (
@@ -15,12 +16,15 @@ from shedlight.language.expression import (
     Attribute,
     Binary,
     Call,
+    Case,
     Expression,
     Fold,
+    IsNull,
     Literal,
     Operator,
     Whole,
 )
+from shedlight.language.functions import FUNCTIONS
 from shedlight.language.pattern import (
     Element,
     Item,
@@ -206,10 +210,76 @@ def test_a_window_of_many_digits_is_refused_at_once():
             read_window(f"{text} s")
 
 
+CONSTANT = "this constant"
+ACROSS = {
+    "length(A.name) + B.x > 1": None,
+    "A.x > B.x + length('abc')": None,
+    "A.name LIKE 'a%' AND B.x > 1 OR A.x = 1": None,
+    "CAST(A.x AS string) = B.name": None,
+    "CAST(A.x + B.x AS double) > 1": None,
+    "coalesce(A.x, B.x, abs(A.x), 0) > least(1, A.x - B.x)": None,
+    "greatest(A.x, B.x) IN (1, nullif(A.x, B.x))": None,
+    "if(A.x > B.x, A.name, B.name) = 'a'": None,
+    "CASE WHEN A.x > B.x THEN A.x END IS NULL": None,
+    "concat(A.name, B.name) = 'ab'": "`concat`",
+    "1 + sqrt(A.x * B.x) > 1": "`sqrt`",
+    "floor(A.y - B.y) = 1": "`floor`",
+    "if(A.x > B.x, A.name, B.name) LIKE 'a%'": "`LIKE`",
+    "CAST(A.y + B.y AS bigint) > 1": "`CAST AS bigint`",
+    "CAST(A.x + B.x AS string) = '1'": "`CAST AS string`",
+    "CAST(coalesce(A.name, B.name) AS double) > 1": "`CAST AS double`",
+    "A.x + B.x > length('abc')": CONSTANT,
+    "A.x + B.x > 1 + CAST('5' AS double)": CONSTANT,
+    "A.x + B.x > abs(-1)": CONSTANT,
+}
+
+
+@pytest.mark.parametrize("condition", ACROSS)
+def test_events_are_combined_by_what_a_matcher_can_do(condition):
+    """The operator agrees: what passes here can be built."""
+    text = f"SELECT A WHERE SEQ(A, B) AND ({condition}) WITHIN 1 s"
+    refused = ACROSS[condition]
+
+    if refused is None:
+        made = parse_pattern(text, SCHEMA).pattern
+        numbers = {"A": 0, "B": 1}
+        assert build_programs(made.conditions, numbers, lambda node: SCHEMA[node.column])  # type: ignore[attr-defined]
+    else:
+        with pytest.raises(LanguageError) as caught:
+            parse_pattern(text, SCHEMA)
+        assert caught.value.problem.startswith(f"{refused} cannot be ")
+        assert caught.value.problem.endswith("across events")
+
+
+def of_either(kind: Kind) -> Expression:
+    """Make a value of a kind that depends on two events."""
+    one, other = Attribute("A", (str(kind),)), Attribute("B", (str(kind),))
+    return Case(((IsNull(one), other),), one)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_operator_knows_the_functions_that_are_allowed_across_events(name):
+    """What is refused here cannot be built there, and the other way round."""
+    parameters = FUNCTIONS[name].parameters
+    kinds = [min(allowed, key=str) for allowed in (*parameters, *parameters)]
+    kinds = kinds if FUNCTIONS[name].repeats else kinds[: len(parameters)]
+    condition = IsNull(Call(name, tuple(map(of_either, kinds))))
+    schema = {str(kind): kind for kind in Kind}
+
+    try:
+        build_programs((condition,), {"A": 0, "B": 1}, lambda node: schema[node.column])  # type: ignore[attr-defined]
+    except KindError:
+        with pytest.raises(RuleError, match=f"`{name}` cannot be used across events"):
+            check(pattern(Seq((A, B)), conditions=(condition,)), schema)
+    else:
+        check(pattern(Seq((A, B)), conditions=(condition,)), schema)
+
+
 ENDS = "this repetition ends the pattern, so it is never taken"
 NEVER = "this condition is never checked:"
 NULL = "a comparison with NULL is never true"
 SAME = "this alternative is the same as one before it, so it is never taken"
+ALONE = "this AND takes one event, so this NOT is never watched"
 UNWATCHED = "what follows this NOT may be left out, so it is never watched"
 
 CAUTIONS = {
@@ -237,6 +307,13 @@ CAUTIONS = {
     "A.x = NULL": [(NULL, "A.x = NULL")],
     "SEQ(A, B) AND (A.x = B.x OR NULL <> B.y)": [(NULL, "NULL <> B.y")],
     "A.x IS NULL": [],
+    "AND(A, NOT(X))": [(ALONE, "NOT(X)")],
+    "SEQ(AND(NOT(X), A ?, NOT(Y)), B)": [(ALONE, "NOT(X)"), (ALONE, "NOT(Y)")],
+    "SEQ(AND(OR(A, B.x = 1), NOT(X)){2}, C)": [(ALONE, "NOT(X)")],
+    "AND(SEQ(A, B), NOT(X))": [],
+    "SEQ(AND(A+, NOT(X)), B)": [],
+    "AND(A+, NOT(X))": [(f"{ENDS} more than once", "+")],
+    "AND(A, B ?, NOT(X))": [],
     "SEQ(OR(A.x = 1, B), C) AND A.x > B.x": [
         (f"{NEVER} 'A' and 'B' are in different alternatives of an OR", "A.x > B.x")
     ],
@@ -267,6 +344,21 @@ def test_what_cannot_mean_what_it_seems_is_pointed_out(text):
     spans = [caution.span for caution in found if caution.span]
     assert [caution.problem for caution in found] == [problem for problem, _ in expected]
     assert [text[span.start : span.end] for span in spans] == [where for _, where in expected]
+
+
+def test_a_window_of_too_few_events_is_pointed_out():
+    """The first event of a match counts, too."""
+    text = "SELECT A WHERE SEQ(A, OR(B.x = 1, C) {2}, D ?, E) WITHIN {} EVENTS"
+
+    (caution,) = parse_pattern(text.replace("{}", "3")).warnings
+
+    assert str(caution).splitlines() == [
+        "line 1, column 51: a match has at least 4 events, so there is none in this window",
+        "SELECT A WHERE SEQ(A, OR(B.x = 1, C) {2}, D ?, E) WITHIN 3 EVENTS",
+        "                                                  ^^^^^^^^^^^^^^^",
+        "make it 4 EVENTS or longer",
+    ]
+    assert parse_pattern(text.replace("{}", "4")).warnings == ()
 
 
 def test_a_caution_reads_like_an_error():

@@ -11,8 +11,7 @@ import numpy as np
 
 from shedlight.automaton.automaton import Automaton
 from shedlight.automaton.compiled import compiled, step
-from shedlight.automaton.pools import ELEMENT as ELEMENT_OF
-from shedlight.automaton.pools import END, FORBIDDEN, MARK, NONE, ROW, Array, Output
+from shedlight.automaton.pools import END, FORBIDDEN, NONE, Array, Output
 from shedlight.automaton.subsets import Tables
 from shedlight.language.pattern import watched
 
@@ -166,11 +165,11 @@ def _layers(path: Paths, output: Output, start: int, end: int, lane: int) -> int
     """Count the layers that a lane of a match needs."""
     number = 1
     for i in range(start, end):
-        if output.chains[ROW, i] == FORBIDDEN:
+        if output.rows[i] == FORBIDDEN:
             for element in range(path.wants.shape[1]):
-                number += path.wants[output.chains[MARK, i], element] and path.is_not[element]
+                number += path.wants[output.marks[i], element] and path.is_not[element]
         else:
-            number += _lane_of(path, output.chains[MARK, i]) == lane
+            number += _lane_of(path, output.marks[i]) == lane
     return number
 
 
@@ -184,8 +183,8 @@ def _settle(path: Paths, output: Output, start: int, end: int, lane: int, first:
     sizes[0] = _add(layers[0], 0, first, NONE, NONE, 0)
     at = 0
     for i in range(start, end):
-        symbol = output.chains[MARK, i]
-        if output.chains[ROW, i] == FORBIDDEN:
+        symbol = output.marks[i]
+        if output.rows[i] == FORBIDDEN:
             for element in range(path.wants.shape[1]):
                 if path.wants[symbol, element] and path.is_not[element]:
                     at += 1
@@ -203,7 +202,7 @@ def _settle(path: Paths, output: Output, start: int, end: int, lane: int, first:
         place += 1
     while at > 0:
         if origin[at] != NONE:
-            output.chains[ELEMENT_OF, origin[at]] = layers[at, place, ELEMENT]
+            output.elements[origin[at]] = layers[at, place, ELEMENT]
         place = layers[at, place, PARENT]
         at -= 1
 
@@ -217,9 +216,7 @@ def settle(path: Paths, output: Output, matches: int) -> None:
         end = output.matches[END, match]
         unsure = False
         for i in range(start, end):
-            unsure |= (
-                output.chains[ROW, i] != FORBIDDEN and output.chains[ELEMENT_OF, i] == NONE
-            )
+            unsure |= output.rows[i] != FORBIDDEN and output.elements[i] == NONE
         if unsure:
             first = 0
             for lane in range(lanes):

@@ -10,8 +10,9 @@ from shedlight.automaton.alphabet import Alphabet, build_alphabet
 from shedlight.automaton.hashing import hash_keys
 from shedlight.automaton.intake import INPUT, TIME, Input, Waiting, admit, new_waiting
 from shedlight.automaton.matcher import MOST_MACHINES, Matcher, build_matcher
-from shedlight.automaton.matching import Ready, match, row_column
+from shedlight.automaton.matching import Ready, match
 from shedlight.automaton.pools import Array
+from shedlight.automaton.runs import row_column
 from shedlight.automaton.selection import complex_events
 from shedlight.automaton.signature import Types, classify
 from shedlight.automaton.state import MatchState, new_state

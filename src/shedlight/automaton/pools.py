@@ -104,14 +104,14 @@ class Output(NamedTuple):
     """What a kernel writes out: matches and the chains of their nodes."""
 
     matches: Array  # [TIME, COMPLETED or END, match]
-    chains: Array  # [ROW, MARK or ELEMENT, node]
+    rows: Array  # the nodes of all matches: their rows, marks and elements
+    marks: Array
+    elements: Array
 
 
 # What `Output.matches` says of a match: its timestamp, the row of the completing event (NONE at
 # the end of a window) and where its chain ends.
 TIME, COMPLETED, END = range(3)
-# What `Output.chains` says of a node.
-ROW, MARK, ELEMENT = range(3)
 
 
 @step
@@ -209,6 +209,21 @@ def new_node(pools: Pools, row: int, mark: int, element: int, before: int) -> in
 
 
 @step
+def free_chain(pools: Pools, last: int, size: int) -> None:
+    """Give a whole chain of nodes back; it is its own list of free nodes."""
+    if last == NONE:
+        return
+    node = first = last
+    while node != NONE:
+        pools.nodes[node].row = FREE
+        first = node
+        node = whole(pools.nodes[node].before)
+    pools.nodes[first].before = pools.counts[FREE_NODE]
+    pools.counts[FREE_NODE] = last
+    pools.counts[USED_NODES] -= size
+
+
+@step
 def free_node(pools: Pools, node: int) -> None:
     """Give a node back."""
     pools.nodes[node].row = FREE
@@ -288,9 +303,9 @@ def write_match(
     node = last
     while node != NONE:
         place -= 1
-        output.chains[ROW, place] = pools.nodes[node].row
-        output.chains[MARK, place] = pools.nodes[node].mark
-        output.chains[ELEMENT, place] = pools.nodes[node].element
+        output.rows[place] = pools.nodes[node].row
+        output.marks[place] = pools.nodes[node].mark
+        output.elements[place] = pools.nodes[node].element
         node = pools.nodes[node].before
 
 
@@ -305,5 +320,5 @@ def room(pools: Pools, output: Output, takers: int, most: int) -> int:
         pools.blocks.shape[0] - counts[KEYS] * counts[KEYED],
         (pools.nodes.shape[0] - counts[USED_NODES]) // takers,
         (output.matches.shape[1] - counts[MATCHES]) // takers,
-        (output.chains.shape[1] - counts[OUT]) // (takers * longest),
+        (output.rows.shape[0] - counts[OUT]) // (takers * longest),
     )

@@ -27,8 +27,8 @@ from shedlight.automaton.pools import (
     Output,
     Pools,
     find_block,
+    free_chain,
     free_machine,
-    free_node,
     new_block,
     new_machine,
     new_node,
@@ -199,11 +199,8 @@ def _leave(pools: Pools, waiting: Queues, block: int, subset: int, lane: int) ->
 @step
 def _close(pools: Pools, machine: int) -> None:
     """Give a machine that is in no queue and all its nodes back."""
-    node = pools.machines[machine].node
-    while node != NONE:
-        before = pools.nodes[node].before
-        free_node(pools, node)
-        node = before
+    one = pools.machines[machine]
+    free_chain(pools, whole(one.node), whole(one.size))
     free_machine(pools, machine)
 
 

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from shedlight.automaton.hashing import hash_keys, hash_rows
 from shedlight.automaton.matcher import Matcher
-from shedlight.automaton.matching import Matches, row_column
+from shedlight.automaton.matching import Matches
 from shedlight.automaton.pools import Array
+from shedlight.automaton.runs import row_column
 from shedlight.language.column import Column, arrow_of, column_of
 from shedlight.language.columns import evaluate
 from shedlight.language.expression import Aggregate, Attribute, Expression, Fold, Whole

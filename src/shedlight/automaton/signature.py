@@ -49,7 +49,20 @@ def classify(types: Types, rows: int, lookup: Lookup) -> tuple[Types, Array]:
         known[code] = numbers.setdefault(signature, len(numbers))
     if len(numbers) > len(types.numbers):
         types = Types(types.alphabet, tuple(numbers), numbers)
-    return types, known[codes]
+    return types, looked_up(known, codes)
+
+
+def looked_up(table: Array, numbers: Array) -> Array:
+    """Look numbers up in a table, without the wide copy that numpy makes of them."""
+    found = np.empty(len(numbers), table.dtype)
+    _look_up(table, numbers, found)
+    return found
+
+
+@compiled
+def _look_up(table: Array, numbers: Array, found: Array) -> None:
+    for i in range(numbers.shape[0]):
+        found[i] = table[numbers[i]]
 
 
 @compiled

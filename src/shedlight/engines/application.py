@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from shedlight.automaton.intake import Input
-from shedlight.automaton.matching import row_column
 from shedlight.automaton.operator import build_operator, schema_of
+from shedlight.automaton.runs import row_column
 from shedlight.automaton.selection import EVENTS, ID, TIME
 from shedlight.engines.finished import AT, Result, run_operator, timed
 from shedlight.errors import InputError, known_names

@@ -18,6 +18,7 @@ Example:
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 from shedlight.language.expression import (
     TRUE,
@@ -172,6 +173,9 @@ def no(part: Partlike) -> Not:
 
 def repeat(part: Partlike, least: int, most: int | None) -> Repeat:
     """Ask for a part several times; None is any number."""
+    for count in (least, 0 if most is None else most):
+        if type(count) is not int:
+            raise TypeError(f"a part is repeated a whole number of times, got {count!r}")
     return Repeat(_part(part), least, most)
 
 
@@ -193,15 +197,17 @@ def events(length: int) -> Window:
 def pattern(  # noqa: PLR0913 - an argument per clause of the language
     *,
     where: Partlike,
-    select: Iterable[Value | Event | Item] = (),
-    conditions: Iterable[Value] = (),
+    select: Iterable[Value | Event | Item] | Value | Event | Item = (),
+    conditions: Iterable[Value] | Value = (),
     within: str | timedelta | Window | None = None,
-    partition_by: Iterable[str | Value] = (),
+    partition_by: Iterable[str | Value] | str | Value = (),
     reuse: bool = False,
     each: bool = False,
     schema: Schema | None = None,
 ) -> Pattern:
     """Make a pattern, and check it.
+
+    Where there may be several of something, one needs no list around it.
 
     Args:
         where: What to look for.
@@ -216,14 +222,16 @@ def pattern(  # noqa: PLR0913 - an argument per clause of the language
 
     Raises:
         LanguageError: The pattern breaks a rule.
+        TypeError: An argument is something else altogether.
     """
-    root, across = folded(_part(where), tuple(map(lifted, conditions)))
+    beside = _several("conditions", conditions)
+    root, across = folded(_part(where), tuple(map(lifted, beside)))
     made = Pattern(
-        select=tuple(map(_item, select)),
+        select=tuple(map(_item, _several("select", select))),
         where=root,
         conditions=across,
         within=_window(within),
-        partition_by=tuple(map(_key, partition_by)),
+        partition_by=tuple(map(_key, _several("partition_by", partition_by))),
         reuse=reuse,
         each=each,
     )
@@ -231,10 +239,24 @@ def pattern(  # noqa: PLR0913 - an argument per clause of the language
     return made
 
 
+def _several(argument: str, given: object) -> tuple[Any, ...]:
+    """Take one thing as a list of one."""
+    if isinstance(given, str | Value | Event | Item):
+        return (given,)
+    if isinstance(given, Iterable):
+        return tuple(given)
+    raise TypeError(f"`{argument}` takes a list, got {given!r}")
+
+
 def _part(part: Partlike) -> Part:
     if isinstance(part, Event):
         return Element(part.variable_, TRUE)
-    return element_of(part.expression) if isinstance(part, Value) else part
+    if isinstance(part, Value):
+        return element_of(part.expression)
+    if isinstance(part, Part):
+        return part
+    hint = "give a condition on an event, such as e.cpu > 0.5, or p.seq(...) and its like"
+    raise TypeError(f"not a part of a pattern: {part!r}; {hint}")
 
 
 def _item(selected: Value | Event | Item) -> Item:
@@ -259,4 +281,9 @@ def _key(key: str | Value) -> Attribute:
 def _window(within: str | timedelta | Window | None) -> Window | None:
     if isinstance(within, str):
         return read_window(within)
-    return window_lasting(within) if isinstance(within, timedelta) else within
+    if isinstance(within, timedelta):
+        return window_lasting(within)
+    if within is None or isinstance(within, Window):
+        return within
+    hint = "write '5 s' or p.events(5)"
+    raise TypeError(f"`within` takes a length with a unit, got {within!r}; {hint}")

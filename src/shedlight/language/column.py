@@ -107,7 +107,7 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
         array = array.cast(TEXT)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    valid = np.asarray(array.is_valid())
+    valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
     if kind in {Kind.STRING, Kind.STRUCT}:
         return Column(kind, array, valid)
     if kind is Kind.TIMESTAMP:

@@ -153,6 +153,8 @@ class Event:
     __slots__ = ("variable_",)
 
     def __init__(self, variable: str) -> None:
+        if not isinstance(variable, str):
+            raise TypeError(f"a variable is named by text, got {variable!r}")
         if not variable:
             raise ValueError("a variable needs a name")
         self.variable_ = variable
@@ -166,7 +168,10 @@ class Event:
         return self[name]
 
     def __getitem__(self, path: str | tuple[str, ...]) -> Value:
-        return Value(Attribute(self.variable_, (path,) if isinstance(path, str) else path))
+        names = path if isinstance(path, tuple) else (path,)
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError(f"an attribute is named by text, got {path!r}")
+        return Value(Attribute(self.variable_, names))
 
 
 def lifted(operand: object) -> Expression:

@@ -48,9 +48,8 @@ RESERVED = frozenset({"pattern", "time", "id", "events", "source"})
 """What every complex event has besides the values that are selected."""
 _COMBINING = frozenset({"abs", "coalesce", "greatest", "if", "least", "nullif"})
 _ACROSS = (
-    "several events are combined by arithmetic, comparisons, AND, OR, NOT, IS NULL, IN, CASE,"
-    " CAST AS double of numbers, coalesce, if, nullif, abs, least and greatest; what is about"
-    " one event alone may use any function"
+    "allowed are arithmetic, comparisons, AND, OR, NOT, IS NULL, IN, CASE, coalesce, if,"
+    " nullif, abs, least, greatest and CAST AS double of numbers; about one event alone, any function"
 )
 
 
@@ -245,19 +244,18 @@ def _check_kinds(pattern: Pattern, schema: Schema | None) -> None:
 
 def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
     """See that events are combined by what a matcher can do, and find the variables."""
-    if isinstance(node, Attribute):
-        return frozenset({node.variable})
     found = [(part, _check_across(part, scope)) for part in parts(node)]
-    names = frozenset[str]().union(*(mentioned for _, mentioned in found))
+    names = frozenset(() if found else variables(node)).union(*(each for _, each in found))
     if len(names) > 1:
-        _require_combining(node, scope, _ACROSS)
-        for constant in (part for part, mentioned in found if not mentioned):
-            for inner in walk(constant):
-                _require_combining(inner, scope, "write a constant as its value")
+        _require_combining(node, scope)
+        for inner in (inner for part, each in found if not each for inner in walk(part)):
+            if isinstance(inner, Call | Cast | Like):
+                problem = "this constant cannot be computed across events"
+                raise RuleError(inner, problem, "write its value")
     return names
 
 
-def _require_combining(node: Expression, scope: Scope, hint: str) -> None:
+def _require_combining(node: Expression, scope: Scope) -> None:
     """Refuse what is only computed for whole columns."""
     name = ""
     if isinstance(node, Call) and node.function not in _COMBINING:
@@ -268,7 +266,7 @@ def _require_combining(node: Expression, scope: Scope, hint: str) -> None:
         text = kind_of(node.operand, scope) is Kind.STRING
         name = f"CAST AS {node.kind}" if text or node.kind is not Kind.DOUBLE else ""
     if name:
-        raise RuleError(node, f"`{name}` cannot be used across events", hint)
+        raise RuleError(node, f"`{name}` cannot be used across events", _ACROSS)
 
 
 def _kind_of_attribute(schema: Schema | None, node: Expression) -> Kind:

@@ -67,7 +67,6 @@ _IN_PARENTHESES = frozenset({"group", "seq", "all", "any", "repeat"})
 _CLAUSE_LEVELS = 5  # what may stand around the operators: a clause, an item, a NOT
 _REPEATS = frozenset({"TIMES", "MANY", "OPTION"})
 _NOTHING = re.compile(r"(?:\s|--[^\n]*)*")
-_LAST_NAME = re.compile(r"(?:[A-Za-z_][A-Za-z_0-9]*|`(?:[^`]|``)+`)\s*\Z")
 _UNIT = f"a unit: {', '.join(MICROSECONDS)} or EVENTS"
 _VALUE_AFTER = {
     "SELECT": "EACH, '*' or what to select",
@@ -110,7 +109,7 @@ _ABOUT_CHARACTERS = {
 
 
 def pattern_tree(text: str) -> SyntaxTree:
-    """Read the text of a pattern.
+    """Read the text of a pattern; a semicolon may end it.
 
     Raises:
         LanguageError: It is not understood; with the place.
@@ -163,19 +162,14 @@ def _tree(text: str, ahead: list[Token]) -> SyntaxTree:
         raise _unreadable(text, error.pos_in_stream or 0) from None
     except UnexpectedToken as error:
         accepted = frozenset(parser.accepts())  # type: ignore[no-untyped-call]  # lark's
-        if not ahead and _is_last_semicolon(text, error.token, accepted):
-            at = place(error.token)
-            return _tree(f"{text[: at.start]} {text[at.end :]}", ahead)
+        start, end = error.token.start_pos or 0, error.token.end_pos or 0
+        last = _END in accepted and _NOTHING.fullmatch(text, end)
+        if error.token.type == "SEMICOLON" and last and not ahead:
+            return _tree(f"{text[:start]} {text[end:]}", ahead)
         previous = seen if error.token.type == _END else seen[:-1]
         raise _unexpected(text, error.token, accepted, previous) from None
     _require_shallow(text, tree)
     return tree
-
-
-def _is_last_semicolon(text: str, token: Token, accepted: frozenset[str]) -> bool:
-    """Say whether a whole text is followed by a semicolon, as many are used to."""
-    rest = _NOTHING.fullmatch(text, place(token).end)
-    return token.type == "SEMICOLON" and _END in accepted and rest is not None
 
 
 @cache
@@ -253,32 +247,35 @@ def _unexpected(
     text: str, token: Token, accepted: frozenset[str], before: list[Token]
 ) -> LanguageError:
     """Explain a word that cannot stand where it does."""
-    distinct = [word for word in before[-2:] if word.upper() == "DISTINCT"]
-    if distinct and [word.type for word in before[:-1]][-1:] in ([], []):
-        pass
+    distinct = before[-2 if before[-1].type == "STAR" else -1]
+    if distinct.upper() == "DISTINCT" and (token.type == "NAME" or distinct != before[-1]):
+        hint = "leave it out; each match gives a complex event of its own"
+        return LanguageError(f"unexpected {str(distinct)!r}", text, place(distinct), hint)
     expected = f"expected {_expected(accepted, before[-1].type)}"
     if token.type == _END:
         end = len(text.rstrip())
         return LanguageError("the text ends too early", text, Span(end, end), expected)
     shown = str(token if len(token) <= _SHOWN else f"{token[:_SHOWN]}...")
-    hint = "; ".join([expected, *_advice(token, accepted)])
+    hint = "; ".join([expected, *_advice(token, accepted, before)])
     return LanguageError(f"unexpected {shown!r}", text, place(token), hint)
 
 
-def _advice(token: Token, accepted: frozenset[str]) -> list[str]:
+def _advice(token: Token, accepted: frozenset[str], before: list[Token]) -> list[str]:
     """Guess what was meant by a word that cannot stand where it does."""
-    if token.upper() == "FROM":
-        return ["the application says what the inputs are"]
-    if token.type == "NAME":
+    if token.type == "NAME" and token.upper() != "FROM":
         near = difflib.get_close_matches(token.upper(), sorted(accepted & _KEYWORDS), n=1)
         return [f"did you mean {word!r}?" for word in near]
-    if token.type in _REPEATS:
-        return ["a repetition stands after one element or group"]
-    if token.type == "COMPARE" and "AND" in accepted:
-        return ["join two comparisons by AND"]
-    if token.type in _KEYWORDS - _CLAUSES and "NAME" in accepted:
-        return [f"in backquotes, `{token}` is a name"]
-    return []
+    counts = [word.upper() for word in before[-2:]] == ["COUNT", "("]
+    fitting = {
+        "the application says what the inputs are": token.upper() == "FROM",
+        "COUNT(E1) counts the events of E1": token.type == "STAR" and counts,
+        "a text is one pattern or expression": token.type == "SEMICOLON" and _END in accepted,
+        "a repetition stands after one element or group": token.type in _REPEATS,
+        "join two comparisons by AND": token.type == "COMPARE" and "AND" in accepted,
+        f"in backquotes, `{token}` is a name": token.type in _KEYWORDS - _CLAUSES
+        and "NAME" in accepted,
+    }
+    return [advice for advice, fits in fitting.items() if fits]
 
 
 def _expected(accepted: frozenset[str], before: str) -> str:

@@ -1,0 +1,281 @@
+"""A kernel run over a batch: copies of a state's arrays that grow, matches that are gathered.
+
+A kernel stops when an array is too small for the next event. Then the matches so far are taken
+out of its output, what is too small is made larger, and it goes on where it stopped. So its
+output stays small, whatever the batch.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.automaton.assignment import Paths, paths, settle
+from shedlight.automaton.hashing import text_buffers
+from shedlight.automaton.matcher import Matcher
+from shedlight.automaton.pools import (
+    END,
+    FORBIDDEN,
+    KEYS,
+    LONGEST,
+    MATCHES,
+    NONE,
+    OPEN,
+    OUT,
+    USED_NODES,
+    USED_THREADS,
+    Array,
+    Output,
+    Pools,
+)
+from shedlight.automaton.programs import Cells, code_arrays
+from shedlight.automaton.queues import Events, Queues, Rules, end_windows, run_queues
+from shedlight.automaton.scan import (
+    MOST_THREADS,
+    Scan,
+    Terms,
+    Threads,
+    end_windows_scan,
+    run_scan,
+)
+from shedlight.automaton.state import MatchState, enlarged, widened, with_blocks
+from shedlight.automaton.subsets import SPOILS
+from shedlight.language.column import TEXT, Column, column_of
+from shedlight.language.columns import evaluate
+from shedlight.language.expression import Attribute, Expression
+from shedlight.language.kind import Kind
+from shedlight.language.pattern import Span, watched
+
+_MATCHES, _NODES = 1 << 14, 1 << 16
+
+
+class Gathered:
+    """The matches of a run, taken out of a kernel's output part by part."""
+
+    def __init__(self, *, has_nots: bool) -> None:
+        self._has_nots = has_nots
+        self._matches: list[Array] = [np.zeros((3, 0), np.int64)]
+        self._rows: list[Array] = [np.zeros(0, np.int32)]
+        self._elements: list[Array] = [np.zeros(0, np.int32)]
+        self._size = 0
+
+    def take(self, pools: Pools, output: Output) -> None:
+        """Take the matches out of an output, which is then empty."""
+        number, size = int(pools.counts[MATCHES]), int(pools.counts[OUT])
+        matches = output.matches[:, :number].copy()
+        rows, elements = output.rows[:size], output.elements[:size]
+        if self._has_nots:
+            taken = rows != FORBIDDEN
+            matches[END] = np.concatenate([[0], np.cumsum(taken)])[matches[END]]
+            rows, elements = rows[taken], elements[taken]
+        matches[END] += self._size
+        self._size += len(rows)
+        self._matches.append(matches)
+        self._rows.append(rows.copy())
+        self._elements.append(elements.copy())
+        pools.counts[[MATCHES, OUT]] = 0
+
+    def all(self) -> tuple[Array, Array, Array]:
+        """Give the matches, and the rows and elements of their events."""
+        return (
+            np.concatenate(self._matches, axis=1),
+            np.concatenate(self._rows),
+            np.concatenate(self._elements),
+        )
+
+
+class QueueRun:
+    """A run of the queue kernel."""
+
+    def __init__(self, matcher: Matcher, state: MatchState) -> None:
+        self.matcher, self.tables, self.threads = matcher, state.tables, state.threads
+        self.pools = Pools(*(array.copy() for array in state.pools))
+        waiting = Queues(*(array.copy() for array in state.waiting))
+        self.waiting = widened(waiting, state.tables, 0)
+        self.gathered = Gathered(has_nots=bool(watched(matcher.pattern.where)))
+        self._output = _new_output()
+        self._path = paths(matcher.automaton, state.tables)
+        self._rules = Rules(
+            state.tables.moves,
+            state.tables.facts,
+            state.tables.signs,
+            state.tables.bits,
+            len(matcher.automaton.lanes),
+            *_settings(matcher),
+        )
+
+    def process(self, events: Events, frontier: int) -> None:
+        """Take all events, then end what the frontier has passed."""
+        done, ended = 0, False
+        while not ended:
+            self._make_room()
+            pools, waiting, output = self.pools, self.waiting, self._output
+            if done < len(events.time):
+                done = run_queues(pools, waiting, self._rules, output, events, done)
+            if done == len(events.time):
+                ended = end_windows(pools, waiting, self._rules, output, frontier)
+            settle(self._path, output, pools.counts[MATCHES])
+            self.gathered.take(pools, output)
+
+    def _make_room(self) -> None:
+        takers = 1
+        if self.matcher.pattern.reuse or self.tables.signs[SPOILS].any():
+            takers += int(self.pools.counts[OPEN])
+        keyed = bool(self.matcher.pattern.partition_by)
+        self.pools, self._output = _grown(self.pools, self._output, takers, keyed=keyed)
+        machines = len(self.pools.machines)
+        waiting = self.waiting._replace(
+            links=enlarged(self.waiting.links, machines),
+            moving=enlarged(self.waiting.moving, machines),
+        )
+        self.waiting = widened(waiting, self.tables, len(self.pools.blocks))
+
+
+class ScanRun:
+    """A run of the scan kernel."""
+
+    def __init__(self, matcher: Matcher, state: MatchState, table: pa.Table) -> None:
+        self.matcher, self.tables, self.waiting = matcher, state.tables, state.waiting
+        self.pools = Pools(*(array.copy() for array in state.pools))
+        self.threads = Threads(*(array.copy() for array in state.threads))
+        self.gathered = Gathered(has_nots=False)
+        self._output = _new_output()
+        self._path = paths(matcher.automaton, state.tables)
+        self._terms = _terms(matcher, self._path)
+        self._code = code_arrays(matcher.programs, len(matcher.automaton.elements))
+        self._cells = _cells(matcher, table)
+
+    def process(self, events: Events, frontier: int) -> None:
+        """Take all events, then end what the frontier has passed."""
+        done, ended = 0, False
+        while not ended:
+            self._make_room()
+            scan = Scan(
+                self.pools,
+                self.threads,
+                self._path,
+                self._terms,
+                self._code,
+                self._cells,
+                self._output,
+            )
+            if done < len(events.time):
+                done = run_scan(scan, events, done)
+            if done == len(events.time):
+                ended = end_windows_scan(scan, frontier)
+            self.gathered.take(self.pools, self._output)
+
+    def _make_room(self) -> None:
+        counts, fan = self.pools.counts, self._terms.fan + 1
+        most, takers = MOST_THREADS * fan, 1
+        if self._terms.reuse or self._terms.forbids.any():
+            most += int(counts[USED_THREADS]) * fan
+            takers += int(counts[OPEN])
+        keyed = bool(self.matcher.pattern.partition_by)
+        self.pools, self._output = _grown(self.pools, self._output, takers, keyed=keyed)
+        nodes = _room(len(self.pools.nodes), int(counts[USED_NODES]) + most)
+        threads = _room(len(self.threads.threads), int(counts[USED_THREADS]) + most)
+        self.pools = self.pools._replace(nodes=enlarged(self.pools.nodes, nodes))
+        self.threads = Threads(*(enlarged(array, threads) for array in self.threads))
+
+
+def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, int]:
+    """Give the window in microseconds and in events, the policy, absence and the cap."""
+    window = matcher.pattern.within
+    by_time = window is not None and window.span is Span.TIME
+    by_count = window is not None and window.span is Span.EVENTS
+    return (
+        window.length if window and by_time else NONE,
+        window.length if window and by_count else NONE,
+        matcher.pattern.reuse,
+        matcher.automaton.absence,
+        matcher.cap,
+    )
+
+
+def _terms(matcher: Matcher, path: Paths) -> Terms:
+    states = matcher.automaton.lanes[0]
+    edges = [len(state.edges) for state in states]
+    lefts = [len(left) for state in states for _, left in state.nots]
+    needs = code_arrays(matcher.programs, len(matcher.automaton.elements)).needs
+    return Terms(
+        np.asarray((path.wants & path.is_not).any(axis=1)),
+        np.asarray(needs.any(axis=0)),
+        np.cumsum([len(checks) for checks in matcher.triggers], dtype=np.int32),
+        np.array([check for checks in matcher.triggers for check in checks], np.int32),
+        *_settings(matcher),
+        max(edges + lefts),
+    )
+
+
+def _cells(matcher: Matcher, table: pa.Table) -> Cells:
+    """Compute the cells of all events at hand, stored ones first."""
+    programs = matcher.programs
+    rows = len(table)
+    numbers = np.zeros((rows, len(programs.cells)), np.int64)
+    decimals = numbers.view(np.float64)
+    nulls = np.ones(numbers.shape, np.bool_)
+    texts = [pa.array(programs.texts, TEXT)]
+    handles = len(programs.texts)
+    for i, cell in enumerate(programs.cells):
+        column = evaluate(cell, rows, lambda node: row_column(table, node))
+        nulls[:, i] = ~column.valid
+        if column.kind is Kind.STRING:
+            numbers[:, i] = np.arange(handles, handles + rows)
+            handles += rows
+            texts.append(pa.array(column.values, TEXT))
+        elif column.kind is Kind.DOUBLE:
+            decimals[:, i] = column.values
+        elif column.kind is not Kind.NULL:
+            numbers[:, i] = column.values
+    offsets, characters = text_buffers(pa.concat_arrays(texts))
+    return Cells(numbers, decimals, nulls, offsets, characters)
+
+
+def row_column(table: pa.Table, node: Expression) -> Column:
+    """Find the column of an attribute of the row at hand."""
+    if not isinstance(node, Attribute):
+        raise TypeError(f"not an attribute: {node}")
+    column = table.column(node.path[0])
+    for field in node.path[1:]:
+        column = pa.chunked_array(
+            [pc.struct_field(chunk, field) for chunk in column.chunks],
+            column.type.field(field).type,
+        )
+    return column_of(column)
+
+
+def _new_output() -> Output:
+    nodes = (np.empty(_NODES, np.int32) for _ in range(3))
+    return Output(np.empty((3, _MATCHES), np.int64), *nodes)
+
+
+def _room(now: int, needed: int) -> int:
+    """Find a size that holds what is needed: what is there, or at least twice that."""
+    return now if needed <= now else max(needed, 2 * now)
+
+
+def _grown(pools: Pools, output: Output, takers: int, *, keyed: bool) -> tuple[Pools, Output]:
+    """Make room for one more event that `takers` machines may take."""
+    counts = pools.counts
+    machines = _room(len(pools.machines), int(counts[OPEN]) + 1)
+    nodes = _room(len(pools.nodes), int(counts[USED_NODES]) + takers)
+    blocks = _room(len(pools.blocks), int(counts[KEYS]) + 1) if keyed else 2
+    matches = _room(output.matches.shape[1], int(counts[MATCHES]) + takers)
+    chain = int(counts[LONGEST]) + 3
+    rows = _room(len(output.rows), int(counts[OUT]) + takers * chain)
+    pools = pools._replace(
+        machines=enlarged(pools.machines, machines), nodes=enlarged(pools.nodes, nodes)
+    )
+    if blocks > len(pools.blocks):
+        pools = with_blocks(pools, blocks)
+    sizes = (matches, rows, rows, rows)
+    return pools, Output(*map(_longer, output, sizes))
+
+
+def _longer(array: Array, size: int) -> Array:
+    """Copy an array into a longer one, along its last axis."""
+    if size <= array.shape[-1]:
+        return array
+    longer = np.empty((*array.shape[:-1], size), array.dtype)
+    longer[..., : array.shape[-1]] = array
+    return longer
