@@ -15,6 +15,8 @@ import numpy as np
 from shedlight.automaton.compiled import compiled, step
 
 Array = np.ndarray[Any, Any]
+at: Callable[[Any], int] = np.uint64  # type: ignore[assignment]  # numba knows it as a type
+"""Makes a number a place in an array: one that cannot count from the end."""
 whole: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba knows it as a type
 """Makes a number 64 bits wide, so that a compiled function is compiled for one width only."""
 
@@ -123,7 +125,7 @@ def find_block(pools: Pools, hash1: int, hash2: int) -> int:
     slot = hash1 & mask
     while pools.table[slot] != NONE:
         block = pools.table[slot]
-        if pools.blocks[block].hash1 == hash1 and pools.blocks[block].hash2 == hash2:
+        if pools.blocks[at(block)].hash1 == hash1 and pools.blocks[at(block)].hash2 == hash2:
             return whole(block)
         slot = (slot + 1) & mask
     return whole(NONE)
@@ -133,18 +135,18 @@ def find_block(pools: Pools, hash1: int, hash2: int) -> int:
 def enter_table(pools: Pools, block: int) -> None:
     """Put a key that is not there yet into the hash table."""
     mask = pools.table.shape[0] - 1
-    slot = pools.blocks[block].hash1 & mask
+    slot = pools.blocks[at(block)].hash1 & mask
     while pools.table[slot] != NONE:
         slot = (slot + 1) & mask
     pools.table[slot] = block
-    pools.blocks[block].slot = slot
+    pools.blocks[at(block)].slot = slot
 
 
 @compiled
 def enter_all(pools: Pools) -> None:
     """Fill an empty hash table."""
     for block in range(pools.counts[BLOCKS]):
-        if pools.blocks[block].open != FREE:
+        if pools.blocks[at(block)].open != FREE:
             enter_table(pools, block)
 
 
@@ -154,18 +156,18 @@ def new_block(pools: Pools, hash1: int, hash2: int) -> int:
     counts = pools.counts
     block = counts[FREE_BLOCK]
     if block != NONE:
-        counts[FREE_BLOCK] = pools.blocks[block].first
+        counts[FREE_BLOCK] = pools.blocks[at(block)].first
     else:
         block = counts[BLOCKS]
         counts[BLOCKS] += 1
     counts[KEYS] += 1
-    pools.blocks[block].hash1 = hash1
-    pools.blocks[block].hash2 = hash2
+    pools.blocks[at(block)].hash1 = hash1
+    pools.blocks[at(block)].hash2 = hash2
     enter_table(pools, block)
-    pools.blocks[block].count = 0
-    pools.blocks[block].open = 0
-    pools.blocks[block].first = NONE
-    pools.blocks[block].last = NONE
+    pools.blocks[at(block)].count = 0
+    pools.blocks[at(block)].open = 0
+    pools.blocks[at(block)].first = NONE
+    pools.blocks[at(block)].last = NONE
     return block
 
 
@@ -173,19 +175,19 @@ def new_block(pools: Pools, hash1: int, hash2: int) -> int:
 def free_block(pools: Pools, block: int) -> None:
     """Give a key's block back; keys behind it in the hash table move up."""
     mask = pools.table.shape[0] - 1
-    hole = pools.blocks[block].slot
+    hole = pools.blocks[at(block)].slot
     slot = (hole + 1) & mask
     while pools.table[slot] != NONE:
         other = pools.table[slot]
-        home = pools.blocks[other].hash1 & mask
+        home = pools.blocks[at(other)].hash1 & mask
         if ((slot - home) & mask) >= ((slot - hole) & mask):
             pools.table[hole] = other
-            pools.blocks[other].slot = hole
+            pools.blocks[at(other)].slot = hole
             hole = slot
         slot = (slot + 1) & mask
     pools.table[hole] = NONE
-    pools.blocks[block].open = FREE
-    pools.blocks[block].first = pools.counts[FREE_BLOCK]
+    pools.blocks[at(block)].open = FREE
+    pools.blocks[at(block)].first = pools.counts[FREE_BLOCK]
     pools.counts[FREE_BLOCK] = block
     pools.counts[KEYS] -= 1
 
@@ -196,15 +198,15 @@ def new_node(pools: Pools, row: int, mark: int, element: int, before: int) -> in
     counts = pools.counts
     node = counts[FREE_NODE]
     if node != NONE:
-        counts[FREE_NODE] = pools.nodes[node].before
+        counts[FREE_NODE] = pools.nodes[at(node)].before
     else:
         node = counts[NODES]
         counts[NODES] += 1
     counts[USED_NODES] += 1
-    pools.nodes[node].row = row
-    pools.nodes[node].mark = mark
-    pools.nodes[node].element = element
-    pools.nodes[node].before = before
+    pools.nodes[at(node)].row = row
+    pools.nodes[at(node)].mark = mark
+    pools.nodes[at(node)].element = element
+    pools.nodes[at(node)].before = before
     return node
 
 
@@ -215,10 +217,10 @@ def free_chain(pools: Pools, last: int, size: int) -> None:
         return
     node = first = last
     while node != NONE:
-        pools.nodes[node].row = FREE
+        pools.nodes[at(node)].row = FREE
         first = node
-        node = whole(pools.nodes[node].before)
-    pools.nodes[first].before = pools.counts[FREE_NODE]
+        node = whole(pools.nodes[at(node)].before)
+    pools.nodes[at(first)].before = pools.counts[FREE_NODE]
     pools.counts[FREE_NODE] = last
     pools.counts[USED_NODES] -= size
 
@@ -226,8 +228,8 @@ def free_chain(pools: Pools, last: int, size: int) -> None:
 @step
 def free_node(pools: Pools, node: int) -> None:
     """Give a node back."""
-    pools.nodes[node].row = FREE
-    pools.nodes[node].before = pools.counts[FREE_NODE]
+    pools.nodes[at(node)].row = FREE
+    pools.nodes[at(node)].before = pools.counts[FREE_NODE]
     pools.counts[FREE_NODE] = node
     pools.counts[USED_NODES] -= 1
 
@@ -238,14 +240,14 @@ def new_machine(pools: Pools, block: int, time: int) -> int:
     counts = pools.counts
     machine = counts[FREE_MACHINE]
     if machine != NONE:
-        counts[FREE_MACHINE] = pools.machines[machine].newer
+        counts[FREE_MACHINE] = pools.machines[at(machine)].newer
     else:
         machine = counts[MACHINES]
         counts[MACHINES] += 1
-    one = pools.machines[machine]
+    one = pools.machines[at(machine)]
     one.opened = counts[OPENED]
     one.time = time
-    one.count = pools.blocks[block].count
+    one.count = pools.blocks[at(block)].count
     one.node = NONE
     one.block = block
     one.left = 0
@@ -261,7 +263,7 @@ def new_machine(pools: Pools, block: int, time: int) -> int:
     counts[NEWEST] = machine
     counts[OPENED] += 1
     counts[OPEN] += 1
-    pools.blocks[block].open += 1
+    pools.blocks[at(block)].open += 1
     return machine
 
 
@@ -269,13 +271,13 @@ def new_machine(pools: Pools, block: int, time: int) -> int:
 def free_machine(pools: Pools, machine: int) -> None:
     """Take a machine out of the list and give it back; its key too, if it was the last."""
     counts = pools.counts
-    one = pools.machines[machine]
+    one = pools.machines[at(machine)]
     if one.older != NONE:
-        pools.machines[one.older].newer = one.newer
+        pools.machines[at(one.older)].newer = one.newer
     else:
         counts[OLDEST] = one.newer
     if one.newer != NONE:
-        pools.machines[one.newer].older = one.older
+        pools.machines[at(one.newer)].older = one.older
     else:
         counts[NEWEST] = one.older
     block = whole(one.block)
@@ -283,8 +285,8 @@ def free_machine(pools: Pools, machine: int) -> None:
     one.newer = counts[FREE_MACHINE]
     counts[FREE_MACHINE] = machine
     counts[OPEN] -= 1
-    pools.blocks[block].open -= 1
-    if pools.blocks[block].open == 0 and pools.counts[KEYED]:
+    pools.blocks[at(block)].open -= 1
+    if pools.blocks[at(block)].open == 0 and pools.counts[KEYED]:
         free_block(pools, block)
 
 
@@ -303,10 +305,10 @@ def write_match(
     node = last
     while node != NONE:
         place -= 1
-        output.rows[place] = pools.nodes[node].row
-        output.marks[place] = pools.nodes[node].mark
-        output.elements[place] = pools.nodes[node].element
-        node = pools.nodes[node].before
+        output.rows[place] = pools.nodes[at(node)].row
+        output.marks[place] = pools.nodes[at(node)].mark
+        output.elements[place] = pools.nodes[at(node)].element
+        node = pools.nodes[at(node)].before
 
 
 @step

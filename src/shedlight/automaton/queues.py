@@ -10,7 +10,7 @@ alternatives need different numbers of events) goes to a pairing heap beside the
 oldest of the queue is the older of the two heads.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from shedlight.automaton.pools import (
     Array,
     Output,
     Pools,
+    at,
     find_block,
     free_chain,
     free_machine,
@@ -39,18 +40,13 @@ from shedlight.automaton.pools import (
 from shedlight.automaton.subsets import (
     ACCEPTS,
     CLOSES,
-    FOLLOW,
-    LANE,
-    OPENER,
-    OPENS,
-    SPOIL,
     SPOILED,
     SPOILS,
     TAKERS,
     WAITS,
-    WHO,
 )
 
+MoveRecord = Any  # a row of `subsets.MOVE`
 QUEUE = np.dtype([("head", "i4"), ("tail", "i4"), ("root", "i4")], align=True)
 LINK = np.dtype([("state", "i4"), ("next", "i4"), ("child", "i4")], align=True)
 
@@ -74,6 +70,8 @@ class Rules(NamedTuple):
     """The tables of `subsets.py` and the settings of a pattern, as the kernel wants them."""
 
     moves: Array
+    opens: Array
+    spoil: Array
     facts: Array
     signs: Array
     bits: Array
@@ -109,28 +107,28 @@ def _meld(machines: Array, links: Array, lane: int, one: int, other: int) -> int
         return other
     if other == NONE:
         return one
-    if machines[other].opened < machines[one].opened:
+    if machines[at(other)].opened < machines[at(one)].opened:
         one, other = other, one
-    links[other, lane].next = links[one, lane].child
-    links[one, lane].child = other
+    links[at(other), at(lane)].next = links[at(one), at(lane)].child
+    links[at(one), at(lane)].child = other
     return one
 
 
 @step
 def _join(pools: Pools, waiting: Queues, machine: int, subset: int, lane: int) -> None:
     """Put a machine into the queue of a subset."""
-    block = pools.machines[machine].block
+    block = pools.machines[at(machine)].block
     links = waiting.links
-    queue = waiting.queues[block, subset]
-    links[machine, lane].state = subset
-    links[machine, lane].next = NONE
-    links[machine, lane].child = NONE
+    queue = waiting.queues[at(block), at(subset)]
+    links[at(machine), at(lane)].state = subset
+    links[at(machine), at(lane)].next = NONE
+    links[at(machine), at(lane)].child = NONE
     if queue.head == NONE:
         queue.head = machine
         queue.tail = machine
-        waiting.filled[block, subset >> 6] |= np.uint64(1) << np.uint64(subset & 63)
-    elif pools.machines[queue.tail].opened < pools.machines[machine].opened:
-        links[queue.tail, lane].next = machine
+        waiting.filled[at(block), at(subset >> 6)] |= np.uint64(1) << np.uint64(subset & 63)
+    elif pools.machines[at(queue.tail)].opened < pools.machines[at(machine)].opened:
+        links[at(queue.tail), at(lane)].next = machine
         queue.tail = machine
     else:
         queue.root = _meld(pools.machines, links, lane, whole(queue.root), machine)
@@ -139,9 +137,9 @@ def _join(pools: Pools, waiting: Queues, machine: int, subset: int, lane: int) -
 @step
 def _oldest(pools: Pools, waiting: Queues, block: int, subset: int) -> int:
     """Find the oldest machine of a queue."""
-    queue = waiting.queues[block, subset]
+    queue = waiting.queues[at(block), at(subset)]
     root, head = whole(queue.root), whole(queue.head)
-    if root == NONE or pools.machines[head].opened < pools.machines[root].opened:
+    if root == NONE or pools.machines[at(head)].opened < pools.machines[at(root)].opened:
         return head
     return root
 
@@ -150,56 +148,57 @@ def _oldest(pools: Pools, waiting: Queues, block: int, subset: int) -> int:
 def _without_root(machines: Array, links: Array, lane: int, root: int) -> int:
     """Take the root off a pairing heap: join its children in pairs, then from the last."""
     pairs = whole(NONE)
-    child = whole(links[root, lane].child)
+    child = whole(links[at(root), at(lane)].child)
     while child != NONE:
-        second = whole(links[child, lane].next)
+        second = whole(links[at(child), at(lane)].next)
         rest = whole(NONE)
-        links[child, lane].next = NONE
+        links[at(child), at(lane)].next = NONE
         if second != NONE:
-            rest = whole(links[second, lane].next)
-            links[second, lane].next = NONE
+            rest = whole(links[at(second), at(lane)].next)
+            links[at(second), at(lane)].next = NONE
         joined = _meld(machines, links, lane, child, second)
-        links[joined, lane].next = pairs
+        links[at(joined), at(lane)].next = pairs
         pairs = joined
         child = rest
     heap = whole(NONE)
     while pairs != NONE:
-        rest = whole(links[pairs, lane].next)
-        links[pairs, lane].next = NONE
+        rest = whole(links[at(pairs), at(lane)].next)
+        links[at(pairs), at(lane)].next = NONE
         heap = _meld(machines, links, lane, heap, pairs)
         pairs = rest
     return heap
 
 
 @step
-def _leave(pools: Pools, waiting: Queues, block: int, subset: int, lane: int) -> int:
+def _leave(
+    pools: Pools, waiting: Queues, block: int, subset: int, lane: int, machine: int
+) -> None:
     """Take the oldest machine out of a queue."""
-    queue = waiting.queues[block, subset]
-    machine = _oldest(pools, waiting, block, subset)
+    queue = waiting.queues[at(block), at(subset)]
     if machine == queue.head:
-        queue.head = waiting.links[machine, lane].next
-        if queue.head == NONE:
-            queue.tail = NONE
+        queue.head = waiting.links[at(machine), at(lane)].next
+        if queue.head != NONE:
+            return
+        queue.tail = NONE
     else:
         queue.root = _without_root(pools.machines, waiting.links, lane, machine)
-    if queue.head == NONE:
-        if queue.root == NONE:
-            word = np.uint64(1) << np.uint64(subset & 63)
-            waiting.filled[block, subset >> 6] &= ~word
-        else:  # the list must not be empty while the heap is not
-            root = whole(queue.root)
-            queue.root = _without_root(pools.machines, waiting.links, lane, root)
-            waiting.links[root, lane].next = NONE
-            waiting.links[root, lane].child = NONE
-            queue.head = root
-            queue.tail = root
-    return machine
+        return
+    if queue.root == NONE:
+        word = np.uint64(1) << np.uint64(subset & 63)
+        waiting.filled[at(block), at(subset >> 6)] &= ~word
+        return
+    root = whole(queue.root)  # the list must not be empty while the heap is not
+    queue.root = _without_root(pools.machines, waiting.links, lane, root)
+    waiting.links[at(root), at(lane)].next = NONE
+    waiting.links[at(root), at(lane)].child = NONE
+    queue.head = root
+    queue.tail = root
 
 
 @step
 def _close(pools: Pools, machine: int) -> None:
     """Give a machine that is in no queue and all its nodes back."""
-    one = pools.machines[machine]
+    one = pools.machines[at(machine)]
     free_chain(pools, whole(one.node), whole(one.size))
     free_machine(pools, machine)
 
@@ -207,11 +206,11 @@ def _close(pools: Pools, machine: int) -> None:
 @step
 def _withdraw(pools: Pools, waiting: Queues, rules: Rules, machine: int) -> None:
     """Take the oldest machine of its key out of all its queues; it heads each of them."""
-    block = whole(pools.machines[machine].block)
+    block = whole(pools.machines[at(machine)].block)
     for lane in range(rules.lanes):
-        subset = whole(waiting.links[machine, lane].state)
+        subset = whole(waiting.links[at(machine), at(lane)].state)
         if rules.facts[WAITS, subset]:
-            _leave(pools, waiting, block, subset, lane)
+            _leave(pools, waiting, block, subset, whole(lane), machine)
 
 
 @step
@@ -223,9 +222,9 @@ def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before:
             return False
         machine = whole(counts[OLDEST])
         _withdraw(pools, waiting, rules, machine)
-        if rules.absence and rules.facts[ACCEPTS, waiting.links[machine, 0].state]:
-            end = pools.machines[machine].time + rules.window
-            last, size = pools.machines[machine].node, pools.machines[machine].size
+        if rules.absence and rules.facts[ACCEPTS, waiting.links[at(machine), 0].state]:
+            end = pools.machines[at(machine)].time + rules.window
+            last, size = pools.machines[at(machine)].node, pools.machines[at(machine)].size
             write_match(pools, output, whole(last), whole(size), end, whole(NONE))
         else:
             counts[EXPIRED] += 1
@@ -236,14 +235,14 @@ def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before:
 @step
 def _expire_by_count(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
     """Close the machines of a key that have seen as many events as the window has."""
-    limit = pools.blocks[block].count - rules.events
+    limit = pools.blocks[at(block)].count - rules.events
     while True:
         machine = _oldest_of_key(pools, waiting, block)
-        if machine == NONE or pools.machines[machine].count > limit:
+        if machine == NONE or pools.machines[at(machine)].count > limit:
             return
         _withdraw(pools, waiting, rules, machine)
         pools.counts[EXPIRED] += 1
-        last = pools.blocks[block].open == 1
+        last = pools.blocks[at(block)].open == 1
         _close(pools, machine)
         if last:
             return
@@ -253,12 +252,15 @@ def _expire_by_count(pools: Pools, waiting: Queues, rules: Rules, block: int) ->
 def _oldest_of_key(pools: Pools, waiting: Queues, block: int) -> int:
     found = whole(NONE)
     for w in range(waiting.filled.shape[1]):
-        bits = waiting.filled[block, w]
+        bits = waiting.filled[at(block), at(w)]
         while bits:
             subset = whole(w * 64 + _lowest_bit(bits))
             bits &= bits - np.uint64(1)
             head = _oldest(pools, waiting, block, subset)
-            if found == NONE or pools.machines[head].opened < pools.machines[found].opened:
+            if (
+                found == NONE
+                or pools.machines[at(head)].opened < pools.machines[at(found)].opened
+            ):
                 found = head
     return found
 
@@ -267,27 +269,29 @@ def _oldest_of_key(pools: Pools, waiting: Queues, block: int) -> int:
 def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int) -> None:
     """Apply the NOTs of a symbol to the machines of a key."""
     if rules.signs[CLOSES, symbol]:
-        for _ in range(pools.blocks[block].open):
+        for _ in range(pools.blocks[at(block)].open):
             machine = _oldest_of_key(pools, waiting, block)
             _withdraw(pools, waiting, rules, machine)
             _close(pools, machine)
         return
     moved = 0
     for w in range(waiting.filled.shape[1]):
-        bits = waiting.filled[block, w] & rules.bits[SPOILED, symbol, w]
+        bits = waiting.filled[at(block), at(w)] & rules.bits[SPOILED, symbol, w]
         while bits:
             subset = whole(w * 64 + _lowest_bit(bits))
             bits &= bits - np.uint64(1)
-            while waiting.queues[block, subset].head != NONE:
-                waiting.moving[moved, 0] = _leave(pools, waiting, block, subset, whole(0))
-                waiting.moving[moved, 1] = rules.moves[SPOIL, subset, symbol]
+            while waiting.queues[at(block), at(subset)].head != NONE:
+                machine = _oldest(pools, waiting, block, subset)
+                _leave(pools, waiting, block, subset, whole(0), machine)
+                waiting.moving[moved, 0] = machine
+                waiting.moving[moved, 1] = rules.spoil[subset, symbol]
                 moved += 1
     for i in range(moved):
         machine, target = whole(waiting.moving[i, 0]), whole(waiting.moving[i, 1])
         if target == NONE:
             _close(pools, machine)
             continue
-        one = pools.machines[machine]
+        one = pools.machines[at(machine)]
         one.node = new_node(pools, FORBIDDEN, symbol, NONE, one.node)
         _grown(pools, machine)
         _join(pools, waiting, machine, target, whole(0))
@@ -295,8 +299,11 @@ def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int)
 
 @step
 def _grown(pools: Pools, machine: int) -> None:
-    pools.machines[machine].size += 1
-    pools.counts[LONGEST] = max(pools.counts[LONGEST], pools.machines[machine].size)
+    """Count a node of a machine."""
+    size = pools.machines[at(machine)].size + 1
+    pools.machines[at(machine)].size = size
+    if size > pools.counts[LONGEST]:  # noqa: PLR1730  # rarely so: do not write each time
+        pools.counts[LONGEST] = size
 
 
 @step
@@ -306,7 +313,7 @@ def _take(
     rules: Rules,
     output: Output,
     machine: int,
-    event: tuple[int, int, int, int, int],
+    event: tuple[int, int, int, MoveRecord],
 ) -> None:
     """Let a machine that is out of its queue take an event; write the match if it is one.
 
@@ -316,24 +323,20 @@ def _take(
         rules: The pattern.
         output: Where matches go.
         machine: The machine.
-        event: The row, time and symbol of the event, the subset before (NONE for a new machine)
-            and the subset after.
+        event: The row, time and symbol of the event, and what taking it does.
     """
-    row, time, symbol, before, after = event
-    who = rules.signs[OPENER, symbol] if before == NONE else rules.moves[WHO, before, symbol]
-    one = pools.machines[machine]
-    one.node = new_node(pools, row, symbol, who, one.node)
+    row, time, symbol, move = event
+    one = pools.machines[at(machine)]
+    one.node = new_node(pools, row, symbol, whole(move.who), whole(one.node))
     _grown(pools, machine)
-    accepted = int(rules.facts[ACCEPTS, before]) if before != NONE else 0
-    one.left += accepted - int(rules.facts[ACCEPTS, after])
+    one.left -= move.accepts
     if one.left == 0 and not rules.absence:
         write_match(pools, output, whole(one.node), whole(one.size), time, row)
         _close(pools, machine)
-        return
-    lane = whole(rules.facts[LANE, after])
-    waiting.links[machine, lane].state = after
-    if rules.facts[WAITS, after]:
-        _join(pools, waiting, machine, after, lane)
+    elif move.waits:
+        _join(pools, waiting, machine, whole(move.after), whole(move.lane))
+    else:
+        waiting.links[at(machine), at(move.lane)].state = move.after
 
 
 @step
@@ -360,19 +363,19 @@ def _open(
     if block == NONE:
         block = new_block(pools, hash1, hash2)
         for w in range(waiting.filled.shape[1]):
-            waiting.filled[block, w] = 0
-        pools.blocks[block].count = 1
-        for subset in range(rules.moves.shape[1]):
-            waiting.queues[block, subset].head = NONE
-            waiting.queues[block, subset].tail = NONE
-            waiting.queues[block, subset].root = NONE
+            waiting.filled[at(block), at(w)] = 0
+        pools.blocks[at(block)].count = 1
+        for subset in range(rules.moves.shape[0]):
+            waiting.queues[at(block), at(subset)].head = NONE
+            waiting.queues[at(block), at(subset)].tail = NONE
+            waiting.queues[at(block), at(subset)].root = NONE
     machine = new_machine(pools, block, time)
-    pools.machines[machine].left = rules.lanes
-    after = whole(rules.signs[OPENS, symbol])
+    pools.machines[at(machine)].left = rules.lanes
+    move = rules.opens[symbol]
     for lane in range(rules.lanes):
-        if lane != rules.facts[LANE, after]:
+        if lane != move.lane:
             _join(pools, waiting, machine, whole(lane), whole(lane))
-    _take(pools, waiting, rules, output, machine, (row, time, symbol, whole(NONE), after))
+    _take(pools, waiting, rules, output, machine, (row, time, symbol, move))
     if pools.counts[OPEN] > rules.cap:
         _evict(pools, waiting, rules)
 
@@ -394,12 +397,15 @@ def _best(
     best = whole(NONE)
     source = whole(NONE)
     for w in range(waiting.filled.shape[1]):
-        bits = waiting.filled[block, w] & rules.bits[TAKERS, symbol, w]
+        bits = waiting.filled[at(block), at(w)] & rules.bits[TAKERS, symbol, w]
         while bits:
             subset = whole(w * 64 + _lowest_bit(bits))
             bits &= bits - np.uint64(1)
             head = _oldest(pools, waiting, block, subset)
-            if best == NONE or pools.machines[head].opened < pools.machines[best].opened:
+            if (
+                best == NONE
+                or pools.machines[at(head)].opened < pools.machines[at(best)].opened
+            ):
                 best = head
                 source = subset
     return best, source
@@ -419,9 +425,9 @@ def _offer_to_one(
     best, source = _best(pools, waiting, rules, block, symbol)
     if best == NONE:
         return False
-    _leave(pools, waiting, block, source, whole(rules.facts[LANE, source]))
-    after = whole(rules.moves[FOLLOW, source, symbol])
-    _take(pools, waiting, rules, output, best, (row, time, symbol, source, after))
+    move = rules.moves[source, symbol]
+    _leave(pools, waiting, block, source, whole(move.lane), best)
+    _take(pools, waiting, rules, output, best, (row, time, symbol, move))
     return True
 
 
@@ -441,14 +447,15 @@ def _offer_to_all(
         machine, source = _best(pools, waiting, rules, block, symbol)
         if machine == NONE:
             break
-        _leave(pools, waiting, block, source, whole(rules.facts[LANE, source]))
+        lane = whole(rules.moves[source, symbol].lane)
+        _leave(pools, waiting, block, source, lane, machine)
         waiting.moving[moved, 0] = machine
         waiting.moving[moved, 1] = source
         moved += 1
     for i in range(moved):
         machine, source = whole(waiting.moving[i, 0]), whole(waiting.moving[i, 1])
-        after = whole(rules.moves[FOLLOW, source, symbol])
-        _take(pools, waiting, rules, output, machine, (row, time, symbol, source, after))
+        move = rules.moves[source, symbol]
+        _take(pools, waiting, rules, output, machine, (row, time, symbol, move))
 
 
 @step
@@ -464,7 +471,7 @@ def _offer(
     symbol = event[2]
     block = find_block(pools, key[0], key[1])
     if block != NONE and rules.events != NONE:  # noqa: PLR1714  # two unlike things
-        pools.blocks[block].count += 1
+        pools.blocks[at(block)].count += 1
         _expire_by_count(pools, waiting, rules, block)
         block = find_block(pools, key[0], key[1])
     if block != NONE and rules.signs[SPOILS, symbol]:
@@ -476,7 +483,7 @@ def _offer(
             block = find_block(pools, key[0], key[1])
         elif _offer_to_one(pools, waiting, rules, output, block, event):
             return
-    if rules.signs[OPENS, symbol] != NONE:
+    if rules.opens[symbol].after != NONE:
         _open(pools, waiting, rules, output, (block, key[0], key[1]), event)
 
 

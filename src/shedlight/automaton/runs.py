@@ -94,8 +94,12 @@ class QueueRun:
         self.gathered = Gathered(has_nots=bool(watched(matcher.pattern.where)))
         self._output = _new_output()
         self._path = paths(matcher.automaton, state.tables)
+        moves = state.tables.moves
+        self._unsure = bool(((moves["who"] < 0) & (moves["after"] >= 0)).any())
         self._rules = Rules(
             state.tables.moves,
+            state.tables.opens,
+            state.tables.spoil,
             state.tables.facts,
             state.tables.signs,
             state.tables.bits,
@@ -113,7 +117,8 @@ class QueueRun:
                 done = run_queues(pools, waiting, self._rules, output, events, done)
             if done == len(events.time):
                 ended = end_windows(pools, waiting, self._rules, output, frontier)
-            settle(self._path, output, pools.counts[MATCHES])
+            if self._unsure:
+                settle(self._path, output, pools.counts[MATCHES])
             self.gathered.take(pools, output)
 
     def _make_room(self) -> None:

@@ -108,7 +108,9 @@ def _number_codes(one: ClosedSet, column: Column) -> Array:
         table = np.full(high - low + 1, other, np.int32)
         table[[v - low for v, _ in numbers]] = [i for _, i in numbers]
         codes = np.empty(len(values), np.int32)
-        _code_by_table(values, column.valid, low, table, other, codes)
+        _code_by_table(values, low, table, other, codes)
+        if not column.valid.all():
+            codes[~column.valid] = other + 1
         return codes
     known = np.array([v for v, _ in numbers], values.dtype)
     place = np.minimum(np.searchsorted(known, values), len(numbers) - 1)
@@ -117,17 +119,12 @@ def _number_codes(one: ClosedSet, column: Column) -> Array:
 
 
 @compiled
-def _code_by_table(
-    values: Array, valid: Array, low: int, table: Array, other: int, codes: Array
-) -> None:
+def _code_by_table(values: Array, low: int, table: Array, other: int, codes: Array) -> None:
     """Look values up in a table that begins at the lowest constant."""
+    size = np.uint64(table.shape[0])
     for i in range(values.shape[0]):
-        if not valid[i]:
-            codes[i] = other + 1
-        elif values[i] < low or values[i] - low >= table.shape[0]:
-            codes[i] = other
-        else:
-            codes[i] = table[values[i] - low]
+        place = np.uint64(values[i] - low)  # below the lowest, it is a very large number
+        codes[i] = table[place] if place < size else other
 
 
 def _joined(components: list[Array], sizes: list[int], rows: int) -> tuple[Array, int]:

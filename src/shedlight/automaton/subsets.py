@@ -25,12 +25,20 @@ Subset = tuple[int, frozenset[int]]
 NOWHERE = -1
 
 
-# What `Tables.moves` says of a subset and a symbol:
-FOLLOW, WHO, SPOIL = range(3)
+MOVE = np.dtype(
+    [
+        ("after", "i4"),  # the subset after taking the event, or NOWHERE
+        ("who", "i4"),  # the element that takes it, or -1 if several could
+        ("lane", "i4"),  # the lane of the subsets before and after
+        ("accepts", "i4"),  # how many more lanes accept: -1, 0 or 1
+        ("waits", "i4"),  # whether machines in the subset after must be found by later events
+    ],
+    align=True,
+)
 # What `Tables.facts` says of a subset:
-LANE, ACCEPTS, WAITS = range(3)
+ACCEPTS, WAITS = range(2)
 # What `Tables.signs` says of a symbol:
-OPENS, OPENER, SPOILS, CLOSES = range(4)
+SPOILS, CLOSES = range(2)
 # What `Tables.bits` says of a symbol, a bit per subset:
 TAKERS, SPOILED = range(2)
 
@@ -42,14 +50,14 @@ class Tables:
     Attributes:
         symbols: The symbols by number; 0 is the one that no element wants.
         subsets: The sets of states by number; first the start of each lane.
-        moves: [.., subset, symbol] FOLLOW: the subset after taking it, or NOWHERE; WHO: the
-            element that takes it, or -1 if several could; SPOIL: the subset after its NOTs,
-            itself if they change nothing, or NOWHERE.
-        facts: [.., subset] LANE: the lane it is in; ACCEPTS: whether it accepts; WAITS: whether
-            machines in it must be found by later events.
-        signs: [.., symbol] OPENS: the subset in which it opens a machine, or NOWHERE; OPENER:
-            the element that takes the opening event, or -1 if several could; SPOILS: whether
-            its NOTs change anything; CLOSES: whether they close every machine of the key.
+        moves: [subset, symbol] what taking an event does (MOVE).
+        opens: [symbol] what opening a machine with it does (MOVE).
+        spoil: [subset, symbol] the subset after its NOTs, itself if they change nothing, or
+            NOWHERE.
+        facts: [.., subset] ACCEPTS: whether it accepts; WAITS: whether machines in it must be
+            found by later events.
+        signs: [.., symbol] SPOILS: whether its NOTs change anything; CLOSES: whether they close
+            every machine of the key.
         bits: [.., symbol, word] TAKERS: the subsets that can take it; SPOILED: the subsets that
             its NOTs change.
     """
@@ -57,6 +65,8 @@ class Tables:
     symbols: tuple[Symbol, ...]
     subsets: tuple[Subset, ...]
     moves: Array
+    opens: Array
+    spoil: Array
     facts: Array
     signs: Array
     bits: Array
@@ -145,38 +155,40 @@ def _tables(
     numbers: dict[Subset, int],
     rows: list[list[tuple[Subset | None, int, Subset | None]]],
 ) -> Tables:
-    moves = np.full((3, len(subsets), len(symbols)), NOWHERE, np.int32)
+    facts = np.array([_facts(automaton, subset) for subset in subsets], np.int32).T.copy()
+    lanes = np.array([lane for lane, _ in subsets], np.int32)
+    moves = np.zeros((len(subsets), len(symbols)), MOVE)
+    spoil = np.full(moves.shape, NOWHERE, np.int32)
     for i, row in enumerate(rows):
         for j, (target, taker, spoilt) in enumerate(row):
-            moves[FOLLOW, i, j] = NOWHERE if target is None else numbers[target]
-            moves[SPOIL, i, j] = NOWHERE if spoilt is None else numbers[spoilt]
-            moves[WHO, i, j] = taker
-    starts = moves[:, : len(automaton.lanes)]
-    lane_of = np.argmax(starts[FOLLOW] != NOWHERE, axis=0)
-    columns = np.arange(len(symbols))
-    changed = moves[SPOIL] != np.arange(len(subsets))[:, None]
+            moves[i, j]["after"] = NOWHERE if target is None else numbers[target]
+            moves[i, j]["who"] = taker
+            spoil[i, j] = NOWHERE if spoilt is None else numbers[spoilt]
+    after = moves["after"]
+    moves["lane"] = lanes[:, None]
+    moves["accepts"] = facts[ACCEPTS][after] - facts[ACCEPTS][:, None]
+    moves["waits"] = facts[WAITS][after]
+    starts = moves[: len(automaton.lanes)]
+    opening = np.argmax(starts["after"] != NOWHERE, axis=0)
+    changed = spoil != np.arange(len(subsets))[:, None]
     closes = np.array([bool(automaton.forbidden & symbol) for symbol in symbols])
-    signs = (
-        starts[FOLLOW, lane_of, columns],
-        starts[WHO, lane_of, columns],
-        changed.any(axis=0) | closes,
-        closes,
-    )
     return Tables(
         symbols,
         subsets,
         moves,
-        np.array([_facts(automaton, subset) for subset in subsets], np.int32).T.copy(),
-        np.array(signs, np.int32),
-        np.stack([_bits(moves[FOLLOW] != NOWHERE), _bits(changed)]),
+        starts[opening, np.arange(len(symbols))],
+        spoil,
+        facts,
+        np.array([changed.any(axis=0) | closes, closes], np.int32),
+        np.stack([_bits(after != NOWHERE), _bits(changed)]),
     )
 
 
-def _facts(automaton: Automaton, subset: Subset) -> tuple[int, bool, bool]:
+def _facts(automaton: Automaton, subset: Subset) -> tuple[bool, bool]:
     lane, members = subset
     states = [automaton.lanes[lane][member] for member in members]
     accepts = any(state.accepts for state in states)
-    return lane, accepts, any(state.edges or state.nots for state in states)
+    return accepts, any(state.edges or state.nots for state in states)
 
 
 def _bits(chosen: Array) -> Array:

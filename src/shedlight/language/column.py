@@ -106,7 +106,7 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
     if kind is Kind.STRING:
         array = array.cast(TEXT)
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
     if kind in {Kind.STRING, Kind.STRUCT}:
         return Column(kind, array, valid)

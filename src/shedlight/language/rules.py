@@ -49,7 +49,7 @@ RESERVED = frozenset({"pattern", "time", "id", "events", "source"})
 _COMBINING = frozenset({"abs", "coalesce", "greatest", "if", "least", "nullif"})
 _ACROSS = (
     "allowed are arithmetic, comparisons, AND, OR, NOT, IS NULL, IN, CASE, coalesce, if,"
-    " nullif, abs, least, greatest and CAST AS double of numbers; about one event alone, any function"
+    " nullif, abs, least, greatest and CAST AS double of numbers; of one event, any function"
 )
 
 
