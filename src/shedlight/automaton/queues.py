@@ -3,11 +3,6 @@
 Machines of one key in the same subset of states are alike, so they wait in one queue, oldest
 first, and an event goes to the oldest head among the queues that can take it. What an event
 costs depends neither on the window nor on the number of open machines.
-
-A queue is first-in-first-out as long as machines join it in the order of their opening, which
-is nearly always. A machine that joins behind a younger one (after an OR, say, whose
-alternatives need different numbers of events) goes to a pairing heap beside the list; the
-oldest of the queue is the older of the two heads.
 """
 
 from typing import Any, NamedTuple
@@ -45,25 +40,9 @@ from shedlight.automaton.subsets import (
     TAKERS,
     WAITS,
 )
+from shedlight.automaton.waiting import Queues, join, join_last, leave, lowest_bit, oldest
 
 MoveRecord = Any  # a row of `subsets.MOVE`
-QUEUE = np.dtype([("head", "i4"), ("tail", "i4"), ("root", "i4")], align=True)
-LINK = np.dtype([("state", "i4"), ("next", "i4"), ("child", "i4")], align=True)
-
-
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_PLACES = np.zeros(64, np.int64)
-for _place in range(64):
-    _PLACES[((int(_DE_BRUIJN) << _place) & 0xFFFFFFFFFFFFFFFF) >> 58] = _place
-
-
-class Queues(NamedTuple):
-    """The queues of all keys, and each machine's place in them."""
-
-    queues: Array  # [block, subset]
-    filled: Array  # [block, word] which queues of a block have a machine, as bits
-    links: Array  # [machine, lane]
-    moving: Array  # [machine, 2] room for machines on the move, and from or to which subset
 
 
 class Rules(NamedTuple):
@@ -94,108 +73,6 @@ class Events(NamedTuple):
 
 
 @step
-def _lowest_bit(word: np.uint64) -> int:
-    """Find the place of the lowest 1 in a word that has one, by a de Bruijn sequence."""
-    lowest = word & (~word + np.uint64(1))
-    return _PLACES[(lowest * _DE_BRUIJN) >> np.uint64(58)]
-
-
-@step
-def _meld(machines: Array, links: Array, lane: int, one: int, other: int) -> int:
-    """Join two heaps; the older root wins."""
-    if one == NONE:
-        return other
-    if other == NONE:
-        return one
-    if machines[at(other)].opened < machines[at(one)].opened:
-        one, other = other, one
-    links[at(other), at(lane)].next = links[at(one), at(lane)].child
-    links[at(one), at(lane)].child = other
-    return one
-
-
-@step
-def _join(pools: Pools, waiting: Queues, machine: int, subset: int, lane: int) -> None:
-    """Put a machine into the queue of a subset."""
-    block = pools.machines[at(machine)].block
-    links = waiting.links
-    queue = waiting.queues[at(block), at(subset)]
-    links[at(machine), at(lane)].state = subset
-    links[at(machine), at(lane)].next = NONE
-    links[at(machine), at(lane)].child = NONE
-    if queue.head == NONE:
-        queue.head = machine
-        queue.tail = machine
-        waiting.filled[at(block), at(subset >> 6)] |= np.uint64(1) << np.uint64(subset & 63)
-    elif pools.machines[at(queue.tail)].opened < pools.machines[at(machine)].opened:
-        links[at(queue.tail), at(lane)].next = machine
-        queue.tail = machine
-    else:
-        queue.root = _meld(pools.machines, links, lane, whole(queue.root), machine)
-
-
-@step
-def _oldest(pools: Pools, waiting: Queues, block: int, subset: int) -> int:
-    """Find the oldest machine of a queue."""
-    queue = waiting.queues[at(block), at(subset)]
-    root, head = whole(queue.root), whole(queue.head)
-    if root == NONE or pools.machines[at(head)].opened < pools.machines[at(root)].opened:
-        return head
-    return root
-
-
-@step
-def _without_root(machines: Array, links: Array, lane: int, root: int) -> int:
-    """Take the root off a pairing heap: join its children in pairs, then from the last."""
-    pairs = whole(NONE)
-    child = whole(links[at(root), at(lane)].child)
-    while child != NONE:
-        second = whole(links[at(child), at(lane)].next)
-        rest = whole(NONE)
-        links[at(child), at(lane)].next = NONE
-        if second != NONE:
-            rest = whole(links[at(second), at(lane)].next)
-            links[at(second), at(lane)].next = NONE
-        joined = _meld(machines, links, lane, child, second)
-        links[at(joined), at(lane)].next = pairs
-        pairs = joined
-        child = rest
-    heap = whole(NONE)
-    while pairs != NONE:
-        rest = whole(links[at(pairs), at(lane)].next)
-        links[at(pairs), at(lane)].next = NONE
-        heap = _meld(machines, links, lane, heap, pairs)
-        pairs = rest
-    return heap
-
-
-@step
-def _leave(
-    pools: Pools, waiting: Queues, block: int, subset: int, lane: int, machine: int
-) -> None:
-    """Take the oldest machine out of a queue."""
-    queue = waiting.queues[at(block), at(subset)]
-    if machine == queue.head:
-        queue.head = waiting.links[at(machine), at(lane)].next
-        if queue.head != NONE:
-            return
-        queue.tail = NONE
-    else:
-        queue.root = _without_root(pools.machines, waiting.links, lane, machine)
-        return
-    if queue.root == NONE:
-        word = np.uint64(1) << np.uint64(subset & 63)
-        waiting.filled[at(block), at(subset >> 6)] &= ~word
-        return
-    root = whole(queue.root)  # the list must not be empty while the heap is not
-    queue.root = _without_root(pools.machines, waiting.links, lane, root)
-    waiting.links[at(root), at(lane)].next = NONE
-    waiting.links[at(root), at(lane)].child = NONE
-    queue.head = root
-    queue.tail = root
-
-
-@step
 def _close(pools: Pools, machine: int) -> None:
     """Give a machine that is in no queue and all its nodes back."""
     one = pools.machines[at(machine)]
@@ -210,7 +87,7 @@ def _withdraw(pools: Pools, waiting: Queues, rules: Rules, machine: int) -> None
     for lane in range(rules.lanes):
         subset = whole(waiting.links[at(machine), at(lane)].state)
         if rules.facts[WAITS, subset]:
-            _leave(pools, waiting, block, subset, whole(lane), machine)
+            leave(pools, waiting, block, subset, whole(lane), machine)
 
 
 @step
@@ -254,9 +131,9 @@ def _oldest_of_key(pools: Pools, waiting: Queues, block: int) -> int:
     for w in range(waiting.filled.shape[1]):
         bits = waiting.filled[at(block), at(w)]
         while bits:
-            subset = whole(w * 64 + _lowest_bit(bits))
+            subset = whole(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
-            head = _oldest(pools, waiting, block, subset)
+            head = oldest(pools, waiting, block, subset)
             if (
                 found == NONE
                 or pools.machines[at(head)].opened < pools.machines[at(found)].opened
@@ -278,11 +155,11 @@ def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int)
     for w in range(waiting.filled.shape[1]):
         bits = waiting.filled[at(block), at(w)] & rules.bits[SPOILED, symbol, w]
         while bits:
-            subset = whole(w * 64 + _lowest_bit(bits))
+            subset = whole(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
             while waiting.queues[at(block), at(subset)].head != NONE:
-                machine = _oldest(pools, waiting, block, subset)
-                _leave(pools, waiting, block, subset, whole(0), machine)
+                machine = oldest(pools, waiting, block, subset)
+                leave(pools, waiting, block, subset, whole(0), machine)
                 waiting.moving[moved, 0] = machine
                 waiting.moving[moved, 1] = rules.spoil[subset, symbol]
                 moved += 1
@@ -294,7 +171,7 @@ def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int)
         one = pools.machines[at(machine)]
         one.node = new_node(pools, FORBIDDEN, symbol, NONE, one.node)
         _grown(pools, machine)
-        _join(pools, waiting, machine, target, whole(0))
+        join(pools, waiting, machine, target, whole(0))
 
 
 @step
@@ -334,7 +211,7 @@ def _take(
         write_match(pools, output, whole(one.node), whole(one.size), time, row)
         _close(pools, machine)
     elif move.waits:
-        _join(pools, waiting, machine, whole(move.after), whole(move.lane))
+        join(pools, waiting, machine, whole(move.after), whole(move.lane))
     else:
         waiting.links[at(machine), at(move.lane)].state = move.after
 
@@ -374,7 +251,7 @@ def _open(
     move = rules.opens[symbol]
     for lane in range(rules.lanes):
         if lane != move.lane:
-            _join(pools, waiting, machine, whole(lane), whole(lane))
+            join_last(waiting, block, whole(lane), machine)
     _take(pools, waiting, rules, output, machine, (row, time, symbol, move))
     if pools.counts[OPEN] > rules.cap:
         _evict(pools, waiting, rules)
@@ -399,9 +276,9 @@ def _best(
     for w in range(waiting.filled.shape[1]):
         bits = waiting.filled[at(block), at(w)] & rules.bits[TAKERS, symbol, w]
         while bits:
-            subset = whole(w * 64 + _lowest_bit(bits))
+            subset = whole(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
-            head = _oldest(pools, waiting, block, subset)
+            head = oldest(pools, waiting, block, subset)
             if (
                 best == NONE
                 or pools.machines[at(head)].opened < pools.machines[at(best)].opened
@@ -426,7 +303,7 @@ def _offer_to_one(
     if best == NONE:
         return False
     move = rules.moves[source, symbol]
-    _leave(pools, waiting, block, source, whole(move.lane), best)
+    leave(pools, waiting, block, source, whole(move.lane), best)
     _take(pools, waiting, rules, output, best, (row, time, symbol, move))
     return True
 
@@ -448,7 +325,7 @@ def _offer_to_all(
         if machine == NONE:
             break
         lane = whole(rules.moves[source, symbol].lane)
-        _leave(pools, waiting, block, source, lane, machine)
+        leave(pools, waiting, block, source, lane, machine)
         waiting.moving[moved, 0] = machine
         waiting.moving[moved, 1] = source
         moved += 1

@@ -27,8 +27,8 @@ from shedlight.automaton.pools import (
     Output,
     Pools,
 )
-from shedlight.automaton.programs import Cells, code_arrays
-from shedlight.automaton.queues import Events, Queues, Rules, end_windows, run_queues
+from shedlight.automaton.programs import code_arrays
+from shedlight.automaton.queues import Events, Rules, end_windows, run_queues
 from shedlight.automaton.scan import (
     MOST_THREADS,
     Scan,
@@ -37,8 +37,10 @@ from shedlight.automaton.scan import (
     end_windows_scan,
     run_scan,
 )
+from shedlight.automaton.stack import Cells
 from shedlight.automaton.state import MatchState, enlarged, widened, with_blocks
 from shedlight.automaton.subsets import SPOILS
+from shedlight.automaton.waiting import Queues
 from shedlight.language.column import TEXT, Column, column_of
 from shedlight.language.columns import evaluate
 from shedlight.language.expression import Attribute, Expression

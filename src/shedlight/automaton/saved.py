@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.pools import Array, Pools
-from shedlight.automaton.queues import Queues
 from shedlight.automaton.scan import Threads
 from shedlight.automaton.state import MatchState, compacted
 from shedlight.automaton.subsets import Symbol, build_tables
+from shedlight.automaton.waiting import Queues
 from shedlight.errors import StateError
 
 VERSION = 1

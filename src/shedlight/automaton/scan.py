@@ -37,8 +37,8 @@ from shedlight.automaton.pools import (
     whole,
     write_match,
 )
-from shedlight.automaton.programs import Cells, Code, holds
 from shedlight.automaton.queues import Events
+from shedlight.automaton.stack import Cells, Code, holds
 
 MOST_THREADS = 64
 """How many assignments a machine may carry; later ones are dropped and counted."""

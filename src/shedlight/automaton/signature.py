@@ -37,19 +37,74 @@ class Types:
 
 def classify(types: Types, rows: int, lookup: Lookup) -> tuple[Types, Array]:
     """Find the type of every row; signatures that are new get the next numbers."""
-    components = list(_components(types.alphabet, rows, lookup))
-    sizes = [one.codes for one in types.alphabet.closed] + [2] * len(types.alphabet.open)
+    alphabet = types.alphabet
+    if len(alphabet.closed) == 1 and not alphabet.open:
+        column = lookup(alphabet.closed[0].column)
+        table = _table(alphabet.closed[0], column)
+        if table is not None and column.valid.all():
+            return _classify_by_table(types, column.values, table)
+    components = list(_components(alphabet, rows, lookup))
+    sizes = [one.codes for one in alphabet.closed] + [2] * len(alphabet.open)
     codes, size = _joined(components, sizes, rows)
     first = np.full(size, -1, np.int64)
     _find_first(codes, first)
+    types, known = _with_new(types, first, lambda row: tuple(int(c[row]) for c in components))
+    return types, looked_up(known, codes)
+
+
+def _with_new(
+    types: Types, first: Array, signature_of: Callable[[int], Signature]
+) -> tuple[Types, Array]:
+    """Number the codes that occur, given the first row of each; those that do not are -1."""
     numbers = dict(types.numbers)
-    known = np.zeros(size, np.int32)
+    known = np.zeros(len(first), np.int32)
     for code in np.flatnonzero(first >= 0):
-        signature = tuple(int(component[first[code]]) for component in components)
-        known[code] = numbers.setdefault(signature, len(numbers))
+        known[code] = numbers.setdefault(signature_of(first[code]), len(numbers))
     if len(numbers) > len(types.numbers):
         types = Types(types.alphabet, tuple(numbers), numbers)
-    return types, looked_up(known, codes)
+    return types, known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """The codes of whole numbers from a lowest one on; the last is that of all others."""
+
+    low: int
+    codes: Array
+
+    @property
+    def other(self) -> int:
+        """The code of values that are none of the constants."""
+        return int(self.codes[-1])
+
+
+def _classify_by_table(types: Types, values: Array, table: _Table) -> tuple[Types, Array]:
+    """Classify by one attribute alone: see which codes occur, then write types at once."""
+    first = np.full(table.other + 1, -1, np.int64)
+    _find_first_by_table(values, table.low, table.codes, first)
+
+    def signature_of(row: int) -> Signature:
+        place = int(values[row]) - table.low
+        return (int(table.codes[place if 0 <= place < len(table.codes) else -1]),)
+
+    types, known = _with_new(types, first, signature_of)
+    numbers = np.empty(len(values), np.int32)
+    _code_by_table(values, table.low, known[table.codes], numbers)
+    return types, numbers
+
+
+@compiled
+def _find_first_by_table(values: Array, low: int, table: Array, first: Array) -> None:
+    """Find the first row of every code."""
+    last = np.uint64(table.shape[0] - 1)
+    missing = first.shape[0]
+    for row in range(values.shape[0]):
+        code = table[min(np.uint64(values[row] - low), last)]
+        if first[code] < 0:
+            first[code] = row
+            missing -= 1
+            if missing == 0:
+                return
 
 
 def looked_up(table: Array, numbers: Array) -> Array:
@@ -100,31 +155,41 @@ def _closed_codes(one: ClosedSet, column: Column) -> Array:
 
 
 def _number_codes(one: ClosedSet, column: Column) -> Array:
+    table, values = _table(one, column), column.values
+    if table is not None:
+        codes = np.empty(len(values), np.int32)
+        _code_by_table(values, table.low, table.codes, codes)
+        codes[~column.valid] = table.other + 1
+        return codes
     numbers = sorted((v, i) for i, v in enumerate(one.values) if isinstance(v, int))
     other = len(one.values)
-    values = column.values
-    low, high = (numbers[0][0], numbers[-1][0]) if numbers else (0, -1)
-    if values.dtype == np.int64 and high - low < _WIDEST_RANGE:
-        table = np.full(high - low + 1, other, np.int32)
-        table[[v - low for v, _ in numbers]] = [i for _, i in numbers]
-        codes = np.empty(len(values), np.int32)
-        _code_by_table(values, low, table, other, codes)
-        if not column.valid.all():
-            codes[~column.valid] = other + 1
-        return codes
+    if not numbers:
+        return np.where(column.valid, other, other + 1).astype(np.int32)
     known = np.array([v for v, _ in numbers], values.dtype)
     place = np.minimum(np.searchsorted(known, values), len(numbers) - 1)
     codes = np.where(known[place] == values, np.array([i for _, i in numbers])[place], other)
     return np.where(column.valid, codes, other + 1).astype(np.int32)
 
 
+def _table(one: ClosedSet, column: Column) -> _Table | None:
+    """Lay the constants out as a table, if they are whole numbers close together."""
+    numbers = [(v, i) for i, v in enumerate(one.values) if isinstance(v, int)]
+    if not numbers or column.kind not in {Kind.BIGINT, Kind.TIMESTAMP}:
+        return None
+    low, high = min(numbers)[0], max(numbers)[0]
+    if high - low >= _WIDEST_RANGE:
+        return None
+    codes = np.full(high - low + 2, len(one.values), np.int32)
+    codes[[v - low for v, _ in numbers]] = [i for _, i in numbers]
+    return _Table(low, codes)
+
+
 @compiled
-def _code_by_table(values: Array, low: int, table: Array, other: int, codes: Array) -> None:
+def _code_by_table(values: Array, low: int, table: Array, codes: Array) -> None:
     """Look values up in a table that begins at the lowest constant."""
-    size = np.uint64(table.shape[0])
-    for i in range(values.shape[0]):
-        place = np.uint64(values[i] - low)  # below the lowest, it is a very large number
-        codes[i] = table[place] if place < size else other
+    last = np.uint64(table.shape[0] - 1)
+    for i in range(values.shape[0]):  # below the lowest, the difference is a very large number
+        codes[i] = table[min(np.uint64(values[i] - low), last)]
 
 
 def _joined(components: list[Array], sizes: list[int], rows: int) -> tuple[Array, int]:

@@ -34,9 +34,9 @@ from shedlight.automaton.pools import (
     Pools,
     enter_all,
 )
-from shedlight.automaton.queues import LINK, QUEUE, Queues
 from shedlight.automaton.scan import THREAD, Threads
 from shedlight.automaton.subsets import Tables, build_tables
+from shedlight.automaton.waiting import LINK, QUEUE, Queues
 
 
 @dataclass(frozen=True, slots=True, eq=False)
