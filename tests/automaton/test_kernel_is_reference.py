@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from shedlight.automaton import subsets
 from shedlight.automaton.matching import tally
 from shedlight.language.pattern import Span
 from tests import reference, strategies
@@ -38,21 +39,30 @@ def _same_values(pattern, selected, expected):
     assert repr(ours) == repr([{name: row[name] for name in names} for row in expected])
 
 
-@settings(max_examples=1000)
+@settings(max_examples=800)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
 def test_queues_find_what_the_reference_finds(pattern, events, cuts):
     """All constructs but conditions across events, at random places cut into batches."""
     _agree(pattern, events, cuts)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=200)
+@given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
+def test_exploring_states_as_late_as_possible_changes_nothing(pattern, events, cuts):
+    """Sets of states are explored when a machine gets there, none ahead."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subsets, "AHEAD", 0)
+        _agree(pattern, events, cuts)
+
+
+@settings(max_examples=800)
 @given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts)
 def test_the_scan_finds_what_the_reference_finds(pattern, events, cuts):
     """The same with conditions across events."""
     _agree(pattern, events, cuts)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(strategies.patterns(depth=2), strategies.streams(), _cuts, _lateness)
 def test_late_and_duplicate_events_are_the_same(pattern, arrivals, cuts, lateness):
     """Arrivals of two inputs out of order, with ids that come again."""

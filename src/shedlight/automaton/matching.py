@@ -31,7 +31,7 @@ from shedlight.automaton.runs import QueueRun, ScanRun
 from shedlight.automaton.scan import Threads
 from shedlight.automaton.signature import Types, looked_up
 from shedlight.automaton.state import MatchState
-from shedlight.automaton.subsets import Tables, build_tables
+from shedlight.automaton.subsets import Tables, with_symbols
 from shedlight.language.expression import Attribute
 
 
@@ -128,7 +128,7 @@ def match(matcher: Matcher, state: MatchState, ready: Ready) -> tuple[MatchState
     completed = np.where(found[COMPLETED] == NONE, NONE, found[COMPLETED] - stored)
     matches = Matches(found[TIME], found[END], table, rows, elements, completed)
     threads, store = _kept_events(run.pools, run.threads, state.store, table)
-    return MatchState(tables, run.pools, run.waiting, threads, store), matches
+    return MatchState(run.tables, run.pools, run.waiting, threads, store), matches
 
 
 _MOST_CHUNKS = 64
@@ -139,7 +139,7 @@ def _symbols(matcher: Matcher, tables: Tables, types: Types) -> tuple[Tables, Ar
     """Find the symbol of every type, with larger tables if one is new."""
     symbols = [matcher.symbol(signature) for signature in types.signatures]
     if not set(symbols) <= set(tables.symbols):
-        tables = build_tables(matcher.automaton, (*tables.symbols, *symbols), tables.subsets)
+        tables = with_symbols(matcher.automaton, tables, symbols)
     numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
     return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
 

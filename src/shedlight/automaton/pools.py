@@ -88,8 +88,9 @@ NONE = -1
     DROPPED,  # assignments beyond the cap
     KEYS,  # blocks in use
     KEYED,  # whether there are keys at all; if not, one block serves for good
+    WANTED,  # a subset that must be explored before the next event, or NONE
     COUNTS,
-) = range(23)
+) = range(24)
 
 
 class Pools(NamedTuple):

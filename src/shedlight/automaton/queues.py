@@ -18,6 +18,7 @@ from shedlight.automaton.pools import (
     NONE,
     OLDEST,
     OPEN,
+    WANTED,
     Array,
     Output,
     Pools,
@@ -35,6 +36,7 @@ from shedlight.automaton.pools import (
 from shedlight.automaton.subsets import (
     ACCEPTS,
     CLOSES,
+    KNOWN,
     SPOILED,
     SPOILS,
     TAKERS,
@@ -143,13 +145,19 @@ def _oldest_of_key(pools: Pools, waiting: Queues, block: int) -> int:
 
 
 @step
+def _close_all(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
+    """Close all machines of a key."""
+    for _ in range(pools.blocks[at(block)].open):
+        machine = _oldest_of_key(pools, waiting, block)
+        _withdraw(pools, waiting, rules, machine)
+        _close(pools, machine)
+
+
+@step
 def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int) -> None:
     """Apply the NOTs of a symbol to the machines of a key."""
     if rules.signs[CLOSES, symbol]:
-        for _ in range(pools.blocks[at(block)].open):
-            machine = _oldest_of_key(pools, waiting, block)
-            _withdraw(pools, waiting, rules, machine)
-            _close(pools, machine)
+        _close_all(pools, waiting, rules, block)
         return
     moved = 0
     for w in range(waiting.filled.shape[1]):
@@ -172,6 +180,8 @@ def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int)
         one.node = new_node(pools, FORBIDDEN, symbol, NONE, one.node)
         _grown(pools, machine)
         join(pools, waiting, machine, target, whole(0))
+        if not rules.facts[KNOWN, target]:
+            pools.counts[WANTED] = target
 
 
 @step
@@ -212,6 +222,8 @@ def _take(
         _close(pools, machine)
     elif move.waits:
         join(pools, waiting, machine, whole(move.after), whole(move.lane))
+        if not move.known:
+            pools.counts[WANTED] = move.after
     else:
         waiting.links[at(machine), at(move.lane)].state = move.after
 
@@ -380,7 +392,8 @@ def run_queues(
     """Offer events to the machines from number `start` on.
 
     Returns:
-        How many events are done: fewer than there are if the arrays are too small to go on.
+        How many events are done: fewer than there are if the arrays are too small to go on,
+        or if a subset must be explored.
     """
     keyed = events.hash1.shape[0] > 0
     spare = 0
@@ -404,6 +417,8 @@ def run_queues(
         hash2 = events.hash2[i] if keyed else whole(0)
         event = (whole(events.row + i), time, symbol)
         _offer(pools, waiting, rules, output, (hash1, hash2), event)
+        if pools.counts[WANTED] != NONE:
+            return i + 1
     return events.time.shape[0]
 
 

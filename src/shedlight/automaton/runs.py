@@ -13,6 +13,7 @@ from shedlight.automaton.assignment import Paths, paths, settle
 from shedlight.automaton.hashing import text_buffers
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.pools import (
+    BLOCKS,
     END,
     FORBIDDEN,
     KEYS,
@@ -23,6 +24,7 @@ from shedlight.automaton.pools import (
     OUT,
     USED_NODES,
     USED_THREADS,
+    WANTED,
     Array,
     Output,
     Pools,
@@ -39,7 +41,7 @@ from shedlight.automaton.scan import (
 )
 from shedlight.automaton.stack import Cells
 from shedlight.automaton.state import MatchState, enlarged, widened, with_blocks
-from shedlight.automaton.subsets import SPOILS
+from shedlight.automaton.subsets import KNOWN, SPOILS, Tables, explored
 from shedlight.automaton.waiting import Queues
 from shedlight.language.column import TEXT, Column, column_of
 from shedlight.language.columns import evaluate
@@ -96,17 +98,21 @@ class QueueRun:
         self.gathered = Gathered(has_nots=bool(watched(matcher.pattern.where)))
         self._output = _new_output()
         self._path = paths(matcher.automaton, state.tables)
-        moves = state.tables.moves
-        self._unsure = bool(((moves["who"] < 0) & (moves["after"] >= 0)).any())
+        self._use(state.tables)
+
+    def _use(self, tables: Tables) -> None:
+        self.tables = tables
+        unsure = (tables.moves["who"] < 0) & (tables.moves["after"] >= 0)
+        self._unsure = bool(unsure.any())
         self._rules = Rules(
-            state.tables.moves,
-            state.tables.opens,
-            state.tables.spoil,
-            state.tables.facts,
-            state.tables.signs,
-            state.tables.bits,
-            len(matcher.automaton.lanes),
-            *_settings(matcher),
+            tables.moves,
+            tables.opens,
+            tables.spoil,
+            tables.facts,
+            tables.signs,
+            tables.bits,
+            len(self.matcher.automaton.lanes),
+            *_settings(self.matcher),
         )
 
     def process(self, events: Events, frontier: int) -> None:
@@ -117,11 +123,22 @@ class QueueRun:
             pools, waiting, output = self.pools, self.waiting, self._output
             if done < len(events.time):
                 done = run_queues(pools, waiting, self._rules, output, events, done)
-            if done == len(events.time):
+            if done == len(events.time) and pools.counts[WANTED] == NONE:
                 ended = end_windows(pools, waiting, self._rules, output, frontier)
+            if pools.counts[WANTED] != NONE:
+                self._explore()
             if self._unsure:
                 settle(self._path, output, pools.counts[MATCHES])
             self.gathered.take(pools, output)
+
+    def _explore(self) -> None:
+        """Explore the subsets that machines have got into."""
+        filled = self.waiting.filled[: self.pools.counts[BLOCKS]]
+        occupied = np.bitwise_or.reduce(filled, axis=0).view(np.uint8)
+        bits = np.unpackbits(occupied, bitorder="little")[: len(self.tables.subsets)]
+        wanted = np.flatnonzero((bits == 1) & (self.tables.facts[KNOWN] == 0)).tolist()
+        self._use(explored(self.matcher.automaton, self.tables, wanted))
+        self.pools.counts[WANTED] = NONE
 
     def _make_room(self) -> None:
         takers = 1

@@ -18,7 +18,7 @@ from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.pools import Array, Pools
 from shedlight.automaton.scan import Threads
 from shedlight.automaton.state import MatchState, compacted
-from shedlight.automaton.subsets import Symbol, build_tables
+from shedlight.automaton.subsets import Symbol, build_tables, known_subsets
 from shedlight.automaton.waiting import Queues
 from shedlight.errors import StateError
 
@@ -38,6 +38,7 @@ def to_bytes(matcher: Matcher, state: MatchState) -> bytes:
     header = {
         "pattern": matcher.fingerprint,
         "symbols": [sorted(symbol) for symbol in small.tables.symbols],
+        "known": known_subsets(small.tables),
         "subsets": [[lane, sorted(members)] for lane, members in small.tables.subsets],
         "arrays": [[_form(array.dtype), list(array.shape)] for array in arrays],
         "size": len(body),
@@ -100,6 +101,7 @@ def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchStat
         matcher.automaton,
         map(Symbol, header["symbols"]),
         [(lane, frozenset(members)) for lane, members in header["subsets"]],
+        header["known"],
     )
     pools, waiting, threads = Pools(*arrays[:5]), Queues(*arrays[5:9]), Threads(*arrays[9:])
     return MatchState(tables, pools, waiting, threads, store)

@@ -30,6 +30,7 @@ from shedlight.automaton.pools import (
     NONE,
     OLDEST,
     THREADS,
+    WANTED,
     Array,
     Pools,
     enter_all,
@@ -61,7 +62,8 @@ class MatchState:
 def new_state(matcher: Matcher) -> MatchState:
     """Make the state before any event."""
     counts = np.zeros(COUNTS, np.int64)
-    counts[[FREE_MACHINE, FREE_NODE, FREE_BLOCK, FREE_THREAD, OLDEST, NEWEST]] = NONE
+    nothing = [FREE_MACHINE, FREE_NODE, FREE_BLOCK, FREE_THREAD, OLDEST, NEWEST, WANTED]
+    counts[nothing] = NONE
     counts[KEYED] = bool(matcher.pattern.partition_by)
     pools = Pools(
         counts,
