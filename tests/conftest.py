@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "default",
     deadline=None,
-    derandomize=False,
+    derandomize=bool(os.environ.get("CI")),  # CI repeats; at home and in soak we search
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
