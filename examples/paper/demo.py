@@ -20,7 +20,9 @@ def main() -> None:
     application = load_application(FILE).application
     print(f"{application.name}: the running example of the paper, {FILE.name}")
     if is_first_run():
-        print("compiling the matcher, once on this machine (up to 30 s) ...", flush=True)
+        print(
+            "compiling the matcher, once on this machine (about half a minute) ...", flush=True
+        )
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), EVENTS, seed=1)
         tables = {name: read_events(Path(folder, name)) for name in application.sources}

@@ -201,7 +201,7 @@ def _input_of(text: str, sources: list[str]) -> tuple[str, Path]:
 
 def _announce_compiling() -> None:
     if is_first_run():
-        _say("compiling the matcher, once on this machine (up to 30 s) ...")
+        _say("compiling the matcher, once on this machine (about half a minute) ...")
 
 
 def _say(text: str) -> None:

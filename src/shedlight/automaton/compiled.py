@@ -36,10 +36,15 @@ def is_first_run() -> bool:
 
 
 def step(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Compile a function that only compiled functions call."""
+    """Compile a function into the compiled functions that call it."""
     return _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)(
         function
     )
+
+
+def apart(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Compile a function that compiled functions call, but seldom or from several places."""
+    return _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
 
 
 def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:

@@ -292,6 +292,15 @@ def free_machine(pools: Pools, machine: int) -> None:
 
 
 @step
+def is_due(pools: Pools, window: int, time: int) -> bool:
+    """Whether the window of the oldest machine is over."""
+    oldest = pools.counts[OLDEST]
+    if oldest == NONE:
+        return False
+    return window != NONE and pools.machines[at(oldest)].time < time - window
+
+
+@step
 def write_match(
     pools: Pools, output: Output, last: int, size: int, time: int, row: int
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shedlight.automaton.compiled import compiled, step
+from shedlight.automaton.compiled import apart, compiled, step
 from shedlight.automaton.pools import (
     EVICTED,
     EXPIRED,
@@ -26,6 +26,7 @@ from shedlight.automaton.pools import (
     find_block,
     free_chain,
     free_machine,
+    is_due,
     new_block,
     new_machine,
     new_node,
@@ -92,7 +93,7 @@ def _withdraw(pools: Pools, waiting: Queues, rules: Rules, machine: int) -> None
             leave(pools, waiting, block, subset, whole(lane), machine)
 
 
-@step
+@apart
 def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before: int) -> bool:
     """Close the machines opened before a time; False if there is no room to write matches."""
     counts = pools.counts
@@ -111,7 +112,7 @@ def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before:
     return True
 
 
-@step
+@apart
 def _expire_by_count(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
     """Close the machines of a key that have seen as many events as the window has."""
     limit = pools.blocks[at(block)].count - rules.events
@@ -153,7 +154,7 @@ def _close_all(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
         _close(pools, machine)
 
 
-@step
+@apart
 def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int) -> None:
     """Apply the NOTs of a symbol to the machines of a key."""
     if rules.signs[CLOSES, symbol]:
@@ -269,7 +270,7 @@ def _open(
         _evict(pools, waiting, rules)
 
 
-@step
+@apart
 def _evict(pools: Pools, waiting: Queues, rules: Rules) -> None:
     """Close the oldest machine of all, because there are too many."""
     machine = whole(pools.counts[OLDEST])
@@ -320,7 +321,7 @@ def _offer_to_one(
     return True
 
 
-@step
+@apart
 def _offer_to_all(
     pools: Pools,
     waiting: Queues,
@@ -409,7 +410,7 @@ def run_queues(
             return i
         spare -= 1
         time = whole(events.time[i])
-        if rules.window != NONE and not _expire(
+        if is_due(pools, rules.window, time) and not _expire(
             pools, waiting, rules, output, time - rules.window
         ):
             return i

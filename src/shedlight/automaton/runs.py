@@ -1,8 +1,7 @@
 """A kernel run over a batch: copies of a state's arrays that grow, matches that are gathered.
 
 A kernel stops when an array is too small for the next event. Then the matches so far are taken
-out of its output, what is too small is made larger, and it goes on where it stopped. So its
-output stays small, whatever the batch.
+out of its output, what is too small is made larger, and it goes on where it stopped.
 """
 
 import numpy as np
@@ -57,16 +56,16 @@ class Gathered:
 
     def __init__(self, *, has_nots: bool) -> None:
         self._has_nots = has_nots
-        self._matches: list[Array] = [np.zeros((3, 0), np.int64)]
-        self._rows: list[Array] = [np.zeros(0, np.int32)]
-        self._elements: list[Array] = [np.zeros(0, np.int32)]
+        self._matches: list[Array] = []
+        self._rows: list[Array] = []
+        self._elements: list[Array] = []
         self._size = 0
 
-    def take(self, pools: Pools, output: Output) -> None:
-        """Take the matches out of an output, which is then empty."""
+    def take(self, pools: Pools, output: Output, *, last: bool) -> None:
+        """Take the matches out of an output; the last one is not used again, so not copied."""
         number, size = int(pools.counts[MATCHES]), int(pools.counts[OUT])
-        matches = output.matches[:, :number].copy()
-        rows, elements = output.rows[:size], output.elements[:size]
+        parts = (output.matches[:, :number], output.rows[:size], output.elements[:size])
+        matches, rows, elements = parts if last else (part.copy() for part in parts)
         if self._has_nots:
             taken = rows != FORBIDDEN
             matches[END] = np.concatenate([[0], np.cumsum(taken)])[matches[END]]
@@ -74,12 +73,14 @@ class Gathered:
         matches[END] += self._size
         self._size += len(rows)
         self._matches.append(matches)
-        self._rows.append(rows.copy())
-        self._elements.append(elements.copy())
+        self._rows.append(rows)
+        self._elements.append(elements)
         pools.counts[[MATCHES, OUT]] = 0
 
     def all(self) -> tuple[Array, Array, Array]:
         """Give the matches, and the rows and elements of their events."""
+        if len(self._matches) == 1:
+            return self._matches[0], self._rows[0], self._elements[0]
         return (
             np.concatenate(self._matches, axis=1),
             np.concatenate(self._rows),
@@ -117,6 +118,7 @@ class QueueRun:
 
     def process(self, events: Events, frontier: int) -> None:
         """Take all events, then end what the frontier has passed."""
+        self._output = _new_output(len(events.time))
         done, ended = 0, False
         while not ended:
             self._make_room()
@@ -129,7 +131,8 @@ class QueueRun:
                 self._explore()
             if self._unsure:
                 settle(self._path, output, pools.counts[MATCHES])
-            self.gathered.take(pools, output)
+            if ended or pools.counts[OUT] * 2 > len(output.rows):
+                self.gathered.take(pools, output, last=ended)
 
     def _explore(self) -> None:
         """Explore the subsets that machines have got into."""
@@ -186,7 +189,7 @@ class ScanRun:
                 done = run_scan(scan, events, done)
             if done == len(events.time):
                 ended = end_windows_scan(scan, frontier)
-            self.gathered.take(self.pools, self._output)
+            self.gathered.take(self.pools, self._output, last=ended)
 
     def _make_room(self) -> None:
         counts, fan = self.pools.counts, self._terms.fan + 1
@@ -268,9 +271,10 @@ def row_column(table: pa.Table, node: Expression) -> Column:
     return column_of(column)
 
 
-def _new_output() -> Output:
-    nodes = (np.empty(_NODES, np.int32) for _ in range(3))
-    return Output(np.empty((3, _MATCHES), np.int64), *nodes)
+def _new_output(events: int = 0) -> Output:
+    """Make room for the matches of most batches of so many events."""
+    nodes = (np.empty(max(_NODES, events), np.int32) for _ in range(3))
+    return Output(np.empty((3, max(_MATCHES, events // 4)), np.int64), *nodes)
 
 
 def _room(now: int, needed: int) -> int:

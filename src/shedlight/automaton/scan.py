@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shedlight.automaton.assignment import Paths
-from shedlight.automaton.compiled import compiled, step
+from shedlight.automaton.compiled import apart, compiled, step
 from shedlight.automaton.pools import (
     DROPPED,
     EVICTED,
@@ -30,6 +30,7 @@ from shedlight.automaton.pools import (
     find_block,
     free_machine,
     free_node,
+    is_due,
     new_block,
     new_machine,
     new_node,
@@ -263,7 +264,7 @@ def _accepting(scan: Scan, first: int) -> int:
     return first
 
 
-@step
+@apart
 def _advance(
     scan: Scan,
     machine: int,
@@ -313,7 +314,7 @@ def _entry(path: Paths, state: int, element: int) -> int:
     return whole(NONE)
 
 
-@step
+@apart
 def _spoil(
     scan: Scan,
     machine: int,
@@ -350,7 +351,7 @@ def _spoil(
         _close(scan, machine)
 
 
-@step
+@apart
 def _expire(scan: Scan, before: int) -> bool:
     """Close the machines opened before a time; False if there is no room to write matches."""
     counts = scan.pools.counts
@@ -372,7 +373,7 @@ def _expire(scan: Scan, before: int) -> bool:
     return True
 
 
-@step
+@apart
 def _expire_by_count(scan: Scan, block: int) -> None:
     """Close the machines of a key that have seen as many events as the window has."""
     limit = scan.pools.blocks[block].count - scan.terms.events
@@ -384,7 +385,7 @@ def _expire_by_count(scan: Scan, block: int) -> None:
         machine = newer
 
 
-@step
+@apart
 def _open(
     scan: Scan,
     key: tuple[int, int],
@@ -489,7 +490,9 @@ def run_scan(
         if not _has_room(scan, symbol):
             return i
         time = events.time[i]
-        if scan.terms.window != NONE and not _expire(scan, time - scan.terms.window):
+        if is_due(scan.pools, scan.terms.window, time) and not _expire(
+            scan, time - scan.terms.window
+        ):
             return i
         hash1 = events.hash1[i] if keyed else whole(0)
         hash2 = events.hash2[i] if keyed else whole(0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.automaton.compiled import step
+from shedlight.automaton.compiled import apart, step
 from shedlight.automaton.pools import NONE, Array
 
 # The operations.
@@ -231,7 +231,7 @@ def _push(code: Code, cells: Cells, bound: Array, top: int, place: int) -> None:
         code.decimal_stack[top] = code.decimals[argument]
 
 
-@step
+@apart
 def holds(code: Code, cells: Cells, program: int, bound: Array) -> bool:
     """Whether a condition holds for the rows that its elements are bound to.
 

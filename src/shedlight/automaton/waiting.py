@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.automaton.compiled import step
+from shedlight.automaton.compiled import apart, step
 from shedlight.automaton.pools import NONE, Array, Pools, at, whole
 
 QUEUE = np.dtype([("head", "i4"), ("tail", "i4"), ("root", "i4")], align=True)
@@ -99,7 +99,7 @@ def oldest(pools: Pools, waiting: Queues, block: int, subset: int) -> int:
     return root
 
 
-@step
+@apart
 def _without_root(machines: Array, links: Array, lane: int, root: int) -> int:
     """Take the root off a pairing heap: join its children in pairs, then from the last."""
     pairs = whole(NONE)
