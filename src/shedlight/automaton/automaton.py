@@ -80,6 +80,12 @@ class Automaton:
     forbidden: frozenset[int]
     absence: bool
 
+    @property
+    def single(self) -> bool:
+        """Whether there are several lanes and each is over with its first event."""
+        several = len(self.lanes) > 1
+        return several and all(len(lane) == 2 and not lane[1].edges for lane in self.lanes)  # noqa: PLR2004
+
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 

@@ -125,7 +125,8 @@ def match(matcher: Matcher, state: MatchState, ready: Ready) -> tuple[MatchState
         run = QueueRun(matcher, started)
     run.process(events, ready.frontier)
     found, rows, elements = run.gathered.all()
-    completed = np.where(found[COMPLETED] == NONE, NONE, found[COMPLETED] - stored)
+    completed = found[COMPLETED]
+    np.subtract(completed, stored, out=completed, where=completed != NONE)
     matches = Matches(found[TIME], found[END], table, rows, elements, completed)
     threads, store = _kept_events(run.pools, run.threads, state.store, table)
     return MatchState(run.tables, run.pools, run.waiting, threads, store), matches

@@ -108,7 +108,7 @@ class Output(NamedTuple):
 
     matches: Array  # [TIME, COMPLETED or END, match]
     rows: Array  # the nodes of all matches: their rows, marks and elements
-    marks: Array
+    marks: Array  # empty where no element is left open
     elements: Array
 
 
@@ -301,24 +301,59 @@ def is_due(pools: Pools, window: int, time: int) -> bool:
 
 
 @step
+def _begin_match(pools: Pools, output: Output, size: int, time: int, row: int) -> int:
+    """Write a match of so many nodes out, and say where its chain ends."""
+    counts = pools.counts
+    place = counts[OUT] + size
+    counts[OUT] = place
+    number = at(counts[MATCHES])
+    output.matches[TIME, number] = time
+    output.matches[COMPLETED, number] = row
+    output.matches[END, number] = place
+    counts[MATCHES] += 1
+    return place
+
+
+@step
+def hand_out(pools: Pools, output: Output, machine: int, time: int, row: int) -> None:
+    """Write the match of a machine out, and give the nodes of its chain back."""
+    counts = pools.counts
+    one = pools.machines[at(machine)]
+    place = _begin_match(pools, output, whole(one.size), time, row)
+    marked = output.marks.shape[0] > 0
+    free, node = whole(counts[FREE_NODE]), whole(one.node)
+    counts[FREE_NODE] = node
+    counts[USED_NODES] -= one.size
+    while node != NONE:
+        place -= 1
+        link = pools.nodes[at(node)]
+        before = whole(link.before)
+        output.rows[at(place)] = link.row
+        output.elements[at(place)] = link.element
+        if marked:
+            output.marks[at(place)] = link.mark
+        link.row = FREE
+        if before == NONE:
+            link.before = free
+        node = before
+    one.node = NONE
+
+
+@step
 def write_match(
     pools: Pools, output: Output, last: int, size: int, time: int, row: int
 ) -> None:
     """Write a match out: the chain of so many nodes that ends in `last`."""
-    counts = pools.counts
-    place = counts[OUT] + size
-    counts[OUT] = place
-    output.matches[TIME, counts[MATCHES]] = time
-    output.matches[COMPLETED, counts[MATCHES]] = row
-    output.matches[END, counts[MATCHES]] = place
-    counts[MATCHES] += 1
+    place = _begin_match(pools, output, size, time, row)
     node = last
     while node != NONE:
         place -= 1
-        output.rows[place] = pools.nodes[at(node)].row
-        output.marks[place] = pools.nodes[at(node)].mark
-        output.elements[place] = pools.nodes[at(node)].element
-        node = pools.nodes[at(node)].before
+        one = pools.nodes[at(node)]
+        output.rows[at(place)] = one.row
+        output.elements[at(place)] = one.element
+        if output.marks.shape[0]:
+            output.marks[at(place)] = one.mark
+        node = whole(one.before)
 
 
 @step

@@ -26,13 +26,13 @@ from shedlight.automaton.pools import (
     find_block,
     free_chain,
     free_machine,
+    hand_out,
     is_due,
     new_block,
     new_machine,
     new_node,
     room,
     whole,
-    write_match,
 )
 from shedlight.automaton.subsets import (
     ACCEPTS,
@@ -43,7 +43,17 @@ from shedlight.automaton.subsets import (
     TAKERS,
     WAITS,
 )
-from shedlight.automaton.waiting import Queues, join, join_last, leave, lowest_bit, oldest
+from shedlight.automaton.waiting import (
+    Queues,
+    join,
+    join_last,
+    join_row,
+    leave,
+    leave_row,
+    lowest_bit,
+    oldest,
+    pass_by,
+)
 
 MoveRecord = Any  # a row of `subsets.MOVE`
 
@@ -58,6 +68,7 @@ class Rules(NamedTuple):
     signs: Array
     bits: Array
     lanes: int
+    single: bool  # whether there are several lanes and each is over with its first event
     window: int  # microseconds, or NONE
     events: int  # events, or NONE
     reuse: bool
@@ -76,9 +87,11 @@ class Events(NamedTuple):
 
 
 @step
-def _close(pools: Pools, machine: int) -> None:
+def _close(pools: Pools, rules: Rules, machine: int) -> None:
     """Give a machine that is in no queue and all its nodes back."""
     one = pools.machines[at(machine)]
+    if rules.single:
+        leave_row(pools, machine)
     free_chain(pools, whole(one.node), whole(one.size))
     free_machine(pools, machine)
 
@@ -87,6 +100,9 @@ def _close(pools: Pools, machine: int) -> None:
 def _withdraw(pools: Pools, waiting: Queues, rules: Rules, machine: int) -> None:
     """Take the oldest machine of its key out of all its queues; it heads each of them."""
     block = whole(pools.machines[at(machine)].block)
+    if rules.single:
+        pass_by(pools, waiting, block, rules.lanes, machine)
+        return
     for lane in range(rules.lanes):
         subset = whole(waiting.links[at(machine), at(lane)].state)
         if rules.facts[WAITS, subset]:
@@ -104,11 +120,10 @@ def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before:
         _withdraw(pools, waiting, rules, machine)
         if rules.absence and rules.facts[ACCEPTS, waiting.links[at(machine), 0].state]:
             end = pools.machines[at(machine)].time + rules.window
-            last, size = pools.machines[at(machine)].node, pools.machines[at(machine)].size
-            write_match(pools, output, whole(last), whole(size), end, whole(NONE))
+            hand_out(pools, output, machine, end, whole(NONE))
         else:
             counts[EXPIRED] += 1
-        _close(pools, machine)
+        _close(pools, rules, machine)
     return True
 
 
@@ -117,19 +132,21 @@ def _expire_by_count(pools: Pools, waiting: Queues, rules: Rules, block: int) ->
     """Close the machines of a key that have seen as many events as the window has."""
     limit = pools.blocks[at(block)].count - rules.events
     while True:
-        machine = _oldest_of_key(pools, waiting, block)
+        machine = _oldest_of_key(pools, waiting, rules, block)
         if machine == NONE or pools.machines[at(machine)].count > limit:
             return
         _withdraw(pools, waiting, rules, machine)
         pools.counts[EXPIRED] += 1
         last = pools.blocks[at(block)].open == 1
-        _close(pools, machine)
+        _close(pools, rules, machine)
         if last:
             return
 
 
 @step
-def _oldest_of_key(pools: Pools, waiting: Queues, block: int) -> int:
+def _oldest_of_key(pools: Pools, waiting: Queues, rules: Rules, block: int) -> int:
+    if rules.single:
+        return whole(pools.blocks[at(block)].first)
     found = whole(NONE)
     for w in range(waiting.filled.shape[1]):
         bits = waiting.filled[at(block), at(w)]
@@ -149,9 +166,9 @@ def _oldest_of_key(pools: Pools, waiting: Queues, block: int) -> int:
 def _close_all(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
     """Close all machines of a key."""
     for _ in range(pools.blocks[at(block)].open):
-        machine = _oldest_of_key(pools, waiting, block)
+        machine = _oldest_of_key(pools, waiting, rules, block)
         _withdraw(pools, waiting, rules, machine)
-        _close(pools, machine)
+        _close(pools, rules, machine)
 
 
 @apart
@@ -175,7 +192,7 @@ def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int)
     for i in range(moved):
         machine, target = whole(waiting.moving[i, 0]), whole(waiting.moving[i, 1])
         if target == NONE:
-            _close(pools, machine)
+            _close(pools, rules, machine)
             continue
         one = pools.machines[at(machine)]
         one.node = new_node(pools, FORBIDDEN, symbol, NONE, one.node)
@@ -219,13 +236,13 @@ def _take(
     _grown(pools, machine)
     one.left -= move.accepts
     if one.left == 0 and not rules.absence:
-        write_match(pools, output, whole(one.node), whole(one.size), time, row)
-        _close(pools, machine)
+        hand_out(pools, output, machine, time, row)
+        _close(pools, rules, machine)
     elif move.waits:
         join(pools, waiting, machine, whole(move.after), whole(move.lane))
         if not move.known:
             pools.counts[WANTED] = move.after
-    else:
+    elif not rules.single:
         waiting.links[at(machine), at(move.lane)].state = move.after
 
 
@@ -262,9 +279,12 @@ def _open(
     machine = new_machine(pools, block, time)
     pools.machines[at(machine)].left = rules.lanes
     move = rules.opens[symbol]
-    for lane in range(rules.lanes):
-        if lane != move.lane:
-            join_last(waiting, block, whole(lane), machine)
+    if rules.single:
+        join_row(pools, waiting, (block, rules.lanes, whole(move.lane)), machine)
+    else:
+        for lane in range(rules.lanes):
+            if lane != move.lane:
+                join_last(waiting, block, whole(lane), machine)
     _take(pools, waiting, rules, output, machine, (row, time, symbol, move))
     if pools.counts[OPEN] > rules.cap:
         _evict(pools, waiting, rules)
@@ -275,7 +295,7 @@ def _evict(pools: Pools, waiting: Queues, rules: Rules) -> None:
     """Close the oldest machine of all, because there are too many."""
     machine = whole(pools.counts[OLDEST])
     _withdraw(pools, waiting, rules, machine)
-    _close(pools, machine)
+    _close(pools, rules, machine)
     pools.counts[EVICTED] += 1
 
 
@@ -284,6 +304,11 @@ def _best(
     pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int
 ) -> tuple[int, int]:
     """Find the oldest machine of a key that can use a symbol, and the subset it is in."""
+    if rules.single:
+        lane = whole(rules.opens[symbol].lane)
+        if rules.opens[symbol].after == NONE:
+            return whole(NONE), lane
+        return whole(waiting.queues[at(block), at(lane)].head), lane
     best = whole(NONE)
     source = whole(NONE)
     for w in range(waiting.filled.shape[1]):
@@ -302,6 +327,18 @@ def _best(
 
 
 @step
+def _call(
+    pools: Pools, waiting: Queues, rules: Rules, place: tuple[int, int, int], machine: int
+) -> None:
+    """Take the oldest machine out of its queue, given by block, subset and lane."""
+    block, subset, lane = place
+    if rules.single:
+        waiting.queues[at(block), at(lane)].head = pools.machines[at(machine)].key_newer
+    else:
+        leave(pools, waiting, block, subset, lane, machine)
+
+
+@step
 def _offer_to_one(
     pools: Pools,
     waiting: Queues,
@@ -316,7 +353,7 @@ def _offer_to_one(
     if best == NONE:
         return False
     move = rules.moves[source, symbol]
-    leave(pools, waiting, block, source, whole(move.lane), best)
+    _call(pools, waiting, rules, (block, source, whole(move.lane)), best)
     _take(pools, waiting, rules, output, best, (row, time, symbol, move))
     return True
 
@@ -338,7 +375,7 @@ def _offer_to_all(
         if machine == NONE:
             break
         lane = whole(rules.moves[source, symbol].lane)
-        leave(pools, waiting, block, source, lane, machine)
+        _call(pools, waiting, rules, (block, source, lane), machine)
         waiting.moving[moved, 0] = machine
         waiting.moving[moved, 1] = source
         moved += 1

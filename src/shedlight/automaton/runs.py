@@ -97,7 +97,7 @@ class QueueRun:
         waiting = Queues(*(array.copy() for array in state.waiting))
         self.waiting = widened(waiting, state.tables, 0)
         self.gathered = Gathered(has_nots=bool(watched(matcher.pattern.where)))
-        self._output = _new_output()
+        self._output = _new_output(0, marked=False)
         self._path = paths(matcher.automaton, state.tables)
         self._use(state.tables)
 
@@ -105,6 +105,9 @@ class QueueRun:
         self.tables = tables
         unsure = (tables.moves["who"] < 0) & (tables.moves["after"] >= 0)
         self._unsure = bool(unsure.any())
+        if self._unsure and not len(self._output.marks):
+            marks = np.empty(len(self._output.rows), np.int32)
+            self._output = self._output._replace(marks=marks)
         self._rules = Rules(
             tables.moves,
             tables.opens,
@@ -113,12 +116,13 @@ class QueueRun:
             tables.signs,
             tables.bits,
             len(self.matcher.automaton.lanes),
+            self.matcher.automaton.single,
             *_settings(self.matcher),
         )
 
     def process(self, events: Events, frontier: int) -> None:
         """Take all events, then end what the frontier has passed."""
-        self._output = _new_output(len(events.time))
+        self._output = _new_output(len(events.time), marked=self._unsure)
         done, ended = 0, False
         while not ended:
             self._make_room()
@@ -131,8 +135,9 @@ class QueueRun:
                 self._explore()
             if self._unsure:
                 settle(self._path, output, pools.counts[MATCHES])
-            if ended or pools.counts[OUT] * 2 > len(output.rows):
-                self.gathered.take(pools, output, last=ended)
+            if ended or _is_full(pools, output):
+                self.gathered.take(pools, output, last=True)
+                self._output = _new_output(0, marked=self._unsure)
 
     def _explore(self) -> None:
         """Explore the subsets that machines have got into."""
@@ -271,10 +276,18 @@ def row_column(table: pa.Table, node: Expression) -> Column:
     return column_of(column)
 
 
-def _new_output(events: int = 0) -> Output:
-    """Make room for the matches of most batches of so many events."""
-    nodes = (np.empty(max(_NODES, events), np.int32) for _ in range(3))
-    return Output(np.empty((3, max(_MATCHES, events // 4)), np.int64), *nodes)
+def _new_output(events: int = 0, *, marked: bool = True) -> Output:
+    """Make room for the matches of most batches of so many events, with symbols or without."""
+    nodes = max(_NODES, events)
+    sizes = (nodes, nodes if marked else 0, nodes)
+    matches = np.empty((3, max(_MATCHES, events // 3)), np.int64)
+    return Output(matches, *(np.empty(size, np.int32) for size in sizes))
+
+
+def _is_full(pools: Pools, output: Output) -> bool:
+    """Whether a kernel may have stopped because there is no room for another match."""
+    matches, nodes = int(pools.counts[MATCHES]), int(pools.counts[OUT])
+    return matches * 8 > output.matches.shape[1] * 7 or nodes * 8 > len(output.rows) * 7
 
 
 def _room(now: int, needed: int) -> int:
@@ -296,7 +309,7 @@ def _grown(pools: Pools, output: Output, takers: int, *, keyed: bool) -> tuple[P
     )
     if blocks > len(pools.blocks):
         pools = with_blocks(pools, blocks)
-    sizes = (matches, rows, rows, rows)
+    sizes = (matches, rows, rows if len(output.marks) else 0, rows)
     return pools, Output(*map(_longer, output, sizes))
 
 

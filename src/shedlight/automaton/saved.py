@@ -17,12 +17,13 @@ import pyarrow as pa
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.pools import Array, Pools
 from shedlight.automaton.scan import Threads
-from shedlight.automaton.state import MatchState, compacted
+from shedlight.automaton.state import MatchState, compacted, with_rows
 from shedlight.automaton.subsets import Symbol, build_tables, known_subsets
 from shedlight.automaton.waiting import Queues
 from shedlight.errors import StateError
 
-VERSION = 1
+VERSION = 2
+"""Since version 2 the machines of a key form a list in the queue kernel too."""
 _MARK = b"SHEDLIGHT"
 _FRONT = struct.Struct("<HII")
 
@@ -54,7 +55,7 @@ def from_bytes(matcher: Matcher, data: bytes) -> MatchState:
     Raises:
         StateError: It is damaged, of another version, or of another pattern.
     """
-    header, packed = _split(data)
+    version, header, packed = _split(data)
     if header["pattern"] != matcher.fingerprint:
         raise StateError(
             f"the saved state is of another pattern:\n  saved: {header['pattern']}\n"
@@ -62,27 +63,30 @@ def from_bytes(matcher: Matcher, data: bytes) -> MatchState:
             "go on with the pattern as it was, or start without the saved state"
         )
     try:
-        return _state(matcher, header, packed)
+        state = _state(matcher, header, packed)
     except (ValueError, KeyError, TypeError, IndexError, OSError, pa.ArrowException) as error:
         raise _damaged() from error
+    return with_rows(state) if version == 1 and matcher.automaton.single else state
 
 
-def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
+def _split(data: bytes) -> tuple[int, dict[str, Any], bytes]:
     start = len(_MARK) + _FRONT.size
     if not data.startswith(_MARK) or len(data) < start:
         raise _damaged()
     version, length, checksum = _FRONT.unpack_from(data, len(_MARK))
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise StateError(
-            f"the saved state has version {version}, this Shedlight reads version {VERSION}; "
+            f"the saved state has version {version}, this Shedlight reads version {VERSION} "
+            "and older ones; "
             "read it with the Shedlight that wrote it, or start without the saved state"
         )
     if zlib.crc32(data[start:]) != checksum:
         raise _damaged()
     try:
-        return json.loads(data[start : start + length]), data[start + length :]
+        header = json.loads(data[start : start + length])
     except ValueError as error:
         raise _damaged() from error
+    return version, header, data[start + length :]
 
 
 def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchState:

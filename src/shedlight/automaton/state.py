@@ -5,7 +5,7 @@ state has no gaps in its arrays, and no numbers that depend on which symbols wer
 this process (`saved.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +105,22 @@ def with_blocks(pools: Pools, rows: int) -> Pools:
     )
     enter_all(bigger)
     return bigger
+
+
+def with_rows(state: MatchState) -> MatchState:
+    """Link the machines of each key from the oldest to the newest."""
+    machines, blocks = state.pools.machines.copy(), state.pools.blocks.copy()
+    blocks["first"] = blocks["last"] = NONE
+    machines["key_newer"] = NONE
+    open_ones = np.flatnonzero(machines["block"] != FREE)
+    for machine in open_ones[np.argsort(machines["opened"][open_ones])].tolist():
+        key = blocks[machines["block"][machine]]
+        if key["last"] == NONE:
+            key["first"] = machine
+        else:
+            machines["key_newer"][key["last"]] = machine
+        key["last"] = machine
+    return replace(state, pools=state.pools._replace(machines=machines, blocks=blocks))
 
 
 def widened(waiting: Queues, tables: Tables, blocks: int) -> Queues:

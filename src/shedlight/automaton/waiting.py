@@ -4,6 +4,10 @@ A queue is first-in-first-out as long as machines join it in the order of their 
 is nearly always. A machine that joins behind a younger one (after an OR, say, whose
 alternatives need different numbers of events) goes to a pairing heap beside the list; the
 oldest of the queue is the older of the two heads.
+
+If every lane is over with its first event, the machines of a key need one list for all lanes, a
+*row*: an event goes to the oldest machine that lacks it, so the machines that have it are the
+older ones, and a lane's head says where in the row those that lack it begin.
 """
 
 from typing import NamedTuple
@@ -148,3 +152,44 @@ def leave(
     waiting.links[at(root), at(lane)].child = NONE
     queue.head = root
     queue.tail = root
+
+
+@step
+def join_row(pools: Pools, waiting: Queues, place: tuple[int, int, int], machine: int) -> None:
+    """Put a machine that was just opened behind all others of its key.
+
+    Args:
+        pools: The machines.
+        waiting: The heads of the lanes.
+        place: The block, the number of lanes and the lane whose event the machine has.
+        machine: The machine.
+    """
+    block, lanes, filled = place
+    key = pools.blocks[at(block)]
+    pools.machines[at(machine)].key_newer = NONE
+    if key.last == NONE:
+        key.first = machine
+    else:
+        pools.machines[at(key.last)].key_newer = machine
+    key.last = machine
+    for lane in range(lanes):
+        if lane != filled and waiting.queues[at(block), at(lane)].head == NONE:
+            waiting.queues[at(block), at(lane)].head = machine
+
+
+@step
+def leave_row(pools: Pools, machine: int) -> None:
+    """Take the oldest machine of a key out of the row."""
+    one = pools.machines[at(machine)]
+    key = pools.blocks[at(one.block)]
+    key.first = one.key_newer
+    if key.first == NONE:
+        key.last = NONE
+
+
+@step
+def pass_by(pools: Pools, waiting: Queues, block: int, lanes: int, machine: int) -> None:
+    """Let the lanes that wait at the oldest machine of a key wait at the next."""
+    for lane in range(lanes):
+        if waiting.queues[at(block), at(lane)].head == machine:
+            waiting.queues[at(block), at(lane)].head = pools.machines[at(machine)].key_newer
