@@ -3,9 +3,12 @@
     ShedlightError
         LanguageError        a pattern or an expression, with the place in its text
         ApplicationError     an application file, with the place in the file
+        SnapshotError        a snapshot, with the place in it
         InputError           a file of events, its columns or its ids
         StateError           saved state that cannot be read
         CapError             a pattern that needs more than a stated cap
+        PlanError            a plan that cannot be made as asked
+            SolverError      a solver that ended without an answer
 
 Misuse by a programmer is a `ValueError` or a `TypeError`, as everywhere in Python.
 """
@@ -23,6 +26,10 @@ class ApplicationError(ShedlightError):
     """An application file that cannot be used."""
 
 
+class SnapshotError(ShedlightError):
+    """A snapshot that cannot be used."""
+
+
 class InputError(ShedlightError):
     """Events that cannot be read or have the wrong form."""
 
@@ -33,6 +40,14 @@ class StateError(ShedlightError):
 
 class CapError(ShedlightError):
     """A pattern that needs more states, elements or symbols than a cap allows."""
+
+
+class PlanError(ShedlightError):
+    """A plan that cannot be made as it was asked for."""
+
+
+class SolverError(PlanError):
+    """A solver that failed or ran out of time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,14 @@ def test_time_units_are_whole_microseconds():
             "weight must be a number from 0 on, got -1",
         ),
         (
+            lambda: Sink(name="x", input=stream("w.A"), format="console", least_rate=-1),
+            "least_rate must be a number from 0 on, got -1",
+        ),
+        (
+            lambda: Sink(name="x", input=stream("w.A"), format="console", least_share=1.5),
+            r"least_share must be from 0 to 1, got 1\.5",
+        ),
+        (
             lambda: OperatorSpec(name="w", node="n", inputs=(), patterns={}),
             "operator 'w' needs at least one input",
         ),

@@ -4,7 +4,8 @@ import pytest
 
 from shedlight.errors import ApplicationError
 from shedlight.graph import explain, load_application
-from tests.graph.applications import PAPER, edited, loaded
+from tests.graph.applications import PAPER, edited, loaded, stream
+from tests.graph.test_loader import WISHES
 
 PAPERS = """\
 borg: 2 sources, 3 nodes, 4 operators, 6 patterns, 2 sinks
@@ -134,6 +135,31 @@ def test_a_pattern_may_go_to_several_places():
 def test_what_patterns_ask_of_events_is_explained(pattern, lines):
     """Types and other conditions, and what becomes of events that meet none of them."""
     assert lines in explain(loaded(("WHERE E1.type = 2", pattern)))
+
+
+def test_wishes_for_shedding_are_explained():
+    """At the operator and at the sink that they are about."""
+    text = explain(loaded(*WISHES))
+
+    assert (
+        """
+    others      of no use to any pattern; they go at once
+    never shed  type=0, cpu > 0.5 & type=2
+    shed by     event
+"""
+        in text
+    )
+    assert (
+        "takes w2.C, weight 1, at least 2.5/s, at least 40 % of all, parquet in out\n" in text
+    )
+
+
+def test_selectivity_functions_are_shown_with_their_patterns():
+    """They come from outside: the graph knows nothing of the model."""
+    text = explain(loaded(), (), {stream("w1.A"): "min(type=0, type=1)"})
+
+    assert "WITHIN 10 s\n      matches/s: min(type=0, type=1)\n      state 0" in text
+    assert text.count("matches/s") == 1
 
 
 def test_long_lists_are_cut():

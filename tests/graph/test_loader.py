@@ -8,6 +8,7 @@ import pytest
 from shedlight.errors import ApplicationError
 from shedlight.graph import (
     Node,
+    ShedBy,
     Sink,
     Stream,
     TimeUnit,
@@ -166,6 +167,45 @@ def test_a_pattern_may_feed_operators_and_sinks():
     sink = "sinks:\n  more: {input: w1.A, weight: 2.5, format: console}"
 
     assert loaded(("sinks:", sink)).sinks["more"].weight == 2.5
+
+
+WISHES = (
+    (
+        "node: edge",
+        "node: edge\n    never_shed: [type=0, cpu > 0.5 & type=2]\n    shed_by: event",
+    ),
+    ("WHERE E1.type = 2", "WHERE E1.type = 2 AND E1.cpu > 0.5"),
+    ("path: out}", "path: out, least_rate: 2.5, least_share: 40%}"),
+)
+
+
+def test_wishes_for_shedding_are_read():
+    """Types never to be shed, what is shed as one, and what a sink should get at least."""
+    application = loaded(*WISHES)
+
+    assert application.operators["w1"].never_shed == ("type=0", "cpu > 0.5 & type=2")
+    assert application.operators["w1"].shed_by is ShedBy.EVENT
+    assert application.sinks["out"].least_rate == 2.5
+    assert application.sinks["out"].least_share == 0.4
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("0", 0), ("1", 1), ("0.25", 0.25), ("25 %", 0.25), ("'100%'", 1)]
+)
+def test_a_share_may_be_in_per_cent(text, share):
+    """Either way it is kept as a number from 0 to 1."""
+    application = loaded(("path: out}", f"path: out, least_share: {text}}}"))
+
+    assert application.sinks["out"].least_share == share
+
+
+def test_without_wishes_there_are_none():
+    """A pattern with a key is then shed by key."""
+    application = loaded()
+
+    assert application.operators["w1"].never_shed == ()
+    assert application.operators["w1"].shed_by is None
+    assert application.sinks["out"].least_rate == application.sinks["out"].least_share == 0
 
 
 def test_fused_operators_may_share_a_key_that_is_handed_on():

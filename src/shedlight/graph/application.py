@@ -32,6 +32,16 @@ class TimeUnit(Enum):
         return {"us": 1, "ms": 1_000, "s": 1_000_000}[self.value]
 
 
+class ShedBy(Enum):
+    """What is kept or shed as one: each event, or all events of a key."""
+
+    EVENT = "event"
+    KEY = "key"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """The events of a source, or the complex events of a pattern.
@@ -119,12 +129,17 @@ class OperatorSpec:
         node: Where it runs.
         inputs: What it reads, in order of declaration.
         patterns: What it looks for; a pattern's name is unique in the application.
+        never_shed: Types that are always kept, by label; a label stands for all types of which
+            its words hold.
+        shed_by: What is shed as one; None: by key where a pattern has one, else by event.
     """
 
     name: str
     node: str
     inputs: tuple[Stream, ...]
     patterns: Mapping[str, Pattern]
+    never_shed: tuple[str, ...] = ()
+    shed_by: ShedBy | None = None
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -146,6 +161,8 @@ class Sink:
         name: Unique among the sinks.
         input: The pattern.
         weight: What one complex event here is worth against those of other sinks.
+        least_rate: Complex events per second that are wished for.
+        least_share: The share of what would come without shedding that is wished for.
         format: A format of Spark, such as parquet or kafka.
         path: Where to write files, if the format has files.
         options: What else the format needs, as Spark takes it.
@@ -154,6 +171,8 @@ class Sink:
     name: str
     input: Stream
     weight: float = 1.0
+    least_rate: float = 0.0
+    least_share: float = 0.0
     format: str
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -161,6 +180,10 @@ class Sink:
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:
             raise ValueError(f"weight must be a number from 0 on, got {self.weight}")
+        if not 0 <= self.least_rate < math.inf:
+            raise ValueError(f"least_rate must be a number from 0 on, got {self.least_rate}")
+        if not 0 <= self.least_share <= 1:
+            raise ValueError(f"least_share must be from 0 to 1, got {self.least_share}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

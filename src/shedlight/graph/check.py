@@ -9,6 +9,7 @@ from shedlight.graph.cautions import cautions
 from shedlight.graph.kinds import kind_problems
 from shedlight.graph.problem import raise_any
 from shedlight.graph.rules import key_problems, reference_problems
+from shedlight.graph.wishes import wish_problems
 from shedlight.language import Schema
 
 
@@ -19,7 +20,9 @@ def check_application(application: Application) -> tuple[str, ...]:
         ApplicationError: It does not; all that is wrong is in the message.
     """
     raise_any(reference_problems(application))
-    raise_any(chain(key_problems(application), kind_problems(application)))
+    raise_any(
+        chain(key_problems(application), kind_problems(application), wish_problems(application))
+    )
     return tuple(each.message for each in cautions(application))
 
 

@@ -6,7 +6,14 @@ from itertools import islice
 from shedlight.automaton.alphabet import Alphabet, build_alphabet
 from shedlight.automaton.automaton import build_automaton
 from shedlight.errors import ApplicationError, CapError
-from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.application import (
+    Application,
+    OperatorSpec,
+    ShedBy,
+    Sink,
+    Source,
+    Stream,
+)
 from shedlight.graph.topology import operators_on
 from shedlight.language import Kind, Pattern, Window
 from shedlight.language.expression import TRUE
@@ -18,8 +25,21 @@ MOST_LISTED = 20
 """How many types, columns, states or lines of a pattern are shown."""
 
 
-def explain(application: Application, warnings: Sequence[str] = ()) -> str:
+Functions = Mapping[Stream, object]
+"""The selectivity function of each pattern; `str()` writes it."""
+
+
+def explain(
+    application: Application,
+    warnings: Sequence[str] = (),
+    functions: Functions | None = None,
+) -> str:
     """Describe a checked application: its sources, its graph, its patterns as automata.
+
+    Args:
+        application: The application.
+        warnings: What in it cannot be what was meant.
+        functions: How many matches patterns have per second, to be shown with each.
 
     Raises:
         ApplicationError: A pattern needs more states than there may be.
@@ -29,7 +49,7 @@ def explain(application: Application, warnings: Sequence[str] = ()) -> str:
         _sources(application),
         _graph(application),
         _sinks(application),
-        _patterns(application),
+        _patterns(application, functions or {}),
         _warnings(warnings),
     )
     return "\n\n".join("\n".join(lines) for lines in sections)
@@ -128,14 +148,29 @@ def _sinks(application: Application) -> Iterator[str]:
     sinks = application.sinks.values()
     yield from _table(
         (
-            (sink.name, [f"takes {sink.input},", f"weight {sink.weight:g},", _place(sink)])
+            (
+                sink.name,
+                [
+                    f"takes {sink.input},",
+                    f"weight {sink.weight:g},",
+                    *_wishes(sink),
+                    _place(sink),
+                ],
+            )
             for sink in sinks
         ),
         2,
     )
 
 
-def _patterns(application: Application) -> Iterator[str]:
+def _wishes(sink: Sink) -> Iterator[str]:
+    if sink.least_rate:
+        yield f"at least {sink.least_rate:g}/s,"
+    if sink.least_share:
+        yield f"at least {100 * sink.least_share:g} % of all,"
+
+
+def _patterns(application: Application, functions: Functions) -> Iterator[str]:
     yield "patterns"
     for number, spec in enumerate(application.operators.values()):
         if number:
@@ -143,9 +178,13 @@ def _patterns(application: Application) -> Iterator[str]:
         yield f"  operator {spec.name}"
         found = [each for pattern in spec.patterns.values() for each in elements(pattern.where)]
         alphabet = build_alphabet(found)
-        yield from _table([*_about_types(alphabet), ("others", [_others(spec, alphabet)])], 4)
+        others = ("others", [_others(spec, alphabet)])
+        yield from _table([*_about_types(alphabet), others, *_about_shedding(spec)], 4)
         for name, pattern in spec.patterns.items():
             yield from _row(f"    {name}: ", str(pattern).split(" "))
+            function = functions.get(Stream(name, spec.name))
+            if function is not None:
+                yield from _row("      matches/s: ", str(function).split(" "))
             yield from (f"      {line}" for line in _automaton(spec, name, pattern))
 
 
@@ -155,6 +194,14 @@ def _about_types(alphabet: Alphabet) -> _Rows:
         yield "types", _list(values)
     if alphabet.open:
         yield "conditions", _list(map(str, alphabet.open))
+
+
+def _about_shedding(spec: OperatorSpec) -> _Rows:
+    if spec.never_shed:
+        yield "never shed", _list(spec.never_shed)
+    if spec.shed_by:
+        what = {ShedBy.EVENT: "event", ShedBy.KEY: "key, with all of its events"}
+        yield "shed by", [what[spec.shed_by]]
 
 
 def _others(spec: OperatorSpec, alphabet: Alphabet) -> str:

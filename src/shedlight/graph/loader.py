@@ -26,6 +26,7 @@ from shedlight.graph.settings import (
     flat_schema,
 )
 from shedlight.graph.validation import read_settings
+from shedlight.graph.wishes import wish_problems
 from shedlight.language import Expression, Pattern, parse_expression, parse_pattern
 from shedlight.language.expression import Literal
 from shedlight.language.pattern import Element
@@ -98,7 +99,11 @@ def _load(text: str, file: str) -> Loaded:
     application = reading.application(settings)
     problems = chain(reading.problems, reference_problems(application))
     raise_any(problems, document.lines, file)
-    problems = chain(key_problems(application), kind_problems(application, reading.texts))
+    problems = chain(
+        key_problems(application),
+        kind_problems(application, reading.texts),
+        wish_problems(application),
+    )
     raise_any(problems, document.lines, file)
     warnings = [*reading.warnings, *cautions(application)]
     return Loaded(application, all_shown(warnings, document.lines, file))
@@ -157,6 +162,8 @@ class _Reading:
                 pattern: self._pattern(("operators", name, "patterns", pattern), text)
                 for pattern, text in settings.patterns.items()
             },
+            never_shed=tuple(one.strip() for one in settings.never_shed or ()),
+            shed_by=settings.shed_by,
         )
 
     def _expression(self, path: Path, text: str) -> Expression:
@@ -193,6 +200,8 @@ def _sink(name: str, settings: SinkSettings) -> Sink:
         name=name,
         input=_stream(settings.input),
         weight=settings.weight,
+        least_rate=settings.least_rate,
+        least_share=settings.least_share,
         format=settings.format,
         path=settings.path,
         options=settings.options,

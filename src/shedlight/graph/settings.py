@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from shedlight.errors import known_names
-from shedlight.graph.application import TimeUnit
+from shedlight.graph.application import ShedBy, TimeUnit
 from shedlight.graph.duration import read_duration
 from shedlight.graph.problem import shortened
 from shedlight.language.kind import TYPE_NAMES, Kind, Schema
@@ -31,6 +31,7 @@ _BREAKS = frozenset("()='<>")  # of a pattern that was cut in two
 _SCALAR = {"type": ["string", "number", "boolean"]}
 _LIST = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _TIME = {"type": "string", "examples": ["3 s", "500 ms", "10 min"]}
+_SHARE = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "examples": [0.5, "50%"]}
 
 _T = TypeVar("_T")
 
@@ -90,14 +91,36 @@ def _distinct(value: object) -> list[object]:
     return values
 
 
-def _weight(value: object) -> float:
+def _number(value: object) -> float:
     try:
-        weight = float(value) if isinstance(value, str) else math.nan
+        return float(value) if isinstance(value, str) else math.nan
     except ValueError:
-        weight = math.nan
-    if not 0 <= weight < math.inf:
+        return math.nan
+
+
+def _amount(value: object) -> float:
+    amount = _number(value)
+    if not 0 <= amount < math.inf:
         raise ValueError(f"must be a number from 0 on, got {found(value)}")
-    return weight
+    return amount
+
+
+def _share(value: object) -> float:
+    """Read a share: a number up to 1, or per cent."""
+    is_percent = isinstance(value, str) and value.strip().endswith("%")
+    percent = value.strip().removesuffix("%") if isinstance(value, str) else value
+    share = _number(percent) / 100 if is_percent else _number(value)
+    if not 0 <= share <= 1:
+        raise ValueError(f"must be from 0 to 1 or from 0% to 100%, got {found(value)}")
+    return share
+
+
+def _shed_by(value: object) -> ShedBy:
+    text = _text(value)
+    ways = {str(way): way for way in ShedBy}
+    if text not in ways:
+        raise ValueError(f"must be {' or '.join(ways)}, got {found(text)}")
+    return ways[text]
 
 
 def _time(value: object) -> int:
@@ -163,7 +186,9 @@ Text = Annotated[str, *_as(_text, _SCALAR)]
 Single = Annotated[str, *_as(_single, {"type": "string"})]
 Name = Annotated[str, *_as(_name, {"type": "string", "pattern": _NAME})]
 Column = Annotated[str, *_as(_column, {"type": "string"})]
-Weight = Annotated[float, *_as(_weight, {"type": "number", "minimum": 0})]
+Amount = Annotated[float, *_as(_amount, {"type": "number", "minimum": 0})]
+Share = Annotated[float, *_as(_share, _SHARE)]
+Way = Annotated[ShedBy, *_as(_shed_by, {"enum": [str(way) for way in ShedBy]})]
 Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
 Unit = Annotated[TimeUnit, *_as(_unit, {"enum": [str(unit) for unit in TimeUnit]})]
@@ -227,13 +252,25 @@ class OperatorSettings(Settings):
     node: Text = Field(description="the node that it runs on")
     input: Texts = Field(description="what it reads: sources, or patterns as operator.pattern")
     patterns: Filled[Text] = Field(description="what it looks for")
+    never_shed: Texts | None = Field(None, description="types that are always kept, by label")
+    shed_by: Way | None = Field(
+        None,
+        description="what is shed as one: an event, or all events of a key; by default a key "
+        "where patterns have PARTITION BY",
+    )
 
 
 class SinkSettings(Settings):
     """Where the complex events of a pattern go."""
 
     input: Single = Field(description="the pattern whose complex events it takes")
-    weight: Weight = Field(1.0, description="what one complex event is worth here")
+    weight: Amount = Field(1.0, description="what one complex event is worth here")
+    least_rate: Amount = Field(
+        0.0, description="how many complex events per second are wished for"
+    )
+    least_share: Share = Field(
+        0.0, description="which share of what comes without shedding is wished for"
+    )
     format: Text = Field(description="a format of Spark, such as parquet")
     path: Text | None = Field(None, description="where to write the files")
     options: dict[Text, Text] = Field({}, description="what else the format needs")

@@ -394,8 +394,8 @@ def rebuilt(
 ) -> Expression:
     """Copy an expression with parts replaced: `change` gives the new part, or None to go on."""
     new = change(expression)
-    if new is not None:
-        return new
+    if new is not None or isinstance(expression, Literal):
+        return expression if new is None else new
     if isinstance(expression, Case):
         branches = tuple(
             (rebuilt(test, change), rebuilt(result, change))

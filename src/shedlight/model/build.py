@@ -1,0 +1,170 @@
+"""From an application and a snapshot to the model that plans are made with."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
+from shedlight.graph.schema import operator_columns
+from shedlight.graph.topology import operator_order
+from shedlight.language.pattern import Pattern, Span
+from shedlight.model.legs import OrAs, build_needs
+from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
+from shedlight.model.needs import Flags, Floats, Needs
+from shedlight.model.quantity import dotted
+from shedlight.model.rates import with_capacities
+from shedlight.model.snapshot import Snapshot, check_snapshot, operator_vocabularies
+from shedlight.model.types import OperatorTypes, operator_types
+
+_OF_EXPONENTIAL = 2.0
+"""The second moment of an exponential time over the square of its mean."""
+
+
+def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum") -> Model:
+    """Build the model of an application at the moment of a snapshot.
+
+    Args:
+        application: A checked application.
+        snapshot: What is known of its load.
+        or_as: What an OR is: the sum of its branches, or the greatest as in the paper.
+
+    Raises:
+        SnapshotError: The snapshot is not one of this application, or lacks what is needed.
+    """
+    vocabularies = operator_vocabularies(application)
+    check_snapshot(snapshot, application, vocabularies)
+    columns = operator_columns(application)
+    operators = {}
+    for spec in operator_order(application):
+        types = operator_types(application, snapshot, spec, columns, vocabularies[spec.name])
+        operators[spec.name] = OperatorModel(
+            name=spec.name,
+            node=spec.node,
+            types=types.labels,
+            sources=types.sources,
+            feeds=types.feeds,
+            patterns=tuple(
+                _pattern(snapshot, spec, stream, types, or_as) for stream in spec.outputs
+            ),
+            unused=types.unused,
+        )
+    model = Model(
+        nodes={name: _node(application, snapshot, name) for name in application.nodes},
+        operators=operators,
+        sinks={
+            sink.name: SinkModel(
+                name=sink.name,
+                stream=sink.input,
+                weight=sink.weight,
+                least_rate=sink.least_rate,
+                least_share=sink.least_share,
+            )
+            for sink in application.sinks.values()
+        },
+    )
+    return with_capacities(model)
+
+
+def _node(application: Application, snapshot: Snapshot, name: str) -> NodeModel:
+    batch = snapshot.micro_batch.get(name)
+    return NodeModel(
+        name=name,
+        bound=application.nodes[name].bound,
+        backlog=snapshot.backlog.get(name, 0.0),
+        fixed=batch.fixed if batch else 0.0,
+        reading=batch.reading if batch else 0.0,
+        transport=snapshot.transport.get(name, 0.0),
+    )
+
+
+def _pattern(
+    snapshot: Snapshot, spec: OperatorSpec, stream: Stream, types: OperatorTypes, or_as: OrAs
+) -> PatternModel:
+    pattern = spec.patterns[stream.name]
+    needs = build_needs(pattern.where, types.accepts, or_as)
+    if pattern.within and pattern.within.span is Span.EVENTS:  # its window counts all events
+        needs = replace(needs, watched=np.ones(len(needs.uses), np.bool_))
+    seconds = _seconds(snapshot, stream, types, needs)
+    return PatternModel(
+        stream=stream,
+        needs=needs,
+        seconds=seconds,
+        moments=_moments(snapshot, stream, types, needs, seconds),
+        emits=needs.size if pattern.each else 1.0,
+        calibration=snapshot.calibration.get(stream, 1.0),
+        measured=snapshot.output_rates.get(stream),
+        key=_key(spec, pattern),
+        protected=_protected(spec, types, needs),
+    )
+
+
+def _key(spec: OperatorSpec, pattern: Pattern) -> str:
+    """Write what a pattern is shed by, if it is shed by key."""
+    return "" if spec.shed_by is ShedBy.EVENT else ", ".join(map(str, pattern.partition_by))
+
+
+def _protected(spec: OperatorSpec, types: OperatorTypes, needs: Needs) -> Flags:
+    """Find the uses that must never be shed; nothing if there is no such wish."""
+    if not spec.never_shed:
+        return np.zeros(0, np.bool_)
+    places = np.concatenate([types.holding(label) for label in spec.never_shed])
+    return np.isin(needs.uses, places)
+
+
+def _seconds(snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: Needs) -> Floats:
+    """Find the processing time of each use; nothing if it is not known."""
+    times = snapshot.processing_time.get(stream)
+    if times is None:
+        return np.zeros(0)
+    if not isinstance(times, Mapping):
+        return np.full(len(needs.uses), float(times))
+    found = _by_use(types, needs, times)
+    unknown = np.isnan(found)
+    for place in np.flatnonzero(unknown):
+        label = types.labels[needs.uses[place]]
+        if _arrives(types, int(needs.uses[place])):
+            where = dotted("processing_time", str(stream))
+            problem = f"{where} has nothing for {label!r}, which arrives and which it uses"
+            raise snapshot.error(f"{problem}; add its seconds, or write one number for all")
+    return np.where(unknown, max(times.values(), default=0.0), found)
+
+
+def _moments(
+    snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: Needs, seconds: Floats
+) -> Floats:
+    """Find the second moment of each use; what is not known is that of exponential times."""
+    given = snapshot.second_moment.get(stream)
+    usual = _OF_EXPONENTIAL * seconds**2
+    if given is None:
+        return usual
+    if isinstance(given, Mapping):
+        found = _by_use(types, needs, given)
+    else:
+        found = np.full(len(usual), float(given))
+    moments = np.where(np.isnan(found), usual, found)
+    for place in np.flatnonzero(moments < seconds**2 * (1 - 1e-9)):
+        label = [types.labels[needs.uses[place]]] if isinstance(given, Mapping) else []
+        where = dotted("second_moment", str(stream), *label)
+        problem = f"{where} is {moments[place]:g}, less than the square of the mean"
+        hint = f"it is at least {seconds[place] ** 2:g}; leave it out if it is not known"
+        raise snapshot.error(f"{problem}: {hint}")
+    return moments
+
+
+def _by_use(types: OperatorTypes, needs: Needs, by_label: Mapping[str, float]) -> Floats:
+    """Put numbers by label in the order of a pattern's uses; NaN where there is none."""
+    words = types.vocabulary
+    by_signature = {
+        words.signature(said): value
+        for label, value in by_label.items()
+        if (said := words.saying(label)) is not None
+    }
+    return np.array(
+        [by_signature.get(types.signatures[use], np.nan) for use in needs.uses], np.float64
+    )
+
+
+def _arrives(types: OperatorTypes, place: int) -> bool:
+    streams = (*types.sources.values(), *types.feeds.values())
+    return any(amounts[place] > 0 for amounts in streams)

@@ -1,0 +1,205 @@
+"""Bounds on latency as limits on work.
+
+A node has a bound on the mean time that an event spends there. Each latency model turns it into
+a row of the form
+
+    sum of (cost of an event) x (rate at which it is kept)  <=  limit(rate of arrivals)
+
+- M/M/1, as in the paper: the cost is the processing time s, the limit is the utilisation
+  lambda B / (1 + lambda B), which is lambda p* with the paper's p* = 1 / (lambda + 1/B).
+- M/G/1: waiting = (sum of kept x m2) / (2 (1 - sum of kept x s)) with second moments m2, and
+  the longest service s_max after it, must stay within B. Multiplied out, the cost is
+  s + m2 / (2 (B - s_max)) and the limit is 1.
+- Micro-batch: a batch takes D = a + D (lambda b_in + sum of kept x s), an event waits for half
+  a batch and then for its own, so D <= B / 1.5 and the limit is 1 - 1.5 a / B - lambda b_in.
+
+The limit is taken times an aim below 1, for near it the latency is a cliff, and less what it
+takes to work off a backlog in time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from shedlight.errors import PlanError
+from shedlight.graph.application import Stream
+from shedlight.model.model import Model, NodeModel, OperatorModel
+from shedlight.model.needs import Floats
+
+WAITS = 1.5
+"""How many batches an event spends on average: half of one until it is read, then its own."""
+
+
+class Latency(Enum):
+    """How a bound becomes a limit."""
+
+    MM1 = "mm1"
+    MG1 = "mg1"
+    MICRO_BATCH = "micro-batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """How bounds are to be kept.
+
+    Attributes:
+        latency: The latency model.
+        aim: The share of the limit to aim at.
+        horizon: In how many seconds a backlog beyond the bound is to be worked off.
+    """
+
+    latency: Latency = Latency.MG1
+    aim: float = 0.9
+    horizon: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.aim <= 1:
+            raise ValueError(f"aim must be above 0 and at most 1, got {self.aim}")
+        if self.horizon <= 0:
+            raise ValueError(f"horizon must be longer than zero, got {self.horizon}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limit:
+    """What a node can do.
+
+    Attributes:
+        node: The node.
+        bound: Its bound, in seconds.
+        target: How it is to be kept.
+        costs: For each of its patterns, what an event of each use costs.
+        transport: What an event costs besides, once, if any pattern of an operator keeps it.
+    """
+
+    node: NodeModel
+    bound: float
+    target: Target
+    costs: Mapping[Stream, Floats]
+    transport: float
+
+    def at(self, arrivals: float, read: float) -> float:
+        """Give the limit at a rate of arrivals that patterns use, and of all that is read."""
+        full = 1.0
+        if self.target.latency is Latency.MM1:
+            full = arrivals * self.bound / (1 + arrivals * self.bound)
+        elif self.target.latency is Latency.MICRO_BATCH:
+            full = 1 - WAITS * self.node.fixed / self.bound - read * self.node.reading
+        return max(0.0, self.target.aim * full - self.backlog_share)
+
+    def slopes(self, arrivals: float) -> tuple[float, float]:
+        """Say how the limit grows with arrivals that patterns use, and with all of them."""
+        if self.target.latency is Latency.MM1:
+            return self.target.aim * self.bound / (1 + arrivals * self.bound) ** 2, 0.0
+        if self.target.latency is Latency.MICRO_BATCH:
+            return 0.0, -self.target.aim * self.node.reading
+        return 0.0, 0.0
+
+    @property
+    def backlog_share(self) -> float:
+        """The part of the limit that goes to the backlog."""
+        return max(0.0, self.node.backlog - self.bound) / self.target.horizon
+
+
+def limit_of(model: Model, node: NodeModel, target: Target) -> Limit | None:
+    """Find the limit of a node; None if it has no bound or its processing times are not known.
+
+    Raises:
+        PlanError: The bound cannot be kept whatever is shed, or only some times are known.
+    """
+    operators = model.operators_on(node.name)
+    patterns = [pattern for operator in operators for pattern in operator.patterns]
+    untimed = [str(one.stream) for one in patterns if not one.is_timed]
+    if node.bound is None or len(untimed) == len(patterns):
+        return None
+    if untimed:
+        raise PlanError(
+            f"node {node.name!r}: the processing time of {untimed[0]} is missing; "
+            "give that of all patterns of a node, or of none"
+        )
+    costs = {one.stream: one.seconds for one in patterns}
+    transport = node.transport
+    if target.latency is Latency.MG1:
+        company = {one.name: _company(one, operators) for one in operators}
+        longest = max(_longest(one) + company[one.name] for one in operators)
+        spare = node.bound - transport - longest
+        if spare <= 0:
+            raise _too_tight(node, node.bound - spare, "a single event takes that long")
+        costs = {
+            stream: cost
+            for one in operators
+            for stream, cost in _with_waiting(
+                one, company[one.name] + 2 * transport, spare
+            ).items()
+        }
+        transport += transport * transport / (2 * spare)
+    return Limit(node, node.bound, target, costs, transport)
+
+
+def check_feasible(limit: Limit, read: float) -> None:
+    """Refuse a bound that micro-batches cannot keep even if everything is shed.
+
+    Raises:
+        PlanError: It is too tight; the message has the least bound that is not.
+    """
+    node = limit.node
+    if limit.target.latency is not Latency.MICRO_BATCH or not node.fixed:
+        return
+    left = 1 - read * node.reading
+    if left <= 0:
+        raise PlanError(
+            f"node {node.name!r} cannot keep any bound: reading {read:,.0f} events/s at "
+            f"{node.reading:g} s each takes all of its time; give it more cores or fewer events"
+        )
+    least = WAITS * node.fixed / left
+    if least >= limit.bound:
+        raise _too_tight(node, least, "a batch takes too long even if it is empty")
+
+
+def _too_tight(node: NodeModel, least: float, why: str) -> PlanError:
+    return PlanError(
+        f"node {node.name!r} cannot keep its bound of {node.bound:g} s whatever is shed: "
+        f"{why}; "
+        f"the least feasible bound is more than {least:g} s"
+    )
+
+
+def _longest(operator: OperatorModel) -> float:
+    """Find the longest mean service of an event that all its patterns keep."""
+    return float(_per_type(operator).max(initial=0.0))
+
+
+def _company(operator: OperatorModel, others: tuple[OperatorModel, ...]) -> float:
+    """Add up the longest services of the operators that read the same events."""
+    inputs = {*operator.sources, *operator.feeds}
+    return sum(
+        _longest(one)
+        for one in others
+        if one is not operator and not inputs.isdisjoint({*one.sources, *one.feeds})
+    )
+
+
+def _per_type(operator: OperatorModel) -> Floats:
+    total = np.zeros(len(operator.types))
+    for pattern in operator.patterns:
+        total[pattern.needs.uses] += pattern.seconds
+    return total
+
+
+def _with_waiting(
+    operator: OperatorModel, company: float, spare: float
+) -> Mapping[Stream, Floats]:
+    """Add to the processing time of an event what it makes others wait.
+
+    An event that several patterns keep is served for all of them at a stretch: the second
+    moment of a sum has cross terms. At most the lesser of two rates is kept by both patterns,
+    which is at most half of their sum, so a pattern is charged s x (the time of the others).
+    """
+    total = _per_type(operator)
+    costs = {}
+    for pattern in operator.patterns:
+        seconds = pattern.seconds
+        others = total[pattern.needs.uses] - seconds + company
+        costs[pattern.stream] = seconds + (pattern.moments + seconds * others) / (2 * spare)
+    return costs

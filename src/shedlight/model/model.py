@@ -1,0 +1,152 @@
+"""The application model: what flows where, as numbers.
+
+Everything that the planner needs to know of an application and of a moment in its life: which
+types arrive at an operator and how fast, what each pattern needs of them and how long it takes,
+where its matches go. `build.py` makes it from an application and a snapshot; a benchmark may
+make it from arrays. `rates.py` predicts with it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shedlight.graph.application import Stream
+from shedlight.model.needs import Flags, Floats, Needs
+
+Keep = Mapping[Stream, Floats]
+"""The share that a pattern keeps of each of its uses; a pattern that is not in it keeps all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PatternModel:
+    """A pattern.
+
+    Attributes:
+        stream: Its name: operator and pattern.
+        needs: What it needs of the types of its operator.
+        seconds: Mean processing time of an event of each use; empty if it is not known.
+        moments: Mean of the squared processing time of each use; empty if it is not known.
+        emits: Complex events per match.
+        calibration: Matches measured over matches modelled.
+        measured: Complex events per second as measured, if they were.
+        key: What it is shed by if it is shed by key (attributes as text); empty: by event.
+        protected: For each use, whether it must never be shed; empty: none.
+    """
+
+    stream: Stream
+    needs: Needs
+    seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    moments: Floats = field(default_factory=lambda: np.zeros(0))
+    emits: float = 1.0
+    calibration: float = 1.0
+    measured: float | None = None
+    key: str = ""
+    protected: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its processing time is known."""
+        return len(self.seconds) > 0
+
+    @property
+    def yields(self) -> float:
+        """Complex events per match of the model."""
+        return self.emits * self.calibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OperatorModel:
+    """An operator.
+
+    Attributes:
+        name: Its name.
+        node: Where it runs.
+        types: The labels of the types that arrive.
+        sources: What arrives per second of each type from each source, by name.
+        feeds: How the complex events of each pattern upstream are spread over the types: what
+            share of them is of each type; they may sum to less than 1.
+        unused: Events per second from sources that no pattern here has a use for.
+        patterns: Its patterns, in order of declaration.
+        capacity: Events per second that it can process if nothing is shed: one over the mean
+            processing time of an event. It emits no more than that for each pattern and
+            complex event of a match.
+    """
+
+    name: str
+    node: str
+    types: tuple[str, ...]
+    sources: Mapping[str, Floats]
+    feeds: Mapping[Stream, Floats]
+    patterns: tuple[PatternModel, ...]
+    unused: Mapping[str, float] = field(default_factory=dict)
+    capacity: float = math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeModel:
+    """A node.
+
+    Attributes:
+        name: Its name.
+        bound: The mean time that an event may spend there, in seconds; None: no limit.
+        backlog: Busy seconds that are queued.
+        fixed: Seconds that a micro-batch takes however few events it has.
+        reading: Seconds per event that arrives, kept or not.
+        transport: Seconds per event that any pattern of an operator keeps.
+    """
+
+    name: str
+    bound: float | None = None
+    backlog: float = 0.0
+    fixed: float = 0.0
+    reading: float = 0.0
+    transport: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkModel:
+    """A sink.
+
+    Attributes:
+        name: Its name.
+        stream: The pattern it takes from.
+        weight: What a complex event is worth here.
+        least_rate: Complex events per second that are wished for.
+        least_share: The share of what would come without shedding that is wished for.
+    """
+
+    name: str
+    stream: Stream
+    weight: float = 1.0
+    least_rate: float = 0.0
+    least_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Model:
+    """An application at a moment.
+
+    Attributes:
+        nodes: The nodes by name.
+        operators: The operators by name, each after all that feed it.
+        sinks: The sinks by name.
+    """
+
+    nodes: Mapping[str, NodeModel]
+    operators: Mapping[str, OperatorModel]
+    sinks: Mapping[str, SinkModel]
+
+    @property
+    def patterns(self) -> Mapping[Stream, PatternModel]:
+        """All patterns, in the order of their operators."""
+        return {
+            pattern.stream: pattern
+            for operator in self.operators.values()
+            for pattern in operator.patterns
+        }
+
+    def operators_on(self, node: str) -> tuple[OperatorModel, ...]:
+        """List the operators of a node."""
+        return tuple(one for one in self.operators.values() if one.node == node)

@@ -1,0 +1,132 @@
+"""What a pattern needs of each type for one match: its selectivity function as arrays.
+
+A pattern is reduced to *legs* and *leaves*. A leg is a rate; leg 0 is that of the pattern's
+matches, and each branch of an OR has one of its own. A leaf is an element: it takes `need`
+events per event of its leg, each of a type that it accepts. Parts that may be absent need
+nothing. So a pattern matches at the greatest rate y for which there are flows of types to
+leaves with
+
+    flows into a leaf  = need x its leg          legs of an OR's branches = parts of its leg
+    flows out of a type <= what is kept of it    leg 0 = y
+
+which is min(A / 2, B) for a SEQ(A, A, B).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An OR: `times` x the rate of a leg is that of its branches, together or of one alone.
+
+    Attributes:
+        leg: The leg that the OR stands in.
+        times: How often it occurs there, by repetitions around it.
+        branches: The legs of its branches.
+        exclusive: Whether one branch alone counts (the paper's max) and not their sum.
+    """
+
+    leg: int
+    times: float
+    branches: tuple[int, ...]
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Needs:
+    """What one pattern needs of the types of its operator.
+
+    Attributes:
+        uses: The types that the pattern processes: numbers in the operator's list, ascending.
+        watched: For each use, whether it stands under a NOT: it must be seen in full.
+        leaf_leg: The leg of each leaf.
+        leaf_need: How many events it takes per event of its leg.
+        entry_leaf: With `entry_use`: which leaf accepts which use, as pairs of numbers.
+        entry_use: See `entry_leaf`; a number is a place in `uses`.
+        splits: The ORs; empty if there is one leg.
+    """
+
+    uses: Ints
+    watched: Flags
+    leaf_leg: Ints
+    leaf_need: Floats
+    entry_leaf: Ints
+    entry_use: Ints
+    splits: tuple[Split, ...] = ()
+
+    @cached_property
+    def legs(self) -> int:
+        """How many legs there are."""
+        return 1 + sum(len(split.branches) for split in self.splits)
+
+    @cached_property
+    def is_fixed(self) -> bool:
+        """Whether every leaf accepts one type only, so that there is nothing to choose."""
+        accepted = np.bincount(self.entry_leaf, minlength=len(self.leaf_leg))
+        return bool((accepted == 1).all())
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it is the least of its types over what it needs of them: min(A / 2, B)."""
+        return self.is_fixed and not self.splits
+
+    @cached_property
+    def has_not(self) -> bool:
+        """Whether it watches for something that must not happen."""
+        return bool(self.watched.any())
+
+    @cached_property
+    def takes(self) -> tuple[Ints, Ints, Floats]:
+        """If every leaf accepts one type: how much of which use a leg takes, each pair once."""
+        legs = self.leaf_leg[self.entry_leaf]
+        pairs, places = np.unique(self.entry_use * self.legs + legs, return_inverse=True)
+        needs = np.bincount(places, self.leaf_need[self.entry_leaf], minlength=len(pairs))
+        return pairs // self.legs, pairs % self.legs, np.asarray(needs, np.float64)
+
+    @cached_property
+    def per_use(self) -> Floats:
+        """For a plain pattern: how many events of each use a match needs."""
+        needs = self.leaf_need[self.entry_leaf]
+        return np.asarray(
+            np.bincount(self.entry_use, needs, minlength=len(self.uses)), np.float64
+        )
+
+    @cached_property
+    def wanted(self) -> Ints | slice:
+        """For a plain pattern: the uses that a match needs."""
+        return slice(None) if (self.per_use > 0).all() else np.flatnonzero(self.per_use > 0)
+
+    @cached_property
+    def size(self) -> float:
+        """How many events a match has at least."""
+        sizes = np.bincount(self.leaf_leg, self.leaf_need, minlength=self.legs)
+        for split in reversed(self.splits):  # an OR stands before those inside it
+            sizes[split.leg] += split.times * sizes[list(split.branches)].min()
+        return float(sizes[0])
+
+
+def plain_needs(uses: Ints, needs: Floats) -> Needs:
+    """Make the needs of a SEQ or AND of single types; a need of 0 is an optional type."""
+    wanted = np.flatnonzero(needs > 0)
+    leaves = np.arange(len(wanted))
+    return Needs(
+        uses,
+        np.zeros(len(uses), np.bool_),
+        np.zeros(len(wanted), np.int64),
+        np.asarray(needs, np.float64)[wanted],
+        leaves,
+        wanted,
+    )
+
+
+def dot(one: Floats, other: Floats) -> float:
+    """Add up products, in this thread alone: arrays are long, but other work goes on."""
+    return float(np.einsum("i,i->", one, other))

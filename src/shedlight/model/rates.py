@@ -1,0 +1,144 @@
+"""Rates through the graph: what each pattern emits if each keeps certain shares.
+
+Selectivity functions are composed along the graph, operator by operator: what a pattern emits
+is what arrives downstream. A pattern that no plan can change emits what was *measured*, not
+what the model says.
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shedlight.graph.application import Stream
+from shedlight.model.flows import match_rate
+from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
+from shedlight.model.needs import Floats, dot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """What flows where, in events per second.
+
+    Attributes:
+        arrivals: At each operator, of each of its types.
+        kept: By each pattern, of each of its uses.
+        outputs: Complex events of each pattern.
+        sinks: Complex events at each sink.
+    """
+
+    arrivals: Mapping[str, Floats]
+    kept: Mapping[Stream, Floats]
+    outputs: Mapping[Stream, float]
+    sinks: Mapping[str, float]
+
+
+Choose = Callable[[PatternModel, Floats], Floats | None]
+"""Says which shares a pattern keeps, given what arrives of its uses; None: all."""
+
+
+def predict(model: Model, keep: Keep | None = None, nodes: Collection[str] = ()) -> Rates:
+    """Predict all rates.
+
+    Args:
+        model: The application.
+        keep: What patterns keep; all, where nothing is said.
+        nodes: The nodes that a plan is for. What comes out of patterns that are neither there
+            nor downstream of there is as measured, if it was.
+    """
+    shares = keep or {}
+    return follow(model, lambda pattern, _: shares.get(pattern.stream), nodes)
+
+
+def follow(model: Model, choose: Choose, nodes: Collection[str] = ()) -> Rates:
+    """Follow the graph from the sources to the sinks, with shares chosen on the way."""
+    changed = changeable(model, nodes)
+    arrivals: dict[str, Floats] = {}
+    kept: dict[Stream, Floats] = {}
+    outputs: dict[Stream, float] = {}
+    levels: dict[Stream, tuple[str, float]] = {}
+    for operator in model.operators.values():
+        here = arrivals[operator.name] = arriving(operator, outputs)
+        most = math.inf if operator.node in nodes else operator.capacity
+        for pattern in operator.patterns:
+            stream, offered = pattern.stream, here[pattern.needs.uses]
+            shares = choose(pattern, offered)
+            if pattern.key:
+                kept[stream] = _kept_by_key(operator, pattern, shares, outputs, levels)
+            else:
+                kept[stream] = offered if shares is None else offered * shares
+            if stream in changed or pattern.measured is None:
+                matches = pattern.yields * match_rate(pattern.needs, kept[stream])
+                outputs[stream] = min(matches, pattern.emits * most)
+            else:
+                outputs[stream] = pattern.measured
+    sinks = {sink.name: outputs[sink.stream] for sink in model.sinks.values()}
+    return Rates(arrivals, kept, outputs, sinks)
+
+
+def arriving(operator: OperatorModel, outputs: Mapping[Stream, float]) -> Floats:
+    """Add up what arrives at an operator of each type."""
+    total = np.zeros(len(operator.types))
+    for rates in operator.sources.values():
+        total += rates
+    for stream, shares in operator.feeds.items():
+        total += outputs[stream] * shares
+    return total
+
+
+def with_capacities(model: Model) -> Model:
+    """Fill in what each operator can process, where the processing times are known."""
+    arrivals = predict(model).arrivals
+    operators = {
+        one.name: replace(one, capacity=_capacity(one, arrivals[one.name]))
+        for one in model.operators.values()
+    }
+    return replace(model, operators=operators)
+
+
+def _capacity(operator: OperatorModel, arrivals: Floats) -> float:
+    """Find one over the mean processing time of an event (the paper's mu)."""
+    if not all(one.is_timed for one in operator.patterns):
+        return math.inf
+    used, busy = np.zeros(len(arrivals), np.bool_), 0.0
+    for one in operator.patterns:
+        used[one.needs.uses] = True
+        busy += dot(arrivals[one.needs.uses], one.seconds)
+    return float(arrivals[used].sum()) / busy if busy else math.inf
+
+
+def changeable(model: Model, nodes: Collection[str]) -> frozenset[Stream]:
+    """Find the patterns whose output a plan for these nodes can change."""
+    found: set[Stream] = set()
+    for operator in model.operators.values():
+        if operator.node in nodes or not found.isdisjoint(operator.feeds):
+            found.update(pattern.stream for pattern in operator.patterns)
+    return frozenset(found)
+
+
+def _kept_by_key(
+    operator: OperatorModel,
+    pattern: PatternModel,
+    shares: Floats | None,
+    outputs: Mapping[Stream, float],
+    levels: dict[Stream, tuple[str, float]],
+) -> Floats:
+    """Say what a pattern that is shed by key keeps of what arrives.
+
+    Its share is one of all keys there are. What a pattern upstream has shed by the same key is
+    not shed again, for the same keys go: `levels` says which share of them is left.
+    """
+    uses = pattern.needs.uses
+    share = 1.0 if shares is None or not len(shares) else float(shares.min())
+    kept, level = np.zeros(len(uses)), 0.0
+    for rates in operator.sources.values():
+        kept += rates[uses] * share
+        level = 1.0
+    for stream, spread in operator.feeds.items():
+        key, left = levels.get(stream, ("", 1.0))
+        left = left if key == pattern.key else 1.0
+        level = max(level, left)
+        kept += outputs[stream] * spread[uses] * min(1.0, share / left if left else 1.0)
+    levels[pattern.stream] = (pattern.key, min(share, level))
+    return kept

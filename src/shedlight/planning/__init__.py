@@ -1,0 +1,1 @@
+"""Planning: which share of which type each pattern keeps, so that bounds hold."""

@@ -1,0 +1,213 @@
+"""The parts that every program for an application has: patterns, arrivals, outputs, worth.
+
+Variables are the rates of patterns that the plan can change; everything else is a constant. A
+pattern takes of a type at most what arrives, and what arrives is what patterns upstream emit: a
+sum of variables, so no product of unknowns appears however many nodes are planned at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shedlight.graph.application import Stream
+from shedlight.model.flows import Columns, add_pattern, add_supply, demand_of
+from shedlight.model.latency import Latency, Limit
+from shedlight.model.load import Arrivals, node_arrivals
+from shedlight.model.model import Model, OperatorModel, PatternModel
+from shedlight.model.needs import Floats, Ints
+from shedlight.model.program import INFINITY, Program
+from shedlight.model.rates import Rates, changeable, predict
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Supply:
+    """What arrives at an operator, of each type.
+
+    Attributes:
+        fixed: Events per second that the plan does not change.
+        feeds: The columns of the matches upstream that it does change, and how many events of
+            each type here come of one.
+        full: What arrives if nothing is shed.
+    """
+
+    fixed: Floats
+    feeds: tuple[tuple[int, Floats], ...]
+    full: Floats
+
+    @property
+    def varies(self) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        """Which types the plan changes."""
+        found = np.zeros(len(self.fixed), np.bool_)
+        for _, spread in self.feeds:
+            found |= spread > 0
+        return found
+
+    def of_type(self, number: int) -> tuple[list[int], list[float]]:
+        """Give the changing part of one type, as columns and factors."""
+        chosen = [(place, spread[number]) for place, spread in self.feeds if spread[number]]
+        return [place for place, _ in chosen], [float(factor) for _, factor in chosen]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembly:
+    """A program in the making.
+
+    Attributes:
+        model: The application.
+        limits: Of the nodes that are planned.
+        unshed: The rates if nothing is shed.
+        patterns: All patterns.
+        worths: What a complex event of a pattern is worth.
+        program: The program.
+        columns: The variables of each pattern.
+        supplies: What arrives at each operator that has such patterns.
+        arrivals: What arrives at each node that is planned.
+    """
+
+    model: Model
+    limits: Mapping[str, Limit]
+    unshed: Rates
+    patterns: Mapping[Stream, PatternModel]
+    worths: Mapping[Stream, float]
+    program: Program = field(default_factory=Program)
+    columns: dict[Stream, Columns] = field(default_factory=dict)
+    supplies: dict[str, Supply] = field(default_factory=dict)
+    arrivals: dict[str, Arrivals] = field(default_factory=dict)
+
+    def planned(self) -> list[tuple[OperatorModel, PatternModel]]:
+        """List the patterns of the nodes that are planned, with their operators."""
+        return [
+            (operator, pattern)
+            for operator in self.model.operators.values()
+            if operator.node in self.limits
+            for pattern in operator.patterns
+        ]
+
+
+def assemble(model: Model, limits: Mapping[str, Limit], *, local: bool = False) -> Assembly:
+    """Put variables and rows together for all patterns that a plan can change."""
+    nodes = tuple(limits)
+    assembly = Assembly(
+        model,
+        limits,
+        predict(model, nodes=nodes),
+        model.patterns,
+        _worths(model, limits, local=local),
+    )
+    assembly.arrivals.update({name: node_arrivals(model, name) for name in nodes})
+    changed = changeable(model, nodes)
+    for operator in model.operators.values():
+        if not any(pattern.stream in changed for pattern in operator.patterns):
+            continue
+        supply = _supply(assembly, operator)
+        assembly.supplies[operator.name] = supply
+        for pattern in operator.patterns:
+            _add(assembly, operator, pattern, supply)
+    for operator, pattern in assembly.planned():
+        _add_output_row(assembly, operator, pattern)
+    return assembly
+
+
+def _supply(assembly: Assembly, operator: OperatorModel) -> Supply:
+    fixed = np.zeros(len(operator.types))
+    for rates in operator.sources.values():
+        fixed += rates
+    feeds = []
+    for stream, spread in operator.feeds.items():
+        if stream in assembly.columns:
+            place = assembly.columns[stream].legs
+            feeds.append((place, spread * assembly.patterns[stream].yields))
+        else:
+            fixed += assembly.unshed.outputs[stream] * spread
+    return Supply(fixed, tuple(feeds), assembly.unshed.arrivals[operator.name])
+
+
+def _add(
+    assembly: Assembly, operator: OperatorModel, pattern: PatternModel, supply: Supply
+) -> None:
+    """Add a pattern: its rates, what it may take of each type, what it may emit."""
+    needs, program = pattern.needs, assembly.program
+    fixed, varies = supply.fixed[needs.uses], supply.varies[needs.uses]
+    upper = INFINITY
+    if operator.node not in assembly.limits:  # else see `_add_output_row`
+        upper = operator.capacity / pattern.calibration
+    if needs.is_plain:
+        wanted = needs.per_use
+        bounded = (wanted > 0) & ~varies
+        if bounded.any():
+            upper = min(upper, float((fixed[bounded] / wanted[bounded]).min()))
+    columns = add_pattern(
+        program,
+        needs,
+        float(supply.full.sum()) + 1.0,
+        cost=pattern.yields * assembly.worths.get(pattern.stream, 0.0),
+        upper=upper if len(needs.leaf_leg) else 0.0,
+    )
+    assembly.columns[pattern.stream] = columns
+    uses, places, factors = demand_of(needs, columns)
+    chosen = varies[uses]
+    _add_varying(program, supply, needs.uses, (uses[chosen], places[chosen], factors[chosen]))
+    if not needs.is_plain:  # then what does not vary is more than an upper bound
+        add_supply(program, needs, columns, fixed, ~varies)
+
+
+def _add_varying(
+    program: Program, supply: Supply, types: Ints, demand: tuple[Ints, Ints, Floats]
+) -> None:
+    """Bound what is taken of each use by what arrives, where that is itself variable."""
+    uses, places, factors = demand
+    for use in np.unique(uses):
+        mine = uses == use
+        feeds, spreads = supply.of_type(int(types[use]))
+        program.add_row(
+            np.concatenate([places[mine], np.array(feeds, np.int64)]),
+            np.concatenate([factors[mine], np.negative(spreads)]),
+            upper=float(supply.fixed[types[use]]),
+        )
+
+
+def _worths(
+    model: Model, limits: Mapping[str, Limit], *, local: bool
+) -> Mapping[Stream, float]:
+    """Say what a complex event of each pattern is worth by itself; those not in it, nothing."""
+    found: dict[Stream, float] = {}
+    if local:
+        return dict.fromkeys(
+            (p.stream for node in limits for o in model.operators_on(node) for p in o.patterns),
+            1.0,
+        )
+    for sink in model.sinks.values():
+        found[sink.stream] = found.get(sink.stream, 0.0) + sink.weight
+    return found
+
+
+def _add_output_row(assembly: Assembly, operator: OperatorModel, pattern: PatternModel) -> None:
+    """Let a planned operator emit no more than it can process: y <= f mu with mu = 1 / p*."""
+    limit = assembly.limits.get(operator.node)
+    if limit is None or limit.target.latency is not Latency.MM1:
+        return
+    arrivals, aim = assembly.arrivals[operator.node], limit.target.aim
+    fixed, places, factors = arrival_terms(assembly, arrivals)
+    program = assembly.program
+    program.add_row(
+        [assembly.columns[pattern.stream].legs, *places],
+        [pattern.calibration, *(-factor / aim for factor in factors)],
+        upper=(fixed + 1 / limit.bound) / aim,
+    )
+
+
+def arrival_terms(
+    assembly: Assembly, arrivals: Arrivals, *, read: bool = False
+) -> tuple[float, list[int], list[float]]:
+    """Give what arrives at a node as a constant, columns and factors."""
+    total = arrivals.read if read else arrivals.used
+    places, factors = [], []
+    for stream, share in arrivals.shares.items():
+        each = 1.0 if read else share
+        if stream in assembly.columns:
+            places.append(assembly.columns[stream].legs)
+            factors.append(each * assembly.patterns[stream].yields)
+        else:
+            total += each * assembly.unshed.outputs[stream]
+    return total, places, factors

@@ -1,0 +1,207 @@
+"""A plan: from a model of the application and its bounds to the shares that patterns keep."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from shedlight.errors import PlanError, known_names
+from shedlight.graph.application import Stream
+from shedlight.model.latency import Limit, Target, check_feasible, limit_of
+from shedlight.model.load import Work, node_arrivals
+from shedlight.model.model import Keep, Model
+from shedlight.model.needs import Floats
+from shedlight.model.rates import Rates, changeable
+from shedlight.planning.fill import filled
+from shedlight.planning.reduced import solve_reduced
+from shedlight.planning.scope import Scope
+from shedlight.planning.shares import fitted, shares_of
+from shedlight.planning.wishes import refusal
+
+STAYS = 0.99
+"""A plan in force stays if it brings this share of the optimum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How to plan.
+
+    Attributes:
+        target: How bounds are kept.
+        bottleneck: The node to plan; None: all that are over their limits, together.
+        local: Whether to maximise the output of the planned nodes and not that of the sinks.
+        fill: Whether to spend what is left of the budget.
+        time_limit: How long the solver may take, in seconds.
+    """
+
+    target: Target = field(default_factory=Target)
+    bottleneck: str | None = None
+    local: bool = False
+    fill: bool = True
+    time_limit: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """Which share of which type each pattern keeps, and what comes of it.
+
+    Attributes:
+        keep: The shares, of the patterns on nodes that have a limit; others keep all.
+        nodes: The nodes that are planned; empty if everything fits.
+        stays: Whether it is the plan in force, because a new one would bring hardly more.
+        before: The rates without shedding, as measured where they were.
+        rates: The rates with it.
+        work: How busy each node with a limit is with it.
+        unshed: How busy each would be without.
+        objective: What it brings: the weighted rate at the sinks, or the output of the nodes.
+        prices: What one more busy millisecond per second of a node would bring.
+        seconds: How long it took to make.
+    """
+
+    keep: Keep
+    nodes: tuple[str, ...]
+    stays: bool = False
+    before: Rates
+    rates: Rates
+    work: Mapping[str, Work]
+    unshed: Mapping[str, Work]
+    objective: float
+    prices: Mapping[str, float]
+    seconds: float
+
+
+def make_plan(
+    model: Model,
+    wanted: Wanted | None = None,
+    *,
+    incumbent: Keep | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Plan:
+    """Plan.
+
+    Args:
+        model: The application at a moment.
+        wanted: How to plan.
+        incumbent: The shares in force, if there are any.
+        clock: Says how long it takes.
+
+    Raises:
+        InfeasibleError: The wishes cannot all be met.
+        PlanError: The bottleneck is none, a bound cannot be kept, or the solver failed.
+    """
+    wanted = wanted or Wanted()
+    began = clock()
+    scope = _scope(model, wanted)
+    unshed = scope.works(scope.rates())
+    nodes = _overloaded(unshed, wanted)
+    keep: Keep = _all(scope)
+    prices: Mapping[str, float] = dict.fromkeys(scope.limits, 0.0)
+    stays = False
+    while nodes:
+        scope = replace(scope, nodes=nodes)
+        keep, prices, stays = _solved(scope, wanted, incumbent)
+        works = scope.works(scope.rates(keep))
+        more = [n for n in scope.limits if n not in nodes and not works[n].fits]
+        if wanted.bottleneck is not None or not more:
+            break
+        nodes = (*nodes, *more)
+    rates = scope.rates(keep)
+    return Plan(
+        keep=_all(scope) | dict(keep),
+        nodes=nodes,
+        stays=stays,
+        before=replace(scope, nodes=()).rates(),
+        rates=rates,
+        work=scope.works(rates),
+        unshed=unshed,
+        objective=scope.value(rates),
+        prices={name: prices.get(name, 0.0) / 1e3 for name in scope.limits},
+        seconds=clock() - began,
+    )
+
+
+def _scope(model: Model, wanted: Wanted) -> Scope:
+    """Find the limits of all nodes, and check what was asked for."""
+    limits: dict[str, Limit] = {}
+    for node in model.nodes.values():
+        limit = limit_of(model, node, wanted.target)
+        if limit is not None:
+            limits[node.name] = limit
+    name = wanted.bottleneck
+    nodes: tuple[str, ...] = ()
+    if name is not None:
+        _check_bottleneck(model, limits, wanted)
+        nodes = (name,)
+    scope = Scope(model, limits, nodes or tuple(limits), wanted.local)
+    outputs = scope.rates().outputs
+    for one in scope.nodes:
+        check_feasible(limits[one], node_arrivals(model, one).at(outputs)[1])
+    return scope
+
+
+def _check_bottleneck(model: Model, limits: Mapping[str, Limit], wanted: Wanted) -> None:
+    name = str(wanted.bottleneck)
+    if name not in model.nodes:
+        raise PlanError(f"there is no node {name!r}; {known_names(name, model.nodes)}")
+    if model.nodes[name].bound is None:
+        raise PlanError(f"node {name!r} has no bound, so it needs no plan; give it one")
+    if name not in limits:
+        raise PlanError(
+            f"node {name!r} has no limit: the processing times of its patterns are not known; "
+            "add them to the snapshot under processing_time"
+        )
+    changed = changeable(model, [name])
+    if not wanted.local and not any(s.stream in changed for s in model.sinks.values()):
+        raise PlanError(
+            f"no sink is reached from node {name!r}, so no plan for it is better than another; "
+            "plan it for its own output (local), or plan another node"
+        )
+
+
+def _overloaded(unshed: Mapping[str, Work], wanted: Wanted) -> tuple[str, ...]:
+    if wanted.bottleneck is None:
+        return tuple(name for name, work in unshed.items() if not work.fits)
+    return () if unshed[wanted.bottleneck].fits else (wanted.bottleneck,)
+
+
+def _all(scope: Scope) -> dict[Stream, Floats]:
+    """Keep everything, wherever there is a limit."""
+    return {
+        pattern.stream: np.ones(len(pattern.needs.uses))
+        for node in scope.limits
+        for pattern in scope.patterns_on(node)
+    }
+
+
+def _solved(
+    scope: Scope, wanted: Wanted, incumbent: Keep | None
+) -> tuple[Keep, Mapping[str, float], bool]:
+    """Solve for the planned nodes: the shares, the prices, and whether the old plan stays."""
+    optimum = solve_reduced(
+        scope.model, scope.planned, local=scope.local, time_limit=wanted.time_limit
+    )
+    if optimum is None:
+        raise refusal(scope, wanted.time_limit)
+    keep = shares_of(scope, optimum)
+    if incumbent is not None and _is_good_enough(scope, incumbent, keep):
+        return {stream: incumbent[stream] for stream in keep}, optimum.prices, True
+    if wanted.fill:
+        on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
+        keep = filled(scope, keep, on)
+    return keep, optimum.prices, False
+
+
+def _is_good_enough(scope: Scope, incumbent: Keep, best: Keep) -> bool:
+    """Whether the plan in force keeps all limits and wishes and is near the optimum."""
+    if any(
+        stream not in incumbent or len(incumbent[stream]) != len(shares)
+        for stream, shares in best.items()
+    ):
+        return False
+    now = {stream: incumbent[stream] for stream in best}
+    rates = scope.rates(now)
+    planned = [scope.works(rates)[name] for name in scope.nodes]
+    if not all(work.fits for work in planned) or fitted(scope, now) != now:
+        return False
+    return scope.value(rates) >= STAYS * scope.value(scope.rates(best))

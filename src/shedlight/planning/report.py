@@ -1,0 +1,194 @@
+"""A plan in words and as JSON: what is kept, what flows before and after, how busy it is."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from shedlight.graph.application import Stream
+from shedlight.model.latency import Latency, Target
+from shedlight.model.load import Work
+from shedlight.model.model import Model, OperatorModel, PatternModel
+from shedlight.model.rates import Rates
+from shedlight.planning.plan import Plan
+
+MOST_TYPES = 12
+"""How many types of a pattern are listed."""
+
+_NAMES = {
+    Latency.MM1: "M/M/1",
+    Latency.MG1: "M/G/1",
+    Latency.MICRO_BATCH: "micro-batch",
+}
+
+
+def as_json(model: Model, plan: Plan) -> dict[str, Any]:
+    """Give a plan as plain values, for machines to read."""
+    keep: dict[str, dict[str, dict[str, float]]] = {}
+    for operator in model.operators.values():
+        keep[operator.name] = {
+            pattern.stream.name: _labelled(operator, pattern, plan)
+            for pattern in operator.patterns
+        }
+    return {
+        "status": "optimal",
+        "planned": list(plan.nodes),
+        "stays": plan.stays,
+        "keep": keep,
+        "rates": _by_name(plan.rates.outputs),
+        "rates_before": _by_name(plan.before.outputs),
+        "sinks": dict(plan.rates.sinks),
+        "sinks_before": dict(plan.before.sinks),
+        "objective": plan.objective,
+        "busy": {
+            name: {"predicted": work.busy, "limit": work.busy_limit}
+            for name, work in plan.work.items()
+        },
+        "prices": dict(plan.prices),
+        "solve_seconds": plan.seconds,
+    }
+
+
+def _by_name(rates: Mapping[Stream, float]) -> dict[str, float]:
+    return {str(stream): rate for stream, rate in rates.items()}
+
+
+def _labelled(operator: OperatorModel, pattern: PatternModel, plan: Plan) -> dict[str, float]:
+    shares = plan.keep.get(pattern.stream, np.ones(len(pattern.needs.uses)))
+    labels = (operator.types[number] for number in pattern.needs.uses)
+    return dict(zip(labels, shares.tolist(), strict=True))
+
+
+def as_text(model: Model, plan: Plan, target: Target) -> str:
+    """Give a plan in words and tables, for people to read."""
+    sections = (
+        [_headline(model, plan, target)],
+        _sinks(model, plan),
+        _busy(plan),
+        _kept(model, plan),
+        _flows(model, plan),
+    )
+    return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+
+
+def _headline(model: Model, plan: Plan, target: Target) -> str:
+    took = f"solved in {plan.seconds * 1e3:.1f} ms"
+    if not plan.work:
+        return "no node has both a bound and known processing times: everything is kept"
+    if not plan.nodes:
+        return f"everything fits within the bounds and is kept; {took}"
+    bounds = ", ".join(f"{name} (bound {model.nodes[name].bound:g} s)" for name in plan.nodes)
+    stays = "; the plan in force stays" if plan.stays else ""
+    return (
+        f"optimal plan for {bounds} by {_NAMES[target.latency]} at {target.aim:.0%} of the "
+        f"limit; {took}{stays}"
+    )
+
+
+def _busy(plan: Plan) -> Iterator[str]:
+    if not plan.work:
+        return
+    rows = [["node", "unshed", "planned", "limit", "one more ms/s brings"]]
+    for name, work in plan.work.items():
+        rows.append(
+            [
+                name,
+                f"{plan.unshed[name].busy:.1%}",
+                f"{work.busy:.1%}",
+                f"{work.busy_limit:.1%}",
+                _price(plan, name, work),
+            ]
+        )
+    yield "busy time"
+    yield from _table(rows)
+
+
+def _price(plan: Plan, name: str, work: Work) -> str:
+    price = plan.prices.get(name, 0.0)
+    if price > 0:
+        return f"{price:.4g} events/s"
+    return "nothing" if plan.nodes or work.fits else ""
+
+
+def _kept(model: Model, plan: Plan) -> Iterator[str]:
+    if not plan.nodes:
+        return
+    yield "kept shares"
+    rows = []
+    for operator in model.operators.values():
+        if operator.node not in plan.nodes:
+            continue
+        for pattern in operator.patterns:
+            shares = _labelled(operator, pattern, plan)
+            rows.append([str(pattern.stream), _listed(shares, by_key=bool(pattern.key))])
+    yield from _table(rows)
+
+
+def _listed(shares: Mapping[str, float], *, by_key: bool) -> str:
+    values = list(shares.values())
+    if by_key and values:
+        return f"{values[0]:.1%} of all keys"
+    words = [f"{label} {share:.1%}" for label, share in list(shares.items())[:MOST_TYPES]]
+    rest = values[MOST_TYPES:]
+    if rest:
+        words.append(f"and {len(rest):,} more types, {np.mean(rest):.1%} on average")
+    return ", ".join(words)
+
+
+def _flows(model: Model, plan: Plan) -> Iterator[str]:
+    yield "events/s"
+    rows = [["edge", "before", "after", "kept"]]
+    for operator in model.operators.values():
+        for name, arriving in operator.sources.items():
+            total = float(arriving.sum()) + operator.unused.get(name, 0.0)
+            rows.append([f"{name} -> {operator.name}", _rate(total), _rate(total), ""])
+        for stream in operator.feeds:
+            rates = [r.outputs[stream] for r in (plan.before, plan.rates)]
+            rows.append([f"{stream} -> {operator.name}", *map(_rate, rates), ""])
+        for pattern in operator.patterns:
+            rows.append([f"  {pattern.stream} takes", *_taken(pattern, plan)])
+            outputs = [r.outputs[pattern.stream] for r in (plan.before, plan.rates)]
+            rows.append([f"  {pattern.stream} emits", *map(_rate, outputs), _ratio(*outputs)])
+    yield from _table(rows)
+
+
+def _taken(pattern: PatternModel, plan: Plan) -> list[str]:
+    before, after = (float(r.kept[pattern.stream].sum()) for r in (plan.before, plan.rates))
+    return [_rate(before), _rate(after), _ratio(before, after)]
+
+
+def _sinks(model: Model, plan: Plan) -> Iterator[str]:
+    rows = [["sink", "weight", "before", "after", "kept"]]
+    for sink in model.sinks.values():
+        pair = _pair(plan.before, plan.rates, sink.name)
+        rows.append([sink.name, f"{sink.weight:g}", *map(_rate, pair), _ratio(*pair)])
+    yield f"sinks, objective {plan.objective:.6g}"
+    yield from _table(rows)
+
+
+def _pair(before: Rates, after: Rates, sink: str) -> tuple[float, float]:
+    return before.sinks[sink], after.sinks[sink]
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.2f}"
+
+
+def _ratio(before: float, after: float) -> str:
+    return f"{after / before:.1%}" if before > 0 else "-"
+
+
+def _table(rows: Iterable[list[str]]) -> Iterator[str]:
+    """Align columns: the first to the left, numbers to the right."""
+    cells = list(rows)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        first, *others = (
+            cell.ljust(width) if i == 0 or _is_long(widths[i]) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield f"  {'  '.join([first, *others])}".rstrip()
+
+
+def _is_long(width: int) -> bool:
+    return width > 24  # noqa: PLR2004  # words, not numbers
