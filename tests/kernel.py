@@ -14,10 +14,12 @@ from shedlight.automaton.operator import (
     new_operator_state,
     operator_keys,
 )
+from shedlight.automaton.pools import BLOCKS, MACHINES, NODES, THREADS
 from shedlight.automaton.runs import row_column
 from shedlight.automaton.saved import from_bytes, to_bytes
 from shedlight.automaton.selection import complex_events
 from shedlight.automaton.signature import classify
+from shedlight.automaton.state import MatchState
 from shedlight.language.pattern import Pattern
 from tests.reference import Event
 
@@ -99,7 +101,17 @@ def step(
         waiting.frontier,
     )
     new, matches = match(operator.matchers[0], state.states[0], ready)
+    check_sizes(new)
     return OperatorState(waiting, types, (new,)), matches
+
+
+def check_sizes(state: MatchState) -> None:
+    """Check that no more machines, nodes, keys and assignments are in use than there are."""
+    counts, pools = state.pools.counts, state.pools
+    assert counts[MACHINES] <= len(pools.machines)
+    assert counts[NODES] <= len(pools.nodes)
+    assert counts[BLOCKS] <= len(pools.blocks)
+    assert counts[THREADS] <= len(state.threads.threads)
 
 
 def listed(operator: Operator, matches: Matches) -> list[Found]:

@@ -17,7 +17,7 @@ import pytest
 import shedlight
 from shedlight.automaton.automaton import MOST_STATES
 from shedlight.automaton.matcher import MOST_MACHINES
-from shedlight.automaton.scan import MOST_THREADS
+from shedlight.automaton.threads import MOST_THREADS
 from shedlight.errors import LanguageError
 from shedlight.language import build, parse_expression
 from shedlight.language.columns import Column, arrow_of, evaluate

@@ -28,10 +28,10 @@ from shedlight.automaton.pools import (
 )
 from shedlight.automaton.queues import Events
 from shedlight.automaton.runs import QueueRun, ScanRun
-from shedlight.automaton.scan import Threads
-from shedlight.automaton.signature import Types, looked_up
+from shedlight.automaton.signature import Types
 from shedlight.automaton.state import MatchState
 from shedlight.automaton.subsets import Tables, with_symbols
+from shedlight.automaton.threads import Threads
 from shedlight.language.expression import Attribute
 
 
@@ -115,7 +115,7 @@ def match(matcher: Matcher, state: MatchState, ready: Ready) -> tuple[MatchState
     tables, symbols = _symbols(matcher, state.tables, ready.types)
     hash1, hash2 = ready.keys.get(matcher.pattern.partition_by, _NO_KEYS)
     stored = len(state.store)
-    events = Events(ready.time, looked_up(symbols, ready.numbers), hash1, hash2, stored)
+    events = Events(ready.time, ready.numbers, symbols, hash1, hash2, stored)
     table = _joined(state.store, ready.table.select(matcher.store_schema.names))
     started = replace(state, tables=tables)
     run: QueueRun | ScanRun
@@ -198,4 +198,11 @@ def _rename_rows(nodes: Array, size: int, used: Array) -> None:
     for i in range(size):
         row = nodes[i].row
         if row >= 0:
-            nodes[i].row = np.searchsorted(used, row)
+            low, high = 0, used.shape[0]
+            while low < high:
+                middle = (low + high) // 2
+                if used[middle] < row:
+                    low = middle + 1
+                else:
+                    high = middle
+            nodes[i].row = low

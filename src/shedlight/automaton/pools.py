@@ -21,19 +21,19 @@ whole: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba know
 """Makes a number 64 bits wide, so that a compiled function is compiled for one width only."""
 
 MACHINE = np.dtype(
-    [
-        ("opened", "i8"),  # running number: the order of opening
+    [  # what most events touch comes first
         ("time", "i8"),  # of the first event, in microseconds
-        ("count", "i8"),  # how many events its key had seen when it opened, that one included
         ("node", "i4"),  # the last event taken
         ("block", "i4"),  # its key
-        ("older", "i4"),
-        ("newer", "i4"),
         ("left", "i4"),  # lanes that do not accept yet
         ("size", "i4"),  # length of the chain of nodes
+        ("older", "i4"),
+        ("newer", "i4"),
+        ("key_newer", "i4"),  # neighbours among the machines of its key
+        ("key_older", "i4"),
+        ("opened", "i8"),  # running number: the order of opening
+        ("count", "i8"),  # how many events its key had seen when it opened, that one included
         ("threads", "i4"),  # first of its assignments (scan kernel)
-        ("key_older", "i4"),  # neighbours among the machines of its key (scan kernel)
-        ("key_newer", "i4"),
         ("nodes", "i4"),  # first of all its nodes (scan kernel)
     ],
     align=True,

@@ -14,6 +14,7 @@ from shedlight.automaton.stack import (
     ADD,
     ADD_DECIMAL,
     BOTH,
+    CHECK,
     COMPARE,
     COMPARE_DECIMAL,
     COMPARE_TEXT,
@@ -39,7 +40,9 @@ from shedlight.automaton.stack import (
     NOT_EQUAL,
     NULL,
     NUMBER,
+    OUTCOMES,
     PICK,
+    SKIP,
     SUBTRACT,
     SUBTRACT_DECIMAL,
     TO_DECIMAL,
@@ -298,21 +301,31 @@ def _depth(code: tuple[tuple[int, int], ...]) -> int:
     return most
 
 
-def code_arrays(programs: Programs, elements: int) -> Code:
-    """Lay programs out as arrays."""
-    code = [one for program in programs.programs for one in program.code]
-    lengths = [len(program.code) for program in programs.programs]
-    needs = np.zeros((len(programs.programs), elements), np.bool_)
-    for i, program in enumerate(programs.programs):
-        needs[i, list(program.elements)] = True
+def code_arrays(programs: Programs, triggers: tuple[tuple[int, ...], ...]) -> Code:
+    """Lay the conditions that the events of each element decide out as arrays."""
+    code: list[tuple[int, int]] = []
+    ends = [0]
+    for conditions in triggers:
+        for program in (programs.programs[number] for number in conditions):
+            needs, end = len(program.elements), len(code) + len(program.code) + 1
+            code += [(SKIP, (end + needs) << 16 | element) for element in program.elements]
+            code += [_with_argument(programs, *instruction) for instruction in program.code]
+            code.append((CHECK, 0))
+        ends.append(len(code))
+    stack = np.zeros(MOST_STACK, np.int64)
     return Code(
-        np.array([operation for operation, _ in code], np.int32),
-        np.array([argument for _, argument in code], np.int64),
-        np.cumsum(lengths, dtype=np.int64) if lengths else np.zeros(0, np.int64),
-        needs,
-        np.array(programs.numbers, np.int64),
-        np.array(programs.decimals, np.float64),
-        np.zeros(MOST_STACK, np.int64),
-        np.zeros(MOST_STACK, np.float64),
+        np.array(code, np.int64).reshape(-1, 2),
+        np.array(ends, np.int64),
+        stack,
+        stack.view(np.float64),
         np.zeros(MOST_STACK, np.bool_),
     )
+
+
+def _with_argument(programs: Programs, operation: int, argument: int) -> tuple[int, int]:
+    """Put what an instruction refers to in its place."""
+    if operation == NUMBER:
+        return operation, programs.numbers[argument]
+    if operation == DECIMAL:
+        return operation, int(np.float64(programs.decimals[argument]).view(np.int64))
+    return operation, OUTCOMES.get(operation, argument)

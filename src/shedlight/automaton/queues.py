@@ -80,7 +80,8 @@ class Events(NamedTuple):
     """Ready events, in order, as one pattern sees them."""
 
     time: Array
-    symbol: Array
+    number: Array  # the type of each
+    symbols: Array  # what the pattern calls each type
     hash1: Array  # of the key; empty where there are no keys
     hash2: Array
     row: int  # of the first event
@@ -114,7 +115,7 @@ def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before:
     """Close the machines opened before a time; False if there is no room to write matches."""
     counts = pools.counts
     while counts[OLDEST] != NONE and pools.machines[counts[OLDEST]].time < before:
-        if rules.absence and room(pools, output, 1, 1) < 1:
+        if rules.absence and room(pools, output, whole(1), whole(1)) < 1:
             return False
         machine = whole(counts[OLDEST])
         _withdraw(pools, waiting, rules, machine)
@@ -195,7 +196,7 @@ def _spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int)
             _close(pools, rules, machine)
             continue
         one = pools.machines[at(machine)]
-        one.node = new_node(pools, FORBIDDEN, symbol, NONE, one.node)
+        one.node = new_node(pools, whole(FORBIDDEN), symbol, whole(NONE), whole(one.node))
         _grown(pools, machine)
         join(pools, waiting, machine, target, whole(0))
         if not rules.facts[KNOWN, target]:
@@ -418,6 +419,21 @@ _CHECKED = 64
 """For how many events at a time the room is checked."""
 
 
+@step
+def _spare(pools: Pools, output: Output, rules: Rules, symbol: int, spare: int) -> int:
+    """Say for how many events there is room, of which the next has this symbol.
+
+    An event that every machine may use is checked by itself: a NOT may leave a mark in a
+    machine that then takes the event, and the event may open one.
+    """
+    if rules.reuse or rules.signs[SPOILS, symbol]:
+        return room(pools, output, 2 * (whole(pools.counts[OPEN]) + 1), whole(1))
+    if spare > 0:
+        return spare
+    spare = room(pools, output, whole(1), whole(_CHECKED))
+    return spare if spare > 0 else room(pools, output, whole(1), whole(1))
+
+
 @compiled
 def run_queues(
     pools: Pools,
@@ -425,24 +441,30 @@ def run_queues(
     rules: Rules,
     output: Output,
     events: Events,
-    start: int,
+    span: tuple[int, int],
 ) -> int:
-    """Offer events to the machines from number `start` on.
+    """Offer events to the machines, then end what the frontier has passed.
+
+    Args:
+        pools: The machines.
+        waiting: The queues.
+        rules: The pattern.
+        output: Where matches go.
+        events: The events.
+        span: The number of the event to start with, and the frontier behind the last.
 
     Returns:
-        How many events are done: fewer than there are if the arrays are too small to go on,
-        or if a subset must be explored.
+        How many events are done, the frontier counting as one behind the last: fewer if the
+        arrays are too small to go on, or if a subset must be explored.
     """
-    keyed = events.hash1.shape[0] > 0
-    spare = 0
-    for i in range(start, events.time.shape[0]):
-        symbol = whole(events.symbol[i])
+    keyed, number = events.hash1.shape[0] > 0, events.number.shape[0]
+    start, frontier = span
+    spare = whole(0)
+    for i in range(start, number):
+        symbol = whole(events.symbols[events.number[i]])
         if symbol == 0 and rules.events == NONE:
             continue
-        if rules.reuse or rules.signs[SPOILS, symbol]:
-            spare = room(pools, output, pools.counts[OPEN] + 1, 1)
-        elif spare == 0:
-            spare = max(room(pools, output, 1, _CHECKED), room(pools, output, 1, 1))
+        spare = _spare(pools, output, rules, symbol, spare)
         if spare <= 0:
             return i
         spare -= 1
@@ -457,14 +479,8 @@ def run_queues(
         _offer(pools, waiting, rules, output, (hash1, hash2), event)
         if pools.counts[WANTED] != NONE:
             return i + 1
-    return events.time.shape[0]
-
-
-@compiled
-def end_windows(
-    pools: Pools, waiting: Queues, rules: Rules, output: Output, frontier: int
-) -> bool:
-    """Close the machines whose window ended before the frontier; False if out of room."""
-    return rules.window == NONE or _expire(
-        pools, waiting, rules, output, frontier - rules.window
-    )
+    if rules.window == NONE or _expire(
+        pools, waiting, rules, output, whole(frontier - rules.window)
+    ):
+        return number + 1
+    return number

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.automaton.assignment import Paths, paths, settle
+from shedlight.automaton.assignment import paths, settle
 from shedlight.automaton.hashing import text_buffers
 from shedlight.automaton.matcher import Matcher
+from shedlight.automaton.moves import FORBIDS, moves
 from shedlight.automaton.pools import (
     BLOCKS,
     END,
@@ -29,18 +30,12 @@ from shedlight.automaton.pools import (
     Pools,
 )
 from shedlight.automaton.programs import code_arrays
-from shedlight.automaton.queues import Events, Rules, end_windows, run_queues
-from shedlight.automaton.scan import (
-    MOST_THREADS,
-    Scan,
-    Terms,
-    Threads,
-    end_windows_scan,
-    run_scan,
-)
+from shedlight.automaton.queues import Events, Rules, run_queues
+from shedlight.automaton.scan import Scan, Terms, run_scan
 from shedlight.automaton.stack import Cells
 from shedlight.automaton.state import MatchState, enlarged, widened, with_blocks
 from shedlight.automaton.subsets import KNOWN, SPOILS, Tables, explored
+from shedlight.automaton.threads import MOST_THREADS, Threads
 from shedlight.automaton.waiting import Queues
 from shedlight.language.column import TEXT, Column, column_of
 from shedlight.language.columns import evaluate
@@ -127,10 +122,8 @@ class QueueRun:
         while not ended:
             self._make_room()
             pools, waiting, output = self.pools, self.waiting, self._output
-            if done < len(events.time):
-                done = run_queues(pools, waiting, self._rules, output, events, done)
-            if done == len(events.time) and pools.counts[WANTED] == NONE:
-                ended = end_windows(pools, waiting, self._rules, output, frontier)
+            done = run_queues(pools, waiting, self._rules, output, events, (done, frontier))
+            ended = done > len(events.time)
             if pools.counts[WANTED] != NONE:
                 self._explore()
             if self._unsure:
@@ -151,7 +144,7 @@ class QueueRun:
     def _make_room(self) -> None:
         takers = 1
         if self.matcher.pattern.reuse or self.tables.signs[SPOILS].any():
-            takers += int(self.pools.counts[OPEN])
+            takers = 2 * (int(self.pools.counts[OPEN]) + 1)  # as in the kernel
         keyed = bool(self.matcher.pattern.partition_by)
         self.pools, self._output = _grown(self.pools, self._output, takers, keyed=keyed)
         machines = len(self.pools.machines)
@@ -171,35 +164,32 @@ class ScanRun:
         self.threads = Threads(*(array.copy() for array in state.threads))
         self.gathered = Gathered(has_nots=False)
         self._output = _new_output()
-        self._path = paths(matcher.automaton, state.tables)
-        self._terms = _terms(matcher, self._path)
-        self._code = code_arrays(matcher.programs, len(matcher.automaton.elements))
+        self._moves = moves(matcher, state.tables)
+        self._terms = _terms(matcher)
+        self._code = code_arrays(matcher.programs, matcher.triggers)
         self._cells = _cells(matcher, table)
 
     def process(self, events: Events, frontier: int) -> None:
         """Take all events, then end what the frontier has passed."""
-        done, ended = 0, False
-        while not ended:
+        done, all_done = 0, len(events.time) + 1
+        while done < all_done:
             self._make_room()
             scan = Scan(
                 self.pools,
                 self.threads,
-                self._path,
+                self._moves,
                 self._terms,
                 self._code,
                 self._cells,
                 self._output,
             )
-            if done < len(events.time):
-                done = run_scan(scan, events, done)
-            if done == len(events.time):
-                ended = end_windows_scan(scan, frontier)
-            self.gathered.take(self.pools, self._output, last=ended)
+            done = run_scan(scan, events, done, frontier)
+            self.gathered.take(self.pools, self._output, last=done == all_done)
 
     def _make_room(self) -> None:
         counts, fan = self.pools.counts, self._terms.fan + 1
         most, takers = MOST_THREADS * fan, 1
-        if self._terms.reuse or self._terms.forbids.any():
+        if self._terms.reuse or (self._moves.signs & FORBIDS).any():
             most += int(counts[USED_THREADS]) * fan
             takers += int(counts[OPEN])
         keyed = bool(self.matcher.pattern.partition_by)
@@ -224,19 +214,11 @@ def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, int]:
     )
 
 
-def _terms(matcher: Matcher, path: Paths) -> Terms:
+def _terms(matcher: Matcher) -> Terms:
     states = matcher.automaton.lanes[0]
     edges = [len(state.edges) for state in states]
     lefts = [len(left) for state in states for _, left in state.nots]
-    needs = code_arrays(matcher.programs, len(matcher.automaton.elements)).needs
-    return Terms(
-        np.asarray((path.wants & path.is_not).any(axis=1)),
-        np.asarray(needs.any(axis=0)),
-        np.cumsum([len(checks) for checks in matcher.triggers], dtype=np.int32),
-        np.array([check for checks in matcher.triggers for check in checks], np.int32),
-        *_settings(matcher),
-        max(edges + lefts),
-    )
+    return Terms(*_settings(matcher), max(edges + lefts))
 
 
 def _cells(matcher: Matcher, table: pa.Table) -> Cells:
@@ -260,7 +242,7 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
         elif column.kind is not Kind.NULL:
             numbers[:, i] = column.values
     offsets, characters = text_buffers(pa.concat_arrays(texts))
-    return Cells(numbers, decimals, nulls, offsets, characters)
+    return Cells(numbers, nulls, offsets, characters)
 
 
 def row_column(table: pa.Table, node: Expression) -> Column:

@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.automaton.matcher import Matcher
-from shedlight.automaton.pools import Array, Pools
-from shedlight.automaton.scan import Threads
+from shedlight.automaton.pools import MACHINE, Array, Pools
 from shedlight.automaton.state import MatchState, compacted, with_rows
 from shedlight.automaton.subsets import Symbol, build_tables, known_subsets
+from shedlight.automaton.threads import Threads
 from shedlight.automaton.waiting import Queues
 from shedlight.errors import StateError
 
 VERSION = 2
-"""Since version 2 the machines of a key form a list in the queue kernel too."""
+"""Since version 2 the machines of a key form a list, and their fields are in another order."""
 _MARK = b"SHEDLIGHT"
 _FRONT = struct.Struct("<HII")
 
@@ -107,8 +107,19 @@ def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchStat
         [(lane, frozenset(members)) for lane, members in header["subsets"]],
         header["known"],
     )
+    arrays[1] = _with_fields(arrays[1], MACHINE)
     pools, waiting, threads = Pools(*arrays[:5]), Queues(*arrays[5:9]), Threads(*arrays[9:])
     return MatchState(tables, pools, waiting, threads, store)
+
+
+def _with_fields(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Copy records into fields of the same names, in the order of today."""
+    if array.dtype == dtype:
+        return array
+    records = np.zeros(array.shape, dtype)
+    for name in dtype.names or ():
+        records[name] = array[name]
+    return records
 
 
 def _arrays(state: MatchState) -> list[Array]:

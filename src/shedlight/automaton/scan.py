@@ -8,20 +8,16 @@ that wait at the same state with the same events to compare are one.
 
 from typing import NamedTuple
 
-import numpy as np
-
-from shedlight.automaton.assignment import Paths
 from shedlight.automaton.compiled import apart, compiled, step
+from shedlight.automaton.moves import FORBIDS, OPENS, TAKES, Moves
 from shedlight.automaton.pools import (
-    DROPPED,
     EVICTED,
     EXPIRED,
-    FREE_THREAD,
+    FREE,
     LONGEST,
     NONE,
     OLDEST,
     OPEN,
-    THREADS,
     USED_NODES,
     USED_THREADS,
     Array,
@@ -30,7 +26,6 @@ from shedlight.automaton.pools import (
     find_block,
     free_machine,
     free_node,
-    is_due,
     new_block,
     new_machine,
     new_node,
@@ -40,27 +35,18 @@ from shedlight.automaton.pools import (
 )
 from shedlight.automaton.queues import Events
 from shedlight.automaton.stack import Cells, Code, holds
-
-MOST_THREADS = 64
-"""How many assignments a machine may carry; later ones are dropped and counted."""
-
-THREAD = np.dtype([("state", "i4"), ("node", "i4"), ("next", "i4"), ("rank", "i4")], align=True)
-
-
-class Threads(NamedTuple):
-    """The assignments of all machines."""
-
-    threads: Array
-    bound: Array  # [thread, element] the row of the last event of an element, or NONE
+from shedlight.automaton.threads import (
+    MOST_THREADS,
+    Threads,
+    append,
+    free_threads,
+    new_thread,
+)
 
 
 class Terms(NamedTuple):
-    """The conditions and settings of a pattern, as the kernel wants them."""
+    """The settings of a pattern, as the kernel wants them."""
 
-    forbids: Array  # whether a symbol has NOTs
-    binds: Array  # whether conditions mention an element
-    check_end: Array  # by element: where its checks end
-    checks: Array  # numbers of conditions
     window: int  # microseconds, or NONE
     events: int  # events, or NONE
     reuse: bool
@@ -74,7 +60,7 @@ class Scan(NamedTuple):
 
     pools: Pools
     threads: Threads
-    path: Paths
+    moves: Moves
     terms: Terms
     code: Code
     cells: Cells
@@ -82,427 +68,279 @@ class Scan(NamedTuple):
 
 
 @step
-def _begin(ends: Array, number: int) -> int:
-    return ends[number - 1] if number > 0 else 0
-
-
-@step
-def _copy_bound(all_threads: Threads, source: int, target: int) -> None:
-    for element in range(all_threads.bound.shape[1]):
-        all_threads.bound[target, element] = all_threads.bound[source, element]
-
-
-@step
-def _new_thread(scan: Scan, state: int, node: int) -> int:
-    counts = scan.pools.counts
-    thread = whole(counts[FREE_THREAD])
-    if thread != NONE:
-        counts[FREE_THREAD] = whole(scan.threads.threads[thread].next)
-    else:
-        thread = counts[THREADS]
-        counts[THREADS] += 1
-    counts[USED_THREADS] += 1
-    scan.threads.threads[thread].state = state
-    scan.threads.threads[thread].node = node
-    scan.threads.threads[thread].next = NONE
-    scan.threads.threads[thread].rank = 0
-    return thread
-
-
-@step
-def _free_threads(scan: Scan, first: int) -> None:
-    while first != NONE:
-        after = whole(scan.threads.threads[first].next)
-        scan.threads.threads[first].next = scan.pools.counts[FREE_THREAD]
-        scan.pools.counts[FREE_THREAD] = first
-        scan.pools.counts[USED_THREADS] -= 1
-        first = after
-
-
-@step
-def _same(bound: Array, one: int, other: int) -> bool:
-    for element in range(bound.shape[1]):
-        if bound[one, element] != bound[other, element]:
-            return False
-    return True
-
-
-@step
-def _append(scan: Scan, chosen: tuple[int, int, int], new: int) -> tuple[int, int, int]:
-    """Put a thread behind the others unless there is one like it; (first, last, number)."""
-    first, last, number = chosen
-    threads, bound = scan.threads.threads, scan.threads.bound
-    other = first
-    while other != NONE:
-        if threads[other].state == threads[new].state and _same(bound, other, new):
-            break
-        other = whole(threads[other].next)
-    if other != NONE or number == MOST_THREADS:
-        if other == NONE:
-            scan.pools.counts[DROPPED] += 1
-        _free_threads(scan, new)
-        return chosen
-    if first == NONE:
-        return new, new, whole(1)
-    threads[last].next = new
-    return first, new, number + 1
-
-
-@step
-def _passes(scan: Scan, element: int, bound: Array) -> bool:
-    """Whether the conditions that an element's event decides hold."""
-    for i in range(_begin(scan.terms.check_end, element), scan.terms.check_end[element]):
-        if not holds(scan.code, scan.cells, scan.terms.checks[i], bound):
-            return False
-    return True
-
-
-@step
 def _steps(
     scan: Scan,
-    thread: int,
     machine: int,
-    event: tuple[int, int, int],
+    thread: int,
     element: int,
+    event: tuple[int, int, int],
     chosen: tuple[int, int, int],
 ) -> tuple[int, int, int]:
     """Add the threads that follow from one thread when an element takes an event."""
     row, _, symbol = event
-    state = whole(scan.threads.threads[thread].state)
-    for edge in range(_begin(scan.path.edge_end, state), scan.path.edge_end[state]):
-        if scan.path.edge_element[edge] != element:
-            continue
-        new = _new_thread(scan, whole(scan.path.edge_target[edge]), whole(NONE))
-        _copy_bound(scan.threads, thread, new)
-        if scan.terms.binds[element]:
-            scan.threads.bound[new, element] = row
-        if not _passes(scan, element, scan.threads.bound[new]):
-            _free_threads(scan, new)
-            continue
+    counts, threads = scan.pools.counts, scan.threads
+    place = threads.threads[thread].state * threads.bound.shape[1] + element
+    start, end = scan.moves.ends[place], scan.moves.ends[place + 1]
+    if start == end or not holds(scan.code, scan.cells, element, row, threads.bound, thread):
+        return chosen
+    for i in range(start, end):
+        new = new_thread(counts, threads, whole(scan.moves.targets[i]), thread)
+        if scan.moves.binds[element]:
+            threads.bound[new, element] = row
         number = chosen[2]
-        chosen = _append(scan, chosen, new)
+        chosen = append(counts, threads, chosen, new)
         if chosen[2] > number:
-            before = whole(scan.threads.threads[thread].node)
+            before = whole(threads.threads[thread].node)
             node = new_node(scan.pools, row, symbol, element, before)
             scan.pools.nodes[node].other = scan.pools.machines[machine].nodes
             scan.pools.machines[machine].nodes = node
-            scan.threads.threads[new].node = node
+            threads.threads[new].node = node
     return chosen
 
 
+@apart
+def _close(pools: Pools, threads: Array, machine: int) -> None:
+    """Give a machine and all that is its own back."""
+    one = pools.machines[machine]
+    free_threads(pools.counts, threads, whole(one.threads))
+    node = whole(one.nodes)
+    while node != NONE:
+        other = whole(pools.nodes[node].other)
+        free_node(pools, node)
+        node = other
+    older, newer, block = one.key_older, one.key_newer, pools.blocks[one.block]
+    if older != NONE:
+        pools.machines[older].key_newer = newer
+    else:
+        block.first = newer
+    if newer != NONE:
+        pools.machines[newer].key_older = older
+    else:
+        block.last = older
+    free_machine(pools, machine)
+
+
+@apart
+def _finish(scan: Scan, machine: int, time: int, row: int) -> bool:
+    """Write the match of a machine out and close it, if one of its threads is a match."""
+    one = scan.pools.machines[machine]
+    thread = whole(one.threads)
+    while thread != NONE and not scan.moves.accepts[scan.threads.threads[thread].state]:
+        thread = whole(scan.threads.threads[thread].next)
+    if thread == NONE:
+        return False
+    last = whole(scan.threads.threads[thread].node)
+    write_match(scan.pools, scan.output, last, whole(one.size), time, row)
+    _close(scan.pools, scan.threads.threads, machine)
+    return True
+
+
 @step
-def _followers(
-    scan: Scan,
-    machine: int,
-    event: tuple[int, int, int],
-) -> int:
-    """Make the threads of a machine after an event and give the first; NONE if there are none.
+def _advance(scan: Scan, machine: int, event: tuple[int, int, int]) -> bool:
+    """Let a machine take an event if it can use it.
 
     Assignments are compared event by event, an element written earlier coming first; those that
     have been the same up to here have the same rank.
     """
-    threads = scan.threads.threads
+    counts, threads = scan.pools.counts, scan.threads.threads
+    one = scan.pools.machines[machine]
     chosen = (whole(NONE), whole(NONE), whole(0))
-    rank = 0
-    first = whole(scan.pools.machines[machine].threads)
+    rank = whole(-1)
+    first = whole(one.threads)
     while first != NONE:
         end = first
         while end != NONE and threads[end].rank == threads[first].rank:
             end = whole(threads[end].next)
-        for element in range(scan.path.wants.shape[1]):
-            if not scan.path.wants[event[2], element]:
+        for element in range(scan.moves.wants.shape[1]):
+            if scan.moves.wants[event[2], element] != TAKES:
                 continue
-            last = chosen[1]
-            thread = first
+            last, thread = chosen[1], first
             while thread != end:
-                chosen = _steps(
-                    scan,
-                    thread,
-                    machine,
-                    event,
-                    element,
-                    chosen,
-                )
+                chosen = _steps(scan, machine, thread, element, event, chosen)
                 thread = whole(threads[thread].next)
-            if chosen[1] != last:
-                new = chosen[0] if last == NONE else threads[last].next
-                while new != NONE:
-                    threads[new].rank = rank
-                    new = whole(threads[new].next)
-                rank += 1
+            new = chosen[0] if last == NONE else whole(threads[last].next)
+            rank += new != NONE
+            while new != NONE:
+                threads[new].rank = rank
+                new = whole(threads[new].next)
         first = end
-    return chosen[0]
+    if chosen[0] != NONE:
+        free_threads(counts, threads, whole(one.threads))
+        one.threads = chosen[0]
+        one.size += 1
+        counts[LONGEST] = max(counts[LONGEST], whole(one.size))
+    return chosen[0] != NONE
 
 
 @step
-def _close(scan: Scan, machine: int) -> None:
-    """Give a machine and all that is its own back."""
-    one = scan.pools.machines[machine]
-    _free_threads(scan, whole(one.threads))
-    node = whole(one.nodes)
-    while node != NONE:
-        other = whole(scan.pools.nodes[node].other)
-        free_node(scan.pools, node)
-        node = other
-    block = scan.pools.blocks[one.block]
-    if one.key_older != NONE:
-        scan.pools.machines[one.key_older].key_newer = one.key_newer
-    else:
-        block.first = one.key_newer
-    if one.key_newer != NONE:
-        scan.pools.machines[one.key_newer].key_older = one.key_older
-    else:
-        block.last = one.key_older
-    free_machine(scan.pools, machine)
-
-
-@step
-def _accepting(scan: Scan, first: int) -> int:
-    """Find the first thread that is a match, or NONE."""
-    while first != NONE and not scan.path.accepts[scan.threads.threads[first].state]:
-        first = whole(scan.threads.threads[first].next)
-    return first
-
-
-@apart
-def _advance(
-    scan: Scan,
-    machine: int,
-    event: tuple[int, int, int],
-) -> bool:
-    """Let a machine take an event if it can use it; write the match if it is one."""
-    first = _followers(scan, machine, event)
-    if first == NONE:
-        return False
-    one = scan.pools.machines[machine]
-    _free_threads(scan, whole(one.threads))
-    one.threads = first
-    one.size += 1
-    scan.pools.counts[LONGEST] = max(scan.pools.counts[LONGEST], one.size)
-    if not scan.terms.absence:
-        winner = _accepting(scan, whole(one.threads))
-        if winner != NONE:
-            last = whole(scan.threads.threads[winner].node)
-            write_match(scan.pools, scan.output, last, whole(one.size), event[1], event[0])
-            _close(scan, machine)
-    return True
-
-
-@step
-def _alternatives(
-    scan: Scan,
-    thread: int,
-    entry: int,
-    chosen: tuple[int, int, int],
+def _left(
+    scan: Scan, thread: int, element: int, row: int, chosen: tuple[int, int, int]
 ) -> tuple[int, int, int]:
     """Add what a NOT leaves of a thread."""
-    for i in range(_begin(scan.path.left_end, entry), scan.path.left_end[entry]):
-        node = whole(scan.threads.threads[thread].node)
-        new = _new_thread(scan, whole(scan.path.left_target[i]), node)
-        scan.threads.threads[new].rank = scan.threads.threads[thread].rank
-        _copy_bound(scan.threads, thread, new)
-        chosen = _append(scan, chosen, new)
+    counts, threads = scan.pools.counts, scan.threads
+    state = whole(threads.threads[thread].state)
+    place = state * threads.bound.shape[1] + element
+    start, end = scan.moves.ends[place], scan.moves.ends[place + 1]
+    stays = end - start == 1 and scan.moves.targets[start] == state
+    threads.threads[thread].next = NONE
+    if stays or not holds(scan.code, scan.cells, element, row, threads.bound, thread):
+        return append(counts, threads, chosen, thread)
+    for i in range(start, end):
+        new = new_thread(counts, threads, whole(scan.moves.targets[i]), thread)
+        chosen = append(counts, threads, chosen, new)
+    free_threads(counts, threads.threads, thread)
     return chosen
 
 
-@step
-def _entry(path: Paths, state: int, element: int) -> int:
-    """Find what a NOT does to a state, or NONE if nothing."""
-    for entry in range(_begin(path.not_end, state), path.not_end[state]):
-        if path.not_element[entry] == element:
-            return whole(entry)
-    return whole(NONE)
-
-
 @apart
-def _spoil(
-    scan: Scan,
-    machine: int,
-    event: tuple[int, int, int],
-) -> None:
-    """Apply the NOTs of an event to a machine; close it if nothing is left."""
-    row, _, symbol = event
-    one = scan.pools.machines[machine]
-    for element in range(scan.path.wants.shape[1]):
-        if not (scan.path.wants[symbol, element] and scan.path.is_not[element]):
-            continue
-        chosen = (whole(NONE), whole(NONE), whole(0))
-        thread = whole(one.threads)
-        while thread != NONE:
-            after = whole(scan.threads.threads[thread].next)
-            entry = _entry(scan.path, scan.threads.threads[thread].state, element)
-            bound = scan.threads.bound[thread]
-            if entry != NONE:
-                before = bound[element]
-                bound[element] = row
-                hit = _passes(scan, element, bound)
-                bound[element] = before
-                if hit:
-                    chosen = _alternatives(scan, thread, entry, chosen)
-                    scan.threads.threads[thread].next = NONE
-                    _free_threads(scan, thread)
+def _spoil(scan: Scan, machine: int, row: int, symbol: int) -> None:
+    """Apply the NOTs of an event to a machine and the newer ones of its key."""
+    while machine != NONE:
+        one = scan.pools.machines[machine]
+        newer = whole(one.key_newer)
+        for element in range(scan.moves.wants.shape[1]):
+            if scan.moves.wants[symbol, element] == FORBIDS:
+                chosen = (whole(NONE), whole(NONE), whole(0))
+                thread = whole(one.threads)
+                while thread != NONE:
+                    after = whole(scan.threads.threads[thread].next)
+                    chosen = _left(scan, thread, element, row, chosen)
                     thread = after
-                    continue
-            scan.threads.threads[thread].next = NONE
-            chosen = _append(scan, chosen, thread)
-            thread = after
-        one.threads = chosen[0]
-    if one.threads == NONE:
-        _close(scan, machine)
+                one.threads = chosen[0]
+        if one.threads == NONE:
+            _close(scan.pools, scan.threads.threads, machine)
+        machine = newer
 
 
-@apart
-def _expire(scan: Scan, before: int) -> bool:
-    """Close the machines opened before a time; False if there is no room to write matches."""
-    counts = scan.pools.counts
-    while counts[OLDEST] != NONE and scan.pools.machines[counts[OLDEST]].time < before:
-        if scan.terms.absence and room(scan.pools, scan.output, 1, 1) < 1:
+@step
+def _expire(scan: Scan, time: int) -> bool:
+    """Close the machines whose window is over; False if there is no room to write matches."""
+    pools, window = scan.pools, scan.terms.window
+    machine = whole(pools.counts[OLDEST]) if window != NONE else whole(NONE)
+    while machine != NONE and pools.machines[machine].time < time - window:
+        if scan.terms.absence and room(pools, scan.output, whole(1), whole(1)) < 1:
             return False
-        machine = whole(counts[OLDEST])
-        winner = whole(NONE)
-        if scan.terms.absence:
-            winner = _accepting(scan, whole(scan.pools.machines[machine].threads))
-        if winner != NONE:
-            end = scan.pools.machines[machine].time + scan.terms.window
-            last = whole(scan.threads.threads[winner].node)
-            size = whole(scan.pools.machines[machine].size)
-            write_match(scan.pools, scan.output, last, size, end, whole(NONE))
-        else:
-            counts[EXPIRED] += 1
-        _close(scan, machine)
+        end = pools.machines[machine].time + window
+        if not (scan.terms.absence and _finish(scan, machine, end, whole(NONE))):
+            pools.counts[EXPIRED] += 1
+            _close(pools, scan.threads.threads, machine)
+        machine = whole(pools.counts[OLDEST])
     return True
 
 
-@apart
-def _expire_by_count(scan: Scan, block: int) -> None:
+@step
+def _first(pools: Pools, block: int) -> int:
+    """Find the oldest machine of a key, or NONE."""
+    if block == NONE or pools.blocks[block].open <= 0:
+        return whole(NONE)
+    return whole(pools.blocks[block].first)
+
+
+@step
+def _expire_by_count(pools: Pools, threads: Array, block: int, events: int) -> None:
     """Close the machines of a key that have seen as many events as the window has."""
-    limit = scan.pools.blocks[block].count - scan.terms.events
-    machine = whole(scan.pools.blocks[block].first)
-    while machine != NONE and scan.pools.machines[machine].count <= limit:
-        newer = whole(scan.pools.machines[machine].key_newer)
-        scan.pools.counts[EXPIRED] += 1
-        _close(scan, machine)
+    if block == NONE:
+        return
+    pools.blocks[block].count += 1
+    limit = pools.blocks[block].count - events
+    machine = _first(pools, block)
+    while machine != NONE and pools.machines[machine].count <= limit:
+        newer = whole(pools.machines[machine].key_newer)
+        pools.counts[EXPIRED] += 1
+        _close(pools, threads, machine)
         machine = newer
 
 
-@apart
-def _open(
-    scan: Scan,
-    key: tuple[int, int],
-    event: tuple[int, int, int],
-) -> None:
-    """Open a machine with an event, if it can start a match."""
-    block = find_block(scan.pools, key[0], key[1])
-    if block == NONE:
-        block = new_block(scan.pools, key[0], key[1])
-        scan.pools.blocks[block].count = 1
-    machine = new_machine(scan.pools, block, event[1])
-    one = scan.pools.machines[machine]
+@step
+def _open(pools: Pools, threads: Threads, block: int, key: tuple[int, int], time: int) -> int:
+    """Open a machine that has no event yet."""
+    if block == NONE or pools.blocks[block].open == FREE:
+        block = new_block(pools, key[0], key[1])
+        pools.blocks[block].count = 1
+    machine = new_machine(pools, block, time)
+    one, group = pools.machines[machine], pools.blocks[block]
     one.key_newer = NONE
-    one.key_older = scan.pools.blocks[block].last
-    if one.key_older != NONE:
-        scan.pools.machines[one.key_older].key_newer = machine
+    one.key_older = group.last
+    if group.last != NONE:
+        pools.machines[group.last].key_newer = machine
     else:
-        scan.pools.blocks[block].first = machine
-    scan.pools.blocks[block].last = machine
-    one.threads = _new_thread(scan, whole(0), whole(NONE))
-    for element in range(scan.threads.bound.shape[1]):
-        scan.threads.bound[one.threads, element] = NONE
-    if not _advance(scan, machine, event):
-        _close(scan, machine)
-    elif scan.pools.counts[OPEN] > scan.terms.cap:
-        _close(scan, whole(scan.pools.counts[OLDEST]))
-        scan.pools.counts[EVICTED] += 1
+        group.first = machine
+    group.last = machine
+    one.threads = new_thread(pools.counts, threads, whole(0), whole(NONE))
+    return machine
 
 
 @step
-def _can_open(path: Paths, symbol: int) -> bool:
-    """Whether an event can be the first of a match."""
-    for edge in range(path.edge_end[0]):  # noqa: SIM110  # compiled
-        if path.wants[symbol, path.edge_element[edge]]:
-            return True
-    return False
-
-
-@step
-def _offer(
-    scan: Scan,
-    key: tuple[int, int],
-    event: tuple[int, int, int],
-) -> bool:
-    """Offer an event to the machines of its key; False if it may open one."""
-    symbol = event[2]
-    block = find_block(scan.pools, key[0], key[1])
-    if block == NONE:
-        return False
+def _offer(  # noqa: C901  # a function less is much less to compile
+    scan: Scan, key: tuple[int, int], event: tuple[int, int, int]
+) -> None:
+    """Offer an event to the machines of its key, oldest first, and then to a new one."""
+    pools, threads, (row, time, symbol) = scan.pools, scan.threads.threads, event
+    block = find_block(pools, key[0], key[1])
     if scan.terms.events != NONE:
-        scan.pools.blocks[block].count += 1
-        _expire_by_count(scan, block)
+        _expire_by_count(pools, threads, block, scan.terms.events)
     if symbol == 0:
-        return True
-    block = find_block(scan.pools, key[0], key[1])
-    machine = whole(scan.pools.blocks[block].first) if block != NONE else whole(NONE)
-    while machine != NONE and scan.terms.forbids[symbol]:
-        newer = whole(scan.pools.machines[machine].key_newer)
-        _spoil(scan, machine, event)
+        return
+    if scan.moves.signs[symbol] & FORBIDS:
+        _spoil(scan, _first(pools, block), row, symbol)
+    machine = _first(pools, block)
+    opened = False
+    while not opened:
+        if machine == NONE:
+            if not scan.moves.signs[symbol] & OPENS:
+                break
+            machine = _open(pools, scan.threads, block, key, time)
+            opened = True
+        newer = whole(pools.machines[machine].key_newer)
+        if _advance(scan, machine, event):
+            if not scan.terms.absence:
+                _finish(scan, machine, time, row)
+            if not scan.terms.reuse:
+                break
+        elif opened:
+            _close(pools, threads, machine)
         machine = newer
-    block = find_block(scan.pools, key[0], key[1])
-    machine = whole(scan.pools.blocks[block].first) if block != NONE else whole(NONE)
-    while machine != NONE:
-        newer = whole(scan.pools.machines[machine].key_newer)
-        taken = _advance(scan, machine, event)
-        if taken and not scan.terms.reuse:
-            return True
-        machine = newer
-    return False
+    if opened and pools.counts[OPEN] > scan.terms.cap:
+        _close(pools, threads, whole(pools.counts[OLDEST]))
+        pools.counts[EVICTED] += 1
 
 
 @step
 def _has_room(scan: Scan, symbol: int) -> bool:
-    most = MOST_THREADS * (scan.terms.fan + 1)
-    takers = 1
-    if scan.terms.reuse or scan.terms.forbids[symbol]:
-        most += scan.pools.counts[USED_THREADS] * (scan.terms.fan + 1)
-        takers += scan.pools.counts[OPEN]
+    pools, terms = scan.pools, scan.terms
+    most, takers = MOST_THREADS * (terms.fan + 1), whole(1)
+    if terms.reuse or scan.moves.signs[symbol] & FORBIDS:
+        most += pools.counts[USED_THREADS] * (terms.fan + 1)
+        takers += pools.counts[OPEN]
     return (
-        room(scan.pools, scan.output, takers, 1) > 0
-        and scan.pools.counts[USED_THREADS] + most <= scan.threads.threads.shape[0]
-        and scan.pools.counts[USED_NODES] + most <= scan.pools.nodes.shape[0]
+        room(pools, scan.output, takers, whole(1)) > 0
+        and pools.counts[USED_THREADS] + most <= scan.threads.threads.shape[0]
+        and pools.counts[USED_NODES] + most <= pools.nodes.shape[0]
     )
 
 
 @compiled
-def run_scan(
-    scan: Scan,
-    events: Events,
-    start: int,
-) -> int:
-    """Offer events to the machines from number `start` on.
+def run_scan(scan: Scan, events: Events, start: int, frontier: int) -> int:
+    """Offer events to the machines from number `start` on, then end what the frontier passed.
 
     Returns:
-        How many events are done: fewer than there are if the arrays are too small to go on.
+        How many events are done, the frontier counting as one behind the last: fewer than there
+        are if the arrays are too small to go on.
     """
     keyed = events.hash1.shape[0] > 0
-    for i in range(start, events.time.shape[0]):
-        symbol = whole(events.symbol[i])
-        if symbol == 0 and scan.terms.events == NONE:
-            continue
-        if not _has_room(scan, symbol):
+    number = events.time.shape[0]
+    for i in range(start, number + 1):
+        time, symbol = whole(frontier), whole(0)
+        if i < number:
+            time, symbol = whole(events.time[i]), whole(events.symbols[events.number[i]])
+            if symbol == 0 and scan.terms.events == NONE:
+                continue
+            if not _has_room(scan, symbol):
+                return i
+        if not _expire(scan, time):
             return i
-        time = events.time[i]
-        if is_due(scan.pools, scan.terms.window, time) and not _expire(
-            scan, time - scan.terms.window
-        ):
-            return i
-        hash1 = events.hash1[i] if keyed else whole(0)
-        hash2 = events.hash2[i] if keyed else whole(0)
-        key, event = (hash1, hash2), (whole(events.row + i), whole(time), symbol)
-        if not _offer(scan, key, event) and _can_open(scan.path, symbol):
-            _open(scan, key, event)
-    return events.time.shape[0]
-
-
-@compiled
-def end_windows_scan(scan: Scan, frontier: int) -> bool:
-    """Close the machines whose window ended before the frontier; False if out of room."""
-    return scan.terms.window == NONE or _expire(scan, frontier - scan.terms.window)
+        if i < number:
+            hash1 = events.hash1[i] if keyed else whole(0)
+            hash2 = events.hash2[i] if keyed else whole(0)
+            _offer(scan, (hash1, hash2), (whole(events.row + i), time, symbol))
+    return number + 1

@@ -10,32 +10,21 @@ from typing import NamedTuple
 import numpy as np
 
 from shedlight.automaton.compiled import apart, step
-from shedlight.automaton.pools import NONE, Array
+from shedlight.automaton.pools import NONE, Array, whole
 
-# The operations.
 MOST_STACK = 64
 
+# The operations: those that put a value on the stack, those with one operand, and the others.
 (
     LOAD,
     NUMBER,
     DECIMAL,
     NULL,
     TO_DECIMAL,
-    ADD,
-    SUBTRACT,
-    MULTIPLY,
-    MODULO,
-    INT_DIVIDE,
     NEGATE,
-    ADD_DECIMAL,
-    SUBTRACT_DECIMAL,
-    MULTIPLY_DECIMAL,
-    DIVIDE_DECIMAL,
-    MODULO_DECIMAL,
     NEGATE_DECIMAL,
-    COMPARE,
-    COMPARE_DECIMAL,
-    COMPARE_TEXT,
+    NEITHER,
+    IS_NULL,
     EQUAL,
     NOT_EQUAL,
     LESS,
@@ -44,219 +33,188 @@ MOST_STACK = 64
     GREATER_EQUAL,
     BOTH,
     EITHER,
-    NEITHER,
-    IS_NULL,
+    COMPARE,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    MODULO,
+    INT_DIVIDE,
+    COMPARE_TEXT,
+    COMPARE_DECIMAL,
+    ADD_DECIMAL,
+    SUBTRACT_DECIMAL,
+    MULTIPLY_DECIMAL,
+    DIVIDE_DECIMAL,
+    MODULO_DECIMAL,
     PICK,
-) = range(31)
+    SKIP,  # go on elsewhere if an element has no event
+    CHECK,  # the end of a condition: go on if it holds
+) = range(33)
+
+# The outcomes of a comparison (-1, 0 or 1) that make a relation true, as bits.
+OUTCOMES = {
+    EQUAL: 0b010,
+    NOT_EQUAL: 0b101,
+    LESS: 0b001,
+    LESS_EQUAL: 0b011,
+    GREATER: 0b100,
+    GREATER_EQUAL: 0b110,
+}
+
+_LOWEST = -9223372036854775808
 
 
 class Code(NamedTuple):
     """Programs as arrays, and the stack they run on."""
 
-    operations: Array
-    arguments: Array
-    ends: Array  # where each program ends
-    needs: Array  # [program, element] whether it needs an event of the element
-    numbers: Array
-    decimals: Array
+    code: Array  # [place] operation and argument; a constant is an argument, bit by bit
+    ends: Array  # by element: where the conditions that its events decide begin, and end
     stack: Array
-    decimal_stack: Array
+    decimals: Array  # the same memory, read as decimal numbers
     nulls: Array
 
 
 class Cells(NamedTuple):
     """The cells of all events at hand: [row, cell]."""
 
-    numbers: Array
-    decimals: Array  # the same memory, read as decimal numbers
+    numbers: Array  # or decimal numbers, bit by bit
     nulls: Array
     offsets: Array  # of the texts; the constants come first
     texts: Array
 
 
 @step
-def _compare_text(cells: Cells, one: int, other: int) -> int:
+def _compare_text(offsets: Array, texts: Array, one: int, other: int) -> int:
     """Compare two texts by their bytes."""
-    start, end = cells.offsets[one], cells.offsets[one + 1]
-    start2, end2 = cells.offsets[other], cells.offsets[other + 1]
-    for i in range(min(end - start, end2 - start2)):
-        a, b = cells.texts[start + i], cells.texts[start2 + i]
+    start, start2 = offsets[one], offsets[other]
+    size, size2 = offsets[one + 1] - start, offsets[other + 1] - start2
+    for i in range(min(size, size2)):
+        a, b = texts[start + i], texts[start2 + i]
         if a != b:
             return -1 if a < b else 1
-    return int(end - start > end2 - start2) - int(end - start < end2 - start2)
+    return int(size > size2) - int(size < size2)
 
 
 @step
-def _compare_decimals(a: float, b: float) -> int:
-    """Compare two numbers; NaN is equal to itself and greater than any other."""
-    if a != a:  # noqa: PLR0124  # the test for NaN that compiles best
-        return 0 if b != b else 1  # noqa: PLR0124
-    if b != b:  # noqa: PLR0124
-        return -1
-    return int(a > b) - int(a < b)
-
-
-@step
-def _whole(code: Code, operation: int, top: int) -> None:
+def _whole(operation: int, a: int, b: int) -> tuple[int, bool]:  # noqa: PLR0911
     """Compute with whole numbers; what does not fit 64 bits is null."""
-    a, b = code.stack[top], code.stack[top + 1]
-    lowest = np.int64(-9223372036854775808)
+    if operation == COMPARE:
+        return int(a > b) - int(a < b), False
     if operation == ADD:
-        code.stack[top] = a + b
-        if (a ^ code.stack[top]) & (b ^ code.stack[top]) < 0:
-            code.nulls[top] = True
-    elif operation == SUBTRACT:
-        code.stack[top] = a - b
-        if (a ^ b) & (a ^ code.stack[top]) < 0:
-            code.nulls[top] = True
-    elif operation == MULTIPLY:
-        code.stack[top] = a * b
-        if a != 0 and (
-            (a == -1 and b == lowest) or (b == -1 and a == lowest) or code.stack[top] // a != b
-        ):
-            code.nulls[top] = True
-    elif b == 0 or (b == -1 and a == lowest and operation == INT_DIVIDE):
-        code.nulls[top] = True
-    elif b == -1:
-        code.stack[top] = 0 if operation == MODULO else -a
-    else:
-        quotient = a // b
-        if quotient < 0 and quotient * b != a:
-            quotient += 1
-        code.stack[top] = quotient if operation == INT_DIVIDE else a - quotient * b
+        result = a + b
+        return result, (a ^ result) & (b ^ result) < 0
+    if operation == SUBTRACT:
+        result = a - b
+        return result, (a ^ b) & (a ^ result) < 0
+    if operation == MULTIPLY:
+        result = a * b
+        if a == -1:
+            return result, b == _LOWEST
+        return result, a != 0 and result // a != b
+    if b == 0:
+        return b, True
+    if b == -1:
+        divides = operation == INT_DIVIDE
+        return -a if divides else 0, divides and a == _LOWEST
+    quotient = a // b
+    if quotient < 0 and quotient * b != a:
+        quotient += 1
+    return quotient if operation == INT_DIVIDE else a - quotient * b, False
 
 
 @step
-def _decimal(code: Code, operation: int, top: int) -> None:
-    """Compute with decimal numbers; division by zero is null."""
-    a, b = code.decimal_stack[top], code.decimal_stack[top + 1]
+def _decimal(operation: int, a: float, b: float) -> float:
+    """Compute with decimal numbers; `b` is not zero in a division."""
     if operation == ADD_DECIMAL:
-        code.decimal_stack[top] = a + b
-    elif operation == SUBTRACT_DECIMAL:
-        code.decimal_stack[top] = a - b
-    elif operation == MULTIPLY_DECIMAL:
-        code.decimal_stack[top] = a * b
-    elif b == 0:
-        code.nulls[top] = True
-    elif operation == DIVIDE_DECIMAL:
-        code.decimal_stack[top] = a / b
-    else:
-        code.decimal_stack[top] = np.fmod(a, b)
+        return a + b
+    if operation == SUBTRACT_DECIMAL:
+        return a - b
+    if operation == MULTIPLY_DECIMAL:
+        return a * b
+    if operation == DIVIDE_DECIMAL:
+        return a / b
+    return np.fmod(a, b)
 
 
 @step
-def _related(operation: int, order: int) -> int:
-    """Turn the outcome of a comparison into a truth value."""
-    if operation == EQUAL:
-        return int(order == 0)
-    if operation == NOT_EQUAL:
-        return int(order != 0)
-    if operation == LESS:
-        return int(order < 0)
-    if operation == LESS_EQUAL:
-        return int(order <= 0)
-    if operation == GREATER:
-        return int(order > 0)
-    return int(order >= 0)
-
-
-@step
-def _one_operand(code: Code, operation: int, top: int) -> None:
-    if operation == TO_DECIMAL:
-        code.decimal_stack[top] = float(code.stack[top])
-    elif operation == NEGATE:
-        code.nulls[top] |= code.stack[top] == np.int64(-9223372036854775808)
-        code.stack[top] = -code.stack[top]
+def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
+    value = code.stack[top]
+    if operation >= EQUAL:
+        code.stack[top] = argument >> ((value + 1) & 3) & 1
+    elif operation == TO_DECIMAL:
+        code.decimals[top] = float(value)
     elif operation == NEGATE_DECIMAL:
-        code.decimal_stack[top] = -code.decimal_stack[top]
+        code.decimals[top] = -code.decimals[top]
     elif operation == NEITHER:
-        code.stack[top] = 1 - code.stack[top]
-    elif operation == IS_NULL:
+        code.stack[top] = 1 - value
+    elif operation == NEGATE:
+        code.nulls[top] |= value == _LOWEST
+        code.stack[top] = -value
+    else:
         code.stack[top] = int(code.nulls[top])
         code.nulls[top] = False
-    else:
-        code.stack[top] = _related(operation, code.stack[top])
-
-
-@step
-def _logic(code: Code, operation: int, top: int) -> None:
-    """AND and OR with three truth values: a settled operand settles the result."""
-    settled = 0 if operation == BOTH else 1
-    first = not code.nulls[top] and code.stack[top] == settled
-    second = not code.nulls[top + 1] and code.stack[top + 1] == settled
-    if first or second:
-        code.stack[top] = settled
-        code.nulls[top] = False
-    else:
-        code.stack[top] = 1 - settled
-        code.nulls[top] |= code.nulls[top + 1]
 
 
 @step
 def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
-    if operation in (BOTH, EITHER):
-        _logic(code, operation, top)
-        return
-    code.nulls[top] |= code.nulls[top + 1]
-    if code.nulls[top]:
-        return
-    if operation == COMPARE:
-        a, b = code.stack[top], code.stack[top + 1]
-        code.stack[top] = int(a > b) - int(a < b)
-    elif operation == COMPARE_DECIMAL:
-        code.stack[top] = _compare_decimals(
-            code.decimal_stack[top], code.decimal_stack[top + 1]
-        )
+    one, other = code.stack[top], code.stack[top + 1]
+    null, null2 = code.nulls[top], code.nulls[top + 1]
+    if operation <= EITHER:  # three truth values: a settled operand settles the result
+        settled = operation - BOTH
+        sure = (not null and one == settled) or (not null2 and other == settled)
+        code.stack[top] = settled if sure else 1 - settled
+        code.nulls[top] = not sure and (null or null2)
+    elif null or null2:
+        code.nulls[top] = True
+    elif operation <= INT_DIVIDE:
+        code.stack[top], code.nulls[top] = _whole(operation, one, other)
     elif operation == COMPARE_TEXT:
-        code.stack[top] = _compare_text(cells, code.stack[top], code.stack[top + 1])
-    elif operation < ADD_DECIMAL:
-        _whole(code, operation, top)
+        code.stack[top] = _compare_text(cells.offsets, cells.texts, one, other)
     else:
-        _decimal(code, operation, top)
-
-
-@step
-def _push(code: Code, cells: Cells, bound: Array, top: int, place: int) -> None:
-    """Put a cell or a constant on the stack."""
-    operation, argument = code.operations[place], code.arguments[place]
-    code.nulls[top] = operation == NULL
-    if operation == LOAD:
-        row, cell = bound[argument & 65535], argument >> 16
-        code.stack[top] = cells.numbers[row, cell]
-        code.decimal_stack[top] = cells.decimals[row, cell]
-        code.nulls[top] = cells.nulls[row, cell]
-    elif operation == NUMBER:
-        code.stack[top] = code.numbers[argument]
-    elif operation == DECIMAL:
-        code.decimal_stack[top] = code.decimals[argument]
+        a, b = code.decimals[top], code.decimals[top + 1]
+        if operation == COMPARE_DECIMAL:
+            greater = a > b or (a != a and b == b)  # noqa: PLR0124  # the test for NaN
+            less = a < b or (b != b and a == a)  # noqa: PLR0124
+            code.stack[top] = int(greater) - int(less)
+        else:
+            code.nulls[top] = b == 0 and operation >= DIVIDE_DECIMAL
+            code.decimals[top] = _decimal(operation, a, b)
 
 
 @apart
-def holds(code: Code, cells: Cells, program: int, bound: Array) -> bool:
-    """Whether a condition holds for the rows that its elements are bound to.
+def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread: int) -> bool:
+    """Whether the conditions that an event decides hold if an element takes it.
 
-    It also holds where one of its elements has no event (`bound` has NONE).
+    A condition also holds where one of its elements has no event (`bound` has NONE).
     """
-    for element in range(bound.shape[0]):
-        if code.needs[program, element] and bound[element] == NONE:
-            return True
-    top = -1
-    for place in range(code.ends[program - 1] if program else 0, code.ends[program]):
-        operation = code.operations[place]
+    top = whole(-1)
+    place, end = whole(code.ends[element]), code.ends[element + 1]
+    while place < end:
+        operation, argument = code.code[place, 0], code.code[place, 1]
+        place += 1
         if operation <= NULL:
             top += 1
-            _push(code, cells, bound, top, place)
-        elif operation == PICK:
-            top -= 2
-            source = top + 1 if not code.nulls[top] and code.stack[top] == 1 else top + 2
-            code.stack[top] = code.stack[source]
-            code.decimal_stack[top] = code.decimal_stack[source]
-            code.nulls[top] = code.nulls[source]
-        elif operation in (TO_DECIMAL, NEGATE, NEGATE_DECIMAL, NEITHER, IS_NULL) or (
-            EQUAL <= operation < BOTH
-        ):
-            _one_operand(code, operation, top)
-        else:
+            code.stack[top], code.nulls[top] = argument, operation == NULL
+            if operation == LOAD:
+                taken, cell = argument & 65535, argument >> 16
+                source = row if taken == element else whole(bound[thread, taken])
+                code.stack[top] = cells.numbers[source, cell]
+                code.nulls[top] = cells.nulls[source, cell]
+        elif operation <= GREATER_EQUAL:
+            _one_operand(code, operation, argument, top)
+        elif operation < PICK:
             top -= 1
             _two_operands(code, cells, operation, top)
-    return not code.nulls[0] and code.stack[0] == 1
+        elif operation == PICK:
+            top -= 2
+            chosen = top + 2 if code.nulls[top] or code.stack[top] != 1 else top + 1
+            code.stack[top], code.nulls[top] = code.stack[chosen], code.nulls[chosen]
+        elif operation == SKIP:
+            taken = argument & 65535
+            if taken != element and bound[thread, taken] == NONE:
+                place = argument >> 16
+        elif code.nulls[top] or code.stack[top] != 1:
+            return False
+        else:
+            top = whole(-1)
+    return True

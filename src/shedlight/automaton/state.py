@@ -35,8 +35,8 @@ from shedlight.automaton.pools import (
     Pools,
     enter_all,
 )
-from shedlight.automaton.scan import THREAD, Threads
 from shedlight.automaton.subsets import Tables, build_tables
+from shedlight.automaton.threads import THREAD, Threads
 from shedlight.automaton.waiting import LINK, QUEUE, Queues
 
 
