@@ -14,7 +14,7 @@ from shedlight.graph.application import Stream
 from shedlight.model.build import build_model
 from shedlight.model.flows import match_rate
 from shedlight.model.latency import Latency, Target, limit_of
-from shedlight.model.load import node_arrivals, work_of
+from shedlight.model.load import work_of
 from shedlight.model.model import NodeModel
 from shedlight.model.needs import Needs, Split, plain_needs
 from shedlight.model.rates import predict
@@ -46,7 +46,7 @@ def test_the_mean_processing_time_that_keeps_the_bound(arrivals, bound):
     model = _one_pattern(node, arrivals)
     limit = limit_of(model, node, TARGET)
     assert limit is not None
-    most = limit.at(*node_arrivals(model, "n").at({})) / arrivals
+    most = limit.at(*limit.arrivals.at({})) / arrivals
     assert 1 / (1 / most - arrivals) == pytest.approx(bound, rel=1e-6)
     assert most == pytest.approx(1 / (arrivals + 1 / bound))
 

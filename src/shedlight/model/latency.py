@@ -25,6 +25,7 @@ import numpy as np
 
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
+from shedlight.model.arrivals import Arrivals, node_arrivals
 from shedlight.model.model import Model, NodeModel, OperatorModel
 from shedlight.model.needs import Floats
 
@@ -71,6 +72,7 @@ class Limit:
         target: How it is to be kept.
         costs: For each of its patterns, what an event of each use costs.
         transport: What an event costs besides, once, if any pattern of an operator keeps it.
+        arrivals: What arrives there.
     """
 
     node: NodeModel
@@ -78,6 +80,7 @@ class Limit:
     target: Target
     costs: Mapping[Stream, Floats]
     transport: float
+    arrivals: Arrivals
 
     def at(self, arrivals: float, read: float) -> float:
         """Give the limit at a rate of arrivals that patterns use, and of all that is read."""
@@ -134,7 +137,7 @@ def limit_of(model: Model, node: NodeModel, target: Target) -> Limit | None:
             ).items()
         }
         transport += transport * transport / (2 * spare)
-    return Limit(node, node.bound, target, costs, transport)
+    return Limit(node, node.bound, target, costs, transport, node_arrivals(model, node.name))
 
 
 def check_feasible(limit: Limit, read: float) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrivals import Arrivals
 from shedlight.model.flows import Columns, add_pattern, add_supply, demand_of
 from shedlight.model.latency import Latency, Limit
-from shedlight.model.load import Arrivals, node_arrivals
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.needs import Floats, Ints
 from shedlight.model.program import INFINITY, Program
@@ -62,7 +62,6 @@ class Assembly:
         program: The program.
         columns: The variables of each pattern.
         supplies: What arrives at each operator that has such patterns.
-        arrivals: What arrives at each node that is planned.
     """
 
     model: Model
@@ -73,7 +72,6 @@ class Assembly:
     program: Program = field(default_factory=Program)
     columns: dict[Stream, Columns] = field(default_factory=dict)
     supplies: dict[str, Supply] = field(default_factory=dict)
-    arrivals: dict[str, Arrivals] = field(default_factory=dict)
 
     def planned(self) -> list[tuple[OperatorModel, PatternModel]]:
         """List the patterns of the nodes that are planned, with their operators."""
@@ -85,17 +83,29 @@ class Assembly:
         ]
 
 
-def assemble(model: Model, limits: Mapping[str, Limit], *, local: bool = False) -> Assembly:
-    """Put variables and rows together for all patterns that a plan can change."""
+def assemble(
+    model: Model,
+    limits: Mapping[str, Limit],
+    *,
+    local: bool = False,
+    unshed: Rates | None = None,
+) -> Assembly:
+    """Put variables and rows together for all patterns that a plan can change.
+
+    Args:
+        model: The application.
+        limits: Of the nodes that are planned.
+        local: Whether the output of these nodes counts, and not that of the sinks.
+        unshed: The rates if nothing is shed, if they are known.
+    """
     nodes = tuple(limits)
     assembly = Assembly(
         model,
         limits,
-        predict(model, nodes=nodes),
+        unshed or predict(model, nodes=nodes),
         model.patterns,
         _worths(model, limits, local=local),
     )
-    assembly.arrivals.update({name: node_arrivals(model, name) for name in nodes})
     changed = changeable(model, nodes)
     for operator in model.operators.values():
         if not any(pattern.stream in changed for pattern in operator.patterns):
@@ -187,7 +197,7 @@ def _add_output_row(assembly: Assembly, operator: OperatorModel, pattern: Patter
     limit = assembly.limits.get(operator.node)
     if limit is None or limit.target.latency is not Latency.MM1:
         return
-    arrivals, aim = assembly.arrivals[operator.node], limit.target.aim
+    arrivals, aim = limit.arrivals, limit.target.aim
     fixed, places, factors = arrival_terms(assembly, arrivals)
     program = assembly.program
     program.add_row(

@@ -5,15 +5,14 @@ plan keeps, by one factor; then the types of patterns that have matches, up to a
 rest. The model ignores chance and order, so what it has no use for still brings matches.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.load import work_of
+from shedlight.model.load import Work, work_of
 from shedlight.model.model import Keep, PatternModel
 from shedlight.model.needs import Flags, Floats, dot
-from shedlight.model.rates import Rates
 from shedlight.planning.scope import Scope
 from shedlight.planning.shares import scalable
 
@@ -53,18 +52,20 @@ def filled(scope: Scope, keep: Keep, on: frozenset[Stream]) -> Keep:
     """
     result = dict(keep)
     for node in _in_order(scope):
-        rates = scope.rates(result)
-        work = work_of(scope.model, scope.limits[node], rates)
         alone = _stands_alone(scope, node)
+        part, work = _part(scope, node, result)
         for number in range(3):
-            part = _part(scope, node, result, rates)
             cost = dot(part.work, part.shares) if alone else work.cost
+            if work.limit - cost <= _CLOSE * work.limit:
+                break
             free = [_may_rise(p, result[p.stream], number, on) for p in part.patterns]
             step = _Step(part, np.concatenate(free), work.limit - cost, number == 0)
-            result |= part.plan(step.at(1.0 if alone else _reach(scope, step, result)))
-            if not alone:
-                rates = scope.rates(result)
-                work = work_of(scope.model, scope.limits[node], rates)
+            shares = step.at(1.0 if alone else _reach(scope, step, result))
+            result |= part.plan(shares)
+            if alone:
+                part = replace(part, shares=shares)
+            else:
+                part, work = _part(scope, node, result)
     return result
 
 
@@ -74,13 +75,17 @@ def _in_order(scope: Scope) -> list[str]:
     return [node for node in order if node in scope.nodes]
 
 
-def _part(scope: Scope, node: str, keep: Keep, rates: Rates) -> _Part:
-    patterns, costs = scope.patterns_on(node), scope.limits[node].costs
+def _part(scope: Scope, node: str, keep: Keep) -> tuple[_Part, Work]:
+    """Put the shares of a node in a row, and say how busy it is with them."""
+    rates, limit = scope.rates(keep), scope.limits[node]
+    patterns = scope.patterns_on(node)
     work = [
-        rates.arrivals[str(p.stream.operator)][p.needs.uses] * costs[p.stream] for p in patterns
+        rates.arrivals[str(p.stream.operator)][p.needs.uses] * limit.costs[p.stream]
+        for p in patterns
     ]
     shares = np.concatenate([keep[p.stream] for p in patterns])
-    return _Part(patterns, shares, np.concatenate(work))
+    part = _Part(patterns, shares, np.concatenate(work))
+    return part, work_of(scope.model, limit, rates)
 
 
 def _may_rise(
@@ -109,12 +114,16 @@ class _Step:
 
     def __init__(self, part: _Part, free: Flags, left: float, by_factor: bool) -> None:  # noqa: FBT001
         self.part, self._free, self._by_factor = part, free, by_factor
-        shares, work = part.shares[free], part.work[free]
+        shares, work = part.shares, part.work
+        if not free.all():
+            shares, work = shares[free], work[free]
         self._extent = _factor(shares, work, left) if by_factor else _extent(shares, work, left)
 
     def at(self, reach: float) -> Floats:
         """Give the shares after a part of the step."""
         shares, extent = self.part.shares, reach * self._extent
+        if extent == 0:
+            return shares
         if self._by_factor:
             raised = np.minimum(1.0, shares * (1 + extent))
         else:
@@ -130,15 +139,14 @@ def _factor(shares: Floats, work: Floats, left: float) -> float:
     """
     if not len(shares) or left <= 0:
         return 0.0
-    target, low, high = left + dot(shares, work), 1.0, float(1 / shares.min())
-    if float(work.sum()) <= target:
+    cost, everything = dot(shares, work), float(work.sum())
+    target, low, high = left + cost, 1.0, float(1 / shares.min())
+    if everything <= target:
         return high - 1
+    at_low, at_high = cost, everything
     full = slope = 0.0
     for _ in range(_MOST_STEPS):
-        raised = np.minimum(shares * low, 1.0)
-        at_low = full + slope * low + dot(work, raised)
-        at_high = full + slope * high + dot(work, np.minimum(shares * high, 1.0))
-        rising = slope + float((work * shares)[raised < 1].sum())
+        rising = slope + dot(work, np.where(shares * low < 1, shares, 0.0))
         chord = low + (target - at_low) * (high - low) / max(at_high - at_low, 1e-300)
         low = max(low, min(high, low + (target - at_low) / rising)) if rising > 0 else high
         high = max(low, min(high, chord))
@@ -147,7 +155,11 @@ def _factor(shares: Floats, work: Floats, left: float) -> float:
         done, linear = shares * low >= 1, shares * high <= 1
         full += float(work[done].sum())
         slope += dot(work[linear], shares[linear])
-        shares, work = shares[~(done | linear)], work[~(done | linear)]
+        shares, work = (part[~(done | linear)] for part in (shares, work))
+        at_low, at_high = (
+            full + slope * factor + dot(work, np.minimum(shares * factor, 1.0))
+            for factor in (low, high)
+        )
     return low - 1
 
 

@@ -53,7 +53,7 @@ def paper_program(
         places.append(first + np.arange(len(arrivals)))
         entries.append(arrivals * limit.costs[pattern.stream])
         total += dot(arrivals, limit.costs[pattern.stream])
-    budget = limit.at(*assembly.arrivals[limit.node.name].at(assembly.unshed.outputs))
+    budget = limit.at(*limit.arrivals.at(assembly.unshed.outputs))
     assembly.program.add_row(
         np.concatenate(places), np.concatenate(entries), lower=total - budget
     )

@@ -9,7 +9,7 @@ import numpy as np
 from shedlight.errors import PlanError, known_names
 from shedlight.graph.application import Stream
 from shedlight.model.latency import Limit, Target, check_feasible, limit_of
-from shedlight.model.load import Work, node_arrivals
+from shedlight.model.load import Work
 from shedlight.model.model import Keep, Model
 from shedlight.model.needs import Floats
 from shedlight.model.rates import Rates, changeable
@@ -93,32 +93,40 @@ def make_plan(
     wanted = wanted or Wanted()
     began = clock()
     scope = _scope(model, wanted)
-    unshed = scope.works(scope.rates())
+    unshed = scope.works(scope.unshed)
     nodes = _overloaded(unshed, wanted)
     keep: Keep = _all(scope)
     prices: Mapping[str, float] = dict.fromkeys(scope.limits, 0.0)
     stays = False
+    rates, works = scope.unshed, unshed
     while nodes:
-        scope = replace(scope, nodes=nodes)
+        scope = scope if nodes == scope.nodes else replace(scope, nodes=nodes)
         keep, prices, stays = _solved(scope, wanted, incumbent)
-        works = scope.works(scope.rates(keep))
+        rates = scope.rates(keep)
+        works = scope.works(rates)
         more = [n for n in scope.limits if n not in nodes and not works[n].fits]
         if wanted.bottleneck is not None or not more:
             break
         nodes = (*nodes, *more)
-    rates = scope.rates(keep)
     return Plan(
         keep=_all(scope) | dict(keep),
         nodes=nodes,
         stays=stays,
-        before=replace(scope, nodes=()).rates(),
+        before=_before(scope),
         rates=rates,
-        work=scope.works(rates),
+        work=works,
         unshed=unshed,
         objective=scope.value(rates),
         prices={name: prices.get(name, 0.0) / 1e3 for name in scope.limits},
         seconds=clock() - began,
     )
+
+
+def _before(scope: Scope) -> Rates:
+    """Give the rates before a plan: what was measured stands."""
+    if all(pattern.measured is None for pattern in scope.model.patterns.values()):
+        return scope.unshed
+    return replace(scope, nodes=()).unshed
 
 
 def _scope(model: Model, wanted: Wanted) -> Scope:
@@ -134,9 +142,8 @@ def _scope(model: Model, wanted: Wanted) -> Scope:
         _check_bottleneck(model, limits, wanted)
         nodes = (name,)
     scope = Scope(model, limits, nodes or tuple(limits), wanted.local)
-    outputs = scope.rates().outputs
     for one in scope.nodes:
-        check_feasible(limits[one], node_arrivals(model, one).at(outputs)[1])
+        check_feasible(limits[one], limits[one].arrivals.at(scope.unshed.outputs)[1])
     return scope
 
 
@@ -179,7 +186,11 @@ def _solved(
 ) -> tuple[Keep, Mapping[str, float], bool]:
     """Solve for the planned nodes: the shares, the prices, and whether the old plan stays."""
     optimum = solve_reduced(
-        scope.model, scope.planned, local=scope.local, time_limit=wanted.time_limit
+        scope.model,
+        scope.planned,
+        local=scope.local,
+        unshed=scope.unshed,
+        time_limit=wanted.time_limit,
     )
     if optimum is None:
         raise refusal(scope, wanted.time_limit)

@@ -17,6 +17,7 @@ from shedlight.model.latency import Latency, Limit
 from shedlight.model.model import Model
 from shedlight.model.needs import Floats, Ints, dot
 from shedlight.model.program import Outcome, Program, Solution
+from shedlight.model.rates import Rates
 from shedlight.planning.assembly import Assembly, arrival_terms, assemble
 from shedlight.planning.kept import Kept, add_kept
 
@@ -67,37 +68,48 @@ class Reduced:
 
 
 def reduced_program(
-    model: Model,
-    limits: Mapping[str, Limit],
-    *,
-    local: bool = False,
-    relaxed: dict[tuple[str, int], int] | None = None,
-    assembly: Assembly | None = None,
+    assembly: Assembly, relaxed: dict[tuple[str, int], int] | None = None
 ) -> Reduced:
-    """Write the reduced program down, with the first tangent of each limit."""
-    assembly = assembly or assemble(model, limits, local=local)
+    """Write the reduced program down, with the first tangent of each limit.
+
+    Args:
+        assembly: The parts that all programs have.
+        relaxed: See `add_kept`.
+    """
     reduced = Reduced(assembly)
     for operator, pattern in assembly.planned():
         reduced.kept[pattern.stream] = add_kept(assembly, operator, pattern, relaxed)
-    for name, limit in limits.items():
+    for name, limit in assembly.limits.items():
         if limit.transport:
-            for operator in model.operators_on(name):
+            for operator in assembly.model.operators_on(name):
                 size = len(operator.types)
                 reduced.once[operator.name] = assembly.program.add_columns(size)
-        used, read = assembly.arrivals[name].at(assembly.unshed.outputs)
+        used, read = limit.arrivals.at(assembly.unshed.outputs)
         _add_limit(reduced, limit, used, read)
     return reduced
 
 
 def solve_reduced(
-    model: Model, limits: Mapping[str, Limit], *, local: bool = False, time_limit: float = 60.0
+    model: Model,
+    limits: Mapping[str, Limit],
+    *,
+    local: bool = False,
+    unshed: Rates | None = None,
+    time_limit: float = 60.0,
 ) -> Optimum | None:
     """Solve the reduced program; None if the wishes cannot all be met.
+
+    Args:
+        model: The application.
+        limits: Of the nodes to plan.
+        local: Whether the output of these nodes counts, and not that of the sinks.
+        unshed: The rates if nothing is shed, if they are known.
+        time_limit: For the solver, in seconds.
 
     Raises:
         SolverError: The solver ended without an answer.
     """
-    reduced = reduced_program(model, limits, local=local)
+    reduced = reduced_program(assemble(model, limits, local=local, unshed=unshed))
     add_wishes(reduced.assembly)
     solution = solve_rounds(reduced, time_limit)
     if solution.outcome is Outcome.INFEASIBLE:
@@ -181,7 +193,7 @@ def _add_limit(reduced: Reduced, limit: Limit, used: float, read: float) -> None
     ):
         if not slope or not budget:
             continue
-        known, feeds, shares = arrival_terms(assembly, assembly.arrivals[name], read=is_read)
+        known, feeds, shares = arrival_terms(assembly, limit.arrivals, read=is_read)
         budget += slope * (known - at_now)
         places.append(np.array(feeds, np.int64))
         factors.append(-slope * np.array(shares))
@@ -194,8 +206,8 @@ def _add_limit(reduced: Reduced, limit: Limit, used: float, read: float) -> None
 def _add_tangents(reduced: Reduced, values: Floats) -> bool:
     """Add a tangent where the answer lies above a limit; say whether one was added."""
     assembly, added = reduced.assembly, False
-    for name, limit in assembly.limits.items():
-        known, feeds, shares = arrival_terms(assembly, assembly.arrivals[name])
+    for limit in assembly.limits.values():
+        known, feeds, shares = arrival_terms(assembly, limit.arrivals)
         if limit.target.latency is not Latency.MM1 or not feeds:
             continue
         used = known + dot(values[feeds], np.array(shares))
@@ -268,9 +280,7 @@ def _settled(reduced: Reduced, solution: Solution, time_limit: float) -> Solutio
         usual = max(assembly.unshed.outputs[stream], 1e-12)
         ties[assembly.columns[stream].legs] += (1 - rank / len(planned)) * 1e-3 / usual
         limit = assembly.limits[assembly.model.operators[str(stream.operator)].node]
-        budget = max(
-            limit.at(*assembly.arrivals[limit.node.name].at(assembly.unshed.outputs)), 1e-12
-        )
+        budget = max(limit.at(*limit.arrivals.at(assembly.unshed.outputs)), 1e-12)
         _, places, factors = reduced.kept[stream].weighted(limit.costs[stream])
         ties[places] -= factors / budget
     program.add_row(worth, costs[worth], lower=solution.objective * (1 - 1e-11))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from shedlight.model.latency import Limit
 from shedlight.model.load import Work, work_of
@@ -9,7 +10,7 @@ from shedlight.model.model import Keep, Model, PatternModel
 from shedlight.model.rates import Rates, predict
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Scope:
     """What a plan is for.
 
@@ -25,6 +26,11 @@ class Scope:
     nodes: tuple[str, ...]
     local: bool = False
 
+    @cached_property
+    def unshed(self) -> Rates:
+        """The rates if nothing is shed."""
+        return predict(self.model, None, self.nodes)
+
     @property
     def planned(self) -> Mapping[str, Limit]:
         """The limits of the nodes that are planned."""
@@ -34,7 +40,7 @@ class Scope:
         """List the patterns of a node."""
         return tuple(p for one in self.model.operators_on(node) for p in one.patterns)
 
-    def rates(self, keep: Keep | None = None) -> Rates:
+    def rates(self, keep: Keep) -> Rates:
         """Predict the rates under a plan."""
         return predict(self.model, keep, self.nodes)
 

@@ -25,7 +25,7 @@ class InfeasibleError(PlanError):
 def refusal(scope: Scope, time_limit: float) -> InfeasibleError:
     """Find the least that must be given up so that the rest can be had, and say so."""
     model = scope.model
-    assembly = assemble(model, scope.planned, local=scope.local)
+    assembly = assemble(model, scope.planned, local=scope.local, unshed=scope.unshed)
     program = assembly.program
     slack = {
         name: program.add_columns(1, upper=1.0)
@@ -41,7 +41,7 @@ def refusal(scope: Scope, time_limit: float) -> InfeasibleError:
         }
     )
     relaxed = {one: program.add_columns(1, upper=1.0) for one in types}
-    reduced = reduced_program(model, scope.planned, relaxed=relaxed, assembly=assembly)
+    reduced = reduced_program(assembly, relaxed)
     add_wishes(assembly, slack)
     costs = program.costs * 0.0
     costs[[*slack.values(), *relaxed.values()]] = -1.0
