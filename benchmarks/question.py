@@ -44,3 +44,26 @@ def seconds(work: Callable[[], object], runs: int = 5) -> float:
         work()
         times.append(time.perf_counter() - began)
     return statistics.median(times)
+
+
+def ratio(
+    ours: Callable[[], object], other: Callable[[], object], runs: int = 9
+) -> tuple[float, float, float]:
+    """Compare two works in turns: the median of the ratios, and the median time of each.
+
+    In turns, because a machine that is shared is not equally fast all the time.
+    """
+    ours()
+    other()
+    pairs = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        other()
+        between = time.perf_counter()
+        ours()
+        pairs.append((time.perf_counter() - between, between - began))
+    return (
+        statistics.median(mine / its for mine, its in pairs),
+        statistics.median(mine for mine, _ in pairs),
+        statistics.median(its for _, its in pairs),
+    )

@@ -22,6 +22,7 @@ from shedlight import __version__
 from shedlight.automaton.compiled import is_first_run
 from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
+from shedlight.cli_reproduce import reproduce
 from shedlight.engines.application import run_application
 from shedlight.engines.files import (
     flat,
@@ -53,6 +54,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(reproduce, name="reproduce")
 
 ROW = "row"
 """The id of an event if no column is named: the number of its row, from 1 on."""

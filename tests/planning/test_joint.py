@@ -116,7 +116,7 @@ def test_joint_planning_is_as_good_as_a_grid(name):
     assert scope.fits(plan.keep)
     places = [(s, i) for s in plan.keep for i in range(len(plan.keep[s]))]
     best = 0.0
-    steps = np.linspace(0, 1, {3: 41, 4: 21, 5: 13}[len(places)])
+    steps = np.linspace(0, 1, {3: 31, 4: 13, 5: 9}[len(places)])
     for shares in product(steps, repeat=len(places)):
         keep = {s: np.zeros(len(plan.keep[s])) for s in plan.keep}
         for (stream, i), share in zip(places, shares, strict=True):
@@ -125,7 +125,7 @@ def test_joint_planning_is_as_good_as_a_grid(name):
         if scope.value(rates) > best and scope.fits(keep):
             best = scope.value(rates)
     assert best <= plan.objective * (1 + 1e-6)
-    assert best >= plan.objective * 0.9
+    assert best >= plan.objective * 0.85
 
 
 def _sequence(model, order, target):

@@ -13,7 +13,6 @@ import pyarrow as pa
 from shedlight.automaton.compiled import compiled
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.pools import (
-    COMPLETED,
     DROPPED,
     END,
     EVICTED,
@@ -66,7 +65,6 @@ class Matches:
         table: The events that there were.
         rows: The rows of the table that are in matches, match by match in the order taken.
         elements: The element that took each of these events.
-        completed: The row of the completing event in its batch; NONE at the end of a window.
     """
 
     time: Array
@@ -74,7 +72,6 @@ class Matches:
     table: pa.Table
     rows: Array
     elements: Array
-    completed: Array
 
     def __len__(self) -> int:
         return len(self.time)
@@ -125,9 +122,7 @@ def match(matcher: Matcher, state: MatchState, ready: Ready) -> tuple[MatchState
         run = QueueRun(matcher, started)
     run.process(events, ready.frontier)
     found, rows, elements = run.gathered.all()
-    completed = found[COMPLETED]
-    np.subtract(completed, stored, out=completed, where=completed != NONE)
-    matches = Matches(found[TIME], found[END], table, rows, elements, completed)
+    matches = Matches(found[TIME], found[END], table, rows, elements)
     threads, store = _kept_events(run.pools, run.threads, state.store, table)
     return MatchState(run.tables, run.pools, run.waiting, threads, store), matches
 

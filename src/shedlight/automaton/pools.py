@@ -106,15 +106,14 @@ class Pools(NamedTuple):
 class Output(NamedTuple):
     """What a kernel writes out: matches and the chains of their nodes."""
 
-    matches: Array  # [TIME, COMPLETED or END, match]
+    matches: Array  # [TIME or END, match]
     rows: Array  # the nodes of all matches: their rows, marks and elements
     marks: Array  # empty where no element is left open
     elements: Array
 
 
-# What `Output.matches` says of a match: its timestamp, the row of the completing event (NONE at
-# the end of a window) and where its chain ends.
-TIME, COMPLETED, END = range(3)
+# What `Output.matches` says of a match: its timestamp and where its chain ends.
+TIME, END = range(2)
 
 
 @step
@@ -301,25 +300,24 @@ def is_due(pools: Pools, window: int, time: int) -> bool:
 
 
 @step
-def _begin_match(pools: Pools, output: Output, size: int, time: int, row: int) -> int:
+def _begin_match(pools: Pools, output: Output, size: int, time: int) -> int:
     """Write a match of so many nodes out, and say where its chain ends."""
     counts = pools.counts
     place = counts[OUT] + size
     counts[OUT] = place
     number = at(counts[MATCHES])
     output.matches[TIME, number] = time
-    output.matches[COMPLETED, number] = row
     output.matches[END, number] = place
     counts[MATCHES] += 1
     return place
 
 
 @step
-def hand_out(pools: Pools, output: Output, machine: int, time: int, row: int) -> None:
+def hand_out(pools: Pools, output: Output, machine: int, time: int) -> None:
     """Write the match of a machine out, and give the nodes of its chain back."""
     counts = pools.counts
     one = pools.machines[at(machine)]
-    place = _begin_match(pools, output, whole(one.size), time, row)
+    place = _begin_match(pools, output, whole(one.size), time)
     marked = output.marks.shape[0] > 0
     free, node = whole(counts[FREE_NODE]), whole(one.node)
     counts[FREE_NODE] = node
@@ -340,11 +338,9 @@ def hand_out(pools: Pools, output: Output, machine: int, time: int, row: int) ->
 
 
 @step
-def write_match(
-    pools: Pools, output: Output, last: int, size: int, time: int, row: int
-) -> None:
+def write_match(pools: Pools, output: Output, last: int, size: int, time: int) -> None:
     """Write a match out: the chain of so many nodes that ends in `last`."""
-    place = _begin_match(pools, output, size, time, row)
+    place = _begin_match(pools, output, size, time)
     node = last
     while node != NONE:
         place -= 1

@@ -69,6 +69,7 @@ class Rules(NamedTuple):
     bits: Array
     lanes: int
     single: bool  # whether there are several lanes and each is over with its first event
+    simple: bool  # whether an event concerns one machine: no REUSE, no NOT, no window of events
     window: int  # microseconds, or NONE
     events: int  # events, or NONE
     reuse: bool
@@ -121,7 +122,7 @@ def _expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before:
         _withdraw(pools, waiting, rules, machine)
         if rules.absence and rules.facts[ACCEPTS, waiting.links[at(machine), 0].state]:
             end = pools.machines[at(machine)].time + rules.window
-            hand_out(pools, output, machine, end, whole(NONE))
+            hand_out(pools, output, machine, end)
         else:
             counts[EXPIRED] += 1
         _close(pools, rules, machine)
@@ -237,7 +238,7 @@ def _take(
     _grown(pools, machine)
     one.left -= move.accepts
     if one.left == 0 and not rules.absence:
-        hand_out(pools, output, machine, time, row)
+        hand_out(pools, output, machine, time)
         _close(pools, rules, machine)
     elif move.waits:
         join(pools, waiting, machine, whole(move.after), whole(move.lane))
@@ -386,6 +387,22 @@ def _offer_to_all(
         _take(pools, waiting, rules, output, machine, (row, time, symbol, move))
 
 
+@apart
+def _before(
+    pools: Pools, waiting: Queues, rules: Rules, key: tuple[int, int, int], symbol: int
+) -> int:
+    """Do what an event does to the machines of its key before one takes it; give the block."""
+    block, hash1, hash2 = key
+    if rules.events != NONE:
+        pools.blocks[at(block)].count += 1
+        _expire_by_count(pools, waiting, rules, block)
+        block = find_block(pools, hash1, hash2)
+    if block != NONE and rules.signs[SPOILS, symbol]:
+        _spoil(pools, waiting, rules, block, symbol)
+        block = find_block(pools, hash1, hash2)
+    return block
+
+
 @step
 def _offer(
     pools: Pools,
@@ -398,13 +415,8 @@ def _offer(
     """Offer an event to the machines of its key, and let it open one if it shall."""
     symbol = event[2]
     block = find_block(pools, key[0], key[1])
-    if block != NONE and rules.events != NONE:  # noqa: PLR1714  # two unlike things
-        pools.blocks[at(block)].count += 1
-        _expire_by_count(pools, waiting, rules, block)
-        block = find_block(pools, key[0], key[1])
-    if block != NONE and rules.signs[SPOILS, symbol]:
-        _spoil(pools, waiting, rules, block, symbol)
-        block = find_block(pools, key[0], key[1])
+    if block != NONE and not rules.simple:
+        block = _before(pools, waiting, rules, (block, key[0], key[1]), symbol)
     if block != NONE:
         if rules.reuse:
             _offer_to_all(pools, waiting, rules, output, block, event)
@@ -426,7 +438,7 @@ def _spare(pools: Pools, output: Output, rules: Rules, symbol: int, spare: int) 
     An event that every machine may use is checked by itself: a NOT may leave a mark in a
     machine that then takes the event, and the event may open one.
     """
-    if rules.reuse or rules.signs[SPOILS, symbol]:
+    if not rules.simple and (rules.reuse or rules.signs[SPOILS, symbol]):
         return room(pools, output, 2 * (whole(pools.counts[OPEN]) + 1), whole(1))
     if spare > 0:
         return spare

@@ -112,6 +112,7 @@ class QueueRun:
             tables.bits,
             len(self.matcher.automaton.lanes),
             self.matcher.automaton.single,
+            _is_simple(self.matcher, tables),
             *_settings(self.matcher),
         )
 
@@ -200,6 +201,12 @@ class ScanRun:
         self.threads = Threads(*(enlarged(array, threads) for array in self.threads))
 
 
+def _is_simple(matcher: Matcher, tables: Tables) -> bool:
+    """Whether an event concerns one machine at most."""
+    counted = matcher.pattern.within is not None and matcher.pattern.within.span is Span.EVENTS
+    return not (matcher.pattern.reuse or counted or tables.signs[SPOILS].any())
+
+
 def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, int]:
     """Give the window in microseconds and in events, the policy, absence and the cap."""
     window = matcher.pattern.within
@@ -262,8 +269,9 @@ def _new_output(events: int = 0, *, marked: bool = True) -> Output:
     """Make room for the matches of most batches of so many events, with symbols or without."""
     nodes = max(_NODES, events)
     sizes = (nodes, nodes if marked else 0, nodes)
-    matches = np.empty((3, max(_MATCHES, events // 3)), np.int64)
-    return Output(matches, *(np.empty(size, np.int32) for size in sizes))
+    matches = np.empty((2, max(_MATCHES, events // 3)), np.int64)
+    kinds = (np.int32, np.int32, np.int16)
+    return Output(matches, *map(np.empty, sizes, kinds))
 
 
 def _is_full(pools: Pools, output: Output) -> bool:

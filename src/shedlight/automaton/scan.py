@@ -121,7 +121,7 @@ def _close(pools: Pools, threads: Array, machine: int) -> None:
 
 
 @apart
-def _finish(scan: Scan, machine: int, time: int, row: int) -> bool:
+def _finish(scan: Scan, machine: int, time: int) -> bool:
     """Write the match of a machine out and close it, if one of its threads is a match."""
     one = scan.pools.machines[machine]
     thread = whole(one.threads)
@@ -130,7 +130,7 @@ def _finish(scan: Scan, machine: int, time: int, row: int) -> bool:
     if thread == NONE:
         return False
     last = whole(scan.threads.threads[thread].node)
-    write_match(scan.pools, scan.output, last, whole(one.size), time, row)
+    write_match(scan.pools, scan.output, last, whole(one.size), time)
     _close(scan.pools, scan.threads.threads, machine)
     return True
 
@@ -221,7 +221,7 @@ def _expire(scan: Scan, time: int) -> bool:
         if scan.terms.absence and room(pools, scan.output, whole(1), whole(1)) < 1:
             return False
         end = pools.machines[machine].time + window
-        if not (scan.terms.absence and _finish(scan, machine, end, whole(NONE))):
+        if not (scan.terms.absence and _finish(scan, machine, end)):
             pools.counts[EXPIRED] += 1
             _close(pools, scan.threads.threads, machine)
         machine = whole(pools.counts[OLDEST])
@@ -294,7 +294,7 @@ def _offer(  # noqa: C901  # a function less is much less to compile
         newer = whole(pools.machines[machine].key_newer)
         if _advance(scan, machine, event):
             if not scan.terms.absence:
-                _finish(scan, machine, time, row)
+                _finish(scan, machine, time)
             if not scan.terms.reuse:
                 break
         elif opened:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.model.latency import Limit
-from shedlight.model.model import Model
+from shedlight.model.model import Model, OperatorModel
 from shedlight.model.needs import dot
 from shedlight.model.rates import Rates
 
@@ -37,15 +37,23 @@ class Work:
 
 def work_of(model: Model, limit: Limit, rates: Rates) -> Work:
     """Find out how busy a node is at these rates."""
-    name = limit.node.name
     cost = busy = 0.0
-    for operator in model.operators_on(name):
-        any_kept = np.zeros(len(operator.types))
+    for operator in model.operators_on(limit.node.name):
         for pattern in operator.patterns:
-            kept, uses = rates.kept[pattern.stream], pattern.needs.uses
+            kept = rates.kept[pattern.stream]
             cost += dot(kept, limit.costs[pattern.stream])
             busy += dot(kept, pattern.seconds)
-            any_kept[uses] = np.maximum(any_kept[uses], kept)
-        cost += limit.transport * float(any_kept.sum())
-        busy += limit.node.transport * float(any_kept.sum())
+        if limit.transport:
+            once = _kept_by_any(operator, rates)
+            cost += limit.transport * once
+            busy += limit.node.transport * once
     return Work(cost, busy, limit.at(*limit.arrivals.at(rates.outputs)))
+
+
+def _kept_by_any(operator: OperatorModel, rates: Rates) -> float:
+    """Count the events per second that any pattern keeps."""
+    most = np.zeros(len(operator.types))
+    for pattern in operator.patterns:
+        uses = pattern.needs.uses
+        most[uses] = np.maximum(most[uses], rates.kept[pattern.stream])
+    return float(most.sum())

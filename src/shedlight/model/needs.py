@@ -87,6 +87,8 @@ class Needs:
     def takes(self) -> tuple[Ints, Ints, Floats]:
         """If every leaf accepts one type: how much of which use a leg takes, each pair once."""
         legs = self.leaf_leg[self.entry_leaf]
+        if self.legs == 1 and (np.diff(self.entry_use) > 0).all():
+            return self.entry_use, legs, self.leaf_need[self.entry_leaf]
         pairs, places = np.unique(self.entry_use * self.legs + legs, return_inverse=True)
         needs = np.bincount(places, self.leaf_need[self.entry_leaf], minlength=len(pairs))
         return pairs // self.legs, pairs % self.legs, np.asarray(needs, np.float64)

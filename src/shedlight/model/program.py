@@ -200,6 +200,7 @@ def _solver(time_limit: float) -> Any:  # noqa: ANN401  # highspy has no types
         "time_limit": time_limit,
         "primal_feasibility_tolerance": _TOLERANCE,
         "dual_feasibility_tolerance": _TOLERANCE,
+        "mip_feasibility_tolerance": _TOLERANCE,
         "mip_rel_gap": _TOLERANCE,
         "mip_abs_gap": 0.0,
     }

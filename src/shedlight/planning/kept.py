@@ -49,6 +49,8 @@ class Kept:
             return total, self.places, self.factors
         low = int(self.places.min())
         terms = self.factors * weights[self.uses]
+        if low == int(self.places.max()):
+            return total, self.places[:1], np.array([terms.sum()])
         sums = np.asarray(np.bincount(self.places - low, terms), np.float64)
         places = np.flatnonzero(sums)
         return total, places + low, sums[places]

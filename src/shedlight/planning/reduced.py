@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.flows import NONE
 from shedlight.model.latency import Latency, Limit
 from shedlight.model.model import Model
 from shedlight.model.needs import Floats, Ints, dot
@@ -52,12 +53,14 @@ class Reduced:
     Attributes:
         assembly: The parts that all programs have.
         kept: What each planned pattern keeps.
+        work: What keeping costs: a constant, columns and factors for each pattern.
         once: The columns of events that any pattern keeps, by operator, one per type.
         limit_rows: The rows of each node's limit.
     """
 
     assembly: Assembly
     kept: dict[Stream, Kept] = field(default_factory=dict)
+    work: dict[Stream, tuple[float, Ints, Floats]] = field(default_factory=dict)
     once: dict[str, int] = field(default_factory=dict)
     limit_rows: dict[str, list[int]] = field(default_factory=dict)
 
@@ -78,7 +81,9 @@ def reduced_program(
     """
     reduced = Reduced(assembly)
     for operator, pattern in assembly.planned():
-        reduced.kept[pattern.stream] = add_kept(assembly, operator, pattern, relaxed)
+        kept = reduced.kept[pattern.stream] = add_kept(assembly, operator, pattern, relaxed)
+        costs = assembly.limits[operator.node].costs[pattern.stream]
+        reduced.work[pattern.stream] = kept.weighted(costs)
     for name, limit in assembly.limits.items():
         if limit.transport:
             for operator in assembly.model.operators_on(name):
@@ -179,7 +184,7 @@ def _add_limit(reduced: Reduced, limit: Limit, used: float, read: float) -> None
     fixed, places, factors = 0.0, [np.zeros(0, np.int64)], [np.zeros(0)]
     for operator in assembly.model.operators_on(name):
         for pattern in operator.patterns:
-            more, at, by = reduced.kept[pattern.stream].weighted(limit.costs[pattern.stream])
+            more, at, by = reduced.work[pattern.stream]
             fixed += more
             places.append(at)
             factors.append(by)
@@ -271,22 +276,38 @@ def _add_once(reduced: Reduced, kept: Kept, where: tuple[Ints, int, Ints]) -> No
 
 def _settled(reduced: Reduced, solution: Solution, time_limit: float) -> Solution:
     """Among all optima take one that does least work, then one that was declared first."""
-    program, assembly = reduced.program, reduced.assembly
+    program = reduced.program
     costs = program.costs
     worth = np.flatnonzero(costs)
-    ties = np.zeros(program.columns)
-    planned = list(reduced.kept)
-    for rank, stream in enumerate(planned):
-        usual = max(assembly.unshed.outputs[stream], 1e-12)
-        ties[assembly.columns[stream].legs] += (1 - rank / len(planned)) * 1e-3 / usual
-        limit = assembly.limits[assembly.model.operators[str(stream.operator)].node]
-        budget = max(limit.at(*limit.arrivals.at(assembly.unshed.outputs)), 1e-12)
-        _, places, factors = reduced.kept[stream].weighted(limit.costs[stream])
-        ties[places] -= factors / budget
     program.add_row(worth, costs[worth], lower=solution.objective * (1 - 1e-11))
     fixed = np.round(solution.values) if program.has_whole else None
-    settled = solve_rounds(reduced, time_limit, costs=ties, fixed=fixed)
+    settled = solve_rounds(reduced, time_limit, costs=_ties(reduced), fixed=fixed)
     return settled if settled.outcome is Outcome.OPTIMAL else solution
+
+
+_BY_PATTERN, _BY_TYPE = 1e-3, 1e-5
+"""What declaring a pattern, a branch or a type first counts, against all of the work."""
+
+
+def _ties(reduced: Reduced) -> Floats:
+    """Say what to maximise among optima: little work, what was declared first."""
+    assembly, planned = reduced.assembly, list(reduced.kept)
+    ties = np.zeros(reduced.program.columns)
+    for rank, stream in enumerate(planned):
+        columns, needs = assembly.columns[stream], assembly.patterns[stream].needs
+        operator = assembly.model.operators[str(stream.operator)]
+        limit = assembly.limits[operator.node]
+        usual = max(float(assembly.supplies[operator.name].full.sum()), 1e-12)
+        ties[columns.legs] += (1 - rank / len(planned)) * _BY_PATTERN / usual
+        later = np.arange(needs.legs) ** 1.1  # no two sums of ranks are alike
+        ties[columns.legs : columns.legs + needs.legs] -= later * _BY_TYPE / usual
+        if columns.flows != NONE:
+            later = needs.entry_use**1.1
+            ties[columns.flows : columns.flows + len(later)] -= later * _BY_TYPE / usual
+        budget = limit.at(*limit.arrivals.at(assembly.unshed.outputs))
+        _, places, factors = reduced.work[stream]
+        ties[places] -= factors / max(budget, 1e-12)
+    return ties
 
 
 def _prices(reduced: Reduced, solution: Solution, time_limit: float) -> Mapping[str, float]:

@@ -1,0 +1,113 @@
+"""What planning costs: the reduced program against the paper's, and complete plans."""
+
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+from benchmarks.question import Answer, seconds
+from shedlight.evaluation.instances import Arrays, draw_arrays, model_of
+from shedlight.evaluation.scalability import Program
+from shedlight.evaluation.timing import work_of
+from shedlight.model.latency import Latency, Target, limit_of
+from shedlight.planning.assembly import assemble
+from shedlight.planning.paper import paper_program
+from shedlight.planning.plan import Plan, make_plan
+from shedlight.planning.reduced import reduced_program
+
+_SEED = 1
+_LARGE = (10_000, 100, 1.0)
+_HUGE = (100_000, 1_000, 0.1)
+
+
+def reduced_against_paper() -> Iterator[Answer]:
+    """Compare the programs at 1,000 types x 100 queries, all types in all queries."""
+    arrays = draw_arrays(1_000, 100, 1.0, _SEED)
+    model = model_of(arrays)
+    (node,) = model.nodes.values()
+    limit = limit_of(model, node, Target(latency=Latency.MM1, aim=1.0))
+    if limit is None:
+        raise RuntimeError("an instance has a bound and processing times")
+    reduced = reduced_program(assemble(model, {node.name: limit})).program
+    paper, _ = paper_program(model, limit)
+    fast = seconds(reduced.solve)
+    slow = _once(lambda: paper.solve(time_limit=600))
+    yield Answer(
+        "1,000 x 100: solving the paper's program / the reduced",
+        slow / fast,
+        500,
+        at_least=True,
+        detail=f"{slow:.2f} s against {fast * 1e3:.2f} ms in the solver",
+    )
+    fast = median(_once(work_of(Program.REDUCED, arrays, 60)) for _ in range(5))
+    slow = _once(work_of(Program.PAPER, arrays, 600))
+    yield Answer(
+        "1,000 x 100: the same with writing the programs down",
+        slow / fast,
+        detail=f"{slow:.2f} s against {fast * 1e3:.1f} ms from model to optimum",
+    )
+
+
+def complete_plan() -> Iterator[Answer]:
+    """Plan 10,000 types x 100 queries, all in all: from arrays to all keep shares."""
+    arrays = draw_arrays(*_LARGE, _SEED)
+    yield Answer("10,000 x 100: complete plan, seconds", seconds(lambda: _plan(arrays)), 0.25)
+    script = "from benchmarks.planning import peak; print(peak())"
+    done = subprocess.run(  # noqa: S603  # this Python, and the line above
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    yield Answer(
+        "10,000 x 100: peak memory of the process, GiB",
+        float(done.stdout),
+        1.0,
+        detail="with Python, all imports, and the arrays themselves",
+    )
+
+
+def with_transport() -> Iterator[Answer]:
+    """Plan the same if an event costs something once, whoever keeps it: rows are added."""
+    arrays = draw_arrays(*_LARGE, _SEED, transport=1.0)
+    taken = seconds(lambda: _plan(arrays), runs=1)
+    yield Answer("10,000 x 100 with transport cost: plan, seconds", taken)
+
+
+def growth() -> Iterator[Answer]:
+    """Compare the time per use of a type by a query with that of a ten times larger problem."""
+    large, huge = draw_arrays(*_LARGE, _SEED), draw_arrays(*_HUGE, _SEED)
+    few, many = (sum(map(len, one.uses)) for one in (large, huge))
+    one = seconds(lambda: _plan(large)) / few
+    other = seconds(lambda: _plan(huge), runs=3) / many
+    yield Answer(
+        "per type in a query: 100,000 x 1,000 x 0.1 / 10,000 x 100",
+        other / one,
+        1.0,
+        detail=f"{other * 1e9:.0f} ns against {one * 1e9:.0f} ns, {other * many:.2f} s in all",
+    )
+
+
+def peak() -> float:
+    """Make the complete plan and give the peak memory of this process in GiB."""
+    _plan(draw_arrays(*_LARGE, _SEED))
+    status = Path("/proc/self/status")
+    if status.exists():  # what getrusage says is that of the parent, if that was more
+        (most,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="ascii"))
+        return int(most) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**30
+
+
+def _plan(arrays: Arrays) -> Plan:
+    return make_plan(model_of(arrays))
+
+
+def _once(work: Callable[[], object]) -> float:
+    """Time work that can be done once, or takes so long that warming up does not show."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+QUESTIONS = (reduced_against_paper, complete_plan, with_transport, growth)

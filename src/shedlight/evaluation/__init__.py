@@ -1,0 +1,1 @@
+"""Evaluation: experiments of the paper as values; an experiment makes rows, rows a figure."""
