@@ -70,7 +70,7 @@ class Program:
     ) -> int:
         """Add variables and give the number of the first."""
         for goal, value in ((self._costs, cost), (self._lower, lower), (self._upper, upper)):
-            goal.append(np.broadcast_to(np.asarray(value, np.float64), number))
+            goal.append(np.full(number, value, np.float64))
         self._whole.append(np.full(number, whole))
         self.columns += number
         return self.columns - number

@@ -7,6 +7,7 @@ sum of variables, so no product of unknowns appears however many nodes are plann
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -15,12 +16,12 @@ from shedlight.model.arrivals import Arrivals
 from shedlight.model.flows import Columns, add_pattern, add_supply, demand_of
 from shedlight.model.latency import Latency, Limit
 from shedlight.model.model import Model, OperatorModel, PatternModel
-from shedlight.model.needs import Floats, Ints
+from shedlight.model.needs import Flags, Floats, Ints
 from shedlight.model.program import INFINITY, Program
 from shedlight.model.rates import Rates, changeable, predict
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Supply:
     """What arrives at an operator, of each type.
 
@@ -35,8 +36,8 @@ class Supply:
     feeds: tuple[tuple[int, Floats], ...]
     full: Floats
 
-    @property
-    def varies(self) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    @cached_property
+    def varies(self) -> Flags:
         """Which types the plan changes."""
         found = np.zeros(len(self.fixed), np.bool_)
         for _, spread in self.feeds:
@@ -59,6 +60,7 @@ class Assembly:
         unshed: The rates if nothing is shed.
         patterns: All patterns.
         worths: What a complex event of a pattern is worth.
+        changed: The patterns whose output the plan can change.
         program: The program.
         columns: The variables of each pattern.
         supplies: What arrives at each operator that has such patterns.
@@ -69,6 +71,7 @@ class Assembly:
     unshed: Rates
     patterns: Mapping[Stream, PatternModel]
     worths: Mapping[Stream, float]
+    changed: frozenset[Stream]
     program: Program = field(default_factory=Program)
     columns: dict[Stream, Columns] = field(default_factory=dict)
     supplies: dict[str, Supply] = field(default_factory=dict)
@@ -105,10 +108,10 @@ def assemble(
         unshed or predict(model, nodes=nodes),
         model.patterns,
         _worths(model, limits, local=local),
+        changeable(model, nodes),
     )
-    changed = changeable(model, nodes)
     for operator in model.operators.values():
-        if not any(pattern.stream in changed for pattern in operator.patterns):
+        if not any(pattern.stream in assembly.changed for pattern in operator.patterns):
             continue
         supply = _supply(assembly, operator)
         assembly.supplies[operator.name] = supply
@@ -139,9 +142,7 @@ def _add(
     """Add a pattern: its rates, what it may take of each type, what it may emit."""
     needs, program = pattern.needs, assembly.program
     fixed, varies = supply.fixed[needs.uses], supply.varies[needs.uses]
-    upper = INFINITY
-    if operator.node not in assembly.limits:  # else see `_add_output_row`
-        upper = operator.capacity / pattern.calibration
+    upper = _most_matches(assembly, operator, pattern)
     if needs.is_plain:
         wanted = needs.per_use
         bounded = (wanted > 0) & ~varies
@@ -192,10 +193,30 @@ def _worths(
     return found
 
 
-def _add_output_row(assembly: Assembly, operator: OperatorModel, pattern: PatternModel) -> None:
-    """Let a planned operator emit no more than it can process: y <= f mu with mu = 1 / p*."""
+def _most_matches(assembly: Assembly, operator: OperatorModel, pattern: PatternModel) -> float:
+    """Say how many matches an operator can find, as far as that is fixed: y <= f mu.
+
+    For an operator that is planned by M/M/1, mu is 1 / p* = lambda + 1 / B; for one that is not
+    planned, that of the snapshot.
+    """
     limit = assembly.limits.get(operator.node)
-    if limit is None or limit.target.latency is not Latency.MM1:
+    if limit is None:
+        return operator.capacity / pattern.calibration
+    if limit.target.latency is not Latency.MM1 or not _is_fixed(assembly, limit):
+        return INFINITY
+    used, _ = limit.arrivals.at(assembly.unshed.outputs)
+    return (used + 1 / limit.bound) / limit.target.aim / pattern.calibration
+
+
+def _is_fixed(assembly: Assembly, limit: Limit) -> bool:
+    """Whether the plan does not change what arrives at a node."""
+    return assembly.changed.isdisjoint(limit.arrivals.shares)
+
+
+def _add_output_row(assembly: Assembly, operator: OperatorModel, pattern: PatternModel) -> None:
+    """Add y <= f mu for a planned operator whose arrivals the plan changes."""
+    limit = assembly.limits[operator.node]
+    if limit.target.latency is not Latency.MM1 or _is_fixed(assembly, limit):
         return
     arrivals, aim = limit.arrivals, limit.target.aim
     fixed, places, factors = arrival_terms(assembly, arrivals)
