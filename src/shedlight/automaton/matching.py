@@ -5,7 +5,7 @@ stream into other batches gives the same matches.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,7 @@ class Ready:
         numbers: The type of each event.
         keys: The two hashes of the key of each event, by what is partitioned by.
         frontier: Every event before this time has been seen.
+        inputs: The number of the input that each event came by; empty if nobody asks.
     """
 
     time: Array
@@ -53,6 +54,7 @@ class Ready:
     numbers: Array
     keys: Mapping[tuple[Attribute, ...], tuple[Array, Array]]
     frontier: int
+    inputs: Array = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,15 +106,27 @@ def tally(state: MatchState) -> Tally:
     return Tally(*(int(counts[i]) for i in (OPEN, EXPIRED, EVICTED, DROPPED)))
 
 
-def match(matcher: Matcher, state: MatchState, ready: Ready) -> tuple[MatchState, Matches]:
+def match(
+    matcher: Matcher, state: MatchState, ready: Ready, kept: Array | None = None
+) -> tuple[MatchState, Matches]:
     """Offer a batch of ready events to the open machines, oldest machine first.
 
-    Neither argument is changed; cutting the stream into other batches gives the same matches.
+    No argument is changed; cutting the stream into other batches gives the same matches.
+
+    Args:
+        matcher: The pattern.
+        state: Where matching stands.
+        ready: The events.
+        kept: Which of them the pattern gets to see; None: all.
     """
     tables, symbols = _symbols(matcher, state.tables, ready.types)
+    numbers = ready.numbers
+    if kept is not None:
+        symbols = np.append(symbols, np.int32(0))  # of no use to any element
+        numbers = np.where(kept, numbers, np.int32(len(symbols) - 1))
     hash1, hash2 = ready.keys.get(matcher.pattern.partition_by, _NO_KEYS)
     stored = len(state.store)
-    events = Events(ready.time, ready.numbers, symbols, hash1, hash2, stored)
+    events = Events(ready.time, numbers, symbols, hash1, hash2, stored)
     table = _joined(state.store, ready.table.select(matcher.store_schema.names))
     started = replace(state, tables=tables)
     run: QueueRun | ScanRun

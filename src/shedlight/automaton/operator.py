@@ -1,6 +1,6 @@
 """An operator at work: arrivals in, complex events of all its patterns out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -112,11 +112,16 @@ def new_operator_state(operator: Operator) -> OperatorState:
     )
 
 
+Masks = Mapping[str, Array]
+"""Which ready events each pattern gets to see, by its name; all, for one that is not in it."""
+
+
 def process(
     operator: Operator,
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
     ended: frozenset[int] = frozenset(),
+    shed: Callable[[Ready], Masks] | None = None,
 ) -> tuple[OperatorState, Outcome]:
     """Take in arrivals and match what is ready.
 
@@ -125,7 +130,20 @@ def process(
         state: Where it stands; not changed.
         arrivals: New events by the number of their input, in the order of their arrival.
         ended: Inputs that will not say anything more.
+        shed: Says which of the events that are ready each pattern gets to see; None: all.
     """
+    state, ready, late = take_in(operator, state, arrivals, ended)
+    state, found = match_ready(operator, state, ready, shed(ready) if shed else {})
+    return state, Outcome(found, len(ready.time), late)
+
+
+def take_in(
+    operator: Operator,
+    state: OperatorState,
+    arrivals: Mapping[int, pa.Table],
+    ended: frozenset[int] = frozenset(),
+) -> tuple[OperatorState, Ready, pa.Table]:
+    """Take in arrivals, and give the events that are ready and those that are late."""
     waiting, arrived = admit(
         state.waiting, operator.inputs, _completed(operator, arrivals), operator.remember, ended
     )
@@ -138,16 +156,21 @@ def process(
         numbers,
         operator_keys(operator, table),
         waiting.frontier,
+        table[INPUT].to_numpy(),
     )
+    return replace(state, waiting=waiting, types=types), ready, arrived.late
+
+
+def match_ready(
+    operator: Operator, state: OperatorState, ready: Ready, masks: Masks
+) -> tuple[OperatorState, Mapping[str, pa.Table]]:
+    """Match events that are ready, and give the complex events of each pattern."""
     states, found = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):
-        new, matches = match(matcher, old, ready)
+        new, matches = match(matcher, old, ready, masks.get(matcher.name))
         states.append(new)
         found[matcher.name] = complex_events(matcher, matches, operator.ids)
-    return (
-        replace(state, waiting=waiting, types=types, states=tuple(states)),
-        Outcome(found, len(table), arrived.late),
-    )
+    return replace(state, states=tuple(states)), found
 
 
 def schema_of(schema: pa.Schema) -> Schema:

@@ -39,7 +39,7 @@ def run_application(
         application, {name: schema_of(table.schema) for name, table in tables.items()}
     )
     streams: dict[Stream, tuple[Input, pa.Table]] = {
-        Stream(name): _source(source, tables[name])
+        Stream(name): prepared_source(source, tables[name])
         for name, source in application.sources.items()
     }
     results = {}
@@ -55,7 +55,7 @@ def run_application(
     return results
 
 
-def _source(source: Source, table: pa.Table) -> tuple[Input, pa.Table]:
+def prepared_source(source: Source, table: pa.Table) -> tuple[Input, pa.Table]:
     """Add the derived columns and the time of a source."""
     for name in (source.time, *source.id):
         if name not in table.column_names and name not in source.columns:

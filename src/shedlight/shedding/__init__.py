@@ -1,0 +1,1 @@
+"""The shedder: from shares to the decision about each event."""

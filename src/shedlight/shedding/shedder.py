@@ -1,0 +1,109 @@
+"""The shedder: whether an event is kept, by a hash of its id and never by dice.
+
+An event is kept for a pattern if the hash of its id is below the pattern's share of all hashes.
+The hash is the same for all patterns, so an event that one keeps is likelier kept by another;
+it is Spark's `xxhash64`, so that Spark and the simulator shed the very same events; and a
+replay sheds them again.
+
+Patterns that are shed by key hash the key, and an epoch that changes every ten windows: with
+the same keys kept for good, the others would never be watched.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.automaton.compiled import compiled
+from shedlight.automaton.hashing import hash_rows
+from shedlight.automaton.pools import Array
+from shedlight.automaton.runs import row_column
+from shedlight.automaton.signature import Types
+from shedlight.language.column import Column
+from shedlight.language.expression import Attribute
+from shedlight.language.kind import Kind
+from shedlight.shedding.shares import PatternShares
+
+EPOCH = 10
+"""How many windows the same keys are kept."""
+
+_LOWEST, _HASHES = -(1 << 63), 1 << 64
+
+
+def threshold(share: float) -> int:
+    """Find the hash below which an event is kept, as the signed number that Spark computes.
+
+    Example:
+        >>> threshold(0.5), threshold(0.0) == -(1 << 63)
+        (0, True)
+    """
+    return _LOWEST + min(int(share * _HASHES), _HASHES - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What the shedder says of a batch.
+
+    Attributes:
+        mask: Whether each event is kept.
+        unknown: Labels of types that the plan does not know; they have its mean share.
+    """
+
+    mask: Array
+    unknown: tuple[str, ...]
+
+
+def kept_events(shares: PatternShares, types: Types, numbers: Array, hashes: Array) -> Kept:
+    """Say which events of a batch a pattern keeps.
+
+    Args:
+        shares: What it keeps.
+        types: All types so far.
+        numbers: The type of each event.
+        hashes: The hash of each event: of its id, or of its key.
+    """
+    occurring = np.unique(numbers)
+    limits = np.full(len(types.signatures), _LOWEST, np.int64)
+    everything = np.zeros(len(types.signatures), np.bool_)
+    unknown = []
+    for number in occurring.tolist():
+        label = types.label(number)
+        if label and label not in shares.shares:
+            unknown.append(label)
+        share = shares.shares.get(label, shares.mean if label else 0.0)
+        limits[number], everything[number] = threshold(share), share >= 1
+    mask = np.empty(len(numbers), np.bool_)
+    _decide(numbers, hashes, limits, everything, mask)
+    return Kept(mask, tuple(unknown))
+
+
+@compiled
+def _decide(
+    numbers: Array, hashes: Array, limits: Array, everything: Array, mask: Array
+) -> None:
+    for i in range(numbers.shape[0]):
+        number = numbers[i]
+        mask[i] = everything[number] or hashes[i] < limits[number]
+
+
+def event_hashes(table: pa.Table, ids: Sequence[str]) -> Array:
+    """Hash the ids of events."""
+    return hash_rows([row_column(table, Attribute("", (name,))) for name in ids], len(table))
+
+
+def key_hashes(table: pa.Table, key: Sequence[Attribute], time: Array, window: int) -> Array:
+    """Hash the keys of events, with an epoch of event time.
+
+    Args:
+        table: The events.
+        key: What is partitioned by.
+        time: Their timestamps, in microseconds.
+        window: The longest window of all patterns of this key, in microseconds.
+    """
+    epoch = Column(Kind.BIGINT, time // (EPOCH * window), np.ones(len(time), np.bool_))
+    return hash_rows([*(row_column(table, one) for one in key), epoch], len(table))
+
+
+Masks = Mapping[str, Array]
+"""Which events each pattern keeps, by the pattern's name; all, for one that is not in it."""
