@@ -169,7 +169,7 @@ def test_counts_add_up_and_two_runs_agree():
     )
     assert one.intervals == other.intervals
     assert all(one.sinks[k].equals(other.sinks[k]) for k in one.sinks)
-    arrived = sum(sum(i.arrivals["w2"].values()) for i in one.intervals)
+    arrived = sum(sum(i.arrivals["w2"][Stream("s2")].values()) for i in one.intervals)
     assert arrived == len(tables["s2"])
     kept = {s: sum(sum(i.kept[s].values()) for i in one.intervals) for s in _plan()}
     offered = np.bincount(tables["s2"]["type"].to_numpy(), minlength=4)

@@ -25,7 +25,6 @@ from shedlight.language.pattern import Span
 from shedlight.model.needs import Floats
 from shedlight.shedding.shares import Shares
 
-
 _OF_SERVICE = 0x5EBC1CE
 """Keeps processing times apart from streams that were generated with the same seed."""
 
@@ -233,7 +232,8 @@ class _Told:
 
     def __init__(self, start: float, end: float) -> None:
         self.start, self.end = start, end
-        self.arrivals: dict[str, dict[str, int]] = {}
+        self.arrivals: dict[str, dict[Stream, dict[str, int]]] = {}
+        self.spent: dict[Stream, tuple[float, float]] = {}
         self.kept: dict[Stream, dict[str, int]] = {}
         self.outputs: dict[Stream, int] = {}
         self.busy: dict[str, float] = {}
@@ -245,7 +245,11 @@ class _Told:
         """Note what was decided about a batch."""
         ready = batch.ready
         labels = [ready.types.label(i) for i in range(len(ready.types.signatures))]
-        self.arrivals[station.spec.name] = _counted(labels, ready.numbers)
+        self.arrivals[station.spec.name] = {
+            stream: _counted(labels, ready.numbers[ready.inputs == number])
+            for number, stream in enumerate(station.spec.inputs)
+        }
+        self.spent |= batch.spent
         for stream in station.spec.outputs:
             self.kept[stream] = _counted(labels, ready.numbers[batch.masks[stream.name]])
         some = np.zeros(len(ready.time), np.bool_)
@@ -265,6 +269,7 @@ class _Told:
             length=end - self.start,
             arrivals=self.arrivals,
             kept=self.kept,
+            spent=self.spent,
             outputs=self.outputs,
             busy=self.busy,
             backlog={name: max(0.0, at - end) for name, at in free.items()},

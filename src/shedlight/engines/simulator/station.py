@@ -21,7 +21,7 @@ from shedlight.automaton.selection import EVENTS, ID, TIME
 from shedlight.engines.simulator.values import Service, ServiceKind
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.language.pattern import Span
-from shedlight.model.needs import Floats
+from shedlight.model.needs import Floats, dot
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 
@@ -77,6 +77,7 @@ class Batch:
         ready: The events.
         arrivals: When each arrived, in seconds.
         service: How long each takes, in seconds.
+        spent: Seconds that each pattern takes, and the sum of their squares.
         masks: Which of them each pattern keeps.
         unknown: Types that the shares did not know, by pattern.
     """
@@ -84,6 +85,7 @@ class Batch:
     ready: Ready
     arrivals: Floats
     service: Floats
+    spent: Mapping[Stream, tuple[float, float]]
     masks: Mapping[str, Array]
     unknown: Mapping[Stream, tuple[str, ...]]
 
@@ -127,7 +129,7 @@ class Station:
         """Take in what arrived, and decide about what is ready by that."""
         self.state, ready, _ = take_in(self.operator, self.state, tables, ended)
         hashes: dict[str, Array] = {}
-        masks, unknown = {}, {}
+        masks, unknown, spent = {}, {}, {}
         work = np.zeros(len(ready.time))
         times, rng = service
         for stream in self.spec.outputs:
@@ -140,8 +142,10 @@ class Station:
                 mask &= kept.mask
                 unknown[stream] = kept.unknown
             masks[stream.name] = mask
-            work[mask] += _drawn(times, stream, int(mask.sum()), rng)
-        return Batch(ready, self._arrived(ready), work, masks, unknown)
+            seconds = _drawn(times, stream, int(mask.sum()), rng)
+            spent[stream] = (float(seconds.sum()), dot(seconds, seconds))
+            work[mask] += seconds
+        return Batch(ready, self._arrived(ready), work, spent, masks, unknown)
 
     def _hashes(
         self, ready: Ready, stream: Stream, shares: PatternShares, known: dict[str, Array]

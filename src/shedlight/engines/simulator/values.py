@@ -42,8 +42,10 @@ class Interval:
     Attributes:
         start: When it began, in seconds from the first event.
         length: How long it was.
-        arrivals: Events of each type that became ready at each operator, by label.
+        arrivals: Events of each type that became ready at each operator from each of its
+            inputs, by label.
         kept: Events of each type that each pattern kept.
+        spent: Seconds that each pattern took, and the sum of their squares.
         outputs: Complex events of each pattern.
         busy: Seconds of work that each node took on.
         backlog: Seconds of work that were queued at each node at the end.
@@ -54,8 +56,9 @@ class Interval:
 
     start: float
     length: float
-    arrivals: Mapping[str, Mapping[str, int]]
+    arrivals: Mapping[str, Mapping[Stream, Mapping[str, int]]]
     kept: Mapping[Stream, Mapping[str, int]]
+    spent: Mapping[Stream, tuple[float, float]]
     outputs: Mapping[Stream, int]
     busy: Mapping[str, float]
     backlog: Mapping[str, float]
