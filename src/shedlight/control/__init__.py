@@ -1,0 +1,1 @@
+"""The control loop: from observations to decisions, as values."""

@@ -1,0 +1,243 @@
+"""The controller: from an observation to a plan, or to none, and why.
+
+`decide` is pure: what it remembers goes in and comes out as a value, and whoever runs the loop
+puts plans in force. If the loop dies, the last plan stays in force, for nothing takes it back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from shedlight.control.calibration import Factors, Learning, calibrated, learned
+from shedlight.control.cause import OURS, Before, Rule, find_cause
+from shedlight.control.observation import Observation, shed_patterns, snapshot_of
+from shedlight.control.outlook import Basis, Outlook, keep_of, look, streams_that_shed
+from shedlight.control.state import NodeState, Refusal, states_of
+from shedlight.errors import PlanError, SnapshotError
+from shedlight.graph.application import Application
+from shedlight.model.build import build_model
+from shedlight.model.model import Model
+from shedlight.model.snapshot import Snapshot
+from shedlight.planning.plan import Plan, Wanted, make_plan
+from shedlight.planning.wishes import InfeasibleError
+from shedlight.shedding.shares import Shares, shares_by_label
+
+_HORIZON = 2
+"""In how many intervals a backlog is to be worked off."""
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to control.
+
+    Attributes:
+        rule: When to replan.
+        wanted: How to plan; the horizon is two intervals, whatever it says there.
+        learning: How calibration factors are learned.
+    """
+
+    rule: Rule = OURS
+    wanted: Wanted = field(default_factory=Wanted)
+    learning: Learning = field(default_factory=Learning)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the controller remembers.
+
+    Attributes:
+        application: What it controls.
+        settings: How.
+        shares: What patterns keep, by the plan in force; empty: everything.
+        planned: What was last planned for, whether or not a new plan came of it.
+        since: How many observations ago that was.
+        lasting: For how many observations each node was a cause to replan, but for patience.
+        factors: What patterns yield.
+        refusal: Why the last attempt brought no plan, if it did not.
+        states: How the nodes were.
+    """
+
+    application: Application
+    settings: Settings = field(default_factory=Settings)
+    shares: Shares = field(default_factory=dict)
+    planned: Basis | None = None
+    since: int = 0
+    lasting: Mapping[str, int] = field(default_factory=dict)
+    factors: Factors = field(default_factory=dict)
+    refusal: Refusal | None = None
+    states: Mapping[str, NodeState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """What happened at an observation.
+
+    Attributes:
+        time: Of the observation, in seconds.
+        reason: Why there was a plan, or why not.
+        attempted: Whether the solver was asked.
+        replanned: Whether a new plan came of it.
+        seconds: How long that took; 0 if the solver was not asked or refused.
+        objective: What the new plan brings at the sinks; None if there is none.
+        nodes: The nodes that it plans.
+        loads: Busy time over the limit of each node that has one, before the decision.
+        states: How the nodes are.
+    """
+
+    time: float
+    reason: str
+    attempted: bool = False
+    replanned: bool = False
+    seconds: float = 0.0
+    objective: float | None = None
+    nodes: tuple[str, ...] = ()
+    loads: Mapping[str, float] = field(default_factory=dict)
+    states: Mapping[str, NodeState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decision:
+    """What to do about an observation, and why, for the log and the page.
+
+    Attributes:
+        plan: The new plan; None: the plan in force stays.
+        shares: What patterns keep from now on, by type.
+        reason: In words.
+        states: How each node is, and what can be done.
+        busy_limits: The limit of each node that has one, in busy seconds per second.
+        entry: For the log.
+    """
+
+    plan: Plan | None
+    shares: Shares
+    reason: str
+    states: Mapping[str, NodeState]
+    busy_limits: Mapping[str, float] = field(default_factory=dict)
+    entry: LogEntry
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What came of asking the solver: a plan, or a remark why there is none."""
+
+    plan: Plan | None
+    remark: str
+    refusal: Refusal | None = None
+    seconds: float = 0.0
+
+
+def decide(
+    memory: Memory, observation: Observation, *, clock: Clock | None = None
+) -> tuple[Memory, Decision]:
+    """Replan if there is a cause.
+
+    Args:
+        memory: What is remembered; at first `Memory(application=...)`.
+        observation: The latest.
+        clock: Says how long planning takes; None: that of `make_plan`.
+    """
+    try:
+        model = build_model(memory.application, _snapshot(memory, observation))
+    except SnapshotError as error:
+        return memory, _decision(memory, observation, f"cannot plan yet: {error}")
+    factors = learned(memory.factors, observation, model, memory.settings.learning)
+    memory = replace(memory, factors=factors, since=memory.since + 1)
+    model = calibrated(model, factors)
+    wanted = _wanted(memory, observation)
+    outlook = look(observation, model, wanted.target, memory.shares, factors)
+    before = Before(memory.planned, memory.since, memory.lasting)
+    cause = find_cause(memory.settings.rule, outlook, before)
+    memory = replace(memory, lasting=cause.lasting)
+    if not cause.replan:
+        memory = _with_states(memory, outlook)
+        return memory, _decision(memory, observation, cause.reason, outlook)
+    attempt = _attempt(memory, _plannable(model, outlook), wanted, clock)
+    memory = replace(memory, planned=outlook.basis, since=0, refusal=attempt.refusal)
+    now = outlook
+    if attempt.plan is not None:
+        shares = {**memory.shares, **shares_by_label(model, attempt.plan.keep)}
+        memory = replace(memory, shares=shares)
+        # how busy and how slow a node was says nothing about what the new plan makes of it
+        expected = replace(observation, busy={}, latency={})
+        outlook = look(expected, model, wanted.target, shares, factors)
+    memory = _with_states(memory, outlook)
+    reason = f"{cause.reason}; {attempt.remark}"
+    return memory, _decision(memory, observation, reason, now, attempt)
+
+
+def _snapshot(memory: Memory, observation: Observation) -> Snapshot:
+    """Make a snapshot; what patterns emit that shed by plan or by pressure is modelled."""
+    pressed = shed_patterns(observation, memory.application)
+    shed = streams_that_shed(memory.shares) | pressed
+    return snapshot_of(observation, memory.application, memory.factors, shed)
+
+
+def _wanted(memory: Memory, observation: Observation) -> Wanted:
+    wanted = memory.settings.wanted
+    target = replace(wanted.target, horizon=_HORIZON * observation.interval)
+    return replace(wanted, target=target)
+
+
+def _plannable(model: Model, outlook: Outlook) -> Model:
+    """Leave out the bounds that cannot be kept, so that the other nodes have their plan."""
+    nodes = {
+        name: replace(node, bound=None) if name in outlook.infeasible else node
+        for name, node in model.nodes.items()
+    }
+    return replace(model, nodes=nodes)
+
+
+def _attempt(memory: Memory, model: Model, wanted: Wanted, clock: Clock | None) -> _Attempt:
+    incumbent = keep_of(model, memory.shares) or None
+    timed = {} if clock is None else {"clock": clock}
+    try:
+        plan = make_plan(model, wanted, incumbent=incumbent, **timed)
+    except PlanError as error:
+        problem = str(error)
+        refusal = Refusal(problem, isinstance(error, InfeasibleError))
+        return _Attempt(None, f"no plan: {problem}", refusal)
+    if plan.stays:
+        remark = "the plan in force stays, for another would bring hardly more"
+        return _Attempt(None, remark, seconds=plan.seconds)
+    if not plan.nodes and not streams_that_shed(memory.shares):
+        remark = "everything fits, so nothing is shed"
+        return _Attempt(None, remark, seconds=plan.seconds)
+    what = f"sheds at {', '.join(plan.nodes)}" if plan.nodes else "keeps everything"
+    return _Attempt(plan, f"the new plan {what}", seconds=plan.seconds)
+
+
+def _with_states(memory: Memory, outlook: Outlook) -> Memory:
+    states = states_of(memory.application.nodes, outlook, memory.refusal)
+    return replace(memory, states=states)
+
+
+def _decision(
+    memory: Memory,
+    observation: Observation,
+    reason: str,
+    outlook: Outlook | None = None,
+    attempt: _Attempt | None = None,
+) -> Decision:
+    """Put a decision together; the outlook is that before it."""
+    plan = attempt.plan if attempt else None
+    nodes = outlook.nodes if outlook else {}
+    entry = LogEntry(
+        time=observation.time,
+        reason=reason,
+        attempted=attempt is not None,
+        replanned=plan is not None,
+        seconds=attempt.seconds if attempt else 0.0,
+        objective=plan.objective if plan else None,
+        nodes=plan.nodes if plan else (),
+        loads={name: node.load for name, node in nodes.items()},
+        states=memory.states,
+    )
+    return Decision(
+        plan=plan,
+        shares=memory.shares,
+        reason=reason,
+        states=memory.states,
+        busy_limits={name: node.busy_limit for name, node in nodes.items()},
+        entry=entry,
+    )

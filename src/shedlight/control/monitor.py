@@ -1,0 +1,161 @@
+"""The monitor of a node: running averages, reported when they have moved.
+
+Each operator averages over the last intervals that have an adjustable number of its events, so
+a busy one is quick and a quiet one sure. What is more than a threshold off what was last
+reported is reported, and nothing else: with a stable stream nothing is sent. The monitor counts
+what it sends, for load on the network is what it is meant to save.
+
+`known` keeps what was last reported of all nodes, and `observation_of` reads it.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from shedlight.control.averages import Averages, Counts, Key, Measure, averages, window
+from shedlight.control.observation import Observation
+from shedlight.graph.application import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What has moved at a node.
+
+    Attributes:
+        node: Its name.
+        time: When, in seconds.
+        values: The new averages.
+    """
+
+    node: str
+    time: float
+    values: Averages
+
+    def encoded(self) -> bytes:
+        """Write it as it is sent."""
+        rows = [
+            [key.measure.value, key.of, str(key.stream or ""), key.label, value]
+            for key, value in self.values.items()
+        ]
+        return json.dumps([self.node, self.time, rows], separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """How to monitor.
+
+    Attributes:
+        events: Over how many events of an operator to average.
+        threshold: By how much, relatively, an average must have moved to be reported.
+        longest: Over how many intervals to average at most, however few events they have.
+    """
+
+    events: float = 1000.0
+    threshold: float = 0.05
+    longest: int = 60
+
+    def __post_init__(self) -> None:
+        if self.longest < 1 or self.threshold < 0:
+            raise ValueError(f"longest must be from 1 on and threshold from 0 on, got {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorMemory:
+    """What the monitor of a node remembers.
+
+    Attributes:
+        watch: How to monitor.
+        recent: The latest intervals, oldest first.
+        reported: What was last reported.
+        messages: How many reports were sent.
+        bytes: How long they were together.
+    """
+
+    watch: Watch = field(default_factory=Watch)
+    recent: tuple[Counts, ...] = ()
+    reported: Averages = field(default_factory=dict)
+    messages: int = 0
+    bytes: int = 0
+
+
+def observe(memory: MonitorMemory, counts: Counts) -> tuple[MonitorMemory, Report | None]:
+    """Take an interval into the averages, and report those that have moved."""
+    watch = memory.watch
+    recent = (*memory.recent, counts)[-watch.longest :]
+    now = averages(recent, watch.events)
+    gone = {key: 0.0 for key in memory.reported if key not in now and _ends(key)}
+    moved = {
+        key: value
+        for key, value in {**gone, **now}.items()
+        if _has_moved(value, memory.reported.get(key), watch.threshold)
+    }
+    memory = replace(memory, recent=_needed(recent, watch.events))
+    if not moved:
+        return memory, None
+    report = Report(counts.node, counts.time, moved)
+    return replace(
+        memory,
+        reported={**memory.reported, **moved},
+        messages=memory.messages + 1,
+        bytes=memory.bytes + len(report.encoded()),
+    ), report
+
+
+def _ends(key: Key) -> bool:
+    """Whether what is not seen any more is none; a time stays as it was last measured."""
+    return key.measure not in {Measure.TIME, Measure.MOMENT, Measure.LATENCY}
+
+
+def _has_moved(value: float, reported: float | None, threshold: float) -> bool:
+    return reported is None or abs(value - reported) > threshold * abs(reported)
+
+
+def _needed(recent: tuple[Counts, ...], events: float) -> tuple[Counts, ...]:
+    """Forget the intervals that no operator averages over any more."""
+    names = recent[-1].operators
+    return recent[-max((len(window(recent, name, events)) for name in names), default=1) :]
+
+
+def known(before: Averages, reports: Iterable[Report]) -> Averages:
+    """Take reports into what is known of all nodes."""
+    found = dict(before)
+    for report in reports:
+        found.update(report.values)
+    return found
+
+
+def observation_of(values: Averages, time: float, interval: float) -> Observation:
+    """Make an observation of what is known of all nodes.
+
+    Args:
+        values: What was last reported.
+        time: When the interval ended, in seconds.
+        interval: How long it was.
+    """
+    arrivals: dict[str, dict[Stream, dict[str, float]]] = {}
+    typed: dict[Measure, dict[Stream, dict[str, float]]] = {}
+    plain: dict[Measure, dict[Stream, float]] = {}
+    nodes: dict[Measure, dict[str, float]] = {}
+    for key, value in values.items():
+        if key.stream is None:
+            nodes.setdefault(key.measure, {})[key.of] = value
+        elif key.measure is Measure.ARRIVALS:
+            inputs = arrivals.setdefault(key.of, {})
+            inputs.setdefault(key.stream, {})[key.label] = value
+        elif key.measure in {Measure.OUTPUTS, Measure.MACHINES}:
+            plain.setdefault(key.measure, {})[key.stream] = value
+        else:
+            typed.setdefault(key.measure, {}).setdefault(key.stream, {})[key.label] = value
+    return Observation(
+        time=time,
+        interval=interval,
+        arrivals=arrivals,
+        kept=typed.get(Measure.KEPT, {}),
+        outputs=plain.get(Measure.OUTPUTS, {}),
+        processing_time=typed.get(Measure.TIME, {}),
+        second_moment=typed.get(Measure.MOMENT, {}),
+        machines=plain.get(Measure.MACHINES, {}),
+        backlog=nodes.get(Measure.BACKLOG, {}),
+        busy=nodes.get(Measure.BUSY, {}),
+        latency=nodes.get(Measure.LATENCY, {}),
+    )

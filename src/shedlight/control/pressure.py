@@ -1,0 +1,53 @@
+"""Pressure: what a node does about its own queue between plans.
+
+A plan is for a stationary load, and it is as old as the last decision. In between a node
+multiplies all its shares by a factor that depends on nothing but its own backlog W (busy
+seconds queued, which is what an event that arrives now waits) and its bound B:
+
+    1                          while W <= start
+    (B - W) / (B - start)      from there to B
+    0                          from B on
+
+- At B nothing more is taken in, so W passes B by no more than what arrives between two looks,
+  however stale the plan is and however great the load.
+- It is a ramp and not a step: at a load of k times the capacity it settles where the factor is
+  1/k, instead of taking everything and nothing in turn.
+- It must not undo the plan: a node that is as busy as planned has a queue too. A server that
+  reaches B when it is busy `limit` of the time has, at `aim` of that, a queue of
+  aim (1 - limit) / (1 - aim limit) of B (M/M/1). The ramp starts half-way from there to B: at
+  half of B for a bound of many services, where the limit is almost 1, and later for a tight
+  bound.
+"""
+
+from shedlight.model.latency import Target
+
+_AIM = Target().aim
+_LATEST = 0.9
+"""No plan is taken to expect more of a queue than this share of the bound."""
+
+
+def pressure(
+    backlog: float, bound: float | None, limit: float = 1.0, aim: float = _AIM
+) -> float:
+    """Say by what factor a node lowers its shares.
+
+    Args:
+        backlog: Busy seconds that are queued.
+        bound: The bound of the node, in seconds; without one there is no pressure.
+        limit: Busy seconds per second that the bound allows (`Work.busy_limit` at aim 1).
+        aim: The share of the limit that plans use.
+
+    Example:
+        >>> [round(pressure(backlog, bound=3.0), 2) for backlog in (0.0, 1.5, 2.0, 2.7, 3.0)]
+        [1.0, 1.0, 0.67, 0.2, 0.0]
+    """
+    if bound is None:
+        return 1.0
+    start = bound * (1 + _usual(min(max(limit, 0.0), 1.0), aim)) / 2
+    return min(1.0, max(0.0, bound - backlog) / (bound - start))
+
+
+def _usual(limit: float, aim: float) -> float:
+    """Find the queue of a node that is as busy as planned, as a share of its bound."""
+    left = 1 - aim * limit
+    return min(_LATEST, aim * (1 - limit) / left) if left > 0 else 0.0

@@ -1,0 +1,291 @@
+"""The controller: it replans when there is a cause, says why, and is pure."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shedlight.control.cause import OURS, PAPERS, RULES
+from shedlight.control.controller import Memory, Settings, decide
+from shedlight.control.state import State
+from shedlight.planning.plan import Wanted
+from tests.control.loops import FITS, START, TOO_MUCH, run, still
+from tests.control.observations import APPLICATION, NODE, RATES, observed
+from tests.graph.applications import stream
+
+AT_AIM, AT_LIMIT = 0.724, 0.804
+Q21, Q22 = stream("w2.Q21"), stream("w2.Q22")
+
+
+def _plans(decisions):
+    return [number for number, each in enumerate(decisions) if each.plan is not None]
+
+
+def _with_wish(**wish):
+    sinks = {
+        name: replace(sink, **wish) if name == "sink2" else sink
+        for name, sink in APPLICATION.sinks.items()
+    }
+    return Memory(application=replace(APPLICATION, sinks=sinks))
+
+
+def _bounded(bound):
+    node = replace(APPLICATION.nodes[NODE], bound=bound)
+    return replace(APPLICATION, nodes={**APPLICATION.nodes, NODE: node})
+
+
+def test_what_fits_needs_no_plan():
+    """There is no plan without a cause."""
+    memory, decisions = run(START, [FITS] * 5)
+
+    assert _plans(decisions) == []
+    assert decisions[0].reason == "all nodes are within their bands"
+    assert memory.shares == {}
+    assert {str(each) for each in decisions[-1].states.values()} == {"OK"}
+
+
+def test_an_overload_is_planned_for_at_once_and_once():
+    """The plan holds while the load does."""
+    _, decisions = run(START, [FITS, *[TOO_MUCH] * 20])
+
+    assert _plans(decisions) == [1]
+    assert decisions[1].reason == (
+        "node 'edge-2': busy time is 1.86 of its limit; the new plan sheds at edge-2"
+    )
+    assert decisions[1].plan.work[NODE].fits
+    assert decisions[-1].states[NODE].state is State.SHEDDING
+    assert "more cores" in decisions[-1].states[NODE].remedy
+
+
+@given(st.floats(0.9, 4), st.integers(1, 12))
+@settings(max_examples=15)
+def test_a_load_that_doubles_is_planned_for_at_once(factor, after):
+    """However short the last plan was ago."""
+    _, decisions = run(START, [factor] * after + [2 * factor])
+
+    assert _plans(decisions) == [0, after]
+    assert "100% more is asked than was planned for" in decisions[-1].reason
+
+
+def test_shedding_ends_with_its_cause():
+    """When everything fits again everything is kept."""
+    memory, decisions = run(START, [TOO_MUCH, TOO_MUCH, FITS, FITS])
+
+    assert _plans(decisions) == [0, 2]
+    assert "only 0.36 of its limit while it sheds" in decisions[2].reason
+    assert all(share == 1 for each in memory.shares.values() for share in each.shares.values())
+    assert decisions[-1].states[NODE].state is State.OK
+
+
+def _noisy(seed, level, noise):
+    """Vary each type by itself, and all of them together."""
+    rng = random.Random(seed)
+    memory, decisions = START, []
+    for number in range(45):
+        common = 1 + rng.gauss(0, noise)
+        rates = {
+            label: max(0.0, rate * level * common * (1 + rng.gauss(0, noise)))
+            for label, rate in RATES["s2"].items()
+        }
+        seen = observed(1.0, memory.shares, time=5.0 * number, rates=rates)
+        memory, decision = decide(memory, seen, clock=still)
+        decisions.append(decision)
+    return decisions
+
+
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([AT_AIM, 0.75, AT_LIMIT, 0.85, 0.9]),
+    st.sampled_from([0.0, 0.02, 0.05]),
+)
+@settings(max_examples=15)
+def test_a_stationary_load_at_the_threshold_is_planned_for_once_in_ten(seed, level, noise):
+    """The solver is asked no oftener; with little noise, in no ten observations in a row."""
+    decisions = _noisy(seed, level, noise)
+    asked = [number for number, each in enumerate(decisions) if each.entry.attempted]
+
+    assert len(asked) <= 1 + len(decisions) / 10
+    if noise < 0.05:
+        assert all(later - earlier > 10 for earlier, later in pairwise(asked))
+    assert set(_plans(decisions)) <= set(asked)
+
+
+def test_without_hysteresis_noise_would_be_planned_for():
+    """The paper's rule replans whenever the busy time is off, and it is most of the time."""
+    memory = replace(START, settings=Settings(rule=PAPERS))
+    rng = random.Random(1)
+    _, decisions = run(memory, [0.9 * (1 + rng.gauss(0, 0.1)) for _ in range(40)])
+
+    assert sum(each.entry.attempted for each in decisions) > 4
+
+
+def test_rules_have_names():
+    """Ten per cent either way is the paper's."""
+    assert RULES == {"ours": OURS, "paper": PAPERS}
+    assert (PAPERS.over, PAPERS.under) == (1.1, 0.9)
+
+
+def test_the_papers_rule_leaves_ten_per_cent_alone():
+    """What exceeds the limit by less is no significant change."""
+    memory = replace(START, settings=Settings(rule=PAPERS))
+
+    assert _plans(run(memory, [AT_LIMIT * 1.08])[1]) == []
+    assert _plans(run(memory, [AT_LIMIT * 1.12])[1]) == [0]
+
+
+def test_other_types_are_another_plan():
+    """The same work asked for by other types; a rest that is over."""
+    memory, decisions = run(START, [TOO_MUCH] * 12)
+    other = {"type=0": 90.0, "type=1": 30.0, "type=2": 25.0, "type=3": 40.0}
+
+    memory, decision = decide(memory, observed(TOO_MUCH, memory.shares, rates=other))
+
+    assert _plans(decisions) == [0]
+    assert decision.entry.attempted
+    assert "the share of type=0 is 49%, and 35% was planned for" in decision.reason
+
+
+def test_a_latency_over_its_bound_is_a_cause_and_a_risk():
+    """If the load fits, no plan can help, and that is said."""
+    memory, decision = decide(START, observed(FITS, latency={NODE: 4.0}))
+
+    assert decision.plan is None
+    assert "latency 4 s exceeds its bound of 3 s; everything fits" in decision.reason
+    assert decision.states[NODE].state is State.BOUND_AT_RISK
+    assert "bursts" in decision.states[NODE].remedy
+    again = decide(memory, observed(FITS, latency={NODE: 4.0}))[1]
+    assert not again.entry.attempted
+
+
+def test_a_backlog_is_worked_off_in_two_intervals():
+    """The budget is 0.9 of the limit less (W - B) / T = (6 - 3) / 10."""
+    _, decision = decide(START, observed(TOO_MUCH, backlog={NODE: 6.0}))
+
+    assert decision.plan is not None
+    assert decision.plan.work[NODE].limit == pytest.approx(0.9 - 0.3)
+    assert decision.states[NODE].state is State.BOUND_AT_RISK
+
+
+def test_a_plan_for_a_backlog_ends_with_it():
+    """A fluid queue: it is worked off, then all of the limit is used again."""
+    memory, backlog, decisions = START, 9.0, []
+    for number in range(30):
+        seen = observed(TOO_MUCH, memory.shares, time=5.0 * number, backlog={NODE: backlog})
+        memory, decision = decide(memory, seen, clock=still)
+        decisions.append(decision)
+        kept = observed(TOO_MUCH, memory.shares).kept
+        work = sum(kept[Q21].values()) * 0.004 + sum(kept[Q22].values()) * 0.008
+        backlog = max(0.0, backlog + 5 * (work - 1))
+
+    assert backlog == 0
+    assert len(_plans(decisions)) <= 3
+    best = decide(START, observed(TOO_MUCH))[1].entry.objective
+    last = decisions[_plans(decisions)[-1]].entry.objective
+    assert last is not None
+    assert best is not None
+    assert last >= 0.98 * best
+    assert decisions[-1].states[NODE].state is State.SHEDDING
+
+
+def test_a_wish_that_cannot_be_met_leaves_the_plan_in_force():
+    """It is said which to relax, and not tried again while nothing moves."""
+    memory, first = decide(START, observed(TOO_MUCH), clock=still)
+    wishing = replace(memory, application=_with_wish(least_rate=1e4).application)
+
+    memory, decisions = run(wishing, [2 * TOO_MUCH] * 3)
+
+    assert [each.entry.attempted for each in decisions] == [True, False, False]
+    assert _plans(decisions) == []
+    assert memory.shares == first.shares
+    for each in decisions:
+        assert each.states[NODE].state is State.INFEASIBLE
+        assert "lower its wish" in each.states[NODE].remedy
+        assert "the last plan stays in force" in each.states[NODE].remedy
+
+
+def test_a_bound_that_cannot_be_kept_is_infeasible():
+    """One event takes 12 ms, so a bound of 10 ms is beyond any plan."""
+    _, decision = decide(Memory(application=_bounded(0.01)), observed(TOO_MUCH))
+
+    assert decision.plan is None
+    assert str(decision.states[NODE]).startswith("INFEASIBLE: node 'edge-2' cannot keep")
+    assert "the least feasible bound is more than 0.012 s" in decision.states[NODE].remedy
+
+
+def test_a_bound_that_cannot_be_kept_does_not_hinder_other_nodes():
+    """edge-1 needs 0.1 ms per event; edge-2 has its plan all the same."""
+    node = replace(APPLICATION.nodes["edge-1"], bound=1e-5)
+    application = replace(APPLICATION, nodes={**APPLICATION.nodes, "edge-1": node})
+
+    _, decision = decide(Memory(application=application), observed(TOO_MUCH))
+
+    assert decision.states["edge-1"].state is State.INFEASIBLE
+    assert decision.states[NODE].state is State.SHEDDING
+    assert decision.entry.nodes == (NODE,)
+
+
+def test_a_solver_that_fails_is_no_disaster():
+    """No time is too little; the bound is at risk, and that is all."""
+    hasty = replace(START, settings=Settings(wanted=Wanted(time_limit=0.0)))
+
+    _, decision = decide(hasty, observed(TOO_MUCH))
+
+    assert decision.states[NODE].state is State.BOUND_AT_RISK
+
+
+def test_a_snapshot_that_cannot_be_used_is_waited_with():
+    """A type that nobody knows is not a reason to stop."""
+    memory, first = decide(START, observed(TOO_MUCH), clock=still)
+    broken = observed(TOO_MUCH, memory.shares, rates={**RATES["s2"], "typ=9": 1.0})
+
+    after, decision = decide(memory, broken)
+
+    assert after == memory
+    assert decision.reason.startswith("cannot plan yet: observation at 0 s: ")
+    assert (decision.shares, decision.states) == (first.shares, first.states)
+
+
+@given(st.lists(st.floats(0.1, 5), min_size=1, max_size=5), st.floats(0, 20))
+@settings(max_examples=15)
+def test_the_same_comes_of_the_same(factors, backlog):
+    """Decisions depend on memory and observation alone, and memory is a value."""
+    once, first = run(START, factors, backlog={NODE: backlog})
+    again, second = run(START, factors, backlog={NODE: backlog})
+
+    assert once == again
+    assert [each.entry for each in first] == [each.entry for each in second]
+    for one, other in zip(first, second, strict=True):
+        if one.plan is not None:
+            assert all(np.array_equal(one.plan.keep[k], v) for k, v in other.plan.keep.items())
+    assert Memory(application=APPLICATION) == START
+
+
+@given(st.lists(st.floats(0.1, 4), min_size=2, max_size=6))
+@settings(max_examples=15)
+def test_a_plan_always_has_a_cause_in_words(factors):
+    """The log says of every replan why it was made, and what it cost."""
+    _, decisions = run(START, factors)
+
+    for each in decisions:
+        assert each.entry.reason == each.reason
+        assert each.entry.replanned is (each.plan is not None)
+        if each.plan is not None:
+            assert "node 'edge-2'" in each.reason or "operator" in each.reason
+            assert each.entry.objective == each.plan.objective
+            assert each.entry.seconds == each.plan.seconds
+
+
+def test_a_new_type_is_kept_as_its_pattern_keeps_on_average():
+    """Shares are known by name, so a plan outlives the list of types it was made for."""
+    memory, _ = decide(START, observed(TOO_MUCH), clock=still)
+    known = memory.shares[Q22]
+    fewer = replace(known, shares={k: v for k, v in known.shares.items() if k != "type=3"})
+    memory = replace(memory, shares={**memory.shares, Q22: fewer})
+
+    _, decision = decide(memory, observed(TOO_MUCH, rates=RATES["s2"]), clock=still)
+
+    assert decision.entry.loads[NODE] > 0

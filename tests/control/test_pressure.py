@@ -1,0 +1,74 @@
+"""The pressure factor: its laws, and that it keeps a queue within the bound."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shedlight.control.pressure import pressure
+
+bounds = st.floats(0.01, 100)
+shares = st.floats(0, 1)
+aims = st.floats(0.1, 1)
+
+
+@given(st.floats(0, 1000), bounds, shares, aims)
+def test_it_is_a_share(backlog, bound, limit, aim):
+    """It only ever lowers what a plan keeps."""
+    assert 0 <= pressure(backlog, bound, limit, aim) <= 1
+
+
+@given(st.floats(0, 2), st.floats(0, 2), bounds, shares, aims)
+def test_more_backlog_is_never_less_pressure(one, other, bound, limit, aim):
+    """It falls with the backlog."""
+    low, high = sorted((one * bound, other * bound))
+
+    assert pressure(high, bound, limit, aim) <= pressure(low, bound, limit, aim)
+
+
+@given(st.floats(0, 2), bounds, shares, aims)
+def test_it_has_no_jumps(backlog, bound, limit, aim):
+    """The ramp is at least a twentieth of the bound wide, so its slope is at most 20 / B."""
+    step = 1e-4
+    here = pressure(backlog * bound, bound, limit, aim)
+    there = pressure((backlog + step) * bound, bound, limit, aim)
+
+    assert here - there <= 20 * step + 1e-9
+
+
+@given(st.floats(0, 0.5), bounds, shares, aims)
+def test_there_is_none_well_below_the_bound(backlog, bound, limit, aim):
+    """Up to half of what the bound allows the plan alone counts."""
+    assert pressure(backlog * bound, bound, limit, aim) == pytest.approx(1)
+
+
+@given(st.floats(1, 10), bounds, shares)
+def test_nothing_is_taken_in_at_the_bound(backlog, bound, limit):
+    """What arrives now would wait longer than it may."""
+    assert pressure(backlog * bound, bound, limit) == 0
+
+
+def test_without_a_bound_there_is_none():
+    """A node without a bound never sheds."""
+    assert pressure(1e9, None) == 1
+
+
+@given(shares, shares)
+def test_a_tighter_bound_leaves_more_to_the_plan(one, other):
+    """With a lower limit a longer queue is usual, and the ramp starts later."""
+    low, high = sorted((one, other))
+
+    assert pressure(0.8, 1.0, low) >= pressure(0.8, 1.0, high) - 1e-12
+
+
+@pytest.mark.parametrize("overload", [1.2, 3.0, 10.0])
+def test_a_stale_plan_keeps_the_backlog_near_the_bound(overload):
+    """A fluid queue settles where the factor is one over the overload, below the bound."""
+    bound, step, backlog = 2.0, 0.01, 0.0
+    highest = 0.0
+    for _ in range(5000):
+        inflow = overload * pressure(backlog, bound)
+        backlog = max(0.0, backlog + (inflow - 1) * step)
+        highest = max(highest, backlog)
+
+    assert highest <= bound + overload * step
+    assert pressure(backlog, bound) == pytest.approx(1 / overload, abs=0.01)
