@@ -222,7 +222,7 @@ def classes_named(name: str) -> Iterator[type]:
 @cache
 def modules() -> tuple[ModuleType, ...]:
     """Import the stages; the command line and the pytest plugin have no words of their own."""
-    stages = ("language", "automaton", "graph", "model", "planning")
+    stages = ("language", "automaton", "graph", "model", "shedding", "planning", "control")
     return tuple(
         importlib.import_module(found.name)
         for stage in stages

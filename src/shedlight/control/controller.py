@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from shedlight.control.calibration import Factors, Learning, calibrated, learned
 from shedlight.control.cause import OURS, Before, Rule, find_cause
-from shedlight.control.observation import Observation, shed_patterns, snapshot_of
+from shedlight.control.observation import (
+    Observation,
+    Times,
+    remembered,
+    shed_patterns,
+    snapshot_of,
+    with_times,
+)
 from shedlight.control.outlook import Basis, Outlook, keep_of, look, streams_that_shed
 from shedlight.control.state import NodeState, Refusal, states_of
 from shedlight.errors import PlanError, SnapshotError
@@ -54,6 +61,8 @@ class Memory:
         since: How many observations ago that was.
         lasting: For how many observations each node was a cause to replan, but for patience.
         factors: What patterns yield.
+        times: How long patterns took when they last processed anything, and its second moment:
+            a pattern that is shed altogether cannot be measured.
         refusal: Why the last attempt brought no plan, if it did not.
         states: How the nodes were.
     """
@@ -65,6 +74,7 @@ class Memory:
     since: int = 0
     lasting: Mapping[str, int] = field(default_factory=dict)
     factors: Factors = field(default_factory=dict)
+    times: Times = field(default_factory=dict)
     refusal: Refusal | None = None
     states: Mapping[str, NodeState] = field(default_factory=dict)
 
@@ -137,6 +147,8 @@ def decide(
         observation: The latest.
         clock: Says how long planning takes; None: that of `make_plan`.
     """
+    times = remembered(memory.times, observation)
+    memory, observation = replace(memory, times=times), with_times(observation, times)
     try:
         model = build_model(memory.application, _snapshot(memory, observation))
     except SnapshotError as error:

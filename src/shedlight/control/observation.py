@@ -6,7 +6,7 @@ types is as their readers counted.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shedlight.automaton.labels import OTHER
 from shedlight.graph.application import Application, OperatorSpec, Stream
@@ -59,6 +59,28 @@ class Observation:
     def __post_init__(self) -> None:
         if self.interval <= 0:
             raise ValueError(f"interval must be longer than zero, got {self.interval}")
+
+
+Times = Mapping[Stream, tuple[_Times, _Times | None]]
+"""Mean processing times of patterns, and second moments where they are known."""
+
+
+def remembered(before: Times, observation: Observation) -> Times:
+    """Remember the latest processing times, of patterns that were not seen too."""
+    latest = {
+        stream: (seconds, observation.second_moment.get(stream))
+        for stream, seconds in observation.processing_time.items()
+    }
+    return {**before, **latest}
+
+
+def with_times(observation: Observation, times: Times) -> Observation:
+    """Add processing times that are remembered to an observation that lacks them."""
+    return replace(
+        observation,
+        processing_time={stream: seconds for stream, (seconds, _) in times.items()},
+        second_moment={s: moment for s, (_, moment) in times.items() if moment is not None},
+    )
 
 
 def snapshot_of(

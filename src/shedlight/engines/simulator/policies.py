@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from shedlight.control.controller import Decision, Memory, Settings, decide
-from shedlight.control.observation import Observation, snapshot_of
+from shedlight.control.observation import (
+    Observation,
+    Times,
+    remembered,
+    snapshot_of,
+    with_times,
+)
 from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.values import Interval
 from shedlight.engines.simulator.watching import observation_of
@@ -133,9 +139,12 @@ class Random(Pressed):
         self._target = target or Target()
         self._shares: Shares = _everything(application)
         self._limits: dict[str, float] = {}
+        self._times: Times = {}
 
     def observe(self, observation: Observation) -> None:
         """Set the share of every node that is over its limit."""
+        self._times = remembered(self._times, observation)
+        observation = with_times(observation, self._times)
         everyone = [s for spec in self.application.operators.values() for s in spec.outputs]
         model = build_model(
             self.application, snapshot_of(observation, self.application, shed=everyone)
