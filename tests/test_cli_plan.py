@@ -165,3 +165,12 @@ def test_bad_snapshots_are_refused_with_the_place(plan, tmp_path, change, messag
     assert message in done.errors
     assert "Traceback" not in done.errors
     assert not done.output
+
+
+def test_the_example_of_the_docs_is_what_is_printed(plan):
+    """But for the time it took."""
+    text = (EXAMPLE.parent.parent / "docs" / "planning.md").read_text()
+    shown = text.split("```\n")[1].splitlines()
+    printed = plan().output.splitlines()
+    assert shown[0].split("solved in")[0] == printed[0].split("solved in")[0]
+    assert shown[1:] == printed[1 : len(shown)]

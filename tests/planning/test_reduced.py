@@ -28,10 +28,8 @@ def _feeds_itself(model):
     return any(not changed.isdisjoint(one.feeds) for one in model.operators_on("n0"))
 
 
-@settings(max_examples=1000)
-@given(models(), TARGETS, st.booleans())
-def test_the_reduced_program_has_the_optimum_of_the_papers(model, target, local):
-    """Equal objectives; both plans keep the limit; shares put back give the rates predicted."""
+def _agree(model, target, local):
+    """Hold the programs against each other, and their plans against the model."""
     assume(not _feeds_itself(model))
     limit = _one_limit(model, target)
     paper = solve_paper(model, limit, local=local)
@@ -51,3 +49,18 @@ def test_the_reduced_program_has_the_optimum_of_the_papers(model, target, local)
             sinks = [s for s in model.sinks.values() if s.stream not in changed]
             worth -= sum(s.weight * rest.sinks[s.name] for s in sinks)
         assert worth == pytest.approx(paper.objective, rel=1e-6, abs=1e-8 * scale)
+
+
+@settings(max_examples=2000)
+@given(models(), TARGETS, st.booleans())
+def test_the_reduced_program_has_the_optimum_of_the_papers(model, target, local):
+    """Equal objectives; both plans keep the limit; shares put back give the rates predicted."""
+    _agree(model, target, local)
+
+
+@pytest.mark.soak
+@settings(max_examples=20_000)
+@given(models(most_operators=6), TARGETS, st.booleans())
+def test_the_reduced_program_has_the_optimum_of_the_papers_at_length(model, target, local):
+    """Ten times as many, of larger applications."""
+    _agree(model, target, local)
