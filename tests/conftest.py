@@ -16,6 +16,17 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
+_SOAK_SECONDS = 3 * 3600
+"""How long a test of the soak may take, if it does not say so itself."""
+
+
+def pytest_collection_modifyitems(items):
+    """Give the tests of the soak the time that they need."""
+    for item in items:
+        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_SOAK_SECONDS))
+
+
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A test is over before it would pay to optimise more."""
 

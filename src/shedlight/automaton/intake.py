@@ -115,26 +115,44 @@ def admit(
         times, ids = _times(one, table), _ids(one, table)
         seen[number], fate = _judged(seen[number], times, ids, one.lateness, remember)
         fate[times < waiting.frontier] = _LATE
-        full = _with_order(table, times, number).select(waiting.buffer.schema.names)
-        full = full.cast(waiting.buffer.schema)
-        fresh.append(full.filter(pa.array(fate == _FINE)))
-        left_behind.append(full.filter(pa.array(fate == _LATE)))
-        late[number] += int(np.count_nonzero(fate == _LATE))
-        duplicates[number] += int(np.count_nonzero(fate == _DUPLICATE))
+        full = _as(waiting.buffer.schema, _with_order(table, times, number))
+        fresh.append(chosen_rows(full, fate == _FINE))
+        left_behind.append(chosen_rows(full, fate == _LATE))
+        late[number] += len(left_behind[-1])
+        duplicates[number] += len(full) - len(fresh[-1]) - len(left_behind[-1])
     frontiers = (FOREVER if i in ended else one.frontier for i, one in enumerate(seen))
     frontier = max(waiting.frontier, min(frontiers))
-    buffer = pa.concat_tables(fresh)
+    buffer = _joined(fresh, waiting.buffer.schema)
     is_ready = buffer[TIME].to_numpy() < frontier
-    ready = in_order(buffer.filter(pa.array(is_ready)), inputs)
+    ready = in_order(chosen_rows(buffer, is_ready), inputs)
     new = Waiting(
-        buffer.filter(pa.array(~is_ready)),
-        tuple(seen),
-        frontier,
-        tuple(late),
-        tuple(duplicates),
+        chosen_rows(buffer, ~is_ready), tuple(seen), frontier, tuple(late), tuple(duplicates)
     )
-    behind = pa.concat_tables(left_behind) if left_behind else buffer.schema.empty_table()
-    return new, Arrived(ready, behind)
+    return new, Arrived(ready, _joined(left_behind, buffer.schema))
+
+
+def chosen_rows(table: pa.Table, chosen: Array) -> pa.Table:
+    """Give some rows of a table; where they are a stretch of it, without a copy."""
+    number = int(np.count_nonzero(chosen))
+    first = int(np.argmax(chosen)) if number else 0
+    if chosen[first : first + number].all():
+        return table.slice(first, number)
+    return table.filter(pa.array(chosen))
+
+
+def _joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Put tables one after the other, those with rows in one piece each."""
+    some = [table for table in tables if len(table)]
+    if not some:
+        return schema.empty_table()
+    return some[0] if len(some) == 1 else pa.concat_tables(some).combine_chunks()
+
+
+def _as(schema: pa.Schema, table: pa.Table) -> pa.Table:
+    """Give a table the columns of a schema, in its order."""
+    if table.column_names != schema.names:
+        table = table.select(schema.names)
+    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 _FINE, _LATE, _DUPLICATE = range(3)

@@ -25,7 +25,7 @@ from shedlight.automaton.pools import (
     Array,
     Pools,
 )
-from shedlight.automaton.queues import Events
+from shedlight.automaton.rules import Events
 from shedlight.automaton.runs import QueueRun, ScanRun
 from shedlight.automaton.signature import Types
 from shedlight.automaton.state import MatchState

@@ -1,6 +1,6 @@
 """An operator at work: arrivals in, complex events of all its patterns out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -162,14 +162,27 @@ def take_in(
 
 
 def match_ready(
-    operator: Operator, state: OperatorState, ready: Ready, masks: Masks
+    operator: Operator,
+    state: OperatorState,
+    ready: Ready,
+    masks: Masks,
+    unlisted: Container[str] = (),
 ) -> tuple[OperatorState, Mapping[str, pa.Table]]:
-    """Match events that are ready, and give the complex events of each pattern."""
+    """Match events that are ready, and give the complex events of each pattern.
+
+    Args:
+        operator: The operator.
+        state: Where it stands; not changed.
+        ready: The events.
+        masks: Which of them each pattern gets to see.
+        unlisted: The patterns of which nobody asks for the ids of the events in a match.
+    """
     states, found = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):
         new, matches = match(matcher, old, ready, masks.get(matcher.name))
         states.append(new)
-        found[matcher.name] = complex_events(matcher, matches, operator.ids)
+        listed = matcher.name not in unlisted
+        found[matcher.name] = complex_events(matcher, matches, operator.ids, listed=listed)
     return replace(state, states=tuple(states)), found
 
 

@@ -360,7 +360,7 @@ def room(pools: Pools, output: Output, takers: int, most: int) -> int:
     return min(
         most,
         pools.machines.shape[0] - counts[OPEN],
-        pools.blocks.shape[0] - counts[KEYS] * counts[KEYED],
+        pools.blocks.shape[0] - counts[KEYS] if counts[KEYED] else most,
         (pools.nodes.shape[0] - counts[USED_NODES]) // takers,
         (output.matches.shape[1] - counts[MATCHES]) // takers,
         (output.rows.shape[0] - counts[OUT]) // (takers * longest),

@@ -30,7 +30,8 @@ from shedlight.automaton.pools import (
     Pools,
 )
 from shedlight.automaton.programs import code_arrays
-from shedlight.automaton.queues import Events, Rules, run_queues
+from shedlight.automaton.queues import run_queues
+from shedlight.automaton.rules import Events, Rules
 from shedlight.automaton.scan import Scan, Terms, run_scan
 from shedlight.automaton.stack import Cells
 from shedlight.automaton.state import MatchState, enlarged, widened, with_blocks

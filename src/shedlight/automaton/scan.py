@@ -33,7 +33,7 @@ from shedlight.automaton.pools import (
     whole,
     write_match,
 )
-from shedlight.automaton.queues import Events
+from shedlight.automaton.rules import Events
 from shedlight.automaton.stack import Cells, Code, holds
 from shedlight.automaton.threads import (
     MOST_THREADS,

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ OWN = frozenset({"pattern", SOURCE, TIME, ID, EVENTS})
 """Names that a complex event keeps for itself."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Rows:
     """The events of some matches: for each match and element, which rows are its own.
 
@@ -34,40 +35,56 @@ class _Rows:
 
     matches: Matches
     numbers: dict[str, int]
-    firsts: Array
-    lasts: Array
+
+    @cached_property
+    def lasts(self) -> Array:
+        """The last row of each element."""
+        of_match = _match_of_event(self.matches)
+        lasts = np.full((len(self.matches), len(self.numbers)), -1, np.int64)
+        lasts[of_match, self.matches.elements] = np.arange(len(of_match))
+        return lasts
+
+    @cached_property
+    def firsts(self) -> Array:
+        """The first row of each element."""
+        of_match = _match_of_event(self.matches)
+        firsts = np.full((len(self.matches), len(self.numbers)), -1, np.int64)
+        back = np.arange(len(of_match))[::-1].copy()
+        firsts[of_match[back], self.matches.elements[back]] = back
+        return firsts
 
 
-def complex_events(matcher: Matcher, matches: Matches, ids: Sequence[str]) -> pa.Table:
+def complex_events(
+    matcher: Matcher, matches: Matches, ids: Sequence[str], *, listed: bool = True
+) -> pa.Table:
     """Make the complex events of matches: source, time, id, events, and what is selected.
 
     Args:
         matcher: The pattern.
         matches: Its matches.
         ids: The columns that identify an event.
+        listed: Whether to list the ids of their events.
     """
-    rows = _rows(matcher, matches)
-    number = len(matches)
     names = match_ids(matcher.name, matches, ids)
-    events = _event_ids(matches, ids)
-    time = matches.time
-    each = np.arange(number)
+    time, each = matches.time, None
     if matcher.pattern.each:
         each, place = _each(matches)
         names = pc.binary_join_element_wise(
             names.take(pa.array(each)), pa.array(place).cast(pa.string()), "-"
         )
-        events, time = events.take(pa.array(each)), time[each]
+        time = time[each]
     columns = {
-        SOURCE: pa.array([matcher.name]).take(pa.array(np.zeros(len(each), np.int64))),
+        SOURCE: pa.repeat(matcher.name, len(time)),
         TIME: pa.array(time, pa.int64()),
         ID: names,
-        EVENTS: events,
     }
+    if listed:
+        events = _event_ids(matches, ids)
+        columns[EVENTS] = events if each is None else events.take(pa.array(each))
+    variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}
+    rows = _Rows(matches, variables)
     for item in _items(matcher):
-        columns[item.name] = _selected(
-            item.expression, rows, each if matcher.pattern.each else None
-        )
+        columns[item.name] = _selected(item.expression, rows, each)
     return pa.table(columns)
 
 
@@ -82,18 +99,6 @@ def _items(matcher: Matcher) -> Sequence[Item]:
     nots = watched(pattern.where)
     names = [e.variable for e in matcher.automaton.elements if e not in nots]
     return [Item(Whole(name), name) for name in names]
-
-
-def _rows(matcher: Matcher, matches: Matches) -> _Rows:
-    variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}
-    shape = (len(matches), len(variables))
-    firsts, lasts = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
-    of_match = _match_of_event(matches)
-    rows = np.arange(len(of_match))
-    lasts[of_match, matches.elements] = rows
-    back = rows[::-1].copy()
-    firsts[of_match[back], matches.elements[back]] = back
-    return _Rows(matches, variables, firsts, lasts)
 
 
 def _match_of_event(matches: Matches) -> Array:
@@ -237,6 +242,8 @@ def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
 
 def match_ids(name: str, matches: Matches, ids: Sequence[str]) -> pa.Array:
     """Derive the id of each match from the pattern's name and its events' ids, in order."""
+    if not len(matches):
+        return pa.array([], pa.string())
     events = matches.events(ids)
     columns = [column_of(events[column]) for column in ids]
     size = len(events)
@@ -247,9 +254,8 @@ def match_ids(name: str, matches: Matches, ids: Sequence[str]) -> pa.Array:
     halves = [
         np.add.reduceat(hash_rows(parts, size, int.from_bytes(salt, "little")), starts)
         for salt in (digest[:4], digest[4:8])
-        if len(starts)
     ]
-    return _hexadecimal(np.stack(halves, axis=1) if halves else np.zeros((0, 2), np.int64))
+    return _hexadecimal(np.stack(halves, axis=1))
 
 
 _DIGITS = np.array([f"{byte:02x}".encode() for byte in range(256)], "S2")
