@@ -23,6 +23,7 @@ from shedlight.automaton.compiled import is_first_run
 from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
 from shedlight.cli_reproduce import reproduce
+from shedlight.cli_simulate import simulate
 from shedlight.engines.application import run_application
 from shedlight.engines.files import (
     flat,
@@ -55,6 +56,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(reproduce, name="reproduce")
+app.command()(simulate)
 
 ROW = "row"
 """The id of an event if no column is named: the number of its row, from 1 on."""
@@ -245,6 +247,10 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
     fill: Annotated[
         bool, typer.Option("--fill/--no-fill", help="Spend what is left of the budget.")
     ] = True,
+    windows: Annotated[
+        bool,
+        typer.Option("--windows/--no-windows", help="Mind windows where streams are sparse."),
+    ] = True,
     as_json_: Annotated[
         bool, typer.Option("--json", help="Print JSON for machines to read.")
     ] = False,
@@ -263,6 +269,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
         bottleneck=bottleneck,
         local=objective is Objective.LOCAL,
         fill=fill,
+        windows=windows,
     )
     try:
         found = make_plan(model, wanted)

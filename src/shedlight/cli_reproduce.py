@@ -1,29 +1,27 @@
 """`shedlight reproduce`: figures of the paper, each as a table, a CSV file and a picture."""
 
 import json
+import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from shedlight.errors import PlanError
+from shedlight.evaluation import compliance, quality
+from shedlight.evaluation.data_sets import told_of, with_trace
+from shedlight.evaluation.pool import each
 from shedlight.evaluation.results import plain, versions_and_machine, write_results
-from shedlight.evaluation.scalability import (
-    FIGURE,
-    QUICK,
-    Point,
-    Program,
-    Size,
-    Status,
-    disagreements,
-    medians,
-)
+from shedlight.evaluation.scalability import FIGURE, QUICK, Point
+from shedlight.evaluation.scalability_lines import check_optima, scalability_lines
+from shedlight.evaluation.tables import course_lines, quality_lines, rest_lines
 from shedlight.evaluation.timing import measure
 
 reproduce = typer.Typer(
@@ -32,9 +30,60 @@ reproduce = typer.Typer(
     rich_markup_mode=None,
 )
 
+_Row = TypeVar("_Row")
+_Output = Annotated[Path, typer.Option(help="The folder for the CSV files and the figures.")]
+_Quick = Annotated[bool, typer.Option("--quick", help="A small version: seconds, not minutes.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines to read.")]
+_Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The folder with the files of the Google cluster trace; without it, streams like "
+        "the trace stand in.",
+    ),
+]
+_Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at a malformed row of the trace.")
+]
+_Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="How many processes to use, but with --quick.",
+        show_default="all processors",
+    ),
+]
+
+_RESULTS = Path("results")
+_PROCESSORS = os.cpu_count() or 1
 _PATIENCE = 3.0
 """Seconds without a progress bar."""
-_HEADER = ("types", "queries", "share", "paper's, s", "reduced, s", "ratio", "whole plan, s")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the command line asks for."""
+
+    output: Path
+    quick: bool
+    data: Path | None = None
+    strict: bool = False
+    jobs: int = 1
+
+    @property
+    def processes(self) -> int:
+        """How many processes to use: to start others takes longer than a small version."""
+        return 1 if self.quick else self.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """An experiment that was run: what to print of it."""
+
+    made_with: Mapping[str, str]
+    rows: Mapping[str, Sequence[Any]]
+    lines: Sequence[str]
 
 
 @reproduce.callback()
@@ -42,48 +91,168 @@ def _options() -> None:
     """Run an experiment of the paper: rows as CSV, and the figure made from them."""
 
 
-@reproduce.command()
-def scalability(
-    output: Annotated[
-        Path, typer.Option(help="The folder for the CSV file and the figure.")
-    ] = Path("results"),
-    *,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small sizes only: seconds, not minutes.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines to read.")
-    ] = False,
+@reproduce.command("scalability")
+def _scalability(
+    output: _Output = _RESULTS, *, quick: _Quick = False, as_json: _Json = False
 ) -> None:
     """Time planning by types, queries and share of queries per type (a few minutes)."""
+    _print(_run_scalability(_Asked(output, quick)), as_json=as_json)
+
+
+@reproduce.command("quality")
+def _quality(  # options
+    output: _Output = _RESULTS,
+    data: _Data = None,
+    jobs: _Jobs = _PROCESSORS,
+    *,
+    strict: _Strict = False,
+    quick: _Quick = False,
+    as_json: _Json = False,
+) -> None:
+    """Count the results that are left by who sheds, on seven data sets (some minutes)."""
+    _print(_run_quality(_Asked(output, quick, data, strict, jobs)), as_json=as_json)
+
+
+@reproduce.command("latency")
+def _latency(  # options
+    output: _Output = _RESULTS,
+    data: _Data = None,
+    jobs: _Jobs = _PROCESSORS,
+    *,
+    strict: _Strict = False,
+    quick: _Quick = False,
+    as_json: _Json = False,
+) -> None:
+    """Hold busy time against its limit and latency against its bound (a few minutes)."""
+    _print(_run_latency(_Asked(output, quick, data, strict, jobs)), as_json=as_json)
+
+
+@reproduce.command("all")
+def _all(  # options
+    output: _Output = _RESULTS,
+    data: _Data = None,
+    jobs: _Jobs = _PROCESSORS,
+    *,
+    strict: _Strict = False,
+    quick: _Quick = False,
+    as_json: _Json = False,
+) -> None:
+    """Run all three."""
+    asked = _Asked(output, quick, data, strict, jobs)
+    runs = {
+        "quality": _run_quality,
+        "latency": _run_latency,
+        "scalability": _run_scalability,
+    }
+    if as_json:
+        print(json.dumps({name: _as_json(run(asked)) for name, run in runs.items()}, indent=2))
+        return
+    for number, run in enumerate(runs.values()):
+        if number:
+            print()
+        _print(run(asked), as_json=False)
+
+
+def _print(done: _Done, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(_as_json(done), indent=2))
+        return
+    for line in done.lines:
+        print(line)
+
+
+def _as_json(done: _Done) -> dict[str, Any]:
+    rows = {name: [*map(plain, some)] for name, some in done.rows.items()}
+    return {"made_with": dict(done.made_with), **rows}
+
+
+def _run_quality(asked: _Asked) -> _Done:
+    from shedlight.evaluation.quality_figures import draw_quality  # noqa: PLC0415  # slow
+
+    began = time.perf_counter()
+    experiment = quality.QUICK if asked.quick else quality.FIGURE
+    data = with_trace(experiment.data, asked.data, strict=asked.strict)
+    told = told_of(data)
+    experiment = replace(experiment, data=data)
+    made_with = _made_with(experiment.name, experiment.seeds, asked)
+    results, image = _files(asked.output, experiment.name)
+    jobs = experiment.jobs
+    done = _watched(each(quality.outcomes, jobs, asked.processes), len(jobs), experiment.name)
+    rows = write_results(results, chain.from_iterable(done), quality.Outcome, made_with)
+    draw_quality(results, image)
+    _say(experiment.name, len(rows), began, results, image)
+    return _Done(made_with, {"rows": rows}, [*told, "", *quality_lines(rows)])
+
+
+def _run_latency(asked: _Asked) -> _Done:
+    from shedlight.evaluation.latency_figures import (  # noqa: PLC0415  # slow to import
+        draw_courses,
+        draw_rests,
+    )
+
+    began = time.perf_counter()
+    experiment = compliance.QUICK if asked.quick else compliance.FIGURE
+    data = with_trace(experiment.data, asked.data, strict=asked.strict)
+    told = told_of(data)
+    experiment = replace(experiment, data=data)
+    made_with = _made_with(experiment.name, experiment.seeds, asked)
+    courses, rests = experiment.courses, experiment.rests
+    results, image = _files(asked.output, experiment.name)
+    bounds, bounds_image = _files(asked.output, f"{experiment.name}-at-rest")
+    done = _watched(
+        each(compliance.moments, courses, asked.processes), len(courses), results.stem
+    )
+    moments = write_results(results, chain.from_iterable(done), compliance.Moment, made_with)
+    stays = _watched(each(compliance.rest, rests, asked.processes), len(rests), bounds.stem)
+    stayed = write_results(bounds, stays, compliance.Rest, made_with)
+    draw_courses(results, image)
+    draw_rests(bounds, bounds_image)
+    number = len(moments) + len(stayed)
+    _say(experiment.name, number, began, results, image, bounds, bounds_image)
+    lines = [*told, "", *course_lines(moments), "", *rest_lines(stayed)]
+    return _Done(made_with, {"rows": moments, "at_rest": stayed}, lines)
+
+
+def _run_scalability(asked: _Asked) -> _Done:
     from shedlight.evaluation.figures import draw_scalability  # noqa: PLC0415  # slow to import
 
-    grid = QUICK if quick else FIGURE
+    grid = QUICK if asked.quick else FIGURE
     made_with = {
         "experiment": grid.name,
         "seed": str(grid.seed),
         "time_limit": f"{grid.time_limit:g}",
         **versions_and_machine(),
     }
-    results, image = (output / f"{grid.name}.{ending}" for ending in ("csv", "png"))
+    results, image = _files(asked.output, grid.name)
     began = time.perf_counter()
     rows = _watched(measure(grid), grid.points, grid.name)
     points = write_results(results, rows, Point, made_with)
     draw_scalability(results, image)
+    _say(grid.name, len(points), began, results, image)
+    check_optima(points)
+    return _Done(made_with, {"rows": points}, [*scalability_lines(points, grid.time_limit)])
+
+
+def _made_with(name: str, seeds: Sequence[int], asked: _Asked) -> dict[str, str]:
+    return {
+        "experiment": name,
+        "seed": ", ".join(map(str, seeds)),
+        "trace": "streams like it" if asked.data is None else "as read",
+        **versions_and_machine(),
+    }
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.csv", folder / f"{name}.png"
+
+
+def _say(name: str, rows: int, began: float, *files: Path) -> None:
     seconds = time.perf_counter() - began
-    if as_json:
-        print(json.dumps({"made_with": made_with, "rows": [*map(plain, points)]}, indent=2))
-    else:
-        for line in _table(points, grid.time_limit):
-            print(line)
-    print(
-        f"{grid.name}: {len(points)} rows in {seconds:.0f} s -> {results}, {image}",
-        file=sys.stderr,
-    )
-    _check(points)
+    names = ", ".join(map(str, files))
+    print(f"{name}: {rows:,} rows in {seconds:.0f} s -> {names}", file=sys.stderr)
 
 
-def _watched(points: Iterator[Point], number: int, name: str) -> Iterator[Point]:
+def _watched(points: Iterator[_Row], number: int, name: str) -> Iterator[_Row]:
     """Show a progress bar in a terminal, if it takes long."""
     console = Console(stderr=True)
     columns = (
@@ -102,46 +271,3 @@ def _watched(points: Iterator[Point], number: int, name: str) -> Iterator[Point]
             if not shown and time.perf_counter() - began > _PATIENCE:
                 stack.enter_context(bar)
                 shown = True
-
-
-def _table(points: Iterable[Point], limit: float) -> Iterator[str]:
-    """Write a line per size, with the medians of each program."""
-    middle = medians(points)
-    rows: list[tuple[str, ...]] = [_HEADER]
-    for size in sorted({size for _, size in middle}):
-        paper, reduced, plan = (middle[program, size] for program in Program)
-        times = [_seconds(one, limit) for one in (paper, reduced, plan)]
-        rows.append((*_size(size), *times[:2], _ratio(paper, reduced, limit), times[2]))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-    if any(one.status is Status.SKIPPED for one in middle.values()):
-        yield "* not tried: smaller ones took too long; the CSV file has the reason"
-
-
-def _size(size: Size) -> tuple[str, str, str]:
-    return f"{size.types:,}", f"{size.queries:,}", f"{size.share:g}"
-
-
-def _seconds(point: Point, limit: float) -> str:
-    if point.seconds is None:
-        return f"{'*' if point.status is Status.SKIPPED else ''}> {limit:g}"
-    return f"{point.seconds:.3f}"
-
-
-def _ratio(paper: Point, reduced: Point, limit: float) -> str:
-    if reduced.seconds is None:
-        return "-"
-    if paper.seconds is None:
-        return f"> {limit / reduced.seconds:,.0f}"
-    return f"{paper.seconds / reduced.seconds:,.1f}"
-
-
-def _check(points: Iterable[Point]) -> None:
-    unlike = disagreements(points)
-    if unlike:
-        types, queries, share = _size(unlike[0])
-        raise PlanError(
-            f"the programs found different optima at {types} types, {queries} queries and a "
-            f"share of {share} ({len(unlike)} sizes in all); this is a fault in Shedlight"
-        )

@@ -191,4 +191,4 @@ def test_the_papers_or_can_be_planned(tmp_path):
     assert reduced.objective == pytest.approx(
         solve_paper(changed, limit, local=True).objective, rel=1e-6
     )
-    assert (reduced.kept[Q21] > 1e-6).sum() <= 1
+    assert (reduced.kept(Q21) > 1e-6).sum() <= 1

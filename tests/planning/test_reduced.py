@@ -38,7 +38,7 @@ def _agree(model, target, local):
     scale = max(abs(paper.objective), 1.0)
     assert reduced.objective == pytest.approx(paper.objective, rel=1e-6, abs=1e-9 * scale)
     scope = Scope(model, {"n0": limit}, ("n0",), local)
-    for keep in (paper.keep, shares_of(scope, reduced)):
+    for keep in (paper.keep, shares_of(scope, reduced).keep):
         rates = scope.rates(keep)
         work = work_of(model, limit, rates)
         assert work.cost <= work.limit * (1 + 1e-6) + 1e-9

@@ -109,6 +109,14 @@ def test_pressure_lowers_what_is_not_firm(share, pressure):
     assert lowered["type=1"] == share
 
 
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_pressure_is_there_before_any_share_is(first, second):
+    """Without a plan all is kept, and under pressure as much as that leaves."""
+    assert PatternShares({}).mean == 1
+    lowered = PatternShares({}).under(first).under(second)
+    assert lowered.mean == pytest.approx(first * second)
+
+
 def test_partners_of_a_key_survive_together():
     """Of each key all events are kept or none, until the epoch changes."""
     table = _events(50_000)

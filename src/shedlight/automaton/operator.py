@@ -142,11 +142,22 @@ def take_in(
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
     ended: frozenset[int] = frozenset(),
+    *,
+    remember: int | None = None,
 ) -> tuple[OperatorState, Ready, pa.Table]:
-    """Take in arrivals, and give the events that are ready and those that are late."""
-    waiting, arrived = admit(
-        state.waiting, operator.inputs, _completed(operator, arrivals), operator.remember, ended
-    )
+    """Take in arrivals, and give the events that are ready and those that are late.
+
+    Args:
+        operator: The operator.
+        state: Where it stands; not changed.
+        arrivals: New events by the number of their input, in the order of their arrival.
+        ended: Inputs that will not say anything more.
+        remember: How long ids are remembered, in microseconds; 0 will do where it is known that
+            none comes twice. None: the longest window.
+    """
+    full = _completed(operator, arrivals)
+    length = operator.remember if remember is None else remember
+    waiting, arrived = admit(state.waiting, operator.inputs, full, length, ended)
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = Ready(

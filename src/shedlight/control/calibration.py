@@ -36,26 +36,64 @@ class Learning:
             raise ValueError(f"smoothing must be from 0 to 1, got {self.smoothing}")
 
 
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """What a pattern brings: running averages of complex events per second.
+
+    Attributes:
+        measured: As measured.
+        modelled: As modelled, for what it kept.
+    """
+
+    measured: float
+    modelled: float
+
+    @property
+    def factor(self) -> float:
+        """What is measured over what is modelled.
+
+        The averages are divided, not the intervals: a pattern that pairs what it has stored
+        while nothing arrives brings very much more than the model says of that interval.
+        """
+        return within(self.measured / self.modelled)
+
+
+Yields = Mapping[Stream, Yield]
+
+
+def factors_of(yields: Yields) -> Factors:
+    """Give the factor of each pattern."""
+    return {stream: one.factor for stream, one in yields.items()}
+
+
 def learned(
-    factors: Factors, observation: Observation, model: Model, learning: Learning
-) -> Factors:
+    yields: Yields, observation: Observation, model: Model, learning: Learning
+) -> Yields:
     """Learn from an interval.
 
     A node with a queue longer than its bound is left out: its patterns kept what they have not
     processed yet, so what they emitted says nothing about what they keep.
     """
-    found = dict(factors)
+    found = dict(yields)
     for operator in model.operators.values():
         node = model.nodes[operator.node]
         waits = observation.backlog.get(node.name, 0.0)
         if waits > (observation.interval if node.bound is None else node.bound):
             continue
         for pattern in operator.patterns:
-            ratio = _ratio(observation, operator, pattern, learning.enough)
-            if ratio is not None:
-                old = found.get(pattern.stream, 1.0)
-                found[pattern.stream] = within(old + learning.smoothing * (ratio - old))
+            new = _yield(observation, operator, pattern, learning.enough)
+            if new is not None:
+                old = found.get(pattern.stream, Yield(new.modelled, new.modelled))
+                if old.modelled > 0:
+                    found[pattern.stream] = _blended(old, new, learning.smoothing)
     return found
+
+
+def _blended(old: Yield, new: Yield, part: float) -> Yield:
+    return Yield(
+        old.measured + part * (new.measured - old.measured),
+        old.modelled + part * (new.modelled - old.modelled),
+    )
 
 
 def within(factor: float) -> float:
@@ -63,19 +101,21 @@ def within(factor: float) -> float:
     return min(max(factor, FACTOR.least), FACTOR.most)
 
 
-def _ratio(
+def _yield(
     observation: Observation, operator: OperatorModel, pattern: PatternModel, enough: float
-) -> float | None:
-    """Compare what a pattern emitted with the model; None if it is too little to tell."""
+) -> Yield | None:
+    """Find what a pattern emitted, and what by the model; None if it is too little to tell."""
     measured = observation.outputs.get(pattern.stream)
     if measured is None:
         return None
-    rates = observation.kept.get(pattern.stream) or offered_to(observation, operator.name)
+    rates = observation.kept.get(pattern.stream)
+    if rates is None:  # nobody counted what it kept, so it kept all
+        rates = offered_to(observation, operator.name)
     kept = np.array([rates.get(operator.types[use], 0.0) for use in pattern.needs.uses])
     modelled = pattern.emits * match_rate(pattern.needs, kept)
-    if modelled <= 0 or max(measured, modelled) * observation.interval < enough:
+    if max(measured, modelled) * observation.interval < enough:
         return None
-    return within(measured / modelled)
+    return Yield(measured, modelled)
 
 
 def calibrated(model: Model, factors: Factors) -> Model:

@@ -13,6 +13,9 @@ once, and so is whatever moved by 50 %, such as a load that doubles. All else mu
 three observations: a plan that is made, or taken back, at an extreme of a noisy load looks
 wrong at the next. So noise causes at most one plan in ten observations; until then, pressure
 keeps the bound.
+
+A plan that spares a part of the limit to work off a backlog ends with the backlog, at once: it
+was never meant to last, and the next one spares nothing.
 """
 
 import math
@@ -31,7 +34,9 @@ class Rule:
         under: Replan if it is less than this, and the node sheds.
         watches_latency: Whether to replan if the latency exceeds the bound.
         types: By how much the share of a type may move.
-        yields: By how much, relatively, what a pattern yields may move.
+        yields: By how much, relatively, what a pattern yields may move, and what patterns emit
+            that no plan can change.
+        spared: Which part of a limit may stay spared for a backlog that is gone.
         moved: By how much, relatively, what is asked of a node must have moved.
         urgent: By how much in the first observations after a plan, also the share of a type.
         sudden: By how much if it is to count at once.
@@ -45,6 +50,7 @@ class Rule:
     watches_latency: bool = True
     types: float = 0.05
     yields: float = 0.25
+    spared: float = 0.02
     moved: float = 0.05
     urgent: float = 0.25
     sudden: float = 0.5
@@ -60,6 +66,7 @@ PAPERS = Rule(
     watches_latency=False,
     types=math.inf,
     yields=math.inf,
+    spared=math.inf,
     moved=0.0,
     urgent=0.0,
     sudden=0.0,
@@ -106,7 +113,7 @@ def find_cause(rule: Rule, outlook: Outlook, before: Before) -> Cause:
     """Say whether to replan, and why."""
     rests = before.since <= rule.rest
     causes = [
-        _cause(rule, node, outlook.basis.asked[node.name], before)
+        _ended(rule, node, before) or _cause(rule, node, outlook.basis.asked[node.name], before)
         for node in outlook.nodes.values()
     ]
     causes = [each for each in causes if each.reason]
@@ -115,12 +122,23 @@ def find_cause(rule: Rule, outlook: Outlook, before: Before) -> Cause:
         return first
     if before.planned is not None and any(node.sheds for node in outlook.nodes.values()):
         moved = _moved_types(rule, outlook.basis, before.planned, rests=rests)
-        moved = moved or ("" if rests else _moved_yields(rule, outlook.basis, before.planned))
+        if not moved and not rests:
+            moved = _moved_yields(rule, outlook.basis, before.planned)
+            moved = moved or _moved_partners(rule, outlook.basis, before.planned)
         if moved:
             return Cause(replan=True, reason=moved)
     lasting = {name: n for each in causes for name, n in each.lasting.items()}
     reason = causes[0].reason if causes else "all nodes are within their bands"
     return Cause(replan=False, reason=reason, lasting=lasting)
+
+
+def _ended(rule: Rule, node: NodeOutlook, before: Before) -> Cause | None:
+    """Say whether a backlog that was planned for is gone."""
+    spared = before.planned.spared.get(node.name, 0.0) if before.planned else 0.0
+    if not node.sheds or node.backlog > node.bound or spared <= rule.spared:
+        return None
+    reason = f"node {node.name!r}: the backlog for which {spared:.0%} was spared is gone"
+    return Cause(replan=True, reason=reason)
 
 
 def _cause(rule: Rule, node: NodeOutlook, asked: float, before: Before) -> Cause:
@@ -166,18 +184,20 @@ def _described(change: float) -> str:
     return f"{abs(change):.0%} {'more' if change > 0 else 'less'} is asked than was planned for"
 
 
-def _chance(rule: Rule, events: float) -> float:
-    """Say by how much, relatively, a count of events varies by chance."""
-    return rule.noise / math.sqrt(events) if events > 0 else 0.0
+def _chance(rule: Rule, *counts: float) -> float:
+    """Say by how much, relatively, counts of so many events differ by chance."""
+    return rule.noise * math.sqrt(sum(1 / count for count in counts if count > 0))
 
 
 def _moved_types(rule: Rule, now: Basis, planned: Basis, *, rests: bool) -> str:
     least = max(rule.types, rule.urgent) if rests else rule.types
     for name, shares in now.types.items():
-        before, events = planned.types.get(name, {}), now.events[name]
+        before = planned.types.get(name, {})
+        # what was planned for is itself a count, and as much by chance as this one
+        counts = (now.events[name], planned.events.get(name, 0.0))
         for label in {**shares, **before} if shares and before else ():
             new, old = shares.get(label, 0.0), before.get(label, 0.0)
-            chance = _chance(rule, events) * math.sqrt(old * (1 - old))
+            chance = _chance(rule, *counts) * math.sqrt(old * (1 - old))
             if abs(new - old) > max(least, chance):
                 return (
                     f"operator {name!r}: the share of {label} is {new:.0%}, "
@@ -194,4 +214,12 @@ def _moved_yields(rule: Rule, now: Basis, planned: Basis) -> str:
                 f"pattern {stream} yields {new:.2f} of what the model says, "
                 f"and {old:.2f} was planned for"
             )
+    return ""
+
+
+def _moved_partners(rule: Rule, now: Basis, planned: Basis) -> str:
+    for stream, new in now.partners.items():
+        old = planned.partners.get(stream, 0.0)
+        if abs(new - old) > max(old, 1.0) * max(rule.yields, _chance(rule, new, old)):
+            return f"pattern {stream}: {new:.0f} matches, and {old:.0f} were planned for"
     return ""

@@ -7,7 +7,14 @@ puts plans in force. If the loop dies, the last plan stays in force, for nothing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from shedlight.control.calibration import Factors, Learning, calibrated, learned
+from shedlight.control.calibration import (
+    Factors,
+    Learning,
+    Yields,
+    calibrated,
+    factors_of,
+    learned,
+)
 from shedlight.control.cause import OURS, Before, Rule, find_cause
 from shedlight.control.observation import (
     Observation,
@@ -18,6 +25,7 @@ from shedlight.control.observation import (
     with_times,
 )
 from shedlight.control.outlook import Basis, Outlook, keep_of, look, streams_that_shed
+from shedlight.control.smoothing import Recent, Smoothing, averaged
 from shedlight.control.state import NodeState, Refusal, states_of
 from shedlight.errors import PlanError, SnapshotError
 from shedlight.graph.application import Application
@@ -42,11 +50,13 @@ class Settings:
         rule: When to replan.
         wanted: How to plan; the horizon is two intervals, whatever it says there.
         learning: How calibration factors are learned.
+        smoothing: How observations are averaged that plans are made from.
     """
 
     rule: Rule = OURS
     wanted: Wanted = field(default_factory=Wanted)
     learning: Learning = field(default_factory=Learning)
+    smoothing: Smoothing = field(default_factory=Smoothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +70,11 @@ class Memory:
         planned: What was last planned for, whether or not a new plan came of it.
         since: How many observations ago that was.
         lasting: For how many observations each node was a cause to replan, but for patience.
-        factors: What patterns yield.
+        yields: What patterns bring, measured and modelled.
         times: How long patterns took when they last processed anything, and its second moment:
             a pattern that is shed altogether cannot be measured.
+        recent: The average of the latest observations.
+        based: Of how many observations the average was that was last planned for.
         refusal: Why the last attempt brought no plan, if it did not.
         states: How the nodes were.
     """
@@ -73,10 +85,17 @@ class Memory:
     planned: Basis | None = None
     since: int = 0
     lasting: Mapping[str, int] = field(default_factory=dict)
-    factors: Factors = field(default_factory=dict)
+    yields: Yields = field(default_factory=dict)
     times: Times = field(default_factory=dict)
+    recent: Recent = field(default_factory=Recent)
+    based: int = 0
     refusal: Refusal | None = None
     states: Mapping[str, NodeState] = field(default_factory=dict)
+
+    @property
+    def factors(self) -> Factors:
+        """What patterns yield: matches as measured over matches as modelled."""
+        return factors_of(self.yields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,20 +172,57 @@ def decide(
         model = build_model(memory.application, _snapshot(memory, observation))
     except SnapshotError as error:
         return memory, _decision(memory, observation, f"cannot plan yet: {error}")
-    factors = learned(memory.factors, observation, model, memory.settings.learning)
-    memory = replace(memory, factors=factors, since=memory.since + 1)
+    recent = averaged(memory.recent, observation, memory.settings.smoothing)
+    memory = replace(memory, recent=recent)
+    yields = learned(memory.yields, observation, model, memory.settings.learning)
+    memory = replace(memory, yields=yields, since=memory.since + 1)
+    factors = memory.factors
     model = calibrated(model, factors)
     wanted = _wanted(memory, observation)
     outlook = look(observation, model, wanted.target, memory.shares, factors)
     before = Before(memory.planned, memory.since, memory.lasting)
     cause = find_cause(memory.settings.rule, outlook, before)
     memory = replace(memory, lasting=cause.lasting)
+    if not cause.replan and _is_settled(memory):
+        cause = replace(cause, replan=True, reason=f"{recent.number} observations were alike")
     if not cause.replan:
         memory = _with_states(memory, outlook)
         return memory, _decision(memory, observation, cause.reason, outlook)
+    return _replanned(memory, observation, (model, outlook, cause.reason), clock)
+
+
+def _is_settled(memory: Memory) -> bool:
+    """Whether the plan in force was made from few observations and there are enough now."""
+    enough = memory.settings.smoothing.settled
+    return memory.based < enough <= min(memory.recent.number, memory.since) and bool(
+        streams_that_shed(memory.shares)
+    )
+
+
+def _replanned(
+    memory: Memory,
+    observation: Observation,
+    found: tuple[Model, Outlook, str],
+    clock: Clock | None,
+) -> tuple[Memory, Decision]:
+    """Plan for what was observed of late.
+
+    Args:
+        memory: What is remembered.
+        observation: The latest.
+        found: The model of the observation, where it stands, and why to plan.
+        clock: See `decide`.
+    """
+    model, now, cause = found
+    wanted, factors = _wanted(memory, observation), memory.factors
+    outlook, usual = now, memory.recent.mean
+    if usual is not None:
+        model = build_model(memory.application, _snapshot(memory, usual))
+        model = calibrated(model, factors)
+        outlook = look(usual, model, wanted.target, memory.shares, factors)
     attempt = _attempt(memory, _plannable(model, outlook), wanted, clock)
     memory = replace(memory, planned=outlook.basis, since=0, refusal=attempt.refusal)
-    now = outlook
+    memory = replace(memory, based=memory.recent.number)
     if attempt.plan is not None:
         shares = {**memory.shares, **shares_by_label(model, attempt.plan.keep)}
         memory = replace(memory, shares=shares)
@@ -174,8 +230,7 @@ def decide(
         expected = replace(observation, busy={}, latency={})
         outlook = look(expected, model, wanted.target, shares, factors)
     memory = _with_states(memory, outlook)
-    reason = f"{cause.reason}; {attempt.remark}"
-    return memory, _decision(memory, observation, reason, now, attempt)
+    return memory, _decision(memory, observation, f"{cause}; {attempt.remark}", now, attempt)
 
 
 def _snapshot(memory: Memory, observation: Observation) -> Snapshot:

@@ -1,7 +1,7 @@
 """Where each node stands: what is asked of it, and what the plan in force makes of that."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,12 +33,17 @@ class Basis:
             what patterns emit that a plan can change, for then it follows from the rest.
         events: How many events of an operator the shares are from.
         factors: What patterns yield.
+        spared: For each node with a limit, the part of it that a backlog takes.
+        partners: Complex events of patterns that no plan can change, for the interval, where
+            they are matched with what a plan can change.
     """
 
     asked: Mapping[str, float]
     types: Mapping[str, Mapping[str, float]]
     events: Mapping[str, float]
     factors: Factors
+    spared: Mapping[str, float] = field(default_factory=dict)
+    partners: Mapping[Stream, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,16 @@ def look(
         for name, operator in model.operators.items()
         if changed.isdisjoint(operator.feeds)
     }
-    return Outlook(nodes, Basis(asked, types, events, dict(factors)), infeasible)
+    spared = {name: limit.backlog_share for name, limit in limits.items()}
+    partners = {
+        stream: unshed.outputs[stream] * observation.interval
+        for operator in model.operators.values()
+        if not changed.isdisjoint(operator.feeds)
+        for stream in operator.feeds
+        if stream not in changed
+    }
+    basis = Basis(asked, types, events, dict(factors), spared, partners)
+    return Outlook(nodes, basis, infeasible)
 
 
 def _limits(

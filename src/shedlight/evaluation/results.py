@@ -19,6 +19,7 @@ from shedlight.errors import InputError
 Row = TypeVar("Row")
 
 _MARK = "# "
+_MARKS = {"True": True, "False": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def read_results(path: Path, kind: type[Row]) -> Results[Row]:
         rows = tuple(
             kind(**{name: _value(row[name], kinds[name]) for name in kinds}) for row in table
         )
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: line {table.line_num + len(top)}: {error}") from error
     return Results({name: value for name, _, value in (t.partition(": ") for t in top)}, rows)
 
@@ -120,6 +121,8 @@ def _value(text: str, kind: Any) -> Any:  # noqa: ANN401  # what the annotation 
     may_be = get_args(kind) or (kind,)
     if not text and type(None) in may_be:
         return None
+    if may_be[0] is bool:
+        return _MARKS[text]
     return may_be[0](text)
 
 

@@ -55,4 +55,6 @@ def _wanted(operator: OperatorModel) -> Flags:
     wanted = np.zeros(len(operator.types), np.bool_)
     for pattern in operator.patterns:
         wanted[pattern.needs.uses] = True
+        if wanted.all():
+            break
     return wanted

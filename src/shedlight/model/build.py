@@ -8,7 +8,7 @@ import numpy as np
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
 from shedlight.graph.schema import operator_columns
 from shedlight.graph.topology import operator_order
-from shedlight.language.pattern import Pattern, Span
+from shedlight.language.pattern import Pattern, Span, elements
 from shedlight.model.legs import OrAs, build_needs
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.needs import Flags, Floats, Needs
@@ -96,6 +96,8 @@ def _pattern(
         measured=snapshot.output_rates.get(stream),
         key=_key(spec, pattern),
         protected=_protected(spec, types, needs),
+        pattern=pattern,
+        accepts=tuple(map(types.accepts, elements(pattern.where))),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shedlight.model.needs import Flags, Floats, Ints, Needs
+from shedlight.model.needs import Flags, Floats, Ints, Needs, repeated
 from shedlight.model.program import INFINITY, Program
 
 _MOST_LEAVES = 8
@@ -90,6 +90,8 @@ def demand_of(needs: Needs, columns: Columns) -> tuple[Ints, Ints, Floats]:
         entries = len(needs.entry_leaf)
         return needs.entry_use, columns.flows + np.arange(entries), np.ones(entries)
     uses, legs, factors = needs.takes
+    if needs.legs == 1:
+        return uses, repeated(np.int64(columns.legs), len(uses)), factors
     return uses, columns.legs + legs, factors
 
 

@@ -17,16 +17,17 @@ The limit is taken times an aim below 1, for near it the latency is a cliff, and
 takes to work off a backlog in time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import numpy as np
 
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
 from shedlight.model.arrivals import Arrivals, node_arrivals
-from shedlight.model.model import Model, NodeModel, OperatorModel
+from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel
 from shedlight.model.needs import Floats
 
 WAITS = 1.5
@@ -121,21 +122,29 @@ def limit_of(model: Model, node: NodeModel, target: Target) -> Limit | None:
             f"node {node.name!r}: the processing time of {untimed[0]} is missing; "
             "give that of all patterns of a node, or of none"
         )
-    costs = {one.stream: one.seconds for one in patterns}
+    costs: Mapping[Stream, Floats] = {one.stream: one.seconds for one in patterns}
     transport = node.transport
     if target.latency is Latency.MG1:
-        company = {one.name: _company(one, operators) for one in operators}
-        longest = max(_longest(one) + company[one.name] for one in operators)
+        totals = {one.name: _per_type(one) for one in operators}
+        most = {name: float(total.max(initial=0.0)) for name, total in totals.items()}
+        company = {one.name: _company(one, operators, most) for one in operators}
+        longest = max(most[one.name] + company[one.name] for one in operators)
         spare = node.bound - transport - longest
         if spare <= 0:
             raise _too_tight(node, node.bound - spare, "a single event takes that long")
-        costs = {
-            stream: cost
-            for one in operators
-            for stream, cost in _with_waiting(
-                one, company[one.name] + 2 * transport, spare
-            ).items()
-        }
+        costs = _Costs(
+            {
+                pattern.stream: partial(
+                    _with_waiting,
+                    pattern,
+                    totals[one.name],
+                    company[one.name] + 2 * transport,
+                    spare,
+                )
+                for one in operators
+                for pattern in one.patterns
+            }
+        )
         transport += transport * transport / (2 * spare)
     return Limit(node, node.bound, target, costs, transport, node_arrivals(model, node.name))
 
@@ -168,41 +177,61 @@ def _too_tight(node: NodeModel, least: float, why: str) -> PlanError:
     )
 
 
-def _longest(operator: OperatorModel) -> float:
-    """Find the longest mean service of an event that all its patterns keep."""
-    return float(_per_type(operator).max(initial=0.0))
-
-
-def _company(operator: OperatorModel, others: tuple[OperatorModel, ...]) -> float:
-    """Add up the longest services of the operators that read the same events."""
+def _company(
+    operator: OperatorModel, others: tuple[OperatorModel, ...], longest: Mapping[str, float]
+) -> float:
+    """Add up the longest services of the other operators that read the same events."""
     inputs = {*operator.sources, *operator.feeds}
     return sum(
-        _longest(one)
+        longest[one.name]
         for one in others
         if one is not operator and not inputs.isdisjoint({*one.sources, *one.feeds})
     )
 
 
 def _per_type(operator: OperatorModel) -> Floats:
+    """Find the mean service of an event of each type that all patterns keep."""
     total = np.zeros(len(operator.types))
     for pattern in operator.patterns:
-        total[pattern.needs.uses] += pattern.seconds
+        np.add.at(total, pattern.needs.uses, pattern.seconds)
     return total
 
 
-def _with_waiting(
-    operator: OperatorModel, company: float, spare: float
-) -> Mapping[Stream, Floats]:
+class _Costs(Mapping[Stream, Floats]):
+    """What events cost, worked out for a pattern when first asked for and then kept.
+
+    Whoever asks needs the other arrays of the pattern too. They are long, and at hand by then.
+    """
+
+    def __init__(self, costs: Mapping[Stream, Callable[[], Floats]]) -> None:
+        self._costs = costs
+        self._known: dict[Stream, Floats] = {}
+
+    def __getitem__(self, stream: Stream) -> Floats:
+        known = self._known.get(stream)
+        if known is None:
+            known = self._known[stream] = self._costs[stream]()
+        return known
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(self._costs)
+
+    def __len__(self) -> int:
+        return len(self._costs)
+
+
+def _with_waiting(pattern: PatternModel, total: Floats, company: float, spare: float) -> Floats:
     """Add to the processing time of an event what it makes others wait.
 
     An event that several patterns keep is served for all of them at a stretch: the second
     moment of a sum has cross terms. At most the lesser of two rates is kept by both patterns,
     which is at most half of their sum, so a pattern is charged s x (the time of the others).
     """
-    total = _per_type(operator)
-    costs = {}
-    for pattern in operator.patterns:
-        seconds = pattern.seconds
-        others = total[pattern.needs.uses] - seconds + company
-        costs[pattern.stream] = seconds + (pattern.moments + seconds * others) / (2 * spare)
-    return costs
+    cost = total[pattern.needs.uses]  # in place from here: arrays are long
+    cost -= pattern.seconds
+    cost += company
+    cost *= pattern.seconds
+    cost += pattern.moments
+    cost /= 2 * spare
+    cost += pattern.seconds
+    return cost

@@ -1,12 +1,13 @@
 """How much work there is at a node, against its limit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from shedlight.model.latency import Limit
-from shedlight.model.model import Model, OperatorModel
-from shedlight.model.needs import dot
+from shedlight.model.model import Model, OperatorModel, PatternModel
+from shedlight.model.needs import Floats, dot
 from shedlight.model.rates import Rates
 
 
@@ -35,19 +36,53 @@ class Work:
         return self.limit * (self.busy / self.cost if self.cost > 0 else 1.0)
 
 
+class Loads:
+    """How busy nodes are, added up pattern by pattern.
+
+    Args:
+        limits: Of the nodes.
+    """
+
+    def __init__(self, limits: Mapping[str, Limit]) -> None:
+        self._limits = limits
+        self._costs = dict.fromkeys(limits, 0.0)
+        self._busy = dict.fromkeys(limits, 0.0)
+
+    def add(self, operator: OperatorModel, pattern: PatternModel, kept: Floats) -> None:
+        """Add what a pattern of an operator keeps, if its node is one of them."""
+        node, limit = operator.node, self._limits.get(operator.node)
+        if limit is not None:
+            self._costs[node] += dot(kept, limit.costs[pattern.stream])
+            self._busy[node] += dot(kept, pattern.seconds)
+
+    def works(self, model: Model, rates: Rates) -> Mapping[str, Work]:
+        """Put it together, when all patterns are added."""
+        found = {}
+        for name, limit in self._limits.items():
+            once = 0.0
+            if limit.transport:
+                once = sum(_kept_by_any(one, rates) for one in model.operators_on(name))
+            found[name] = Work(
+                self._costs[name] + limit.transport * once,
+                self._busy[name] + limit.node.transport * once,
+                limit.at(*limit.arrivals.at(rates.outputs)),
+            )
+        return found
+
+
+def works_of(model: Model, limits: Mapping[str, Limit], rates: Rates) -> Mapping[str, Work]:
+    """Find out how busy nodes are at these rates."""
+    loads = Loads(limits)
+    for name in limits:
+        for operator in model.operators_on(name):
+            for pattern in operator.patterns:
+                loads.add(operator, pattern, rates.kept[pattern.stream])
+    return loads.works(model, rates)
+
+
 def work_of(model: Model, limit: Limit, rates: Rates) -> Work:
     """Find out how busy a node is at these rates."""
-    cost = busy = 0.0
-    for operator in model.operators_on(limit.node.name):
-        for pattern in operator.patterns:
-            kept = rates.kept[pattern.stream]
-            cost += dot(kept, limit.costs[pattern.stream])
-            busy += dot(kept, pattern.seconds)
-        if limit.transport:
-            once = _kept_by_any(operator, rates)
-            cost += limit.transport * once
-            busy += limit.node.transport * once
-    return Work(cost, busy, limit.at(*limit.arrivals.at(rates.outputs)))
+    return works_of(model, {limit.node.name: limit}, rates)[limit.node.name]
 
 
 def _kept_by_any(operator: OperatorModel, rates: Rates) -> float:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.needs import Flags, Floats, Needs
+from shedlight.language.pattern import Pattern
+from shedlight.model.needs import Flags, Floats, Ints, Needs
 
 Keep = Mapping[Stream, Floats]
 """The share that a pattern keeps of each of its uses; a pattern that is not in it keeps all."""
@@ -33,6 +34,8 @@ class PatternModel:
         measured: Complex events per second as measured, if they were.
         key: What it is shed by if it is shed by key (attributes as text); empty: by event.
         protected: For each use, whether it must never be shed; empty: none.
+        pattern: Its text, if it has one.
+        accepts: The types that each element of the text accepts, as places in the operator's.
     """
 
     stream: Stream
@@ -44,6 +47,8 @@ class PatternModel:
     measured: float | None = None
     key: str = ""
     protected: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    pattern: Pattern | None = None
+    accepts: tuple[Ints, ...] = ()
 
     @property
     def is_timed(self) -> bool:

@@ -13,7 +13,8 @@ which is min(A / 2, B) for a SEQ(A, A, B).
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,19 @@ class Needs:
         return 1 + sum(len(split.branches) for split in self.splits)
 
     @cached_property
+    def is_listed(self) -> bool:
+        """Whether leaves are listed as uses are, one of one type for each."""
+        sizes = {len(self.uses), len(self.leaf_leg), len(self.entry_leaf), len(self.entry_use)}
+        same = self.entry_leaf is self.entry_use
+        return (
+            len(sizes) == 1 and _ascends(self.entry_use) and (same or _ascends(self.entry_leaf))
+        )
+
+    @cached_property
     def is_fixed(self) -> bool:
         """Whether every leaf accepts one type only, so that there is nothing to choose."""
+        if self.is_listed:
+            return True
         accepted = np.bincount(self.entry_leaf, minlength=len(self.leaf_leg))
         return bool((accepted == 1).all())
 
@@ -86,9 +99,11 @@ class Needs:
     @cached_property
     def takes(self) -> tuple[Ints, Ints, Floats]:
         """If every leaf accepts one type: how much of which use a leg takes, each pair once."""
+        if self.is_plain:
+            uses = self.entry_use if self.is_listed else np.arange(len(self.uses))
+            uses = uses[self.wanted]
+            return uses, repeated(np.int64(0), len(uses)), self.per_use[self.wanted]
         legs = self.leaf_leg[self.entry_leaf]
-        if self.legs == 1 and (np.diff(self.entry_use) > 0).all():
-            return self.entry_use, legs, self.leaf_need[self.entry_leaf]
         pairs, places = np.unique(self.entry_use * self.legs + legs, return_inverse=True)
         needs = np.bincount(places, self.leaf_need[self.entry_leaf], minlength=len(pairs))
         return pairs // self.legs, pairs % self.legs, np.asarray(needs, np.float64)
@@ -96,6 +111,8 @@ class Needs:
     @cached_property
     def per_use(self) -> Floats:
         """For a plain pattern: how many events of each use a match needs."""
+        if self.is_listed:
+            return self.leaf_need
         needs = self.leaf_need[self.entry_leaf]
         return np.asarray(
             np.bincount(self.entry_use, needs, minlength=len(self.uses)), np.float64
@@ -104,7 +121,9 @@ class Needs:
     @cached_property
     def wanted(self) -> Ints | slice:
         """For a plain pattern: the uses that a match needs."""
-        return slice(None) if (self.per_use > 0).all() else np.flatnonzero(self.per_use > 0)
+        if self.per_use.min(initial=1.0) > 0:
+            return slice(None)
+        return np.flatnonzero(self.per_use > 0)
 
     @cached_property
     def size(self) -> float:
@@ -117,16 +136,37 @@ class Needs:
 
 def plain_needs(uses: Ints, needs: Floats) -> Needs:
     """Make the needs of a SEQ or AND of single types; a need of 0 is an optional type."""
-    wanted = np.flatnonzero(needs > 0)
-    leaves = np.arange(len(wanted))
+    every = needs.min(initial=1.0) > 0
+    wanted = counted(len(uses)) if every else np.flatnonzero(needs > 0)
     return Needs(
         uses,
         np.zeros(len(uses), np.bool_),
-        np.zeros(len(wanted), np.int64),
-        np.asarray(needs, np.float64)[wanted],
-        leaves,
+        repeated(np.int64(0), len(wanted)),
+        np.asarray(needs if every else needs[wanted], np.float64),
+        wanted if every else counted(len(wanted)),
         wanted,
     )
+
+
+def repeated(number: _Number, times: int) -> npt.NDArray[_Number]:
+    """Give an array of one number over and over, in the memory of one; it cannot be changed."""
+    return np.ndarray((times,), number.dtype, number, strides=(0,))
+
+
+def counted(number: int) -> Ints:
+    """Give 0, 1, 2 and so on, in memory that all such arrays share; it cannot be changed."""
+    return _numbers(number.bit_length())[:number]
+
+
+@cache
+def _numbers(bits: int) -> Ints:
+    numbers = np.arange(1 << bits)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _ascends(numbers: Ints) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def dot(one: Floats, other: Floats) -> float:

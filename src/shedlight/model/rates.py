@@ -6,7 +6,7 @@ what the model says.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,11 +34,43 @@ class Rates:
     sinks: Mapping[str, float]
 
 
+class _Kept(Mapping[Stream, Floats]):
+    """What patterns keep, each worked out when asked for: of a thousand patterns it is much.
+
+    Args:
+        offered: What arrives of the uses of each pattern.
+        shares: Which share of it is kept, where that is not all.
+    """
+
+    def __init__(self, offered: Mapping[Stream, Floats], shares: Keep) -> None:
+        self._offered, self._shares = offered, shares
+
+    def __getitem__(self, stream: Stream) -> Floats:
+        offered, shares = self._offered[stream], self._shares.get(stream)
+        return offered if shares is None else offered * shares
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(self._offered)
+
+    def __len__(self) -> int:
+        return len(self._offered)
+
+
 Choose = Callable[[PatternModel, Floats], Floats | None]
 """Says which shares a pattern keeps, given what arrives of its uses; None: all."""
 
 
-def predict(model: Model, keep: Keep | None = None, nodes: Collection[str] = ()) -> Rates:
+Tell = Callable[[OperatorModel, PatternModel, Floats], None]
+"""Is told what a pattern keeps."""
+
+
+def predict(
+    model: Model,
+    keep: Keep | None = None,
+    nodes: Collection[str] = (),
+    *,
+    unshed: Rates | None = None,
+) -> Rates:
     """Predict all rates.
 
     Args:
@@ -46,35 +78,80 @@ def predict(model: Model, keep: Keep | None = None, nodes: Collection[str] = ())
         keep: What patterns keep; all, where nothing is said.
         nodes: The nodes that a plan is for. What comes out of patterns that are neither there
             nor downstream of there is as measured, if it was.
+        unshed: The rates if nothing is shed, if they are known.
     """
     shares = keep or {}
-    return follow(model, lambda pattern, _: shares.get(pattern.stream), nodes)
+    return follow(model, lambda pattern, _: shares.get(pattern.stream), nodes, unshed=unshed)
 
 
-def follow(model: Model, choose: Choose, nodes: Collection[str] = ()) -> Rates:
-    """Follow the graph from the sources to the sinks, with shares chosen on the way."""
+def follow(
+    model: Model,
+    choose: Choose,
+    nodes: Collection[str] = (),
+    *,
+    unshed: Rates | None = None,
+    tell: Tell | None = None,
+) -> Rates:
+    """Follow the graph from the sources to the sinks, with shares chosen on the way.
+
+    Args:
+        model: The application.
+        choose: Chooses the shares.
+        nodes: See `predict`.
+        unshed: The rates if nothing is shed, if they are known. Where the same arrives, it is
+            taken from there: to look up the types of all patterns takes longer than the rest.
+        tell: Is told what each pattern keeps as soon as that is known: arrays are long, and
+            this one is at hand. Not of those that keep nothing.
+    """
     changed = changeable(model, nodes)
     arrivals: dict[str, Floats] = {}
-    kept: dict[Stream, Floats] = {}
+    offers: dict[Stream, Floats] = {}
+    chosen: dict[Stream, Floats] = {}
     outputs: dict[Stream, float] = {}
     levels: dict[Stream, tuple[str, float]] = {}
     for operator in model.operators.values():
-        here = arrivals[operator.name] = arriving(operator, outputs)
+        same = unshed if _is_fed_alike(operator, outputs, unshed) else None
+        here = same.arrivals[operator.name] if same else arriving(operator, outputs)
+        arrivals[operator.name] = here
         most = math.inf if operator.node in nodes else operator.capacity
         for pattern in operator.patterns:
-            stream, offered = pattern.stream, here[pattern.needs.uses]
+            stream = pattern.stream
+            offered = same.kept[stream] if same else here[pattern.needs.uses]
             shares = choose(pattern, offered)
             if pattern.key:
-                kept[stream] = _kept_by_key(operator, pattern, shares, outputs, levels)
-            else:
-                kept[stream] = offered if shares is None else offered * shares
-            if stream in changed or pattern.measured is None:
-                matches = pattern.yields * match_rate(pattern.needs, kept[stream])
-                outputs[stream] = min(matches, pattern.emits * most)
-            else:
-                outputs[stream] = pattern.measured
+                offered = _kept_by_key(operator, pattern, shares, outputs, levels)
+            elif shares is not None:
+                chosen[stream] = shares
+            offers[stream] = offered
+            kept = _any_kept(offered, chosen.get(stream))
+            if tell and kept is not None:
+                tell(operator, pattern, kept)
+            fixed = None if stream in changed else pattern.measured
+            outputs[stream] = _emitted(pattern, kept, most) if fixed is None else fixed
     sinks = {sink.name: outputs[sink.stream] for sink in model.sinks.values()}
-    return Rates(arrivals, kept, outputs, sinks)
+    return Rates(arrivals, _Kept(offers, chosen), outputs, sinks)
+
+
+def _any_kept(offered: Floats, shares: Floats | None) -> Floats | None:
+    """Say what is kept; None if it is nothing, as it often is and arrays are long."""
+    if shares is None:
+        return offered
+    return offered * shares if shares.max(initial=0.0) > 0 else None
+
+
+def _emitted(pattern: PatternModel, kept: Floats | None, most: float) -> float:
+    """Say how many complex events come of what is kept, if so many events can be processed."""
+    matches = 0.0 if kept is None else match_rate(pattern.needs, kept)
+    return min(pattern.yields * matches, pattern.emits * most)
+
+
+def _is_fed_alike(
+    operator: OperatorModel, outputs: Mapping[Stream, float], other: Rates | None
+) -> bool:
+    """Whether the same comes from upstream as at other rates."""
+    return other is not None and all(
+        outputs[stream] == other.outputs[stream] for stream in operator.feeds
+    )
 
 
 def arriving(operator: OperatorModel, outputs: Mapping[Stream, float]) -> Floats:

@@ -44,6 +44,11 @@ class Supply:
             found |= spread > 0
         return found
 
+    @cached_property
+    def total(self) -> float:
+        """What arrives of all types together if nothing is shed."""
+        return float(self.full.sum())
+
     def of_type(self, number: int) -> tuple[list[int], list[float]]:
         """Give the changing part of one type, as columns and factors."""
         chosen = [(place, spread[number]) for place, spread in self.feeds if spread[number]]
@@ -141,26 +146,36 @@ def _add(
 ) -> None:
     """Add a pattern: its rates, what it may take of each type, what it may emit."""
     needs, program = pattern.needs, assembly.program
-    fixed, varies = supply.fixed[needs.uses], supply.varies[needs.uses]
     upper = _most_matches(assembly, operator, pattern)
     if needs.is_plain:
-        wanted = needs.per_use
-        bounded = (wanted > 0) & ~varies
-        if bounded.any():
-            upper = min(upper, float((fixed[bounded] / wanted[bounded]).min()))
+        upper = min(upper, _most_of_fixed(assembly, pattern, supply))
     columns = add_pattern(
         program,
         needs,
-        float(supply.full.sum()) + 1.0,
+        supply.total + 1.0,
         cost=pattern.yields * assembly.worths.get(pattern.stream, 0.0),
         upper=upper if len(needs.leaf_leg) else 0.0,
     )
     assembly.columns[pattern.stream] = columns
-    uses, places, factors = demand_of(needs, columns)
-    chosen = varies[uses]
-    _add_varying(program, supply, needs.uses, (uses[chosen], places[chosen], factors[chosen]))
+    if supply.feeds:
+        uses, places, factors = demand_of(needs, columns)
+        chosen = supply.varies[needs.uses[uses]]
+        demand = uses[chosen], places[chosen], factors[chosen]
+        _add_varying(program, supply, needs.uses, demand)
     if not needs.is_plain:  # then what does not vary is more than an upper bound
+        fixed, varies = supply.fixed[needs.uses], supply.varies[needs.uses]
         add_supply(program, needs, columns, fixed, ~varies)
+
+
+def _most_of_fixed(assembly: Assembly, pattern: PatternModel, supply: Supply) -> float:
+    """Say how many matches a plain pattern can have of what the plan does not change."""
+    if not supply.feeds and pattern.yields > 0:  # then as many as if nothing is shed
+        return assembly.unshed.outputs[pattern.stream] / pattern.yields
+    needs = pattern.needs
+    wanted = needs.per_use
+    bounded = (wanted > 0) & ~supply.varies[needs.uses]
+    fixed = supply.fixed[needs.uses[bounded]]
+    return float((fixed / wanted[bounded]).min(initial=INFINITY))
 
 
 def _add_varying(

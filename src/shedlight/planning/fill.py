@@ -5,15 +5,14 @@ plan keeps, by one factor; then the types of patterns that have matches, up to a
 rest. The model ignores chance and order, so what it has no use for still brings matches.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.load import Work, work_of
 from shedlight.model.model import Keep, PatternModel
 from shedlight.model.needs import Flags, Floats, dot
-from shedlight.planning.scope import Scope
+from shedlight.planning.scope import Draft, Scope
 from shedlight.planning.shares import scalable
 
 _MOST_STEPS = 60
@@ -22,51 +21,44 @@ _CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """The shares of one node in one row.
+class _Piece:
+    """Those shares of one pattern that a step may raise.
+
+    All is done pattern by pattern: what is as long as all of a node does not fit any cache.
 
     Attributes:
-        patterns: Its patterns.
-        shares: Of all uses of its patterns, one pattern after the other.
+        stream: The pattern.
+        free: Which of its uses they are.
+        shares: What is kept of them.
         work: What keeping all of each costs.
     """
 
-    patterns: tuple[PatternModel, ...]
+    stream: Stream
+    free: Flags | slice
     shares: Floats
     work: Floats
 
-    def plan(self, shares: Floats) -> dict[Stream, Floats]:
-        """Cut a row of shares into those of the patterns."""
-        ends = np.cumsum([len(one.needs.uses) for one in self.patterns])[:-1]
-        pieces = np.split(shares, ends)
-        return {p.stream: piece for p, piece in zip(self.patterns, pieces, strict=True)}
 
-
-def filled(scope: Scope, keep: Keep, on: frozenset[Stream]) -> Keep:
+def filled(scope: Scope, draft: Draft, on: frozenset[Stream]) -> Draft:
     """Spend what is left.
 
     Args:
         scope: What the plan is for.
-        keep: The plan so far.
+        draft: The plan so far.
         on: The patterns that have matches in it.
     """
-    result = dict(keep)
     for node in _in_order(scope):
         alone = _stands_alone(scope, node)
-        part, work = _part(scope, node, result)
         for number in range(3):
-            cost = dot(part.work, part.shares) if alone else work.cost
-            if work.limit - cost <= _CLOSE * work.limit:
+            work = draft.works[node]
+            left = work.limit - work.cost
+            if left <= _CLOSE * work.limit:
                 break
-            free = [_may_rise(p, result[p.stream], number, on) for p in part.patterns]
-            step = _Step(part, np.concatenate(free), work.limit - cost, number == 0)
-            shares = step.at(1.0 if alone else _reach(scope, step, result))
-            result |= part.plan(shares)
-            if alone:
-                part = replace(part, shares=shares)
-            else:
-                part, work = _part(scope, node, result)
-    return result
+            step = _Step(_pieces(scope, node, draft, number, on), left, number == 0)
+            raised = step.at(draft.keep, 1.0 if alone else _reach(scope, step, draft.keep))
+            if raised is not draft.keep:
+                draft = scope.draft(raised)
+    return draft
 
 
 def _in_order(scope: Scope) -> list[str]:
@@ -75,17 +67,21 @@ def _in_order(scope: Scope) -> list[str]:
     return [node for node in order if node in scope.nodes]
 
 
-def _part(scope: Scope, node: str, keep: Keep) -> tuple[_Part, Work]:
-    """Put the shares of a node in a row, and say how busy it is with them."""
-    rates, limit = scope.rates(keep), scope.limits[node]
-    patterns = scope.patterns_on(node)
-    work = [
-        rates.arrivals[str(p.stream.operator)][p.needs.uses] * limit.costs[p.stream]
-        for p in patterns
-    ]
-    shares = np.concatenate([keep[p.stream] for p in patterns])
-    part = _Part(patterns, shares, np.concatenate(work))
-    return part, work_of(scope.model, limit, rates)
+def _pieces(
+    scope: Scope, node: str, draft: Draft, number: int, on: frozenset[Stream]
+) -> tuple[_Piece, ...]:
+    """Collect the shares at a node that a step may raise."""
+    pieces = []
+    for pattern in scope.patterns_on(node):
+        stream, shares = pattern.stream, draft.keep[pattern.stream]
+        flags = _may_rise(pattern, shares, number, on)
+        if flags.any():
+            free = slice(None) if flags.all() else flags
+            arrivals = draft.rates.arrivals[str(stream.operator)]
+            work = arrivals[pattern.needs.uses[free]]
+            work *= scope.limits[node].costs[stream][free]
+            pieces.append(_Piece(stream, free, shares[free], work))
+    return tuple(pieces)
 
 
 def _may_rise(
@@ -106,66 +102,94 @@ class _Step:
     """One step at one node: how far it can go by the node's own limit, and what it makes.
 
     Args:
-        part: The node's shares.
-        free: Which of them may rise.
-        left: What they may cost more.
+        pieces: What may rise.
+        left: What it may cost more.
         by_factor: Whether shares are multiplied, or else raised towards all.
     """
 
-    def __init__(self, part: _Part, free: Flags, left: float, by_factor: bool) -> None:  # noqa: FBT001
-        self.part, self._free, self._by_factor = part, free, by_factor
-        shares, work = part.shares, part.work
-        if not free.all():
-            shares, work = shares[free], work[free]
-        self._extent = _factor(shares, work, left) if by_factor else _extent(shares, work, left)
+    def __init__(self, pieces: tuple[_Piece, ...], left: float, by_factor: bool) -> None:  # noqa: FBT001
+        self._pieces, self._by_factor = pieces, by_factor
+        rows = [(piece.shares, piece.work) for piece in pieces]
+        self._extent = _factor(rows, left) if by_factor else _extent(rows, left)
 
-    def at(self, reach: float) -> Floats:
-        """Give the shares after a part of the step."""
-        shares, extent = self.part.shares, reach * self._extent
-        if extent == 0:
-            return shares
-        if self._by_factor:
-            raised = np.minimum(1.0, shares * (1 + extent))
-        else:
-            raised = shares + (1 - shares) * extent
-        return np.where(self._free, raised, shares)
+    def at(self, keep: Keep, reach: float) -> Keep:
+        """Give the plan after a part of the step; the same one if nothing changes."""
+        extent = reach * self._extent
+        if extent == 0 or not self._pieces:
+            return keep
+        result = dict(keep)
+        for piece in self._pieces:
+            raised = piece.shares
+            if self._by_factor:
+                raised = np.minimum(1.0, raised * (1 + extent))
+            else:
+                raised = raised + (1 - raised) * extent
+            shares = result[piece.stream] = result[piece.stream].copy()
+            shares[piece.free] = raised
+        return result
 
 
-def _factor(shares: Floats, work: Floats, left: float) -> float:
+_Row = tuple[Floats, Floats]
+"""Shares, and what keeping all of each costs."""
+
+
+def _factor(rows: list[_Row], left: float) -> float:
     """Find the greatest factor, less 1, that costs what is left.
 
     Cost is concave in the factor, so a tangent from below never leads too far and a chord never
     too short; shares that reach 1 below both or above both need no further look.
     """
-    if not len(shares) or left <= 0:
+    if not rows or left <= 0:
         return 0.0
-    cost, everything = dot(shares, work), float(work.sum())
-    target, low, high = left + cost, 1.0, float(1 / shares.min())
+    low, high = 1.0, 1 / min(float(shares.min()) for shares, _ in rows)
+    full = slope = 0.0
+    rising, everything = _sums(rows)
+    target = left + rising
     if everything <= target:
         return high - 1
-    at_low, at_high = cost, everything
-    full = slope = 0.0
     for _ in range(_MOST_STEPS):
-        rising = slope + dot(work, np.where(shares * low < 1, shares, 0.0))
+        at_low = full + (slope + rising) * low
+        at_high = full + slope * high + everything
         chord = low + (target - at_low) * (high - low) / max(at_high - at_low, 1e-300)
-        low = max(low, min(high, low + (target - at_low) / rising)) if rising > 0 else high
+        steep = slope + rising
+        low = max(low, min(high, low + (target - at_low) / steep)) if steep > 0 else high
         high = max(low, min(high, chord))
         if high - low <= _CLOSE * 1e-3 * low:
             break
-        done, linear = shares * low >= 1, shares * high <= 1
-        full += float(work[done].sum())
-        slope += dot(work[linear], shares[linear])
-        shares, work = (part[~(done | linear)] for part in (shares, work))
-        at_low, at_high = (
-            full + slope * factor + dot(work, np.minimum(shares * factor, 1.0))
-            for factor in (low, high)
-        )
+        rows, more, steeper = _between(rows, low, high)
+        full, slope = full + more, slope + steeper
+        rising, everything = _sums(rows)
     return low - 1
 
 
-def _extent(shares: Floats, work: Floats, left: float) -> float:
+def _sums(rows: list[_Row]) -> tuple[float, float]:
+    """Add up what the shares cost, and what all would."""
+    return (
+        sum(dot(shares, work) for shares, work in rows),
+        sum(float(work.sum()) for _, work in rows),
+    )
+
+
+def _between(rows: list[_Row], low: float, high: float) -> tuple[list[_Row], float, float]:
+    """Leave only shares that reach 1 between two factors.
+
+    Returns:
+        What is left, what those that reach 1 before cost, and how the cost of the others grows.
+    """
+    left, full, slope = [], 0.0, 0.0
+    for shares, work in rows:
+        done, linear = shares * low >= 1, shares * high <= 1
+        full += float(work[done].sum())
+        slope += dot(work[linear], shares[linear])
+        open_ = ~(done | linear)
+        if open_.any():
+            left.append((shares[open_], work[open_]))
+    return left, full, slope
+
+
+def _extent(rows: list[_Row], left: float) -> float:
     """Find the share of what is shed that costs what is left."""
-    shed = dot(work, (1 - shares))
+    shed = sum(dot(work, 1 - shares) for shares, work in rows)
     return float(np.clip(left / shed, 0.0, 1.0)) if shed > 0 else 1.0
 
 
@@ -189,14 +213,10 @@ def _stands_alone(scope: Scope, node: str) -> bool:
 
 def _reach(scope: Scope, step: _Step, keep: Keep) -> float:
     """Find how far into a step all limits are kept, by halving."""
-
-    def fits(reach: float) -> bool:
-        return scope.fits(dict(keep) | step.part.plan(step.at(reach)))
-
-    if fits(1.0):
-        return 1.0
     low, high = 0.0, 1.0
+    if scope.fits(step.at(keep, high)):
+        return high
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        low, high = (middle, high) if scope.fits(step.at(keep, middle)) else (low, middle)
     return low

@@ -13,7 +13,7 @@ import numpy as np
 from shedlight.graph.application import Stream
 from shedlight.model.flows import demand_of
 from shedlight.model.model import OperatorModel, PatternModel
-from shedlight.model.needs import Flags, Floats, Ints, dot
+from shedlight.model.needs import Flags, Floats, Ints, dot, repeated
 from shedlight.planning.assembly import Assembly, Supply
 
 
@@ -28,6 +28,8 @@ class Kept:
         factors: Their factors.
         switch: The column that says whether the pattern is on, or NONE.
         share: The column with the share of keys it keeps, or NONE.
+        alone: The column of all terms, if there is just one for each use, in order, and no
+            constants; or NONE.
     """
 
     fixed: Floats
@@ -36,14 +38,19 @@ class Kept:
     factors: Floats
     switch: int = -1
     share: int = -1
+    alone: int = -1
 
     def at(self, values: Floats) -> Floats:
         """Give the rates for values of the variables."""
+        if self.alone != NONE:
+            return np.asarray(values[self.alone] * self.factors)
         terms = values[self.places] * self.factors
         return self.fixed + np.bincount(self.uses, terms, minlength=len(self.fixed))
 
     def weighted(self, weights: Floats) -> tuple[float, Ints, Floats]:
         """Add all uses up with weights: a constant, columns and factors."""
+        if self.alone != NONE:
+            return 0.0, self.places[:1], np.array([dot(self.factors, weights)])
         total = dot(self.fixed, weights)
         if not len(self.places):
             return total, self.places, self.factors
@@ -91,8 +98,11 @@ def add_kept(
 
 
 def _as_taken(assembly: Assembly, pattern: PatternModel) -> Kept:
-    uses, places, factors = demand_of(pattern.needs, assembly.columns[pattern.stream])
-    return Kept(np.zeros(len(pattern.needs.uses)), uses, places, factors)
+    needs, columns = pattern.needs, assembly.columns[pattern.stream]
+    uses, places, factors = demand_of(needs, columns)
+    alone = columns.legs if needs.is_plain and len(uses) == len(needs.uses) else NONE
+    nothing = repeated(np.float64(0.0), len(needs.uses))
+    return Kept(nothing, uses, places, factors, alone=alone)
 
 
 def _by_key(
@@ -127,7 +137,7 @@ def _switched(assembly: Assembly, pattern: PatternModel, supply: Supply, kept: K
     needs, program = pattern.needs, assembly.program
     switch = program.add_columns(1, upper=1.0, whole=True)
     leg = assembly.columns[pattern.stream].legs
-    most = float(supply.full.sum()) + 1.0
+    most = supply.total + 1.0
     program.add_row([leg, switch], [1.0, -most], upper=0.0)
     others = ~needs.watched[kept.uses]
     uses, places, factors = (part[others] for part in (kept.uses, kept.places, kept.factors))

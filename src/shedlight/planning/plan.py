@@ -7,20 +7,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shedlight.errors import PlanError, known_names
-from shedlight.graph.application import Stream
 from shedlight.model.latency import Limit, Target, check_feasible, limit_of
 from shedlight.model.load import Work
 from shedlight.model.model import Keep, Model
-from shedlight.model.needs import Floats
 from shedlight.model.rates import Rates, changeable
+from shedlight.model.windows import Sample
 from shedlight.planning.fill import filled
 from shedlight.planning.reduced import solve_reduced
-from shedlight.planning.scope import Scope
-from shedlight.planning.shares import fitted, shares_of
+from shedlight.planning.scope import Draft, Scope
+from shedlight.planning.search import improved, sample_for, value_of
+from shedlight.planning.shares import shares_of
 from shedlight.planning.wishes import refusal
 
 STAYS = 0.99
 """A plan in force stays if it brings this share of the optimum."""
+_NEARLY = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Wanted:
         bottleneck: The node to plan; None: all that are over their limits, together.
         local: Whether to maximise the output of the planned nodes and not that of the sinks.
         fill: Whether to spend what is left of the budget.
+        windows: Whether to try plans on the window-aware model where streams are sparse.
         time_limit: How long the solver may take, in seconds.
     """
 
@@ -39,6 +41,7 @@ class Wanted:
     bottleneck: str | None = None
     local: bool = False
     fill: bool = True
+    windows: bool = True
     time_limit: float = 60.0
 
 
@@ -93,30 +96,27 @@ def make_plan(
     wanted = wanted or Wanted()
     began = clock()
     scope = _scope(model, wanted)
-    unshed = scope.works(scope.unshed)
+    draft = scope.everything
+    unshed = draft.works
     nodes = _overloaded(unshed, wanted)
-    keep: Keep = _all(scope)
     prices: Mapping[str, float] = dict.fromkeys(scope.limits, 0.0)
     stays = False
-    rates, works = scope.unshed, unshed
     while nodes:
         scope = scope if nodes == scope.nodes else replace(scope, nodes=nodes)
-        keep, prices, stays = _solved(scope, wanted, incumbent)
-        rates = scope.rates(keep)
-        works = scope.works(rates)
-        more = [n for n in scope.limits if n not in nodes and not works[n].fits]
+        draft, prices, stays = _solved(scope, wanted, incumbent)
+        more = [n for n in scope.limits if n not in nodes and not draft.works[n].fits]
         if wanted.bottleneck is not None or not more:
             break
         nodes = (*nodes, *more)
     return Plan(
-        keep=_all(scope) | dict(keep),
+        keep=_completed(scope, draft.keep),
         nodes=nodes,
         stays=stays,
         before=_before(scope),
-        rates=rates,
-        work=works,
+        rates=draft.rates,
+        work=draft.works,
         unshed=unshed,
-        objective=scope.value(rates),
+        objective=scope.value(draft.rates),
         prices={name: prices.get(name, 0.0) / 1e3 for name in scope.limits},
         seconds=clock() - began,
     )
@@ -172,19 +172,19 @@ def _overloaded(unshed: Mapping[str, Work], wanted: Wanted) -> tuple[str, ...]:
     return () if unshed[wanted.bottleneck].fits else (wanted.bottleneck,)
 
 
-def _all(scope: Scope) -> dict[Stream, Floats]:
-    """Keep everything, wherever there is a limit."""
+def _completed(scope: Scope, keep: Keep) -> Keep:
+    """Keep everything wherever there is a limit and nothing is said."""
+    patterns = [pattern for node in scope.limits for pattern in scope.patterns_on(node)]
     return {
-        pattern.stream: np.ones(len(pattern.needs.uses))
-        for node in scope.limits
-        for pattern in scope.patterns_on(node)
+        one.stream: keep[one.stream] if one.stream in keep else np.ones(len(one.needs.uses))
+        for one in patterns
     }
 
 
 def _solved(
     scope: Scope, wanted: Wanted, incumbent: Keep | None
-) -> tuple[Keep, Mapping[str, float], bool]:
-    """Solve for the planned nodes: the shares, the prices, and whether the old plan stays."""
+) -> tuple[Draft, Mapping[str, float], bool]:
+    """Solve for the planned nodes: the plan, the prices, and whether the old plan stays."""
     optimum = solve_reduced(
         scope.model,
         scope.planned,
@@ -194,25 +194,53 @@ def _solved(
     )
     if optimum is None:
         raise refusal(scope, wanted.time_limit)
-    keep = shares_of(scope, optimum)
-    if incumbent is not None and _is_good_enough(scope, incumbent, keep):
-        return {stream: incumbent[stream] for stream in keep}, optimum.prices, True
+    draft = shares_of(scope, optimum)
     if wanted.fill:
         on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
-        keep = filled(scope, keep, on)
-    return keep, optimum.prices, False
+        draft = filled(scope, draft, on)
+    sample = sample_for(scope) if wanted.windows and wanted.fill else None
+    if sample is not None:
+        draft, stays = _tried(scope, sample, draft, incumbent)
+        return draft, optimum.prices, stays
+    old = None if incumbent is None else _still_good(scope, incumbent, draft)
+    return old or draft, optimum.prices, old is not None
 
 
-def _is_good_enough(scope: Scope, incumbent: Keep, best: Keep) -> bool:
-    """Whether the plan in force keeps all limits and wishes and is near the optimum."""
+def _tried(
+    scope: Scope, sample: Sample, draft: Draft, incumbent: Keep | None
+) -> tuple[Draft, bool]:
+    """Improve a plan on the window-aware model, unless the one in force is as good."""
+    old = None if incumbent is None else _in_force(scope, incumbent, draft)
+    best = improved(scope, sample, draft, () if old is None else (old,))
+    if old is None or value_of(sample, old.keep) < STAYS * value_of(sample, best.keep):
+        return best, False
+    return old, True
+
+
+def _still_good(scope: Scope, incumbent: Keep, best: Draft) -> Draft | None:
+    """Give the plan in force if it still keeps what it must and is near the best."""
+    draft = _in_force(scope, incumbent, best)
+    if draft is None or scope.value(draft.rates) < STAYS * scope.value(best.rates):
+        return None
+    return draft
+
+
+def _in_force(scope: Scope, incumbent: Keep, best: Draft) -> Draft | None:
+    """Give the plan in force if it keeps the limits of the planned nodes, and the wishes."""
     if any(
         stream not in incumbent or len(incumbent[stream]) != len(shares)
-        for stream, shares in best.items()
+        for stream, shares in best.keep.items()
     ):
-        return False
-    now = {stream: incumbent[stream] for stream in best}
-    rates = scope.rates(now)
-    planned = [scope.works(rates)[name] for name in scope.nodes]
-    if not all(work.fits for work in planned) or fitted(scope, now) != now:
-        return False
-    return scope.value(rates) >= STAYS * scope.value(scope.rates(best))
+        return None
+    draft = scope.draft({stream: incumbent[stream] for stream in best.keep})
+    keeps = all(draft.works[name].fits for name in scope.nodes)
+    return draft if keeps and _are_met(scope, draft.rates) else None
+
+
+def _are_met(scope: Scope, rates: Rates) -> bool:
+    """Whether every sink gets the least that is wished for it."""
+    return all(
+        rates.sinks[sink.name] >= _NEARLY * max(sink.least_rate, sink.least_share * unshed)
+        for sink in scope.model.sinks.values()
+        for unshed in [scope.unshed.sinks[sink.name]]
+    )

@@ -21,29 +21,11 @@ from shedlight.model.program import Outcome, Program, Solution
 from shedlight.model.rates import Rates
 from shedlight.planning.assembly import Assembly, arrival_terms, assemble
 from shedlight.planning.kept import Kept, add_kept
+from shedlight.planning.optimum import Optimum
 
 _MOST_ROUNDS = 60
 _TOUCHES = 1e-8
 """How far, relatively, a row that is not in the program yet may be broken."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Optimum:
-    """What the program says.
-
-    Attributes:
-        kept: The rate at which each planned pattern keeps each of its uses.
-        by_key: The share of keys that a pattern keeps, for those shed by key.
-        on: Whether each planned pattern has any match.
-        objective: What the patterns that the plan can change bring.
-        prices: What one more busy second per second of each planned node would bring.
-    """
-
-    kept: Mapping[Stream, Floats]
-    by_key: Mapping[Stream, float]
-    on: Mapping[Stream, bool]
-    objective: float
-    prices: Mapping[str, float]
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +106,8 @@ def solve_reduced(
     legs = {stream: reduced.assembly.columns[stream].legs for stream in reduced.kept}
     scale = max((float(abs(values[leg])) for leg in legs.values()), default=0.0)
     return Optimum(
-        {stream: np.maximum(kept.at(values), 0.0) for stream, kept in reduced.kept.items()},
+        reduced.kept,
+        values,
         {s: float(values[k.share]) for s, k in reduced.kept.items() if k.share >= 0},
         {stream: bool(values[leg] > 1e-9 * scale) for stream, leg in legs.items()},
         solution.objective,
@@ -293,20 +276,23 @@ def _ties(reduced: Reduced) -> Floats:
     """Say what to maximise among optima: little work, what was declared first."""
     assembly, planned = reduced.assembly, list(reduced.kept)
     ties = np.zeros(reduced.program.columns)
+    budgets = {
+        name: max(limit.at(*limit.arrivals.at(assembly.unshed.outputs)), 1e-12)
+        for name, limit in assembly.limits.items()
+    }
     for rank, stream in enumerate(planned):
         columns, needs = assembly.columns[stream], assembly.patterns[stream].needs
         operator = assembly.model.operators[str(stream.operator)]
-        limit = assembly.limits[operator.node]
-        usual = max(float(assembly.supplies[operator.name].full.sum()), 1e-12)
+        usual = max(assembly.supplies[operator.name].total, 1e-12)
         ties[columns.legs] += (1 - rank / len(planned)) * _BY_PATTERN / usual
-        later = np.arange(needs.legs) ** 1.1  # no two sums of ranks are alike
-        ties[columns.legs : columns.legs + needs.legs] -= later * _BY_TYPE / usual
+        if needs.legs > 1:
+            later = np.arange(needs.legs) ** 1.1  # no two sums of ranks are alike
+            ties[columns.legs : columns.legs + needs.legs] -= later * _BY_TYPE / usual
         if columns.flows != NONE:
             later = needs.entry_use**1.1
             ties[columns.flows : columns.flows + len(later)] -= later * _BY_TYPE / usual
-        budget = limit.at(*limit.arrivals.at(assembly.unshed.outputs))
         _, places, factors = reduced.work[stream]
-        ties[places] -= factors / max(budget, 1e-12)
+        ties[places] -= factors / budgets[operator.node]
     return ties
 
 

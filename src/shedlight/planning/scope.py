@@ -5,9 +5,30 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shedlight.model.latency import Limit
-from shedlight.model.load import Work, work_of
+from shedlight.model.load import Loads, Work, works_of
 from shedlight.model.model import Keep, Model, PatternModel
-from shedlight.model.rates import Rates, predict
+from shedlight.model.needs import Floats
+from shedlight.model.rates import Choose, Rates, follow, predict
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """A plan in the making.
+
+    Attributes:
+        keep: The shares.
+        rates: What they lead to.
+        works: How busy each node that has a limit is with them.
+    """
+
+    keep: Keep
+    rates: Rates
+    works: Mapping[str, Work]
+
+    @property
+    def fits(self) -> bool:
+        """Whether all limits are kept."""
+        return all(work.fits for work in self.works.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +48,14 @@ class Scope:
     local: bool = False
 
     @cached_property
+    def everything(self) -> Draft:
+        """What comes of it if nothing is shed."""
+        return self._followed({}, lambda _pattern, _arrivals: None, None)
+
+    @property
     def unshed(self) -> Rates:
         """The rates if nothing is shed."""
-        return predict(self.model, None, self.nodes)
+        return self.everything.rates
 
     @property
     def planned(self) -> Mapping[str, Limit]:
@@ -42,15 +68,28 @@ class Scope:
 
     def rates(self, keep: Keep) -> Rates:
         """Predict the rates under a plan."""
-        return predict(self.model, keep, self.nodes)
+        return predict(self.model, keep, self.nodes, unshed=self.unshed)
 
     def works(self, rates: Rates) -> Mapping[str, Work]:
         """Find out how busy each node that has a limit is."""
-        return {name: work_of(self.model, limit, rates) for name, limit in self.limits.items()}
+        return works_of(self.model, self.limits, rates)
+
+    def draft(self, keep: Keep, choose: Choose | None = None) -> Draft:
+        """Find out what comes of shares; they may be chosen on the way, by what arrives."""
+
+        def by_name(pattern: PatternModel, _: Floats) -> Floats | None:
+            return keep.get(pattern.stream)
+
+        return self._followed(keep, choose or by_name, self.unshed)
+
+    def _followed(self, keep: Keep, choose: Choose, unshed: Rates | None) -> Draft:
+        loads = Loads(self.limits)
+        rates = follow(self.model, choose, self.nodes, unshed=unshed, tell=loads.add)
+        return Draft(keep, rates, loads.works(self.model, rates))
 
     def fits(self, keep: Keep) -> bool:
         """Whether all limits are kept under a plan."""
-        return all(work.fits for work in self.works(self.rates(keep)).values())
+        return self.draft(keep).fits
 
     def value(self, rates: Rates) -> float:
         """Say what rates are worth: weighted at the sinks, or plainly where it is planned."""

@@ -3,18 +3,15 @@
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Limit
-from shedlight.model.load import Work, work_of
 from shedlight.model.model import Keep, PatternModel
-from shedlight.model.needs import Flags, Floats, dot
-from shedlight.model.rates import Rates, follow
-from shedlight.planning.reduced import Optimum
-from shedlight.planning.scope import Scope
+from shedlight.model.needs import Flags, Floats, dot, repeated
+from shedlight.planning.optimum import Optimum
+from shedlight.planning.scope import Draft, Scope
 
 _MOST_ROUNDS = 200
 
 
-def shares_of(scope: Scope, optimum: Optimum) -> Keep:
+def shares_of(scope: Scope, optimum: Optimum) -> Draft:
     """Turn rates to keep into shares of what arrives, and fit them into the limits.
 
     Shares are taken of arrivals as the model predicts them for the shares upstream: a program
@@ -23,61 +20,57 @@ def shares_of(scope: Scope, optimum: Optimum) -> Keep:
     keep: dict[Stream, Floats] = {}
 
     def choose(pattern: PatternModel, arrivals: Floats) -> Floats | None:
-        if pattern.stream in optimum.kept:
+        if pattern.stream in optimum.terms:
             keep[pattern.stream] = _shares(pattern, optimum, arrivals)
         return keep.get(pattern.stream)
 
-    rates = follow(scope.model, choose, scope.nodes)
-    return fitted(scope, keep, rates)
+    return fitted(scope, scope.draft(keep, choose))
 
 
 def _shares(pattern: PatternModel, optimum: Optimum, arrivals: Floats) -> Floats:
     stream = pattern.stream
     if stream in optimum.by_key:
         return np.full(len(arrivals), min(1.0, max(0.0, optimum.by_key[stream])))
+    if optimum.is_off(stream):
+        return repeated(np.float64(0.0), len(arrivals))
     unseen = 1.0 if optimum.on[stream] else 0.0
-    kept = optimum.kept[stream]
-    shares = np.divide(kept, arrivals, out=np.full(len(kept), unseen), where=arrivals > 0)
-    return np.asarray(np.minimum(shares, 1.0))
+    shares = optimum.kept(stream)
+    if arrivals.min(initial=1.0) > 0:
+        shares /= arrivals
+    else:
+        np.divide(shares, arrivals, out=shares, where=arrivals > 0)
+        shares[arrivals <= 0] = unseen
+    np.minimum(shares, 1.0, out=shares)
+    return shares
 
 
-def fitted(scope: Scope, keep: Keep, rates: Rates | None = None) -> Keep:
-    """Scale the shares of every planned node that is over its limit down until none is.
-
-    Args:
-        scope: What the plan is for.
-        keep: The plan so far.
-        rates: What it leads to, if that is known.
-    """
-    result = dict(keep)
+def fitted(scope: Scope, draft: Draft) -> Draft:
+    """Scale the shares of every planned node that is over its limit down until none is."""
     for _ in range(_MOST_ROUNDS):
-        rates = rates or scope.rates(result)
-        works = {name: work_of(scope.model, scope.limits[name], rates) for name in scope.nodes}
-        over = [name for name, work in works.items() if not work.fits]
+        over = [name for name in scope.nodes if not draft.works[name].fits]
         if not over:
             break
+        keep = dict(draft.keep)
         for name in over:
-            _scale(scope, scope.limits[name], works[name], (result, rates))
-        rates = None
-    return result
+            keep |= _scaled(scope, name, draft)
+        draft = scope.draft(keep)
+    return draft
 
 
-def _scale(
-    scope: Scope, limit: Limit, work: Work, now: tuple[dict[Stream, Floats], Rates]
-) -> None:
+def _scaled(scope: Scope, node: str, draft: Draft) -> Keep:
     """Scale what may be scaled at a node so that it fits."""
-    keep, rates = now
-    patterns = scope.patterns_on(limit.node.name)
+    limit, work = scope.limits[node], draft.works[node]
+    patterns = scope.patterns_on(node)
     firm = 0.0
     for pattern in patterns:
         held = ~scalable(pattern)
-        firm += dot(rates.kept[pattern.stream][held], limit.costs[pattern.stream][held])
+        firm += dot(draft.rates.kept[pattern.stream][held], limit.costs[pattern.stream][held])
     loose = work.cost - firm
     factor = max(0.0, min(1.0, (work.limit - firm) / loose)) if loose > 0 else 0.0
+    scaled = {pattern.stream: draft.keep[pattern.stream].copy() for pattern in patterns}
     for pattern in patterns:
-        shares = keep[pattern.stream].copy()
-        shares[scalable(pattern)] *= factor * (1 - 1e-12)
-        keep[pattern.stream] = shares
+        scaled[pattern.stream][scalable(pattern)] *= factor * (1 - 1e-12)
+    return scaled
 
 
 def scalable(pattern: PatternModel) -> Flags:

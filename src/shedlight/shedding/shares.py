@@ -21,11 +21,13 @@ class PatternShares:
         shares: The share of each type that it uses, by label, from 0 to 1.
         by_key: Whether whole keys are kept or shed, and not single events.
         firm: The labels that pressure does not touch.
+        others: What is kept of all types if no share of any is known.
     """
 
     shares: Mapping[str, float]
     by_key: bool = False
     firm: frozenset[str] = frozenset()
+    others: float = 1.0
 
     def __post_init__(self) -> None:
         for label, share in self.shares.items():
@@ -34,8 +36,8 @@ class PatternShares:
 
     @property
     def mean(self) -> float:
-        """What is kept of a type that the plan does not know; all if it knows none."""
-        return float(np.mean(list(self.shares.values()))) if self.shares else 1.0
+        """What is kept of a type that the plan does not know."""
+        return float(np.mean(list(self.shares.values()))) if self.shares else self.others
 
     def under(self, pressure: float) -> "PatternShares":
         """Lower all shares that are not firm by a factor."""
@@ -45,7 +47,7 @@ class PatternShares:
             label: share if label in self.firm else share * pressure
             for label, share in self.shares.items()
         }
-        return PatternShares(lowered, self.by_key, self.firm)
+        return PatternShares(lowered, self.by_key, self.firm, self.others * pressure)
 
 
 Shares = Mapping[Stream, PatternShares]

@@ -1,6 +1,22 @@
 """The simulator: an application in virtual time, with a queue and a server at each node."""
 
 from shedlight.engines.simulator.simulator import Simulation, simulate
-from shedlight.engines.simulator.values import Interval, Policy, Service, ServiceKind
+from shedlight.engines.simulator.values import (
+    Counts,
+    Interval,
+    Policy,
+    Served,
+    Service,
+    ServiceKind,
+)
 
-__all__ = ["Interval", "Policy", "Service", "ServiceKind", "Simulation", "simulate"]
+__all__ = [
+    "Counts",
+    "Interval",
+    "Policy",
+    "Served",
+    "Service",
+    "ServiceKind",
+    "Simulation",
+    "simulate",
+]

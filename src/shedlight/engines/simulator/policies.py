@@ -3,8 +3,9 @@
 All of them have the same limits and the same pressure between decisions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from shedlight.control.controller import Decision, Memory, Settings, decide
 from shedlight.control.observation import (
@@ -16,72 +17,69 @@ from shedlight.control.observation import (
 )
 from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.values import Interval
-from shedlight.engines.simulator.watching import observation_of
+from shedlight.engines.simulator.watching import joined, observation_of
 from shedlight.graph import Application, Stream
+from shedlight.language.pattern import Pattern, Span, watched
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, limit_of
-from shedlight.model.load import work_of
-from shedlight.model.model import Model, OperatorModel
+from shedlight.model.load import Work, work_of
+from shedlight.model.model import Model
 from shedlight.model.rates import predict
 from shedlight.shedding.shares import PatternShares, Shares
 
+Factors = Mapping[str, float]
+"""The pressure of each node."""
 
-class Pressed:
-    """Lowers the shares of each node by its pressure; what they are is decided by others.
 
-    Args:
-        application: What is simulated.
-        every: After how many intervals there is a decision.
-        pressed: Whether there is pressure at all.
-    """
-
-    def __init__(
-        self, application: Application, every: int = 1, *, pressed: bool = True
-    ) -> None:
-        if every < 1:
-            raise ValueError(f"a decision after {every} intervals is none")
-        self.application = application
-        self.factors: list[Mapping[str, float]] = []
-        self._every, self._pressed = every, pressed
-        self._seen: list[Interval] = []
-
-    def decide(self, interval: Interval) -> Shares | None:
-        """Decide if it is time, and put pressure on what was decided."""
-        self._seen.append(interval)
-        if len(self._seen) == self._every:
-            self.observe(observation_of(joined(self._seen)))
-            self._seen = []
-        factors = {
-            name: self._factor(name, interval.backlog.get(name, 0.0))
-            for name in self.application.nodes
-        }
-        self.factors.append(factors)
-        shares = self.shares()
-        return {
-            stream: one.under(factors[self.application.operators[str(stream.operator)].node])
-            for stream, one in shares.items()
-        }
-
-    def _factor(self, node: str, backlog: float) -> float:
-        bound = self.application.nodes[node].bound
-        if not self._pressed or bound is None:
-            return 1.0
-        return pressure(backlog, bound, self.limit(node))
+class Decider(Protocol):
+    """Says what patterns keep, by what was observed and by the pressure since then."""
 
     def observe(self, observation: Observation) -> None:
         """Take an observation in."""
-        raise NotImplementedError
 
-    def shares(self) -> Shares:
-        """Give what patterns keep, before pressure."""
-        raise NotImplementedError
+    def shares(self, factors: Factors) -> Shares:
+        """Give what patterns keep under the pressure of each node."""
 
     def limit(self, node: str) -> float:
         """Give the limit of a node as far as it is known, in busy seconds per second."""
-        raise NotImplementedError
 
 
-class Controlled(Pressed):
+class Pressed:
+    """Tells a decider what happened, every few intervals, and of the pressure after each.
+
+    Args:
+        application: What is simulated.
+        every: After how many intervals there is an observation.
+        pressed: Whether there is pressure at all.
+
+    Attributes:
+        factors: The pressure after each interval so far.
+    """
+
+    def __init__(self, application: Application, every: int, *, pressed: bool) -> None:
+        if every < 1:
+            raise ValueError(f"a decision after {every} intervals is none")
+        self.factors: list[Factors] = []
+        self._nodes, self._every, self._pressed = application.nodes, every, pressed
+        self._seen: list[Interval] = []
+
+    def decide(self, decider: Decider, interval: Interval) -> Shares:
+        """Let a decider observe if it is time, and say what patterns keep next."""
+        self._seen.append(interval)
+        if len(self._seen) == self._every:
+            decider.observe(observation_of(joined(self._seen)))
+            self._seen = []
+        self.factors.append(
+            {name: self._factor(decider, name, interval) for name in self._nodes}
+        )
+        return decider.shares(self.factors[-1])
+
+    def _factor(self, decider: Decider, node: str, interval: Interval) -> float:
+        bound = self._nodes[node].bound if self._pressed else None
+        return pressure(interval.backlog.get(node, 0.0), bound, decider.limit(node))
+
+
+class Controlled:
     """The controller: replans when there is a cause.
 
     Args:
@@ -89,6 +87,10 @@ class Controlled(Pressed):
         settings: How to control.
         every: After how many intervals it is told what was observed.
         pressed: Whether there is pressure between decisions.
+
+    Attributes:
+        memory: What the controller remembers.
+        log: What it decided.
     """
 
     def __init__(
@@ -99,25 +101,77 @@ class Controlled(Pressed):
         *,
         pressed: bool = True,
     ) -> None:
-        super().__init__(application, every, pressed=pressed)
         self.memory = Memory(application=application, settings=settings or Settings())
         self.log: list[Decision] = []
+        self._pressed = Pressed(application, every, pressed=pressed)
+
+    @property
+    def factors(self) -> list[Factors]:
+        """The pressure after each interval."""
+        return self._pressed.factors
+
+    def decide(self, interval: Interval) -> Shares:
+        """Replan if it is time and there is a cause, and put pressure on the plan."""
+        return self._pressed.decide(self, interval)
 
     def observe(self, observation: Observation) -> None:
         """Let the controller decide."""
         self.memory, decision = decide(self.memory, observation)
         self.log.append(decision)
 
-    def shares(self) -> Shares:
+    def shares(self, factors: Factors) -> Shares:
         """Give those of the plan in force, and all of what it does not plan."""
-        return _everything(self.application) | dict(self.memory.shares)
+        application = self.memory.application
+        return _under({**_everything(application), **self.memory.shares}, application, factors)
 
     def limit(self, node: str) -> float:
         """Give the limit of the last decision."""
         return self.log[-1].busy_limits.get(node, 1.0) if self.log else 1.0
 
 
-class Random(Pressed):
+class Limits:
+    """How much work the nodes have, and how much they may have, for whoever does not plan.
+
+    Args:
+        application: What is simulated.
+        target: How bounds are kept.
+
+    Attributes:
+        model: The application as last observed; what patterns emit is as measured.
+        works: The work of every node that has a limit, if nothing is shed there.
+    """
+
+    def __init__(self, application: Application, target: Target) -> None:
+        self._application, self._target = application, target
+        self._times: Times = {}
+        self.model = Model(nodes={}, operators={}, sinks={})
+        self.works: dict[str, Work] = {}
+
+    def observe(self, observation: Observation) -> None:
+        """Find the work and the limits of all nodes."""
+        self._times = remembered(self._times, observation)
+        observation = with_times(observation, self._times)
+        snapshot = snapshot_of(observation, self._application, shed=())
+        self.model = build_model(self._application, snapshot)
+        target = replace(self._target, horizon=2 * observation.interval)
+        rates = predict(self.model)
+        for node in self.model.nodes.values():
+            limit = limit_of(self.model, node, target)
+            if limit is not None:
+                self.works[node.name] = work_of(self.model, limit, rates)
+
+    def of(self, node: str) -> float:
+        """Give the limit of a node as far as it is known, in busy seconds per second."""
+        work = self.works.get(node)
+        return 1.0 if work is None else work.busy_limit / self._target.aim
+
+    def seconds(self, stream: Stream) -> float:
+        """Give the mean processing time of a pattern."""
+        seconds = self.model.patterns[stream].seconds
+        return float(seconds.mean()) if len(seconds) else 0.0
+
+
+class Random:
     """Drops whole events, whatever they are, at the rate that keeps the limit.
 
     Args:
@@ -135,96 +189,68 @@ class Random(Pressed):
         *,
         pressed: bool = True,
     ) -> None:
-        super().__init__(application, every, pressed=pressed)
-        self._target = target or Target()
+        self._application = application
+        self._limits = Limits(application, target or Target())
+        self._pressed = Pressed(application, every, pressed=pressed)
         self._shares: Shares = _everything(application)
-        self._limits: dict[str, float] = {}
-        self._times: Times = {}
+
+    @property
+    def factors(self) -> list[Factors]:
+        """The pressure after each interval."""
+        return self._pressed.factors
+
+    def decide(self, interval: Interval) -> Shares:
+        """Set the shares anew if it is time, and put pressure on them."""
+        return self._pressed.decide(self, interval)
 
     def observe(self, observation: Observation) -> None:
-        """Set the share of every node that is over its limit."""
-        self._times = remembered(self._times, observation)
-        observation = with_times(observation, self._times)
-        everyone = [s for spec in self.application.operators.values() for s in spec.outputs]
-        model = build_model(
-            self.application, snapshot_of(observation, self.application, shed=everyone)
-        )
-        target = replace(self._target, horizon=2 * observation.interval)
-        for node in model.nodes.values():
-            limit = limit_of(model, node, target)
-            if limit is None:
-                continue
-            work = work_of(model, limit, predict(model))
+        """Set the share of every node that has a limit."""
+        self._limits.observe(observation)
+        for node, work in self._limits.works.items():
             share = min(1.0, work.limit / work.cost) if work.cost > 0 else 1.0
-            self._limits[node.name] = work.busy_limit / target.aim
-            self._shares = dict(self._shares) | _alike(model, node.name, share)
+            self._shares = {**self._shares, **_alike(self._limits.model, node, share)}
 
-    def shares(self) -> Shares:
+    def shares(self, factors: Factors) -> Shares:
         """Give one share per node."""
-        return self._shares
+        return _under(self._shares, self._application, factors)
 
     def limit(self, node: str) -> float:
         """Give the limit of the last observation."""
-        return self._limits.get(node, 1.0)
+        return self._limits.of(node)
 
 
-def joined(intervals: Iterable[Interval]) -> Interval:
-    """Put intervals together that follow each other."""
-    parts = list(intervals)
-    last = parts[-1]
-    return Interval(
-        start=parts[0].start,
-        length=sum(one.length for one in parts),
-        arrivals={
-            name: {
-                stream: _added(one.arrivals[name][stream] for one in parts)
-                for stream in by_input
-            }
-            for name, by_input in last.arrivals.items()
-        },
-        kept={stream: _added(one.kept[stream] for one in parts) for stream in last.kept},
-        spent={
-            stream: (
-                sum(one.spent[stream][0] for one in parts),
-                sum(one.spent[stream][1] for one in parts),
-            )
-            for stream in last.spent
-        },
-        outputs={s: sum(one.outputs[s] for one in parts) for s in last.outputs},
-        busy={node: sum(one.busy[node] for one in parts) for node in last.busy},
-        backlog=last.backlog,
-        processed={n: sum(one.processed[n] for one in parts) for n in last.processed},
-        latency={node: sum(one.latency[node] for one in parts) for node in last.latency},
-        unknown=last.unknown,
-    )
+def _under(shares: Shares, application: Application, factors: Factors) -> Shares:
+    """Lower shares by the pressure of their nodes."""
+    return {
+        stream: one.under(factors[application.operators[str(stream.operator)].node])
+        for stream, one in shares.items()
+    }
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for label, number in one.items():
-            total[label] = total.get(label, 0) + number
-    return total
+def _everything(application: Application) -> Shares:
+    """Keep all but for pressure, where there is a bound, until more is known.
 
-
-def _everything(application: Application) -> dict[Stream, PatternShares]:
-    """Keep all of everything, where there is a bound, until more is known."""
+    What may not be shed blindly is not in it: pressure does not touch it until a plan says how.
+    """
     return {
         stream: PatternShares({})
         for spec in application.operators.values()
         if application.nodes[spec.node].bound is not None
         for stream in spec.outputs
+        if not (spec.never_shed or _invents(spec.patterns[stream.name]))
     }
 
 
-def _alike(model: Model, node: str, share: float) -> dict[Stream, PatternShares]:
+def _invents(pattern: Pattern) -> bool:
+    """Whether a pattern finds matches that are none if any of its events may be shed."""
+    counts = pattern.within is not None and pattern.within.span is Span.EVENTS
+    return counts or bool(watched(pattern.where))
+
+
+def _alike(model: Model, node: str, share: float) -> Shares:
     """Keep the same share of everything at a node."""
     return {
-        pattern.stream: PatternShares(dict.fromkeys(_labels(operator), share))
+        pattern.stream: PatternShares(dict.fromkeys(operator.types, share))
         for operator in model.operators_on(node)
         for pattern in operator.patterns
     }
-
-
-def _labels(operator: OperatorModel) -> tuple[str, ...]:
-    return operator.types

@@ -5,22 +5,29 @@ what the patterns take that keep it, and nothing if none does. A complex event a
 downstream when the event that completed it leaves. Matching is that of every other engine.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from shedlight.automaton.intake import Input
-from shedlight.automaton.operator import schema_of
-from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import ID, TIME
-from shedlight.engines.application import prepared_source
 from shedlight.engines.finished import AT
+from shedlight.engines.simulator.prepared import Prepared, prepared
 from shedlight.engines.simulator.queueing import served
 from shedlight.engines.simulator.station import Batch, Station
-from shedlight.engines.simulator.values import Interval, Policy, Service
-from shedlight.graph import Application, Stream, operator_order, with_schemas
+from shedlight.engines.simulator.told import Told, served_of
+from shedlight.engines.simulator.values import (
+    Chooser,
+    Choosing,
+    Counts,
+    Interval,
+    Policy,
+    Served,
+    Service,
+)
+from shedlight.graph import Application, Stream, operator_order
 from shedlight.language.pattern import Span
 from shedlight.model.needs import Floats
 from shedlight.shedding.shares import Shares
@@ -35,15 +42,19 @@ class Simulation:
 
     Attributes:
         intervals: What happened, interval by interval.
-        sinks: The complex events that reached each sink.
+        sinks: The complex events that reached each sink, without what is selected.
         shares: The shares that were in force in each interval.
-        late: Events that came too late at each operator, and duplicates.
+        counts: What became of the events at each operator.
     """
 
     intervals: tuple[Interval, ...]
     sinks: Mapping[str, pa.Table]
     shares: tuple[Shares, ...]
-    late: Mapping[str, int]
+    counts: Mapping[str, Counts]
+
+
+Watch = Callable[[Served], None]
+"""Is told of events that were processed, batch by batch."""
 
 
 def simulate(  # noqa: PLR0913  # what a simulation is of
@@ -55,6 +66,8 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     shares: Shares | None = None,
     policy: Policy | None = None,
     seed: int = 0,
+    pace: float = 1.0,
+    watch: Watch | None = None,
 ) -> Simulation:
     """Simulate an application over the events of its sources.
 
@@ -66,51 +79,54 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         shares: What patterns keep at first; None: everything.
         policy: Decides what they keep later; None: the same all the time.
         seed: Of the processing times.
+        pace: How many times as fast events come as their times say.
+        watch: Is told how long each event that was processed waited and took.
 
     Raises:
         InputError: A table lacks a column, or has null ids or times.
-        ValueError: The interval is not longer than zero.
+        ValueError: The interval or the pace is not above zero.
     """
-    if not interval > 0:
-        raise ValueError(f"an interval must be longer than zero, got {interval}")
-    run = _Run(application, tables, service, seed)
+    if not (interval > 0 and pace > 0):
+        raise ValueError(f"an interval and a pace must be above zero, got {interval}, {pace}")
+    run = _Run(prepared(application, tables, pace), service, seed)
+    run.watch = watch
+    run.let_choose(policy.choosers if isinstance(policy, Choosing) else {})
     intervals, history = [], []
     now: Shares = shares or {}
     for start, end, is_last in run.instants(interval):
         done = run.advance(start, end, now, is_last=is_last)
         intervals.append(done)
         history.append(now)
-        if policy is not None:
+        if policy is not None and not is_last:
             now = policy.decide(done) or now
-    return Simulation(tuple(intervals), run.sinks(), tuple(history), run.late())
+    return Simulation(tuple(intervals), run.sinks(), tuple(history), run.counts())
 
 
 class _Run:
     """A simulation under way."""
 
-    def __init__(
-        self,
-        application: Application,
-        tables: Mapping[str, pa.Table],
-        service: Service,
-        seed: int,
-    ) -> None:
-        schemas = {name: schema_of(table.schema) for name, table in tables.items()}
-        self.application = with_schemas(application, schemas)
+    def __init__(self, given: Prepared, service: Service, seed: int) -> None:
+        self.application, self._sources = given.application, given.sources
+        self.watch: Watch | None = None
         self._service = (service, np.random.default_rng([seed, _OF_SERVICE]))
-        self._sources = {
-            name: _in_order(*prepared_source(source, tables[name]))
-            for name, source in self.application.sources.items()
-        }
+        self._times = {name: table[AT].to_numpy() for name, (_, table) in self._sources.items()}
         self._free = dict.fromkeys(self.application.nodes, 0.0)
-        self._found: dict[str, list[pa.Table]] = {name: [] for name in application.sinks}
+        self._found: dict[str, list[pa.Table]] = {name: [] for name in self.application.sinks}
         self._stations: dict[str, Station] = {}
         self._depth: dict[str, int] = {}
         for spec in operator_order(self.application):
             inputs = [self._input(stream) for stream in spec.inputs]
-            self._stations[spec.name] = Station(spec, inputs, self._windows())
+            station = Station(spec, inputs, self._windows())
+            station.remember = 0 if given.unique.issuperset(spec.inputs) else None
+            self._stations[spec.name] = station
             fed = [self._depth[s.operator] for s in spec.inputs if s.operator]
             self._depth[spec.name] = 1 + max(fed, default=0)
+
+    def let_choose(self, choosers: Mapping[Stream, Chooser]) -> None:
+        """Let others choose what some patterns keep."""
+        for station in self._stations.values():
+            mine = [stream for stream in station.spec.outputs if stream in choosers]
+            station.choosers = {stream: choosers[stream] for stream in mine}
 
     def _input(self, stream: Stream) -> tuple[Input, pa.Schema]:
         if stream.operator is None:
@@ -131,7 +147,7 @@ class _Run:
 
     def instants(self, interval: float) -> Iterator[tuple[float, float, bool]]:
         """Go from control instant to control instant, until everything has arrived."""
-        times = [table[AT].to_numpy() for _, table in self._sources.values()]
+        times = self._times.values()
         first = min((t[0] for t in times if len(t)), default=0) / 1e6
         last = max((t[-1] for t in times if len(t)), default=0) / 1e6
         number = max(1, int(np.floor((last - first) / interval)) + 1)
@@ -142,7 +158,7 @@ class _Run:
 
     def advance(self, start: float, end: float, shares: Shares, *, is_last: bool) -> Interval:
         """Simulate until the next control instant."""
-        told = _Told(start, end)
+        told = Told(start, end)
         for depth in sorted(set(self._depth.values())):
             for node in self.application.nodes:
                 here = [
@@ -155,7 +171,7 @@ class _Run:
         return told.interval(self._free)
 
     def _serve(
-        self, node: str, here: list[Station], shares: Shares, now: tuple["_Told", bool]
+        self, node: str, here: list[Station], shares: Shares, now: tuple[Told, bool]
     ) -> None:
         told, is_last = now
         batches = [
@@ -170,6 +186,8 @@ class _Run:
         departures = self._departures(node, batches)
         for station, batch, leave in zip(here, batches, departures, strict=True):
             told.note(node, station, batch, leave)
+            if self.watch is not None:
+                self.watch(served_of(node, station, batch, leave))
             for stream, (table, at) in station.match(batch, leave).items():
                 told.outputs[stream] = len(table)
                 self._send(stream, table, at)
@@ -178,26 +196,28 @@ class _Run:
         tables = {}
         for number, stream in enumerate(station.spec.inputs):
             if stream.operator is None:
-                table = self._sources[stream.name][1]
-                times = table[AT].to_numpy()
+                table, times = self._sources[stream.name][1], self._times[stream.name]
                 low, high = np.searchsorted(times, [start * 1e6, min(end * 1e6, 2**62)])
                 if high > low:
                     tables[number] = table.slice(low, high - low)
             else:
                 parts = station.channels[stream].until(end)
                 if parts:
-                    tables[number] = pa.concat_tables(parts)
+                    tables[number] = pa.concat_tables(parts).combine_chunks()
         return tables
 
     def _departures(self, node: str, batches: list[Batch]) -> list[Floats]:
         """Serve the events of all operators of a node in the order of their arrival."""
         arrivals = np.concatenate([batch.arrivals for batch in batches])
         service = np.concatenate([batch.service for batch in batches])
-        order = np.argsort(arrivals, kind="stable")
-        leave = np.empty(len(arrivals))
-        leave[order], self._free[node] = served(
-            arrivals[order], service[order], self._free[node]
-        )
+        if (arrivals[1:] >= arrivals[:-1]).all():
+            leave, self._free[node] = served(arrivals, service, self._free[node])
+        else:
+            order = np.argsort(arrivals, kind="stable")
+            leave = np.empty(len(arrivals))
+            leave[order], self._free[node] = served(
+                arrivals[order], service[order], self._free[node]
+            )
         ends = np.cumsum([len(batch.arrivals) for batch in batches])[:-1]
         return np.split(leave, ends)
 
@@ -219,74 +239,6 @@ class _Run:
             for name, parts in self._found.items()
         }
 
-    def late(self) -> Mapping[str, int]:
-        """Count what was not matched because it came too late or came again."""
-        return {
-            name: sum(station.state.waiting.late) + sum(station.state.waiting.duplicates)
-            for name, station in self._stations.items()
-        }
-
-
-class _Told:
-    """What is gathered of one interval."""
-
-    def __init__(self, start: float, end: float) -> None:
-        self.start, self.end = start, end
-        self.arrivals: dict[str, dict[Stream, dict[str, int]]] = {}
-        self.spent: dict[Stream, tuple[float, float]] = {}
-        self.kept: dict[Stream, dict[str, int]] = {}
-        self.outputs: dict[Stream, int] = {}
-        self.busy: dict[str, float] = {}
-        self.processed: dict[str, int] = {}
-        self.latency: dict[str, float] = {}
-        self.unknown: dict[Stream, tuple[str, ...]] = {}
-
-    def note(self, node: str, station: Station, batch: Batch, leave: Floats) -> None:
-        """Note what was decided about a batch."""
-        ready = batch.ready
-        labels = [ready.types.label(i) for i in range(len(ready.types.signatures))]
-        self.arrivals[station.spec.name] = {
-            stream: _counted(labels, ready.numbers[ready.inputs == number])
-            for number, stream in enumerate(station.spec.inputs)
-        }
-        self.spent |= batch.spent
-        for stream in station.spec.outputs:
-            self.kept[stream] = _counted(labels, ready.numbers[batch.masks[stream.name]])
-        some = np.zeros(len(ready.time), np.bool_)
-        for mask in batch.masks.values():
-            some |= mask
-        self.busy[node] = self.busy.get(node, 0.0) + float(batch.service.sum())
-        self.processed[node] = self.processed.get(node, 0) + int(some.sum())
-        spent = float((leave - batch.arrivals)[some].sum())
-        self.latency[node] = self.latency.get(node, 0.0) + spent
-        self.unknown |= {stream: names for stream, names in batch.unknown.items() if names}
-
-    def interval(self, free: Mapping[str, float]) -> Interval:
-        """Put it together."""
-        end = self.end if np.isfinite(self.end) else max([self.start, *free.values()])
-        return Interval(
-            start=self.start,
-            length=end - self.start,
-            arrivals=self.arrivals,
-            kept=self.kept,
-            spent=self.spent,
-            outputs=self.outputs,
-            busy=self.busy,
-            backlog={name: max(0.0, at - end) for name, at in free.items()},
-            processed=self.processed,
-            latency=self.latency,
-            unknown=self.unknown,
-        )
-
-
-def _in_order(one: Input, table: pa.Table) -> tuple[Input, pa.Table]:
-    """Let events arrive at the time that they bear."""
-    times = table[AT].to_numpy()
-    if (np.diff(times) < 0).any():
-        table = table.take(pa.array(np.argsort(times, kind="stable")))
-    return one, table
-
-
-def _counted(labels: list[str], numbers: Array) -> dict[str, int]:
-    counts = np.bincount(numbers, minlength=len(labels)).tolist()
-    return {label: n for label, n in zip(labels, counts, strict=True) if n}
+    def counts(self) -> Mapping[str, Counts]:
+        """Say what became of the events at each operator."""
+        return {name: station.counts() for name, station in self._stations.items()}

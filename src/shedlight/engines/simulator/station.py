@@ -1,12 +1,14 @@
 """An operator in a simulation: what arrives, what is kept, how long that takes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shedlight.automaton.intake import Input
+from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.matching import Ready
 from shedlight.automaton.operator import (
     Operator,
@@ -18,7 +20,8 @@ from shedlight.automaton.operator import (
 )
 from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import EVENTS, ID, TIME
-from shedlight.engines.simulator.values import Service, ServiceKind
+from shedlight.automaton.signature import Types, looked_up
+from shedlight.engines.simulator.values import Chooser, Counts, Service, ServiceKind
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.language.pattern import Span
 from shedlight.model.needs import Floats, dot
@@ -79,6 +82,8 @@ class Batch:
         service: How long each takes, in seconds.
         spent: Seconds that each pattern takes, and the sum of their squares.
         masks: Which of them each pattern keeps.
+        kept: Which of them some pattern keeps.
+        used: How many of them some pattern has a use for.
         unknown: Types that the shares did not know, by pattern.
     """
 
@@ -87,6 +92,8 @@ class Batch:
     service: Floats
     spent: Mapping[Stream, tuple[float, float]]
     masks: Mapping[str, Array]
+    kept: Array
+    used: int
     unknown: Mapping[Stream, tuple[str, ...]]
 
 
@@ -109,15 +116,32 @@ class Station:
         self.operator: Operator = build_operator(inputs, spec.patterns)
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
+        self.choosers: Mapping[Stream, Chooser] = {}
+        self.remember: int | None = None
+        self.arrived = self.processed = self.shed = self.unused = 0
         self._windows = windows
+        self._uses: dict[str, Array] = {}
+        self._labels: list[str] = []
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
 
     def schema(self, name: str) -> pa.Schema:
         """Give the columns of the complex events of a pattern."""
         state = new_operator_state(self.operator)
         state, ready, _ = take_in(self.operator, state, {}, frozenset())
-        _, found = match_ready(self.operator, state, ready, {})
-        return found[name].drop_columns([EVENTS]).schema
+        _, found = match_ready(self.operator, state, ready, {}, self.spec.patterns)
+        return found[name].schema
+
+    def counts(self) -> Counts:
+        """Say what became of the events so far."""
+        return Counts(
+            arrived=self.arrived,
+            processed=self.processed,
+            shed=self.shed,
+            unused=self.unused,
+            late=sum(self.state.waiting.late),
+            duplicates=sum(self.state.waiting.duplicates),
+            expired=len(self.state.waiting.buffer),
+        )
 
     def take(
         self,
@@ -127,25 +151,64 @@ class Station:
         service: tuple[Service, np.random.Generator],
     ) -> Batch:
         """Take in what arrived, and decide about what is ready by that."""
-        self.state, ready, _ = take_in(self.operator, self.state, tables, ended)
+        self.state, ready, _ = take_in(
+            self.operator, self.state, tables, ended, remember=self.remember
+        )
         hashes: dict[str, Array] = {}
         masks, unknown, spent = {}, {}, {}
-        work = np.zeros(len(ready.time))
+        size = len(ready.time)
+        work, kept_by_any, used = np.zeros(size), np.zeros(size, np.bool_), 0
+        uses = self._used_types(ready)
+        if size:
+            used = int(
+                np.count_nonzero(looked_up(np.any(list(uses.values()), 0), ready.numbers))
+            )
         times, rng = service
         for stream in self.spec.outputs:
             mine = shares.get(stream)
-            mask = _used(self.operator, stream.name, ready)
-            if mine is not None:
+            mask = looked_up(uses[stream.name], ready.numbers)
+            if stream in self.choosers:
+                mask = self._chosen(ready, stream, mask, hashes)
+            elif mine is not None:
                 kept = kept_events(
                     mine, ready.types, ready.numbers, self._hashes(ready, stream, mine, hashes)
                 )
                 mask &= kept.mask
                 unknown[stream] = kept.unknown
             masks[stream.name] = mask
-            seconds = _drawn(times, stream, int(mask.sum()), rng)
-            spent[stream] = (float(seconds.sum()), dot(seconds, seconds))
-            work[mask] += seconds
-        return Batch(ready, self._arrived(ready), work, spent, masks, unknown)
+            kept_by_any |= mask
+            spent[stream] = _spend(times, stream, mask, work, rng)
+        self._count(tables, size, used, int(np.count_nonzero(kept_by_any)))
+        arrivals = self._arrived(ready)
+        return Batch(ready, arrivals, work, spent, masks, kept_by_any, used, unknown)
+
+    def _count(
+        self, tables: Mapping[int, pa.Table], ready: int, used: int, processed: int
+    ) -> None:
+        self.arrived += sum(map(len, tables.values()))
+        self.processed += processed
+        self.shed += used - processed
+        self.unused += ready - used
+
+    def _used_types(self, ready: Ready) -> Mapping[str, Array]:
+        """Say which types each pattern has any use for."""
+        number = len(ready.types.signatures)
+        if not self._uses or len(next(iter(self._uses.values()))) != number:
+            self._uses = {one.name: _uses(one, ready.types) for one in self.operator.matchers}
+        return self._uses
+
+    def labels(self, ready: Ready) -> list[str]:
+        """Name the types so far."""
+        for number in range(len(self._labels), len(ready.types.signatures)):
+            self._labels.append(ready.types.label(number))
+        return self._labels
+
+    def _chosen(
+        self, ready: Ready, stream: Stream, offered: Array, known: dict[str, Array]
+    ) -> Array:
+        hashes = self._hashes(ready, stream, PatternShares({}), known)
+        matcher = next(one for one in self.operator.matchers if one.name == stream.name)
+        return self.choosers[stream].choose(matcher, ready, offered, hashes)
 
     def _hashes(
         self, ready: Ready, stream: Stream, shares: PatternShares, known: dict[str, Array]
@@ -169,7 +232,11 @@ class Station:
 
     def match(self, batch: Batch, departures: Floats) -> dict[Stream, tuple[pa.Table, Floats]]:
         """Match what is ready; give complex events with the times at which they leave."""
-        self.state, found = match_ready(self.operator, self.state, batch.ready, batch.masks)
+        chosen = {stream.name for stream in self.choosers}
+        unlisted = self.spec.patterns.keys() - chosen
+        self.state, found = match_ready(
+            self.operator, self.state, batch.ready, batch.masks, unlisted
+        )
         self._departed = (
             np.concatenate([self._departed[0][-1:], batch.ready.time]),
             np.concatenate([self._departed[1][-1:], departures]),
@@ -177,27 +244,52 @@ class Station:
         times, leave = self._departed
         leave = np.maximum.accumulate(leave) if len(leave) else leave
         results = {}
+        for stream, chooser in self.choosers.items():
+            chooser.learn(*_brought(found[stream.name][EVENTS], self.operator.ids))
         for stream in self.spec.outputs:
-            table = found[stream.name].drop_columns([EVENTS])
+            table = found[stream.name]
+            table = table.drop_columns([EVENTS]) if stream in self.choosers else table
             at = np.searchsorted(times, table[TIME].to_numpy(), side="right") - 1
             results[stream] = (table, leave[np.maximum(at, 0)] if len(leave) else np.zeros(0))
         return results
 
 
-def _used(operator: Operator, name: str, ready: Ready) -> Array:
-    """Say which events a pattern has any use for."""
-    matcher = next(one for one in operator.matchers if one.name == name)
-    uses = [bool(matcher.symbol(signature)) for signature in ready.types.signatures]
+def _uses(matcher: Matcher, types: Types) -> Array:
+    """Say which types a pattern has any use for."""
     within = matcher.pattern.within
     if within is not None and within.span is Span.EVENTS:
-        uses = [True] * len(uses)
-    return np.array(uses, np.bool_)[ready.numbers]
+        return np.ones(len(types.signatures), np.bool_)
+    return np.array([bool(matcher.symbol(one)) for one in types.signatures], np.bool_)
+
+
+def _brought(events: pa.ChunkedArray, ids: Sequence[str]) -> tuple[Array, Floats]:
+    """Hash the ids of the events of complex events, with the part of one that each brought."""
+    sizes = pc.list_value_length(events).to_numpy()
+    values = pc.list_flatten(events)
+    columns = pc.struct_field if len(ids) > 1 else lambda one, _: one
+    table = pa.table({name: columns(values, i) for i, name in enumerate(ids)})
+    return event_hashes(table, ids), np.repeat(1 / sizes, sizes)
+
+
+def _spend(
+    service: Service, stream: Stream, mask: Array, work: Floats, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Add the times of the events that a pattern keeps; give their sum and that of squares."""
+    if not service.seconds.get(stream, 0.0):
+        return 0.0, 0.0
+    places = np.flatnonzero(mask)
+    seconds = _drawn(service, stream, len(places), rng)
+    work[places] += seconds
+    return float(seconds.sum()), dot(seconds, seconds)
 
 
 def _drawn(service: Service, stream: Stream, number: int, rng: np.random.Generator) -> Floats:
-    mean = service.seconds.get(stream, 0.0)
-    if service.kind is ServiceKind.EXPONENTIAL and mean:
+    mean = service.seconds[stream]
+    if service.kind is ServiceKind.EXPONENTIAL:
         return rng.exponential(mean, number)
+    if service.kind is ServiceKind.MEASURED:
+        samples = np.array(service.samples[stream])
+        return rng.choice(samples * (mean / samples.mean()), number)
     return np.full(number, mean)
 
 

@@ -1,6 +1,6 @@
-"""From what happened in an interval of a simulation to what a controller is told."""
+"""From what happened in intervals of a simulation to what a controller is told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from shedlight.control.observation import Observation
 from shedlight.engines.simulator.values import Interval
@@ -34,3 +34,43 @@ def observation_of(interval: Interval) -> Observation:
 
 def _rates(counts: Mapping[str, int], length: float) -> dict[str, float]:
     return {label: count / length for label, count in counts.items()}
+
+
+def joined(intervals: Iterable[Interval]) -> Interval:
+    """Put intervals together that follow each other."""
+    parts = list(intervals)
+    last = parts[-1]
+    return Interval(
+        start=parts[0].start,
+        length=sum(one.length for one in parts),
+        arrivals={
+            name: {
+                stream: _added(one.arrivals[name][stream] for one in parts)
+                for stream in by_input
+            }
+            for name, by_input in last.arrivals.items()
+        },
+        kept={stream: _added(one.kept[stream] for one in parts) for stream in last.kept},
+        spent={
+            stream: (
+                sum(one.spent[stream][0] for one in parts),
+                sum(one.spent[stream][1] for one in parts),
+            )
+            for stream in last.spent
+        },
+        outputs={s: sum(one.outputs[s] for one in parts) for s in last.outputs},
+        busy={node: sum(one.busy[node] for one in parts) for node in last.busy},
+        backlog=last.backlog,
+        processed={n: sum(one.processed[n] for one in parts) for n in last.processed},
+        latency={node: sum(one.latency[node] for one in parts) for node in last.latency},
+        unknown=last.unknown,
+        shed={node: sum(one.shed[node] for one in parts) for node in last.shed},
+    )
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in counts:
+        for label, number in one.items():
+            total[label] = total.get(label, 0) + number
+    return total

@@ -1,0 +1,223 @@
+"""Better plans for sparse streams, by trying them on the window-aware model.
+
+The program's optimum is one of min(A / 2, B), which promises as much for a plan that spreads
+over two patterns as for one that concentrates. With few events per window it is not so. So a
+few plans are tried: the program's own, those for which a pattern is worth nothing or is the
+only one, and the local one. The best is improved share by share, as long as that pays.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shedlight.graph.application import Stream
+from shedlight.model.model import Keep, Model
+from shedlight.model.needs import Flags, dot
+from shedlight.model.windows import Sample, draw, sampled_rates
+from shedlight.planning.fill import filled
+from shedlight.planning.reduced import solve_reduced
+from shedlight.planning.scope import Draft, Scope
+from shedlight.planning.shares import fitted, scalable, shares_of
+
+_MOST_TRIES = 100
+"""How many plans are tried at most."""
+_MOST_ALONE = 8
+"""With more patterns than this on the planned nodes none of them is tried on or off."""
+_MOST_USES = 12
+"""A pattern of more types than this is changed as a whole only."""
+_FACTORS = (2.0, 1.4, 1.15, 1.05)
+"""By how much shares are changed, step after step."""
+_FEW = 15.0
+"""With more events per window than this the program is nearly right: one step is enough."""
+_PAYS = 1.001
+"""How much better a plan must be to be taken for better."""
+
+
+@dataclass(slots=True, eq=False)
+class _Trial:
+    """What has been tried so far.
+
+    Attributes:
+        scope: What the plan is for.
+        sample: The events that plans are tried on.
+        best: The best plan so far.
+        value: What it brings.
+        tries: How many were tried.
+    """
+
+    scope: Scope
+    sample: Sample
+    best: Draft
+    value: float
+    tries: int = 1
+
+    def offer(self, draft: Draft) -> bool:
+        """Try a plan; keep it if it is better."""
+        if self.tries >= _MOST_TRIES or not draft.fits:
+            return False
+        self.tries += 1
+        value = value_of(self.sample, draft.keep)
+        if value <= self.value * _PAYS:
+            return False
+        self.best, self.value = draft, value
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """Shares that are changed together.
+
+    Attributes:
+        stream: The pattern.
+        node: Where it runs.
+        uses: Which of its uses they are of.
+    """
+
+    stream: Stream
+    node: str
+    uses: Flags
+
+
+def sample_for(scope: Scope) -> Sample | None:
+    """Draw events to try plans on, if windows matter and there are no wishes to mind."""
+    wishes = any(sink.least_rate or sink.least_share for sink in scope.model.sinks.values())
+    if scope.local or wishes:
+        return None
+    return draw(scope.model, scope.nodes, scope.unshed)
+
+
+def value_of(sample: Sample, keep: Keep) -> float:
+    """Say what a plan brings by the window-aware model."""
+    rates = sampled_rates(sample, keep)
+    return sum(sink.weight * rates[sink.name] for sink in sample.model.sinks.values())
+
+
+def improved(
+    scope: Scope, sample: Sample, draft: Draft, others: tuple[Draft, ...] = ()
+) -> Draft:
+    """Look for a plan that is better than the program's.
+
+    Args:
+        scope: What the plan is for.
+        sample: The events to try plans on.
+        draft: The program's plan.
+        others: More plans to begin with, such as the one in force.
+    """
+    trial = _Trial(scope, sample, draft, value_of(sample, draft.keep))
+    for other in (*others, *_candidates(scope)):
+        trial.offer(other)
+    places = _places(scope)
+    for factor in _FACTORS if sample.per_window < _FEW else _FACTORS[2:3]:
+        while _ascended(trial, places, factor):
+            pass
+    return trial.best
+
+
+def _ascended(trial: _Trial, places: list[_Place], factor: float) -> bool:
+    """Change every place once, up or down; whether any change paid."""
+    paid = False
+    for place in places:
+        for change in (factor, 1 / factor):
+            while (draft := _changed(trial, place, change)) and trial.offer(draft):
+                paid = True
+    return paid
+
+
+def _candidates(scope: Scope) -> Iterator[Draft]:
+    """Make plans by other programs: the local one, and ones with patterns on or off."""
+    yield from _solved(scope, scope.model, local=True)
+    streams = [p.stream for node in scope.nodes for p in scope.patterns_on(node)]
+    if not 1 < len(streams) <= _MOST_ALONE:
+        return
+    for stream in streams:
+        yield from _solved(scope, _worthless(scope.model, {stream}))
+        if len(streams) > 2:  # noqa: PLR2004  # of two, one is off if the other is alone
+            yield from _solved(scope, _worthless(scope.model, set(streams) - {stream}))
+
+
+def _solved(scope: Scope, model: Model, *, local: bool = False) -> Iterator[Draft]:
+    optimum = solve_reduced(model, scope.planned, local=local, unshed=scope.unshed)
+    if optimum is not None:
+        on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
+        yield filled(scope, shares_of(scope, optimum), on)
+
+
+def _worthless(model: Model, streams: set[Stream]) -> Model:
+    """Let matches of some patterns bring nothing."""
+    operators = {
+        name: replace(
+            operator,
+            patterns=tuple(
+                replace(one, emits=0.0) if one.stream in streams else one
+                for one in operator.patterns
+            ),
+        )
+        for name, operator in model.operators.items()
+    }
+    return replace(model, operators=operators)
+
+
+def _places(scope: Scope) -> list[_Place]:
+    """List what can be changed: whole patterns, then single types."""
+    whole, single = [], []
+    for node in scope.nodes:
+        for pattern in scope.patterns_on(node):
+            free = scalable(pattern)
+            if not free.any():
+                continue
+            whole.append(_Place(pattern.stream, node, free))
+            if free.sum() > 1 and free.sum() <= _MOST_USES:
+                for use in np.flatnonzero(free):
+                    one = np.zeros_like(free)
+                    one[use] = True
+                    single.append(_Place(pattern.stream, node, one))
+    return whole + single
+
+
+def _changed(trial: _Trial, place: _Place, factor: float) -> Draft | None:
+    """Multiply some shares; all others of the node rise or fall by what that costs."""
+    scope, draft = trial.scope, trial.best
+    limit, work = scope.limits[place.node], draft.works[place.node]
+    shares = draft.keep[place.stream].copy()
+    before = shares[place.uses]
+    least = 0.02 if factor > 1 else 0.0  # what is off can only be turned on by hand
+    shares[place.uses] = np.minimum(1.0, np.maximum(before, least) * factor)
+    if np.array_equal(shares[place.uses], before):
+        return None
+    costs = limit.costs[place.stream][place.uses]
+    arrivals = draft.rates.kept[place.stream][place.uses]
+    offered = np.divide(arrivals, before, out=np.zeros_like(before), where=before > 0)
+    unseen = before == 0
+    if unseen.any():
+        pattern = scope.model.patterns[place.stream]
+        types = pattern.needs.uses[place.uses][unseen]
+        offered[unseen] = draft.rates.arrivals[str(place.stream.operator)][types]
+    more = dot(offered * (shares[place.uses] - before), costs)
+    mine = dot(arrivals, costs)
+    rest = _rest(scope, draft, place) if work.cost > mine else {}
+    keep = {**draft.keep, place.stream: shares}
+    loose = sum(
+        dot(draft.rates.kept[s][free], limit.costs[s][free]) for s, free in rest.items()
+    )
+    left = work.limit - work.cost - more + loose
+    if loose > 0:
+        scale = max(0.0, left / loose)
+        for stream, free in rest.items():
+            scaled = keep[stream].copy()
+            scaled[free] = np.minimum(1.0, scaled[free] * scale)
+            keep[stream] = scaled
+    return fitted(scope, scope.draft(keep))
+
+
+def _rest(scope: Scope, draft: Draft, place: _Place) -> Mapping[Stream, Flags]:
+    """Find all shares of a node that may be scaled, but for those of a place."""
+    rest = {}
+    for pattern in scope.patterns_on(place.node):
+        free = scalable(pattern)
+        if pattern.stream == place.stream:
+            free = free & ~place.uses
+        free = free & (draft.keep[pattern.stream] > 0)
+        if free.any():
+            rest[pattern.stream] = free
+    return rest

@@ -1,0 +1,62 @@
+"""Plans are made from averages: of what is alike, and never of what is urgent."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shedlight.control.observation import offered_to
+from shedlight.control.smoothing import Recent, Smoothing, averaged
+from tests.control.loops import FITS, START, TOO_MUCH, run
+from tests.control.observations import NODE, observed
+from tests.graph.applications import stream
+
+Q11 = stream("w1.Q11")
+
+
+def _after(observations, smoothing=None):
+    recent = Recent()
+    for each in observations:
+        recent = averaged(recent, each, smoothing or Smoothing())
+    return recent
+
+
+@given(st.lists(st.floats(0.95, 1.05), min_size=2, max_size=30))
+def test_alike_observations_are_averaged(factors):
+    """Types by their mean share, while the total is the latest."""
+    recent = _after([observed(FITS * factor) for factor in factors])
+    assert recent.mean is not None
+    assert recent.number == min(len(factors), Smoothing().most)
+    total = sum(offered_to(recent.mean, "w2").values())
+    latest = sum(offered_to(observed(FITS * factors[-1]), "w2").values())
+    assert total == pytest.approx(latest)
+
+
+def test_a_sudden_change_begins_anew():
+    """What was before it says nothing about what comes."""
+    recent = _after([observed(FITS)] * 5 + [observed(TOO_MUCH)])
+    assert recent.mean is not None
+    assert recent.number == 1
+    assert offered_to(recent.mean, "w2") == offered_to(observed(TOO_MUCH), "w2")
+
+
+def test_what_no_plan_can_change_is_averaged_across_changes():
+    """Its matches wait for others as long as a window lasts."""
+    recent = _after([observed(FITS)] * 5 + [observed(2 * FITS)])
+    assert recent.mean is not None
+    before, now = observed(FITS).outputs[Q11], observed(2 * FITS).outputs[Q11]
+    assert recent.mean.outputs[Q11] == pytest.approx((5 * before + now) / 6)
+
+
+def test_urgent_things_are_the_latest():
+    """A backlog of long ago is none."""
+    recent = _after([observed(FITS, backlog={NODE: 5.0}), observed(FITS, backlog={NODE: 0.0})])
+    assert recent.mean is not None
+    assert recent.mean.backlog[NODE] == 0.0
+
+
+def test_a_plan_of_one_observation_is_made_anew_when_more_are_alike():
+    """Once; then it is settled."""
+    _, decisions = run(START, [TOO_MUCH] * 40)
+    asked = [number for number, each in enumerate(decisions) if each.entry.attempted]
+    assert asked == [0, Smoothing().settled]
+    assert "observations were alike" in decisions[asked[1]].reason

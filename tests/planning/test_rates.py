@@ -1,0 +1,53 @@
+"""Rates that are predicted from those without shedding are those predicted anew."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shedlight.model.load import work_of
+from shedlight.model.rates import predict
+from shedlight.planning.scope import Scope
+from tests.planning.models import TARGETS, limits_of, models
+
+SHARES = st.sampled_from([0.0, 0.0, 0.25, 0.7, 1.0])
+
+
+@st.composite
+def _plans(draw):
+    """Draw an application, shed by key here and there, and shares for some of its patterns."""
+    model = draw(models(bounded=2))
+    operators = {
+        name: replace(
+            one,
+            patterns=tuple(
+                replace(p, key=draw(st.sampled_from(["", "", "k"]))) for p in one.patterns
+            ),
+        )
+        for name, one in model.operators.items()
+    }
+    model = replace(model, operators=operators)
+    keep = {}
+    for stream, pattern in model.patterns.items():
+        size = len(pattern.needs.uses)
+        if draw(st.booleans()):
+            keep[stream] = np.array(draw(st.lists(SHARES, min_size=size, max_size=size)))
+    return model, keep
+
+
+@settings(max_examples=300)
+@given(_plans(), TARGETS)
+def test_what_is_known_without_shedding_changes_nothing(plan, target):
+    """Neither the rates nor how busy nodes are."""
+    model, keep = plan
+    limits = limits_of(model, target)
+    scope = Scope(model, limits, tuple(limits))
+    anew, draft = predict(model, keep, scope.nodes), scope.draft(keep)
+    assert draft.rates.outputs == anew.outputs
+    assert draft.rates.sinks == anew.sinks
+    assert list(draft.rates.kept) == list(anew.kept)
+    for stream, rates in anew.kept.items():
+        assert np.array_equal(draft.rates.kept[stream], rates)
+    for name, limit in limits.items():
+        assert draft.works[name] == work_of(model, limit, anew)
