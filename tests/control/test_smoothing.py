@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.control.observation import offered_to
-from shedlight.control.smoothing import Recent, Smoothing, averaged
+from shedlight.control.smoothing import Recent, Smoothing, averaged, course_of
 from tests.control.loops import FITS, START, TOO_MUCH, run
 from tests.control.observations import NODE, observed
 from tests.graph.applications import stream
@@ -16,7 +16,7 @@ Q11 = stream("w1.Q11")
 def _after(observations, smoothing=None):
     recent = Recent()
     for each in observations:
-        recent = averaged(recent, each, smoothing or Smoothing())
+        recent = averaged(recent, each, smoothing or Smoothing(), ["w2"])
     return recent
 
 
@@ -40,11 +40,23 @@ def test_a_sudden_change_begins_anew():
 
 
 def test_what_no_plan_can_change_is_averaged_across_changes():
-    """Its matches wait for others as long as a window lasts."""
+    """Its matches wait for others as long as a window lasts, in bursts of these too."""
     recent = _after([observed(FITS)] * 5 + [observed(2 * FITS)])
     assert recent.mean is not None
     before, now = observed(FITS).outputs[Q11], observed(2 * FITS).outputs[Q11]
-    assert recent.mean.outputs[Q11] == pytest.approx((5 * before + now) / 6)
+    usual = (5 * before + now) / 6
+    assert recent.outputs[Q11] == pytest.approx(usual)
+    assert recent.mean.outputs[Q11] == pytest.approx(usual * 2 / (7 / 6))
+
+
+def test_the_course_of_rates_is_told_when_it_is_long_enough():
+    """Step by step, the oldest first."""
+    assert course_of(_after([observed(FITS)] * 4)) is None
+    course = course_of(_after([observed(FITS)] * 4 + [observed(3 * FITS)] * 2))
+    assert course is not None
+    steps = course.rates[stream("s2")]
+    assert [step / steps[0] for step in steps] == pytest.approx([1, 1, 1, 1, 3, 3])
+    assert course.varies
 
 
 def test_urgent_things_are_the_latest():

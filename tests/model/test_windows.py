@@ -9,6 +9,7 @@ from shedlight.engines.simulator import Service, simulate
 from shedlight.evaluation.workloads import workloads
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
+from shedlight.model.drawing import Course
 from shedlight.model.rates import predict
 from shedlight.model.snapshot import Snapshot
 from shedlight.model.windows import DENSE, draw, sampled_rates
@@ -97,3 +98,19 @@ def test_what_a_plan_cannot_change_is_as_measured():
     sample = _sample(_model(workload), ["edge-1"])
     assert sample is not None
     assert set(sampled_rates(sample, {})) == set(workload.application.sinks)
+
+
+def test_bursts_are_drawn_as_rates_went():
+    """As many events as the model says, at the times of the course."""
+    model = _model(WEIGHTS)
+    source = Stream("s1")
+    course = Course(5.0, {source: (1.0, 1.0, 8.0, 1.0, 1.0)})
+    sample = draw(model, ["edge"], predict(model, None, ["edge"]), course)
+    calm = _sample(model, ["edge"])
+    assert sample is not None
+    assert calm is not None
+    drawn, usual = sample.drawn["w"], calm.drawn["w"]
+    rate, usual_rate = len(drawn.time) / sample.seconds, len(usual.time) / calm.seconds
+    assert rate == pytest.approx(usual_rate, rel=0.01)
+    inside = (drawn.time / 1e6) % 25.0
+    assert ((inside >= 10) & (inside < 15)).mean() == pytest.approx(8 / 12, abs=0.02)

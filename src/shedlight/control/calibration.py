@@ -43,10 +43,12 @@ class Yield:
     Attributes:
         measured: As measured.
         modelled: As modelled, for what it kept.
+        most: What they cannot be more than, as a factor of each other, for long.
     """
 
     measured: float
     modelled: float
+    most: float
 
     @property
     def factor(self) -> float:
@@ -55,7 +57,7 @@ class Yield:
         The averages are divided, not the intervals: a pattern that pairs what it has stored
         while nothing arrives brings very much more than the model says of that interval.
         """
-        return within(self.measured / self.modelled)
+        return within(min(self.most, self.measured / self.modelled))
 
 
 Yields = Mapping[Stream, Yield]
@@ -83,7 +85,7 @@ def learned(
         for pattern in operator.patterns:
             new = _yield(observation, operator, pattern, learning.enough)
             if new is not None:
-                old = found.get(pattern.stream, Yield(new.modelled, new.modelled))
+                old = found.get(pattern.stream, replace(new, measured=new.modelled))
                 if old.modelled > 0:
                     found[pattern.stream] = _blended(old, new, learning.smoothing)
     return found
@@ -93,6 +95,7 @@ def _blended(old: Yield, new: Yield, part: float) -> Yield:
     return Yield(
         old.measured + part * (new.measured - old.measured),
         old.modelled + part * (new.modelled - old.modelled),
+        new.most,
     )
 
 
@@ -115,7 +118,8 @@ def _yield(
     modelled = pattern.emits * match_rate(pattern.needs, kept)
     if max(measured, modelled) * observation.interval < enough:
         return None
-    return Yield(measured, modelled)
+    # the model knows the most matches there can be, if not how many events each emits
+    return Yield(measured, modelled, 1.0 if pattern.emits == 1 else FACTOR.most)
 
 
 def calibrated(model: Model, factors: Factors) -> Model:

@@ -25,7 +25,7 @@ from shedlight.control.observation import (
     with_times,
 )
 from shedlight.control.outlook import Basis, Outlook, keep_of, look, streams_that_shed
-from shedlight.control.smoothing import Recent, Smoothing, averaged
+from shedlight.control.smoothing import Recent, Smoothing, averaged, course_of
 from shedlight.control.state import NodeState, Refusal, states_of
 from shedlight.errors import PlanError, SnapshotError
 from shedlight.graph.application import Application
@@ -172,7 +172,9 @@ def decide(
         model = build_model(memory.application, _snapshot(memory, observation))
     except SnapshotError as error:
         return memory, _decision(memory, observation, f"cannot plan yet: {error}")
-    recent = averaged(memory.recent, observation, memory.settings.smoothing)
+    nodes, specs = memory.application.nodes, memory.application.operators.values()
+    bounded = [spec.name for spec in specs if nodes[spec.node].bound is not None]
+    recent = averaged(memory.recent, observation, memory.settings.smoothing, bounded)
     memory = replace(memory, recent=recent)
     yields = learned(memory.yields, observation, model, memory.settings.learning)
     memory = replace(memory, yields=yields, since=memory.since + 1)
@@ -259,7 +261,8 @@ def _attempt(memory: Memory, model: Model, wanted: Wanted, clock: Clock | None) 
     incumbent = keep_of(model, memory.shares) or None
     timed = {} if clock is None else {"clock": clock}
     try:
-        plan = make_plan(model, wanted, incumbent=incumbent, **timed)
+        course = course_of(memory.recent)
+        plan = make_plan(model, wanted, incumbent=incumbent, course=course, **timed)
     except PlanError as error:
         problem = str(error)
         refusal = Refusal(problem, isinstance(error, InfeasibleError))

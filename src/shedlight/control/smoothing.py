@@ -8,12 +8,16 @@ backlog, busy time and latency.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from shedlight.control.observation import Observation, offered_to
+from shedlight.graph.application import Stream
+from shedlight.model.drawing import Course
 
 _Name = TypeVar("_Name")
+_STEPS = 5
+"""How many observations say how rates go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +45,84 @@ class Recent:
         mean: The average; None before the first observation.
         number: How many observations it is of.
         seen: How many there were at all.
+        outputs: Complex events per second of each pattern, on average of all of late.
+        load: Events per second at the operators that shed, likewise.
+        course: The rates of each source and what each pattern emitted, one by one.
     """
 
     mean: Observation | None = None
     number: int = 0
     seen: int = 0
+    outputs: Mapping[Stream, float] = field(default_factory=dict)
+    load: float = 0.0
+    course: tuple[Mapping[Stream, float], ...] = ()
 
 
-def averaged(recent: Recent, observation: Observation, smoothing: Smoothing) -> Recent:
-    """Add an observation to the average, or begin anew with it after a sudden change."""
+def averaged(
+    recent: Recent, observation: Observation, smoothing: Smoothing, operators: Iterable[str]
+) -> Recent:
+    """Add an observation to the average, or begin anew with it after a sudden change.
+
+    What patterns emit that no plan can change waits in windows for what is shed. So in a burst
+    of the latter it is not what they emit now that counts but what they do on average, and of a
+    burst of twice the average as much may find a partner as if there were twice as many.
+
+    Args:
+        recent: The average so far.
+        observation: The latest.
+        smoothing: How to average.
+        operators: The operators that may shed.
+    """
+    now = sum(sum(offered_to(observation, one).values()) for one in operators)
     before, seen = recent.mean, recent.seen + 1
+    course = (*recent.course, _rates(observation))[-smoothing.most :]
     if before is None:
-        return Recent(observation, 1, seen)
-    outputs = _blended(before.outputs, observation.outputs, 1 / min(seen, smoothing.most))
-    observation = replace(observation, outputs=outputs)
-    if _has_jumped(before, observation, smoothing.sudden):
-        return Recent(observation, 1, seen)
-    number = min(recent.number + 1, smoothing.most)
-    arrivals = {
+        return Recent(observation, 1, seen, observation.outputs, now, course)
+    part = 1 / min(seen, smoothing.most)
+    outputs = _blended(recent.outputs, observation.outputs, part)
+    load = recent.load + part * (now - recent.load)
+    scale = now / load if load else 1.0
+    scaled = {stream: rate * scale for stream, rate in outputs.items()}
+    number, arrivals = 1, observation.arrivals
+    if not _has_jumped(before, observation, smoothing.sudden):
+        number = min(recent.number + 1, smoothing.most)
+        arrivals = _spreads(before, observation, 1 / number)
+    mean = replace(observation, arrivals=arrivals, outputs=scaled)
+    return Recent(mean, number, seen, outputs, load, course)
+
+
+def course_of(recent: Recent) -> Course | None:
+    """Say how rates went of late; None if too little is known to say."""
+    if recent.mean is None or len(recent.course) < _STEPS:
+        return None
+    streams = dict.fromkeys(stream for step in recent.course for stream in step)
+    rates = {
+        stream: tuple(step.get(stream, 0.0) for step in recent.course) for stream in streams
+    }
+    return Course(recent.mean.interval, rates)
+
+
+def _rates(observation: Observation) -> Mapping[Stream, float]:
+    """Give the rates of sources, and of patterns."""
+    found = dict(observation.outputs)
+    for by_input in observation.arrivals.values():
+        for stream, rates in by_input.items():
+            if stream.operator is None:
+                found[stream] = max(found.get(stream, 0.0), sum(rates.values()))
+    return found
+
+
+def _spreads(
+    before: Observation, now: Observation, part: float
+) -> dict[str, dict[Stream, dict[str, float]]]:
+    """Blend how events are spread over types, at every operator and from every input."""
+    return {
         operator: {
-            stream: _spread(
-                before.arrivals.get(operator, {}).get(stream, {}), rates, 1 / number
-            )
+            stream: _spread(before.arrivals.get(operator, {}).get(stream, {}), rates, part)
             for stream, rates in by_input.items()
         }
-        for operator, by_input in observation.arrivals.items()
+        for operator, by_input in now.arrivals.items()
     }
-    return Recent(replace(observation, arrivals=arrivals), number, seen)
 
 
 def _has_jumped(before: Observation, now: Observation, sudden: float) -> bool:

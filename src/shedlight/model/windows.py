@@ -8,7 +8,6 @@ and the compiled matcher finds the matches, which are the events of the operator
 The same events are drawn for every plan: two plans differ by what they keep, not by luck.
 """
 
-import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -26,6 +25,16 @@ from shedlight.automaton.subsets import with_symbols
 from shedlight.errors import CapError
 from shedlight.graph.application import Stream
 from shedlight.language.pattern import Span
+from shedlight.model.drawing import (
+    KIND,
+    SECOND,
+    SHEDDING,
+    YIELD,
+    Course,
+    Drawn,
+    chances,
+    drawn_events,
+)
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.needs import Floats
 from shedlight.model.rates import Rates, changeable
@@ -37,12 +46,10 @@ MOST_PATTERNS = 64
 _WINDOWS = 120
 _FEWEST, _MOST = 16_000, 40_000
 """How many windows, and how many events, are drawn."""
+_MOST_BURSTY = 100_000
+"""How many are drawn at most where rates vary."""
 _SEED = 0x57A7E
 
-_KIND, _SHEDDING, _YIELD = range(3)
-"""What a chance is for."""
-
-_SECOND = 1_000_000
 _NO_HASHES = np.zeros(0, np.int64)
 _NO_PROGRAMS = Programs((), (), (), (), (), ())
 
@@ -65,21 +72,6 @@ class _Runner:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Drawn:
-    """Events in order of time.
-
-    Attributes:
-        time: In microseconds.
-        type: A place in the types of the operator.
-        chance: From 0 to 1; an event is kept if it is below the share.
-    """
-
-    time: Array
-    type: Array
-    chance: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """A stretch of events, the same for every plan that is tried on it.
 
@@ -97,17 +89,20 @@ class Sample:
     seconds: float
     per_window: float
     runners: Mapping[Stream, _Runner]
-    drawn: Mapping[str, _Drawn]
+    drawn: Mapping[str, Drawn]
     fixed: Mapping[str, float]
 
 
-def draw(model: Model, nodes: Collection[str], unshed: Rates) -> Sample | None:
+def draw(
+    model: Model, nodes: Collection[str], unshed: Rates, course: Course | None = None
+) -> Sample | None:
     """Draw a stretch of events to try plans for some nodes on.
 
     Args:
         model: The application.
         nodes: The nodes that are planned.
         unshed: The rates if nothing is shed.
+        course: How rates went of late, if they vary: on average they are as in the model.
 
     Returns:
         None if windows make no difference or cannot be told: streams are dense, patterns are
@@ -121,9 +116,14 @@ def draw(model: Model, nodes: Collection[str], unshed: Rates) -> Sample | None:
         return None
     least = min(_per_window(one, unshed) for one in patterns) if patterns else DENSE
     total = sum(float(_external(one, run, unshed).sum()) for one in operators)
-    if least >= DENSE or total <= 0:
+    bursts = course if course is not None and course.varies else None
+    if (least >= DENSE and bursts is None) or total <= 0:
         return None
     seconds = _length(patterns, total)
+    if bursts is not None:
+        seconds = bursts.seconds * max(1, round(seconds / bursts.seconds))
+        if seconds * total > _MOST_BURSTY:
+            return None
     try:
         runners = {
             pattern.stream: _runner(operator, pattern)
@@ -139,7 +139,10 @@ def draw(model: Model, nodes: Collection[str], unshed: Rates) -> Sample | None:
         seconds,
         least,
         runners,
-        {one.name: _events(_external(one, run, unshed), seconds, rng) for one in operators},
+        {
+            one.name: drawn_events(_external_streams(one, run, unshed), seconds, rng, bursts)
+            for one in operators
+        },
         {
             sink.name: unshed.sinks[sink.name]
             for sink in model.sinks.values()
@@ -191,7 +194,7 @@ def _can_run(pattern: PatternModel) -> bool:
 def _window(pattern: PatternModel) -> float:
     """Give the window of a pattern that can run, in seconds."""
     within = pattern.pattern.within if pattern.pattern else None
-    return within.length / _SECOND if within else 0.0
+    return within.length / SECOND if within else 0.0
 
 
 def _per_window(pattern: PatternModel, unshed: Rates) -> float:
@@ -210,22 +213,21 @@ def _length(patterns: list[PatternModel], total: float) -> float:
 
 def _external(operator: OperatorModel, run: Collection[Stream], unshed: Rates) -> Floats:
     """Add up what arrives at an operator per second but for what is run, by type."""
-    total = np.zeros(len(operator.types))
-    for rates in operator.sources.values():
-        total += rates
-    for stream, spread in operator.feeds.items():
-        if stream not in run:
-            total += unshed.outputs[stream] * spread
-    return total
+    streams = _external_streams(operator, run, unshed)
+    return sum(streams.values(), np.zeros(len(operator.types)))
 
 
-def _events(rates: Floats, seconds: float, rng: np.random.Generator) -> _Drawn:
-    """Draw as many events of each type as there are in a stretch, at random times."""
-    numbers = np.round(rates * seconds).astype(np.int64)
-    types = np.repeat(np.arange(len(rates), dtype=np.int32), numbers)
-    times = (rng.random(len(types)) * seconds * _SECOND).astype(np.int64)
-    order = np.argsort(times, kind="stable")
-    return _Drawn(times[order], types[order], rng.random(len(types)))
+def _external_streams(
+    operator: OperatorModel, run: Collection[Stream], unshed: Rates
+) -> Mapping[Stream, Floats]:
+    """List what arrives at an operator per second but for what is run, by stream and type."""
+    sources = {Stream(name): rates for name, rates in operator.sources.items()}
+    feeds = {
+        stream: unshed.outputs[stream] * spread
+        for stream, spread in operator.feeds.items()
+        if stream not in run
+    }
+    return {**sources, **feeds}
 
 
 def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
@@ -254,45 +256,30 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
     )
 
 
-def _joined(operator: OperatorModel, drawn: _Drawn, found: Mapping[Stream, Array]) -> _Drawn:
+def _joined(operator: OperatorModel, drawn: Drawn, found: Mapping[Stream, Array]) -> Drawn:
     """Put what arrives at an operator in order of time."""
     parts = [drawn]
     for stream, spread in operator.feeds.items():
         if stream in found:
             times = found[stream]
-            kinds = _chances(times, stream, _KIND)
+            kinds = chances(times, stream, KIND)
             types = np.searchsorted(np.cumsum(spread), kinds, side="right").astype(np.int32)
             used = types < len(spread)
-            chances = _chances(times, stream, _SHEDDING)
-            parts.append(_Drawn(times[used], types[used], chances[used]))
+            luck = chances(times, stream, SHEDDING)
+            parts.append(Drawn(times[used], types[used], luck[used]))
     if len(parts) == 1:
         return drawn
     times = np.concatenate([part.time for part in parts])
     order = np.argsort(times, kind="stable")
-    return _Drawn(
+    return Drawn(
         times[order],
         np.concatenate([part.type for part in parts])[order],
         np.concatenate([part.chance for part in parts])[order],
     )
 
 
-def _chances(times: Array, stream: Stream, purpose: int) -> Floats:
-    """Give each complex event a number from 0 to 1 that depends on nothing but itself.
-
-    Args:
-        times: When they are.
-        stream: Of which pattern.
-        purpose: What the number is for; for another purpose it is another.
-    """
-    start = zlib.crc32(f"{stream} {purpose}".encode()) * 0x9E3779B97F4A7C15 % 2**64
-    mixed = times.astype(np.uint64) + np.uint64(start)  # then the finaliser of splitmix64
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) / float(1 << 53)
-
-
 def _matches(
-    pattern: PatternModel, runner: _Runner, events: _Drawn, keep: Keep, seconds: float
+    pattern: PatternModel, runner: _Runner, events: Drawn, keep: Keep, seconds: float
 ) -> Array:
     """Give the times of the complex events of a pattern."""
     shares = np.zeros(len(runner.symbols))
@@ -302,9 +289,9 @@ def _matches(
     times = events.time[kept]
     run.process(
         Events(times, events.type[kept], runner.symbols, _NO_HASHES, _NO_HASHES, 0),
-        int(seconds * _SECOND),
+        int(seconds * SECOND),
     )
     found = run.gathered.all()[0][TIME]
     if runner.yields < 1:
-        found = found[_chances(found, pattern.stream, _YIELD) < runner.yields]
+        found = found[chances(found, pattern.stream, YIELD) < runner.yields]
     return np.repeat(found, max(1, round(pattern.emits)))

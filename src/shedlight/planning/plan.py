@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shedlight.errors import PlanError, known_names
+from shedlight.model.drawing import Course
 from shedlight.model.latency import Limit, Target, check_feasible, limit_of
 from shedlight.model.load import Work
 from shedlight.model.model import Keep, Model
@@ -79,6 +80,7 @@ def make_plan(
     wanted: Wanted | None = None,
     *,
     incumbent: Keep | None = None,
+    course: Course | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
     """Plan.
@@ -87,6 +89,7 @@ def make_plan(
         model: The application at a moment.
         wanted: How to plan.
         incumbent: The shares in force, if there are any.
+        course: How rates went of late, if that is known.
         clock: Says how long it takes.
 
     Raises:
@@ -103,7 +106,7 @@ def make_plan(
     stays = False
     while nodes:
         scope = scope if nodes == scope.nodes else replace(scope, nodes=nodes)
-        draft, prices, stays = _solved(scope, wanted, incumbent)
+        draft, prices, stays = _solved(scope, wanted, incumbent, course)
         more = [n for n in scope.limits if n not in nodes and not draft.works[n].fits]
         if wanted.bottleneck is not None or not more:
             break
@@ -182,7 +185,7 @@ def _completed(scope: Scope, keep: Keep) -> Keep:
 
 
 def _solved(
-    scope: Scope, wanted: Wanted, incumbent: Keep | None
+    scope: Scope, wanted: Wanted, incumbent: Keep | None, course: Course | None
 ) -> tuple[Draft, Mapping[str, float], bool]:
     """Solve for the planned nodes: the plan, the prices, and whether the old plan stays."""
     optimum = solve_reduced(
@@ -198,7 +201,7 @@ def _solved(
     if wanted.fill:
         on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
         draft = filled(scope, draft, on)
-    sample = sample_for(scope) if wanted.windows and wanted.fill else None
+    sample = sample_for(scope, course) if wanted.windows and wanted.fill else None
     if sample is not None:
         draft, stays = _tried(scope, sample, draft, incumbent)
         return draft, optimum.prices, stays

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.drawing import Course
 from shedlight.model.model import Keep, Model
 from shedlight.model.needs import Flags, dot
 from shedlight.model.windows import Sample, draw, sampled_rates
@@ -79,12 +80,12 @@ class _Place:
     uses: Flags
 
 
-def sample_for(scope: Scope) -> Sample | None:
+def sample_for(scope: Scope, course: Course | None = None) -> Sample | None:
     """Draw events to try plans on, if windows matter and there are no wishes to mind."""
     wishes = any(sink.least_rate or sink.least_share for sink in scope.model.sinks.values())
     if scope.local or wishes:
         return None
-    return draw(scope.model, scope.nodes, scope.unshed)
+    return draw(scope.model, scope.nodes, scope.unshed, course)
 
 
 def value_of(sample: Sample, keep: Keep) -> float:
