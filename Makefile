@@ -18,7 +18,7 @@ demo: $(INSTALLED) java ## run the running example of the paper
 	@$(BIN)/python examples/paper/demo.py
 
 test: $(INSTALLED) java ## run the tests
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses 2 --dist loadgroup
 
 check: $(INSTALLED) ## check format, style, types and import layers
 	@$(BIN)/ruff format --check .

@@ -21,8 +21,10 @@ _SOAK_SECONDS = 3 * 3600
 
 
 def pytest_collection_modifyitems(items):
-    """Give the tests of the soak the time that they need."""
+    """Give the tests of the soak the time that they need; keep those with Spark together."""
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one process
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SOAK_SECONDS))
 

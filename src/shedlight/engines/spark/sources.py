@@ -1,0 +1,194 @@
+"""Sources as DataFrames: any format of Spark, with derived columns and the time of each event.
+
+Times are whole microseconds in the column `#at`, for Spark converts timestamps one by one on
+their way to Python. Events without a time or an id end the query with an error that names the
+column.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from shedlight.automaton.intake import FOREVER, Input
+from shedlight.automaton.operator import kind_in, schema_of
+from shedlight.engines.finished import AT
+from shedlight.errors import InputError, known_names
+from shedlight.graph import Source
+from shedlight.language.expression import Attribute, Expression
+from shedlight.language.kind import Kind, Schema
+from shedlight.language.spark_sql import spark_sql
+from shedlight.language.typecheck import kind_of
+
+REFUSED = "shedlight refuses an event: "
+"""What the message of an error begins with that the source's own events caused."""
+
+_TYPES: Mapping[Kind, DataType] = {
+    Kind.BOOLEAN: BooleanType(),
+    Kind.BIGINT: LongType(),
+    Kind.DOUBLE: DoubleType(),
+    Kind.STRING: StringType(),
+    Kind.TIMESTAMP: TimestampType(),
+}
+_TIMES = frozenset({Kind.TIMESTAMP, Kind.BIGINT})
+_IDS = frozenset({Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN})
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """Give the columns of a DataFrame as Arrow has them; timestamps are in UTC."""
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+def quoted(name: str) -> str:
+    """Write the name of a column for Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> DataFrame:
+    """Read a source as it is.
+
+    Raises:
+        InputError: It is not there or cannot be read.
+    """
+    try:
+        if not streaming:
+            return _loaded(spark, source, streaming=False)
+        if source.path is None:
+            return _loaded(spark, source, streaming=True)
+        schema = _declared(source) or _loaded(spark, source, streaming=False).schema
+        return _loaded(spark, source, streaming=True, schema=schema)
+    except (PySparkException, Py4JJavaError) as error:
+        raise InputError(
+            f"source {source.name} cannot be read as {source.format}: {_reason(error)}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Find the line of Spark's message that says what is wrong."""
+    lines = str(error).split("\n")
+    named = (line[line.index("[") :] for line in lines if "[" in line)
+    return next(named, lines[0]).partition(" SQLSTATE")[0]
+
+
+def _loaded(
+    spark: SparkSession, source: Source, *, streaming: bool, schema: StructType | None = None
+) -> DataFrame:
+    if streaming:
+        stream = spark.readStream.format(source.format).options(**source.options)
+        stream = stream.schema(schema) if schema is not None else stream
+        return stream.load(source.path)
+    batch = spark.read.format(source.format).options(**source.options)
+    declared = _declared(source)
+    batch = batch.schema(declared) if declared is not None else batch
+    return batch.load(source.path)
+
+
+def _declared(source: Source) -> StructType | None:
+    """Write a declared schema for Spark; a field of a struct is named after its column."""
+    if source.schema is None:
+        return None
+    return StructType([_field(source.schema, name, "") for name in _level(source.schema, "")])
+
+
+def _level(schema: Schema, prefix: str) -> list[str]:
+    inner = (name.removeprefix(prefix) for name in schema if name.startswith(prefix))
+    return [name for name in inner if "." not in name]
+
+
+def _field(schema: Schema, name: str, prefix: str) -> StructField:
+    kind, inside = schema[prefix + name], f"{prefix}{name}."
+    if kind is Kind.STRUCT:
+        return StructField(
+            name, StructType([_field(schema, one, inside) for one in _level(schema, inside)])
+        )
+    return StructField(name, _TYPES[kind])
+
+
+def prepared_source(source: Source, frame: DataFrame) -> tuple[Input, DataFrame]:
+    """Add the derived columns and the time of a source.
+
+    Raises:
+        InputError: A column is missing, or is no time or id.
+    """
+    _check_names(source, frame.columns)
+    for name, expression in source.columns.items():
+        schema = schema_of(arrow_schema(frame))
+        text = derived_sql(schema, expression)
+        frame = frame.withColumn(name, F.expr(text))
+    schema = schema_of(arrow_schema(frame))
+    frame = frame.withColumn(AT, F.expr(_checked_time(source, schema)))
+    return Input(source.name, source.id, AT, source.lateness), frame
+
+
+def derived_sql(schema: Schema, expression: Expression) -> str:
+    """Write an expression over columns of known kinds as Spark SQL of its own kind."""
+
+    def scope(node: Expression) -> Kind:
+        return kind_in(schema, node)
+
+    kind = kind_of(expression, scope)
+    return spark_sql(expression, scope, None if kind is Kind.NULL else kind)
+
+
+def _check_names(source: Source, columns: Sequence[str]) -> None:
+    there = [*columns, *source.columns]
+    for name in (source.time, *source.id):
+        if name not in there:
+            raise InputError(
+                f"source {source.name} has no column {name!r}; {known_names(name, there)}"
+            )
+
+
+def _checked_time(source: Source, schema: Schema) -> str:
+    """Write the time in microseconds, and an error in place of it for events to refuse."""
+    for name in source.id:
+        _check_kind(source, name, schema[name], _IDS, "whole numbers, text or timestamps are")
+    _check_kind(
+        source, source.time, schema[source.time], _TIMES, "a timestamp or whole numbers are"
+    )
+    time = _time_sql(source, schema[source.time])
+    tests = [
+        f"WHEN {quoted(name)} IS NULL THEN {_refusal(source, name, 'is null')}"
+        for name in (*source.id, source.time)
+    ]
+    far = f"WHEN {time} IS NULL OR {time} <= -{FOREVER}L OR {time} >= {FOREVER}L THEN "
+    tests.append(far + _refusal(source, source.time, "is too far away to be a time"))
+    return f"CASE {' '.join(tests)} ELSE {time} END"
+
+
+def _check_kind(
+    source: Source, name: str, kind: Kind, wanted: frozenset[Kind], words: str
+) -> None:
+    if kind not in wanted:
+        raise InputError(f"source {source.name}: {name!r} has {kind}; {words} needed")
+
+
+def _refusal(source: Source, name: str, problem: str) -> str:
+    text = (
+        f"{REFUSED}{source.name}: {name!r} {problem}; every event needs a time and an id: "
+        "fill it in, name other columns, or leave those events out"
+    )
+    escaped = text.encode().hex().upper()
+    return f"CAST(raise_error(CAST(X'{escaped}' AS STRING)) AS BIGINT)"
+
+
+def _time_sql(source: Source, kind: Kind) -> str:
+    column = spark_sql(Attribute("", (source.time,)), lambda _: kind)
+    factor = source.time_unit.microseconds
+    if kind is Kind.TIMESTAMP:
+        return f"unix_micros({column})"
+    return column if factor == 1 else f"try_multiply({column}, {factor}L)"
