@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 
 from shedlight.automaton import subsets
 from shedlight.automaton.matching import tally
+from shedlight.language import parse_pattern
 from shedlight.language.pattern import Span
 from tests import reference, strategies
 from tests.kernel import operator_for, run
+from tests.reference import Event
 
 _cuts = st.lists(st.integers(0, 20), max_size=3)
 _lateness = st.tuples(*[st.sampled_from([0, 1, 3])] * 2)
@@ -98,3 +100,20 @@ def test_the_scan_finds_what_the_reference_finds_at_length(pattern, events, cuts
 def test_late_and_duplicate_events_are_the_same_at_length(pattern, arrivals, cuts, lateness):
     """Ten times as many."""
     _agree(pattern, arrivals, cuts, lateness)
+
+
+def test_assignments_past_the_cap_are_counted():
+    """Elements that all take the same events: too many ways to assign them."""
+    text = (
+        "SELECT a.kind WHERE AND(a.kind = 0, b.kind >= 0 +, c.kind = 0, d.kind = 0, e.kind = 0)"
+        " AND a.x <= b.x WITHIN 1 s"
+    )
+    operator = operator_for(parse_pattern(text).pattern)
+    events = [
+        Event(time, 0, (time,), {"kind": 0, "x": 0, "y": 0.0, "key": 0, "name": "a"})
+        for time in range(8)
+    ]
+
+    _, _, state = run(operator, events)
+
+    assert tally(state.states[0]).dropped > 0
