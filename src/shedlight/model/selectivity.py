@@ -14,6 +14,7 @@ members share, and has all elements that take no other types.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -29,13 +30,14 @@ LabelsOf = Callable[[Element], Sequence[str]]
 """The labels of the types that an element accepts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selectivity:
+class Selectivity(ABC):
     """Any selectivity function; `str()` writes it."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def evaluate(self, rates: Mapping[str, float]) -> float:
         """Compute the matches per second of the events per second of each type."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
