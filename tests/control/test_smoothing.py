@@ -49,6 +49,13 @@ def test_what_no_plan_can_change_is_averaged_across_changes():
     assert recent.mean.outputs[Q11] == pytest.approx(usual * 2 / (7 / 6))
 
 
+def test_a_lull_does_not_make_partners_fewer():
+    """They come whether or not anybody waits for them."""
+    recent = _after([observed(2 * FITS)] * 5 + [observed(FITS)])
+    assert recent.mean is not None
+    assert recent.mean.outputs[Q11] == pytest.approx(recent.outputs[Q11])
+
+
 def test_the_course_of_rates_is_told_when_it_is_long_enough():
     """Step by step, the oldest first."""
     assert course_of(_after([observed(FITS)] * 4)) is None

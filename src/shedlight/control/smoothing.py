@@ -65,7 +65,8 @@ def averaged(
 
     What patterns emit that no plan can change waits in windows for what is shed. So in a burst
     of the latter it is not what they emit now that counts but what they do on average, and of a
-    burst of twice the average as much may find a partner as if there were twice as many.
+    burst of twice the average as much may find a partner as if there were twice as many. In a
+    lull there are no fewer partners than on average: they come whether or not anybody waits.
 
     Args:
         recent: The average so far.
@@ -81,7 +82,7 @@ def averaged(
     part = 1 / min(seen, smoothing.most)
     outputs = _blended(recent.outputs, observation.outputs, part)
     load = recent.load + part * (now - recent.load)
-    scale = now / load if load else 1.0
+    scale = max(1.0, now / load) if load else 1.0
     scaled = {stream: rate * scale for stream, rate in outputs.items()}
     number, arrivals = 1, observation.arrivals
     if not _has_jumped(before, observation, smoothing.sudden):
