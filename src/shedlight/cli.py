@@ -22,7 +22,10 @@ from shedlight import __version__
 from shedlight.automaton.compiled import is_first_run
 from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
+from shedlight.cli_doctor import doctor
+from shedlight.cli_new import new
 from shedlight.cli_reproduce import reproduce
+from shedlight.cli_run import run
 from shedlight.cli_simulate import simulate
 from shedlight.engines.application import run_application
 from shedlight.engines.files import (
@@ -57,6 +60,9 @@ app = typer.Typer(
 )
 app.add_typer(reproduce, name="reproduce")
 app.command()(simulate)
+app.command()(run)
+app.command()(new)
+app.command()(doctor)
 
 ROW = "row"
 """The id of an event if no column is named: the number of its row, from 1 on."""

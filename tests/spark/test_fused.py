@@ -84,10 +84,10 @@ def test_groups_upstream_may_be_ahead_of_each_other(groups, data):
         mark = Mark(READ, group, left[group][0][0] if left[group] else FOREVER)
         state, new = advance(fused, state, {READ: _table(batch[::-1])}, [mark])
         state = from_bytes(fused, to_bytes(fused, state))
-        for stream, table in new.items():
+        for stream, table in new.found.items():
             found[stream] += table["id"].to_pylist()
     state, new = advance(fused, state, {}, [Mark(READ, group, FOREVER) for group in (0, 1)])
-    for stream, table in new.items():
+    for stream, table in new.found.items():
         found[stream] += table["id"].to_pylist()
 
     assert found == {JOINED: first["id"].to_pylist(), LAST: second["id"].to_pylist()}
@@ -102,9 +102,9 @@ def test_a_group_that_said_nothing_holds_the_others_back():
     state, found = advance(
         fused, new_fused_state(fused), {READ: _table(rows)}, [Mark(READ, 0, FOREVER)]
     )
-    assert len(found[JOINED]) == 0
+    assert len(found.found[JOINED]) == 0
     _, found = advance(fused, state, {}, [Mark(READ, 1, FOREVER)])
-    assert len(found[JOINED]) == 1
+    assert len(found.found[JOINED]) == 1
 
 
 def test_the_state_of_other_operators_is_refused():

@@ -12,7 +12,8 @@ from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import new_operator_state, take_in
 from shedlight.engines.spark.fused import PartSpec, build_fused, carried, kept_names
 from shedlight.engines.spark.layout import Part
-from shedlight.engines.spark.shedding import shed
+from shedlight.engines.spark.plan_source import limits_of
+from shedlight.engines.spark.shedding import plan_tables, shed
 from shedlight.engines.spark.signatures import all_signatures, type_sql
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
@@ -119,7 +120,9 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
     expected = _expected(fused, ready)
 
     frame = spark.read.parquet(str(tmp_path / "events.parquet"))
-    rows = shed(spark, fused, READ, frame).toArrow()
+    tables = plan_tables(fused, case.shares)
+    row = pa.table({name: limits_of(table, 1.0) for name, table in tables.items()})
+    rows = shed(fused, READ, frame, spark.createDataFrame(row)).toArrow()
 
     word = carried("w", kept_names(3)[0])
     found = dict(zip(rows["small"].to_pylist(), rows[word].to_pylist(), strict=True))

@@ -178,6 +178,7 @@ def match_ready(
     ready: Ready,
     masks: Masks,
     unlisted: Container[str] = (),
+    noted: Callable[[Matcher, MatchState, pa.Table], None] | None = None,
 ) -> tuple[OperatorState, Mapping[str, pa.Table]]:
     """Match events that are ready, and give the complex events of each pattern.
 
@@ -187,6 +188,7 @@ def match_ready(
         ready: The events.
         masks: Which of them each pattern gets to see.
         unlisted: The patterns of which nobody asks for the ids of the events in a match.
+        noted: Is told when a pattern is done, with its new state and what it found.
     """
     states, found = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):
@@ -194,6 +196,8 @@ def match_ready(
         states.append(new)
         listed = matcher.name not in unlisted
         found[matcher.name] = complex_events(matcher, matches, operator.ids, listed=listed)
+        if noted is not None:
+            noted(matcher, new, found[matcher.name])
     return replace(state, states=tuple(states)), found
 
 

@@ -19,7 +19,7 @@ seconds queued, which is what an event that arrives now waits) and its bound B:
   bound.
 """
 
-from shedlight.model.latency import Target
+from shedlight.model.latency import WAITS, Target
 
 _AIM = Target().aim
 _LATEST = 0.9
@@ -51,3 +51,33 @@ def _usual(limit: float, aim: float) -> float:
     """Find the queue of a node that is as busy as planned, as a share of its bound."""
     left = 1 - aim * limit
     return min(_LATEST, aim * (1 - limit) / left) if left > 0 else 0.0
+
+
+def batch_pressure(
+    waiting: float, work: float, *, fixed: float, reading: float, bound: float | None
+) -> float:
+    """Say by what factor a node of micro-batches lowers its shares for the next one.
+
+    What has arrived is read as a whole, so there is no ramp: the factor is the greatest with
+    which the next micro-batch takes no longer than the bound allows. One a little longer than
+    planned is left alone, for the plan is not to be undone by noise.
+
+    Args:
+        waiting: How many events wait to be read.
+        work: Seconds of work that one of them brings, at the shares of the plan.
+        fixed: Seconds that a micro-batch takes however few events it has.
+        reading: Seconds to read one event, kept or not.
+        bound: The bound of the node, in seconds; without one there is no pressure.
+
+    Example:
+        >>> batch_pressure(60_000, 1e-4, fixed=0.5, reading=0.0, bound=6.0)
+        0.75
+    """
+    if bound is None or waiting * work <= 0:
+        return 1.0
+    longest = _PATIENCE * bound / WAITS
+    return min(1.0, max(0.0, longest - fixed - waiting * reading) / (waiting * work))
+
+
+_PATIENCE = 1.25
+"""By how much a micro-batch may be longer than planned."""

@@ -2,7 +2,8 @@
 
 Events of sources say themselves how far their stream is. Complex events from another node do
 not, for they come from several groups in no common order: there, each group tells how far it
-is (a `Mark`), and the stream is as far as the group that is furthest behind.
+is (a `Mark`), and the stream is as far as the group that is furthest behind. A group or a
+source that has nothing to say is idle, and holds nobody back until it says something again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,7 @@ from shedlight.automaton.operator import (
 from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import EVENTS, ID, TIME
 from shedlight.engines.spark.layout import Part, key_name
+from shedlight.engines.spark.tallies import Counting, Tally
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
@@ -45,11 +47,12 @@ def carried(operator: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a group is with a stream, in microseconds."""
+    """How far a group is with a stream, in microseconds, and whether it holds nobody back."""
 
     stream: Stream
     origin: int
     frontier: int
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,7 @@ class PartSpec:
         part: The operators.
         inputs: The external streams and the columns of each.
         origins: The groups that tell how far each external stream is.
-        shares: What patterns keep; a pattern that is not in it keeps everything.
+        shares: What patterns keep until told otherwise; one that is not in it never sheds.
         windows: The longest window of each key, for shedding by key.
         listed: The patterns whose complex events list the ids of their events.
     """
@@ -90,10 +93,34 @@ class Fused:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedState:
-    """Where a group stands: each operator, and how far its external streams are by origin."""
+    """Where a group stands.
+
+    Attributes:
+        operators: Where each operator stands.
+        marks: How far external streams are, by stream and origin.
+        idle: The origins of streams that hold nobody back.
+    """
 
     operators: tuple[OperatorState, ...]
     marks: Mapping[tuple[str, int], int]
+    idle: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advanced:
+    """What came of a micro-batch in a group.
+
+    Attributes:
+        found: The complex events of each pattern.
+        late: The late events at each operator.
+        tallies: What was counted at each operator.
+        idle: The operators all of whose inputs are idle.
+    """
+
+    found: Mapping[Stream, pa.Table]
+    late: Mapping[str, pa.Table]
+    tallies: Mapping[str, Tally]
+    idle: frozenset[str]
 
 
 def build_fused(given: PartSpec) -> Fused:
@@ -148,7 +175,8 @@ def advance(
     state: FusedState,
     arrivals: Mapping[Stream, pa.Table],
     marks: Iterable[Mark],
-) -> tuple[FusedState, Mapping[Stream, pa.Table]]:
+    shares: Shares | None = None,
+) -> tuple[FusedState, Advanced]:
     """Take in what arrived at a group, and match what is ready.
 
     Args:
@@ -156,29 +184,54 @@ def advance(
         state: Where the group stands; not changed.
         arrivals: New events of external streams, in any order.
         marks: How far origins are with these streams, the new events included.
-
-    Returns:
-        The new state, and the complex events of each pattern.
+        shares: What patterns keep now, where that is not decided yet; None: as at first.
     """
-    told = dict(state.marks)
+    told, idle = _with_marks(state, arrivals, marks)
+    tables = {stream: _by_time(fused, stream, table) for stream, table in arrivals.items()}
+    course = _Course(
+        fused,
+        tables,
+        *_frontiers(fused, told, idle),
+        fused.spec.shares if shares is None else shares,
+    )
+    pairs = zip(fused.spec.part.operators, fused.operators, strict=True)
+    states = tuple(
+        course.run(spec, operator, old)
+        for (spec, operator), old in zip(pairs, state.operators, strict=True)
+    )
+    own = frozenset(str(spec.name) for spec in fused.spec.part.operators)
+    silent = frozenset(name for name in own if name in course.silent)
+    done = Advanced(course.found, course.late, course.tallies, silent)
+    return FusedState(states, told, idle), done
+
+
+def _with_marks(
+    state: FusedState, arrivals: Mapping[Stream, pa.Table], marks: Iterable[Mark]
+) -> tuple[dict[tuple[str, int], int], frozenset[tuple[str, int]]]:
+    """Take in how far origins are, and which of them are idle; one with events is not."""
+    told, idle = dict(state.marks), set(state.idle)
     for mark in marks:
         place = (str(mark.stream), mark.origin)
         told[place] = max(told.get(place, NEVER), mark.frontier)
-    tables = {stream: table.sort_by(_time(fused, stream)) for stream, table in arrivals.items()}
-    frontiers = {
-        stream: min(told.get((str(stream), origin), NEVER) for origin in origins)
-        for stream, origins in fused.spec.origins.items()
-    }
-    states, found = [], {}
-    for spec, operator, old in zip(
-        fused.spec.part.operators, fused.operators, state.operators, strict=True
-    ):
-        new, results = _run(fused, (spec, operator), old, tables, frontiers)
-        states.append(new)
-        for stream in spec.outputs:
-            found[stream] = tables[stream] = results[stream.name]
-            frontiers[stream] = new.waiting.frontier
-    return FusedState(tuple(states), told), found
+        (idle.add if mark.idle else idle.discard)(place)
+    heard = {str(stream) for stream, table in arrivals.items() if len(table)}
+    return told, frozenset(place for place in idle if place[0] not in heard)
+
+
+def _frontiers(
+    fused: Fused,
+    told: Mapping[tuple[str, int], int],
+    idle: frozenset[tuple[str, int]],
+) -> tuple[dict[Stream, int], set[Stream]]:
+    """Say how far external streams are, and which of them are idle."""
+    frontiers, silent = {}, set()
+    for stream, origins in fused.spec.origins.items():
+        places = [(str(stream), origin) for origin in origins]
+        awake = [told.get(place, NEVER) for place in places if place not in idle]
+        frontiers[stream] = min(awake) if awake else max(told.get(p, NEVER) for p in places)
+        if not awake:
+            silent.add(stream)
+    return frontiers, silent
 
 
 def frontiers_of(fused: Fused, state: FusedState) -> Mapping[str, int]:
@@ -187,36 +240,78 @@ def frontiers_of(fused: Fused, state: FusedState) -> Mapping[str, int]:
     return dict(zip(names, (one.waiting.frontier for one in state.operators), strict=True))
 
 
-def _time(fused: Fused, stream: Stream) -> str:
-    return fused.spec.inputs[stream][0].time
+def _by_time(fused: Fused, stream: Stream, table: pa.Table) -> pa.Table:
+    """Sort events by time, unless they are sorted already."""
+    name = fused.spec.inputs[stream][0].time
+    times = table[name].to_numpy()
+    return table if (times[1:] >= times[:-1]).all() else table.sort_by(name)
 
 
-def _run(
-    fused: Fused,
-    which: tuple[OperatorSpec, Operator],
-    state: OperatorState,
-    tables: Mapping[Stream, pa.Table],
-    frontiers: Mapping[Stream, int],
-) -> tuple[OperatorState, Mapping[str, pa.Table]]:
-    """Run one operator: first what arrived, then how far its inputs are told to be."""
-    spec, operator = which
-    arrivals = {
-        number: _own_columns(operator, spec, tables[stream])
-        for number, stream in enumerate(spec.inputs)
-        if stream in tables and len(tables[stream])
-    }
-    unlisted = {stream.name for stream in spec.outputs} - {s.name for s in fused.spec.listed}
-    parts = []
-    for step in (arrivals, None):
-        if step is None:
-            state = _told(state, [frontiers[stream] for stream in spec.inputs])
-        state, ready, _ = take_in(operator, state, step or {}, frozenset())
-        masks = decided(fused.spec, spec, operator, ready)
-        state, found = match_ready(operator, state, ready, masks, unlisted)
-        parts.append(found)
-    return state, {
-        name: pa.concat_tables([part[name] for part in parts]) for name in spec.patterns
-    }
+class _Course:
+    """The way of a micro-batch through the operators of a group."""
+
+    def __init__(
+        self,
+        fused: Fused,
+        tables: dict[Stream, pa.Table],
+        frontiers: dict[Stream, int],
+        idle: set[Stream],
+        shares: Shares,
+    ) -> None:
+        self._fused, self._tables, self._frontiers = fused, tables, frontiers
+        self._idle, self._shares = idle, shares
+        self.found: dict[Stream, pa.Table] = {}
+        self.late: dict[str, pa.Table] = {}
+        self.tallies: dict[str, Tally] = {}
+        self.silent: set[str] = set()
+
+    def run(
+        self, spec: OperatorSpec, operator: Operator, state: OperatorState
+    ) -> OperatorState:
+        """Run one operator: first what arrived, then how far its inputs are told to be."""
+        tables = self._tables
+        arrivals = {
+            number: _own_columns(operator, spec, tables[stream])
+            for number, stream in enumerate(spec.inputs)
+            if stream in tables and len(tables[stream])
+        }
+        unlisted = {stream.name for stream in spec.outputs}
+        unlisted -= {one.name for one in self._fused.spec.listed}
+        ended = self._ended(spec, state)
+        counting = Counting(spec, operator)
+        parts, late = [], []
+        for step in (arrivals, None):
+            if step is None:
+                state = _told(state, [self._frontiers[stream] for stream in spec.inputs])
+            state, ready, behind = take_in(operator, state, step or {}, ended)
+            masks = decided(self._fused.spec, spec, operator, ready, self._shares)
+            counting.starts(ready, masks)
+            state, found = match_ready(
+                operator, state, ready, masks, unlisted, counting.is_done
+            )
+            parts.append(found)
+            late.append(behind)
+        for stream in spec.outputs:
+            both = [part[stream.name] for part in parts]
+            self.found[stream] = tables[stream] = pa.concat_tables(both)
+            self._frontiers[stream] = state.waiting.frontier
+        self.late[spec.name] = pa.concat_tables(late)
+        self.tallies[spec.name] = counting.tally(state)
+        return state
+
+    def _ended(self, spec: OperatorSpec, state: OperatorState) -> frozenset[int]:
+        """Find the inputs that hold nobody back; if all are idle, the furthest leads."""
+        idle = {number for number, one in enumerate(spec.inputs) if one in self._idle}
+        if len(idle) < len(spec.inputs):
+            return frozenset(idle)
+        self.silent.add(spec.name)
+        self._idle.update(spec.outputs)
+        seen = state.waiting.seen
+        far = [
+            max(one.frontier, self._frontiers[stream])
+            for one, stream in zip(seen, spec.inputs, strict=True)
+        ]
+        return frozenset(idle - {far.index(max(far))})
 
 
 def _own_columns(operator: Operator, spec: OperatorSpec, table: pa.Table) -> pa.Table:
@@ -236,7 +331,9 @@ def _told(state: OperatorState, frontiers: list[int]) -> OperatorState:
     return replace(state, waiting=replace(state.waiting, seen=seen))
 
 
-def decided(given: PartSpec, spec: OperatorSpec, operator: Operator, ready: Ready) -> Masks:
+def decided(
+    given: PartSpec, spec: OperatorSpec, operator: Operator, ready: Ready, shares: Shares
+) -> Masks:
     """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
     if not sheds(spec, given.shares):
         return {}
@@ -247,17 +344,21 @@ def decided(given: PartSpec, spec: OperatorSpec, operator: Operator, ready: Read
     for number, stream in enumerate(spec.outputs):
         mask = (flags[number // WORD] >> (number % WORD)) & 1 == 1
         if not carries.all():
-            here = _by_hash(given, spec, operator, (ready, stream))
+            here = _by_hash(given, (spec, operator), (ready, stream), shares)
             mask = np.where(carries, mask, here)
         masks[stream.name] = mask
     return masks
 
 
 def _by_hash(
-    given: PartSpec, spec: OperatorSpec, operator: Operator, which: tuple[Ready, Stream]
+    given: PartSpec,
+    which: tuple[OperatorSpec, Operator],
+    read: tuple[Ready, Stream],
+    plan: Shares,
 ) -> Array:
-    ready, stream = which
-    shares: PatternShares | None = given.shares.get(stream)
+    spec, operator = which
+    ready, stream = read
+    shares: PatternShares | None = plan.get(stream)
     if shares is None:
         return np.ones(len(ready.time), np.bool_)
     key = spec.patterns[stream.name].partition_by if shares.by_key else ()

@@ -1,26 +1,32 @@
 """The query of a node: from its inputs to what its groups find."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from shedlight.automaton.intake import FOREVER, Input
+from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
+from shedlight.engines.spark.arrivals import ARRIVAL
 from shedlight.engines.spark.fused import Fused, PartSpec, build_fused
 from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.outbox import outbox_schema
-from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, packer, unpacker
-from shedlight.engines.spark.shedding import shed
+from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, late_output, packer, unpacker
+from shedlight.engines.spark.plan_source import read_plan
+from shedlight.engines.spark.shedding import plan_tables, shed
 from shedlight.engines.spark.signatures import hash_sql
 from shedlight.engines.spark.sources import arrow_schema
 from shedlight.engines.spark.stateful import STATE, Step, stepper
 from shedlight.graph import Stream
 from shedlight.shedding.shares import Shares
+
+TALLIES = "tallies"
+"""What the observation of the groups is called."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +35,8 @@ class Channel:
 
     Attributes:
         input: Its ids and times.
-        events: Its events.
-        marks: How far it is: `origin` and `frontier`.
+        events: Its events, with the time of their arrival.
+        marks: How far it is: `origin`, `frontier` and `idle`.
         origins: The groups that tell so.
     """
 
@@ -39,17 +45,24 @@ class Channel:
     marks: DataFrame
     origins: tuple[int, ...]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its events."""
+        found = arrow_schema(self.events)
+        return pa.schema([one for one in found if one.name != ARRIVAL])
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What the nodes of an application have in common.
 
     Attributes:
-        shares: What patterns keep; a pattern that is not in it keeps everything.
+        shares: What patterns keep at first; a pattern that is not in it never sheds.
         windows: The longest window of each key.
         listed: The patterns whose complex events list the ids of their events.
         leaving: The streams that other nodes or sinks read.
         told: The operators whose frontiers other nodes ask for.
+        late: The operators whose late events somebody asks for.
     """
 
     shares: Shares
@@ -57,12 +70,22 @@ class Setting:
     listed: frozenset[Stream]
     leaving: frozenset[Stream]
     told: frozenset[str]
+    late: frozenset[str] = field(default_factory=frozenset)
 
 
-def end_marks(ends: DataFrame, source: str) -> DataFrame:
-    """Give the end of a source, once it is known, as a mark at infinity."""
-    ended = ends.where(F.col("name") == source)
-    return ended.selectExpr("CAST(0 AS INT) AS origin", f"{FOREVER}L AS frontier")
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeQuery:
+    """The query of a node.
+
+    Attributes:
+        frame: What it writes to the outbox.
+        outputs: What is in there.
+        parts: What it runs.
+    """
+
+    frame: DataFrame
+    outputs: Mapping[str, pa.Schema]
+    parts: tuple[Fused, ...]
 
 
 def build_part(part: Part, channels: Mapping[Stream, Channel], setting: Setting) -> Fused:
@@ -72,7 +95,7 @@ def build_part(part: Part, channels: Mapping[Stream, Channel], setting: Setting)
     return build_fused(
         PartSpec(
             part=part,
-            inputs={s: (one.input, arrow_schema(one.events)) for s, one in read.items()},
+            inputs={stream: (one.input, one.schema) for stream, one in read.items()},
             origins={stream: one.origins for stream, one in read.items()},
             shares={stream: one for stream, one in setting.shares.items() if stream in here},
             windows=setting.windows,
@@ -86,33 +109,59 @@ def node_query(
     parts: tuple[Fused, ...],
     channels: Mapping[Stream, Channel],
     setting: Setting,
-) -> tuple[DataFrame, Mapping[Stream, pa.Schema]]:
-    """Write the query of a node, and say what is in its outbox."""
-    packed = [row for fused in parts for row in _packed(spark, fused, channels)]
-    step = Step(tuple(fused.spec for fused in parts), setting.leaving, setting.told)
+    plans: Path,
+) -> NodeQuery:
+    """Write the query of a node.
+
+    Args:
+        spark: The session.
+        parts: The parts of the node.
+        channels: What they read.
+        setting: What all nodes have in common.
+        plans: The folder of its plans.
+    """
+    shedding = [name for fused in parts for name in plan_tables(fused, {})]
+    plan = read_plan(spark, plans, shedding) if shedding else None
+    packed = [row for fused in parts for row in _packed(fused, channels, plan)]
+    has_plans = any(fused.spec.shares for fused in parts)
+    step = Step(
+        tuple(fused.spec for fused in parts),
+        setting.leaving,
+        setting.told,
+        setting.late,
+        str(plans) if has_plans else None,
+    )
     found = (
         reduce(DataFrame.unionByName, packed)
         .groupBy("group")
         .applyInPandasWithState(stepper(step), FOUND, STATE, "append", "NoTimeout")
+        .observe(TALLIES, F.collect_list("tally").alias(TALLIES))
+        .where("tally IS NULL")
     )
-    outputs = {
-        stream: schema
-        for fused in parts
-        for stream, schema in fused.outputs.items()
-        if stream in setting.leaving
-    }
+    outputs = dict(_outputs(parts, setting))
     schema = outbox_schema(outputs)
     arrow = to_arrow_schema(schema, timezone="UTC")
-    return found.mapInArrow(unpacker(arrow), schema), outputs
+    return NodeQuery(found.mapInArrow(unpacker(arrow), schema), outputs, parts)
+
+
+def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[str, pa.Schema]]:
+    for fused in parts:
+        for stream, schema in fused.outputs.items():
+            if stream in setting.leaving:
+                yield str(stream), schema
+        for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+            if spec.name in setting.late:
+                own = [one for one in operator.schema if not one.name.startswith("#")]
+                yield late_output(spec.name), pa.schema(own)
 
 
 def _packed(
-    spark: SparkSession, fused: Fused, channels: Mapping[Stream, Channel]
+    fused: Fused, channels: Mapping[Stream, Channel], plan: DataFrame | None
 ) -> Iterator[DataFrame]:
     groups = fused.spec.part.groups
     every = f"explode(sequence({groups[0]}, {groups[-1]}))"
     for stream in fused.spec.part.external:
-        kept = shed(spark, fused, stream, channels[stream].events)
+        kept = shed(fused, stream, channels[stream].events, plan)
         kept = kept.withColumn(GROUP, F.expr(_group(fused, kept)))
         yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
         yield channels[stream].marks.select(
@@ -121,6 +170,7 @@ def _packed(
             F.lit(stream.name).alias("name"),
             "origin",
             "frontier",
+            "idle",
             F.lit(None).cast("binary").alias("events"),
         )
 

@@ -4,6 +4,11 @@ A row is a complex event of one output, or how far an operator of one group is. 
 selects is in a struct that is named after the output, for two patterns may select columns of
 one name and different kinds. Everybody reads the folder's root, which honours the log of
 what was committed, and filters.
+
+What a group says in a micro-batch, its complex events and how far it is, is in one file, and
+files are read whole and in the order in which they were written: so nobody learns that a group
+is further than the complex events that were read of it. That is why there is no folder for each
+output.
 """
 
 from collections.abc import Mapping
@@ -22,15 +27,19 @@ from pyspark.sql.types import (
 )
 
 from shedlight.automaton.selection import ID, SOURCE, TIME
-from shedlight.engines.spark.packing import FRONTIERS
+from shedlight.engines.spark.arrivals import ARRIVAL, with_arrivals
+from shedlight.engines.spark.packing import FRONTIERS, IDLE
 from shedlight.engines.spark.sources import quoted
-from shedlight.graph import Stream
 
 OUTPUT, GROUP = "output", "group"
 _OWN = (SOURCE, TIME, ID)
 
 
-def outbox_schema(outputs: Mapping[Stream, pa.Schema]) -> StructType:
+Outputs = Mapping[str, pa.Schema]
+"""What is in an outbox: the columns of each stream, or of the late events of an operator."""
+
+
+def outbox_schema(outputs: Outputs) -> StructType:
     """Find the columns of an outbox."""
     fields = [
         StructField(SOURCE, StringType()),
@@ -38,7 +47,7 @@ def outbox_schema(outputs: Mapping[Stream, pa.Schema]) -> StructType:
         StructField(ID, StringType()),
         StructField(GROUP, IntegerType()),
     ]
-    fields += [StructField(str(stream), _struct(schema)) for stream, schema in outputs.items()]
+    fields += [StructField(output, _struct(schema)) for output, schema in outputs.items()]
     return StructType([*fields, StructField(OUTPUT, StringType())])
 
 
@@ -57,27 +66,37 @@ def _writable(kind: object) -> object:
     return StringType() if isinstance(kind, NullType) else kind
 
 
+MOST_FILES = 64
+"""How many files of an outbox are read in a micro-batch at most."""
+
+
 def read_outbox(
-    spark: SparkSession, root: str, outputs: Mapping[Stream, pa.Schema], *, streaming: bool
+    spark: SparkSession, root: str, outputs: Outputs, *, streaming: bool
 ) -> DataFrame:
     """Read an outbox, all that is committed in it."""
     schema = outbox_schema(outputs)
     if streaming:
-        return spark.readStream.schema(schema).parquet(root)
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", MOST_FILES)
+        return with_arrivals(reader.parquet(root))
     return spark.read.schema(schema).parquet(root)
 
 
-def events_of(outbox: DataFrame, stream: Stream, schema: pa.Schema) -> DataFrame:
-    """Give the complex events of one output, in the columns that they were made with."""
-    output = str(stream)
+def events_of(outbox: DataFrame, output: str, schema: pa.Schema) -> DataFrame:
+    """Give the rows of one output, in the columns that they were made with."""
     columns = [
         f"{quoted(output)}.{quoted(name)} AS {quoted(name)}" if name not in _OWN else name
         for name in schema.names
     ]
-    return outbox.where(F.col(OUTPUT) == output).selectExpr(*columns)
+    columns += [ARRIVAL] if ARRIVAL in outbox.columns else []
+    return outbox.where(F.col(OUTPUT) == output).selectExpr(*map(_plain, columns))
+
+
+def _plain(column: str) -> str:
+    return quoted(column) if column == ARRIVAL else column
 
 
 def frontiers_of(outbox: DataFrame, operator: str) -> DataFrame:
-    """Give how far an operator is by group: `origin` and `frontier`."""
+    """Give how far an operator is by group: `origin`, `frontier` and `idle`."""
     told = outbox.where((F.col(OUTPUT) == FRONTIERS) & (F.col(SOURCE) == operator))
-    return told.selectExpr(f"{GROUP} AS origin", f"{TIME} AS frontier")
+    idle = F.coalesce(F.col(ID) == IDLE, F.lit(False)).alias("idle")  # noqa: FBT003
+    return told.select(F.col(GROUP).alias("origin"), F.col(TIME).alias("frontier"), idle)

@@ -13,15 +13,28 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shedlight.automaton.intake import TIME as READY_TIME
+
 GROUP = "#group"
 """The column of the group that an event goes to."""
-PACKED = "group int, operator string, name string, origin int, frontier bigint, events binary"
+PACKED = (
+    "group int, operator string, name string, origin int, frontier bigint, idle boolean, "
+    "events binary"
+)
 """A stream by operator (empty for a source) and name; the frontier counts if events is null."""
-FOUND = "operator string, name string, origin int, frontier bigint, events binary"
-"""What a group makes of them: complex events, or, without a name, how far an operator is."""
+FOUND = (
+    "operator string, name string, origin int, frontier bigint, idle boolean, events binary, "
+    "tally string"
+)
+"""What a group makes of them: complex events, how far an operator is if it is without a name,
+or a tally of the group."""
 
 FRONTIERS = "frontiers"
 """The output of rows that say how far an operator (`source`) is (`time`) in a group."""
+LATE = "late"
+"""The output of late events begins with this."""
+IDLE = "idle"
+"""What stands in place of an id if the operator holds nobody back."""
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -32,6 +45,7 @@ _PACKED = pa.schema(
         "name": pa.string(),
         "origin": pa.int32(),
         "frontier": pa.int64(),
+        "idle": pa.bool_(),
         "events": pa.binary(),
     }
 )
@@ -61,7 +75,7 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
             for group in np.unique(groups).tolist():
                 mine = groups == group
                 chosen = table if mine.all() else table.filter(pa.array(mine))
-                row = [group, operator, name, 0, 0, table_bytes(chosen)]
+                row = [group, operator, name, 0, 0, False, table_bytes(chosen)]
                 named = dict(zip(_PACKED.names, row, strict=True))
                 yield pa.RecordBatch.from_pylist([named], _PACKED)
 
@@ -74,10 +88,15 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]
     def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                table = _told(row) if row["events"] is None else _complex_events(row, schema)
-                yield from _completed(table, schema).to_batches()
+                yield from _completed(_rows_of(row, schema), schema).to_batches()
 
     return unpack
+
+
+def _rows_of(row: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    if row["events"] is None:
+        return _told(row)
+    return _late(row, schema) if row["name"] == LATE else _complex_events(row, schema)
 
 
 def _told(row: Mapping[str, Any]) -> pa.Table:
@@ -85,6 +104,7 @@ def _told(row: Mapping[str, Any]) -> pa.Table:
         {
             "source": [row["operator"]],
             "time": [row["frontier"]],
+            "id": [IDLE if row["idle"] else None],
             "group": [row["origin"]],
             "output": [FRONTIERS],
         }
@@ -94,9 +114,31 @@ def _told(row: Mapping[str, Any]) -> pa.Table:
 def _complex_events(row: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
     found = table_of(row["events"]).combine_chunks()
     output = f"{row['operator']}.{row['name']}"
+    columns = {name: found[name] for name in ("source", "time", "id")}
+    return _in_struct(row, schema, (output, found), columns)
+
+
+def late_output(operator: str) -> str:
+    """Name the output of the late events of an operator."""
+    return f"{LATE} {operator}"
+
+
+def _late(row: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    found = table_of(row["events"]).combine_chunks()
+    columns = {"source": pa.repeat(row["operator"], len(found)), "time": found[READY_TIME]}
+    return _in_struct(row, schema, (late_output(row["operator"]), found), columns)
+
+
+def _in_struct(
+    row: Mapping[str, Any],
+    schema: pa.Schema,
+    which: tuple[str, pa.Table],
+    columns: dict[str, pa.Array],
+) -> pa.Table:
+    """Put what is particular to an output into a struct of its name."""
+    output, found = which
     selected = schema.field(output).type
     values = [found[field.name].combine_chunks().cast(field.type) for field in selected]
-    columns = {name: found[name] for name in ("source", "time", "id")}
     columns["group"] = pa.repeat(row["origin"], len(found))
     columns[output] = pa.StructArray.from_arrays(values, fields=list(selected))
     columns["output"] = pa.repeat(output, len(found))

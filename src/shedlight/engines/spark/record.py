@@ -5,13 +5,16 @@ of the matches are of one application and half of another. So an application tha
 is refused, and the message says what is different.
 """
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
-
+from shedlight.engines.spark.files import replacing
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source
+
+VERSION = 1
+"""Of the layout of a checkpoint."""
 
 
 def lines_of(application: Application, buckets: int) -> tuple[str, ...]:
@@ -45,31 +48,51 @@ def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
         yield f"{where}.{name}: {pattern}"
 
 
-def check_record(spark: SparkSession, folder: str, lines: tuple[str, ...]) -> None:
+def check_record(file: Path, lines: tuple[str, ...]) -> None:
     """Write the record of a new checkpoint, or hold that of an old one against this one.
 
     Raises:
-        StateError: The checkpoint is of another application.
+        StateError: The checkpoint is of another application, or is none.
     """
-    before = _recorded(spark, folder)
+    before = _recorded(file)
     if before is None:
-        rows = [(number, line) for number, line in enumerate(lines)]
-        frame = spark.createDataFrame(rows, "number int, line string")
-        frame.coalesce(1).write.mode("overwrite").json(folder)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as path:
+            path.write_text(json.dumps({"version": VERSION, "lines": lines}, indent=1))
     elif before != lines:
         gone = [f"  before: {line}" for line in before if line not in lines]
         new = [f"  now:    {line}" for line in lines if line not in before]
         changes = "\n".join(gone + new) or "  the order of its parts"
         raise StateError(
-            f"the checkpoint {folder} is of another application:\n{changes}\n"
+            f"the checkpoint {file.parent} is of another application:\n{changes}\n"
             "go on with the application as it was, or start with a new checkpoint"
         )
 
 
-def _recorded(spark: SparkSession, folder: str) -> tuple[str, ...] | None:
+def _recorded(file: Path) -> tuple[str, ...] | None:
     try:
-        frame = spark.read.schema("number int, line string").json(folder)
-    except AnalysisException:
-        return None  # there is none yet
-    rows = frame.orderBy("number").collect()
-    return tuple(row.line for row in rows) if rows else None
+        found = json.loads(file.read_text())
+        if found["version"] != VERSION:
+            raise StateError(
+                f"the checkpoint {file.parent} is of version {found['version']}, and this is "
+                f"version {VERSION}; start with a new checkpoint"
+            )
+        return tuple(map(str, found["lines"]))
+    except FileNotFoundError:
+        _check_new(file.parent)
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(
+            f"{file} is damaged ({error}); put it back as it was, or start with a new "
+            "checkpoint"
+        ) from error
+
+
+def _check_new(checkpoint: Path) -> None:
+    """See that a folder without a record has nothing else in it."""
+    there = sorted(path.name for path in checkpoint.glob("*")) if checkpoint.exists() else []
+    if there:
+        raise StateError(
+            f"{checkpoint} is no checkpoint: it has no file 'application', but "
+            f"{', '.join(there[:3])}; put the file back, or start with an empty folder"
+        )

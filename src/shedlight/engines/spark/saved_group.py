@@ -5,7 +5,7 @@ from shedlight.engines.spark.framing import framed, unframed
 from shedlight.engines.spark.fused import Fused, FusedState
 from shedlight.errors import StateError
 
-VERSION = 1
+VERSION = 2
 _MARK = b"SHEDLIGHT-GROUP"
 
 
@@ -18,6 +18,7 @@ def to_bytes(fused: Fused, state: FusedState) -> bytes:
     header = {
         "operators": _names(fused),
         "marks": [[*place, frontier] for place, frontier in state.marks.items()],
+        "idle": sorted(state.idle),
     }
     return framed(_MARK, VERSION, header, operators)
 
@@ -40,7 +41,8 @@ def from_bytes(fused: Fused, data: bytes) -> FusedState:
         for operator, part in zip(fused.operators, parts, strict=True)
     ]
     marks = {(stream, origin): frontier for stream, origin, frontier in header["marks"]}
-    return FusedState(tuple(states), marks)
+    idle = frozenset((stream, origin) for stream, origin in header["idle"])
+    return FusedState(tuple(states), marks, idle)
 
 
 def _names(fused: Fused) -> list[str]:

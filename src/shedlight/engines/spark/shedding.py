@@ -1,14 +1,15 @@
 """Shedding in the JVM: which patterns keep an event, before it is sent anywhere.
 
-A plan is a small table: a row per type, and for each pattern the hash below which an event of
-the type is kept; null keeps it whatever its hash is. It is joined to the events by broadcast,
-and what no pattern keeps goes no further. The decisions are those of `shedding/shedder.py`.
+A plan is a table of one row (`plan_source.py`): for each pattern and type the hash below which
+an event of the type is kept; null keeps it whatever its hash is. It is joined to the events by
+broadcast, and what no pattern keeps goes no further. The decisions are those of
+`shedding/shedder.py`.
 """
 
 from collections.abc import Iterable, Sequence
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+import numpy as np
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -16,46 +17,49 @@ from shedlight.automaton.intake import NEVER
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.operator import Operator, schema_of
 from shedlight.automaton.signature import Signature
+from shedlight.engines.spark.arrivals import ARRIVAL, observed_arrivals, observed_kept
 from shedlight.engines.spark.fused import WORD, Fused, PartSpec, carried, kept_names, sheds
 from shedlight.engines.spark.layout import key_name
+from shedlight.engines.spark.plans import UNUSED, Table
 from shedlight.engines.spark.signatures import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.sources import quoted
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.expression import Attribute
 from shedlight.language.pattern import Span
-from shedlight.shedding.shares import PatternShares
-from shedlight.shedding.shedder import EPOCH, threshold
+from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shedder import EPOCH
 
-NOTHING = threshold(0.0)
-"""The hash below which there is none."""
-
-
-def limits_table(
-    operator: Operator, spec: OperatorSpec, given: PartSpec, signatures: Sequence[Signature]
-) -> pa.Table:
-    """Write a plan down as a table: `#type`, and a limit for each pattern by its number."""
-    labels = [operator.alphabet.label(signature) for signature in signatures]
-    columns = {"#type": pa.array(range(len(signatures)), pa.int64())}
-    for number, (stream, matcher) in enumerate(
-        zip(spec.outputs, operator.matchers, strict=True)
-    ):
-        shares = given.shares.get(stream)
-        columns[f"#limit{number}"] = pa.array(
-            [
-                limit_of(shares, label) if _uses(matcher, signature) else NOTHING
-                for signature, label in zip(signatures, labels, strict=True)
-            ],
-            pa.int64(),
-        )
-    return pa.table(columns)
+_TYPE, _LIMITS, _OF_USE = "#type", "#limits", "#of use"
 
 
-def limit_of(shares: PatternShares | None, label: str) -> int | None:
-    """Find the hash below which events of a type are kept; None: all of them."""
+def plan_tables(fused: Fused, shares: Shares) -> dict[str, Table]:
+    """Write a plan down by the numbers of types, for the operators that shed in the JVM."""
+    found = {}
+    for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+        signatures = all_signatures(operator.alphabet)
+        if signatures is None or not sheds(spec, fused.spec.shares):
+            continue
+        labels = [operator.alphabet.label(signature) for signature in signatures]
+        kept, firm = [], []
+        for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
+            used = [_uses(matcher, signature) for signature in signatures]
+            kept.append(_shares_by_number(shares.get(stream), labels, used))
+            lasting = shares[stream].firm if stream in shares else frozenset(labels)
+            firm.append([label in lasting for label in labels])
+        found[spec.name] = Table(np.array(kept, np.float64), np.array(firm, np.bool_))
+    return found
+
+
+def _shares_by_number(
+    shares: PatternShares | None, labels: Sequence[str], used: Sequence[bool]
+) -> list[float]:
     if shares is None:
-        return None
-    share = shares.shares.get(label, shares.mean if label else 0.0)
-    return None if share >= 1 else threshold(share)
+        return [1.0 if one else UNUSED for one in used]
+    mean = shares.mean
+    return [
+        shares.shares.get(label, mean if label else 0.0) if one else UNUSED
+        for label, one in zip(labels, used, strict=True)
+    ]
 
 
 def _uses(matcher: Matcher, signature: Signature) -> bool:
@@ -67,34 +71,79 @@ def _counts_events(matcher: Matcher) -> bool:
     return within is not None and within.span is Span.EVENTS
 
 
-def shed(spark: SparkSession, fused: Fused, stream: Stream, frame: DataFrame) -> DataFrame:
-    """Drop the events of a stream that no pattern keeps; the rest carry who keeps them."""
-    columns = list(frame.columns)
+def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: DataFrame | None) -> DataFrame:
+    """Drop the events of a stream that no pattern keeps; the rest carry who keeps them.
+
+    Args:
+        fused: The operators of a part.
+        stream: What they read.
+        frame: Its events.
+        plan: The plan in force; None if no operator that reads the stream ever sheds.
+    """
+    columns = [name for name in frame.columns if name != ARRIVAL]
     wanted: list[str] = []
+    time = fused.spec.inputs[stream][0].time
     for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
-        if stream not in spec.inputs:
-            continue
-        frame = _with_all_columns(frame, operator)
-        signatures = all_signatures(operator.alphabet)
-        flags = [carried(spec.name, name) for name in kept_names(len(operator.matchers))]
-        if sheds(spec, fused.spec.shares):
-            columns += flags
-        if signatures is None:
-            wanted.append("true")
-            for name in flags:
-                frame = frame.withColumn(name, F.lit(None).cast("bigint"))
-        elif sheds(spec, fused.spec.shares):
-            table = limits_table(operator, spec, fused.spec, signatures)
-            limits = spark.createDataFrame(table)
-            frame = _with_flags(frame, limits, fused.spec, (spec, operator, stream))
-            wanted.append(_kept_by_any(operator, flags))
-        else:
-            wanted.append(_of_use(operator, signatures))
-    useful = " OR ".join(dict.fromkeys(wanted))
-    time = quoted(fused.spec.inputs[stream][0].time)
+        if stream in spec.inputs:
+            frame = _typed(_with_all_columns(frame, operator), operator, (spec, stream), time)
+            frame, useful = _judged(fused.spec, (spec, operator, stream), frame, plan)
+            wanted.append(useful)
+            columns += _flags(spec, operator) if sheds(spec, fused.spec.shares) else []
+    any_of = " OR ".join(dict.fromkeys(wanted))
     # the time is asked for first: an event to refuse is refused, of use or not
-    frame = frame.filter(f"{time} > {NEVER}L AND ({useful})")
+    frame = frame.filter(f"{quoted(time)} > {NEVER}L AND ({any_of})")
+    if ARRIVAL in frame.columns:
+        frame = observed_kept(frame, kept_name(stream))
     return frame.select([quoted(name) for name in columns])
+
+
+def _flags(spec: OperatorSpec, operator: Operator) -> list[str]:
+    return [carried(spec.name, name) for name in kept_names(len(operator.matchers))]
+
+
+def _typed(
+    frame: DataFrame, operator: Operator, which: tuple[OperatorSpec, Stream], time: str
+) -> DataFrame:
+    """Add the type of each event, and observe how many there are of each."""
+    spec, stream = which
+    signatures = all_signatures(operator.alphabet)
+    if signatures is not None:
+        frame = frame.withColumn(_TYPE, F.expr(f"CAST({type_sql(operator)} AS INT)"))
+    if ARRIVAL in frame.columns:
+        types = None if signatures is None else len(signatures)
+        frame = observed_arrivals(frame, arrivals_name(spec.name, stream), time, types)
+    return frame
+
+
+def _judged(
+    given: PartSpec,
+    which: tuple[OperatorSpec, Operator, Stream],
+    frame: DataFrame,
+    plan: DataFrame | None,
+) -> tuple[DataFrame, str]:
+    """Say which patterns of an operator keep an event, and how to ask whether any does."""
+    spec, operator, _ = which
+    signatures, flags = all_signatures(operator.alphabet), _flags(spec, operator)
+    if signatures is None:
+        for name in flags:
+            frame = frame.withColumn(name, F.lit(None).cast("bigint"))
+        return frame, "true"
+    if plan is not None and sheds(spec, given.shares):
+        limits = plan.select(F.col(quoted(spec.name)).alias(_LIMITS))
+        return _with_flags(frame, limits, given, which), _kept_by_any(operator, flags)
+    of_use = carried(spec.name, _OF_USE)
+    frame = frame.withColumn(of_use, F.expr(_of_use(operator, signatures)))
+    return frame, quoted(of_use)
+
+
+def arrivals_name(operator: str, stream: Stream) -> str:
+    """Name the observation of what arrives at an operator."""
+    return f"arrived {operator} {stream}"
+
+
+def kept_name(stream: Stream) -> str:
+    """Name the observation of what a node keeps of a stream."""
+    return f"kept {stream}"
 
 
 def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:
@@ -115,7 +164,7 @@ def _of_use(operator: Operator, signatures: Sequence[Signature]) -> str:
     ]
     if len(used) == len(signatures):
         return "true"
-    return f"{type_sql(operator)} IN ({', '.join(f'{n}L' for n in used)})" if used else "false"
+    return f"{quoted(_TYPE)} IN ({', '.join(map(str, used))})" if used else "false"
 
 
 def _kept_by_any(operator: Operator, flags: Iterable[str]) -> str:
@@ -132,21 +181,16 @@ def _with_flags(
 ) -> DataFrame:
     """Join a plan to events and write down which patterns keep each."""
     spec, operator, read = which
-    frame = frame.withColumn("#type", F.expr(type_sql(operator)))
-    frame = frame.join(F.broadcast(limits), "#type")
-    hashes: dict[str, str] = {}
-    bits: list[str] = []
+    frame = frame.crossJoin(F.broadcast(limits))
+    bits = []
     for number, output in enumerate(spec.outputs):
-        text = _hash(given, operator, output, given.inputs[read][0].time)
-        name = hashes.setdefault(text, f"#hash{len(hashes)}")
-        keeps = f"coalesce({quoted(name)} < {quoted(f'#limit{number}')}, true)"
-        bits.append(f"IF({keeps}, {1 << number % WORD}L, 0L)")
-    for text, name in hashes.items():
-        frame = frame.withColumn(name, F.expr(text))
+        hashed = _hash(given, operator, output, given.inputs[read][0].time)
+        limit = f"get(get({quoted(_LIMITS)}, {number}), {quoted(_TYPE)})"
+        bits.append(f"IF({limit} IS NULL OR {hashed} < {limit}, {1 << number % WORD}L, 0L)")
     for number, name in enumerate(kept_names(len(bits))):
         word = " | ".join(bits[number * WORD : (number + 1) * WORD])
         frame = frame.withColumn(carried(spec.name, name), F.expr(word))
-    return frame.drop("#type", *limits.columns, *hashes.values())
+    return frame.drop(_LIMITS)
 
 
 def _hash(given: PartSpec, operator: Operator, stream: Stream, time: str) -> str:

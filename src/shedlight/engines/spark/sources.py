@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from shedlight.automaton.intake import FOREVER, Input
 from shedlight.automaton.operator import kind_in, schema_of
 from shedlight.engines.finished import AT
+from shedlight.engines.spark.arrivals import FILES, with_arrivals
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Source
 from shedlight.language.expression import Attribute, Expression
@@ -88,13 +89,29 @@ def _loaded(
     spark: SparkSession, source: Source, *, streaming: bool, schema: StructType | None = None
 ) -> DataFrame:
     if streaming:
-        stream = spark.readStream.format(source.format).options(**source.options)
+        stream = spark.readStream.format(source.format).options(**_admitted(source))
         stream = stream.schema(schema) if schema is not None else stream
         return stream.load(source.path)
     batch = spark.read.format(source.format).options(**source.options)
     declared = _declared(source)
     batch = batch.schema(declared) if declared is not None else batch
     return batch.load(source.path)
+
+
+_MOST_BYTES = 64 << 20
+_MOST_RECORDS = 2_000_000
+
+
+def _admitted(source: Source) -> dict[str, str]:
+    """Limit what is read in a micro-batch, unless the source does: a backlog is no reason."""
+    options = dict(source.options)
+    if any(name.lower().startswith("max") for name in options):
+        return options
+    if source.format in FILES:
+        return options | {"maxBytesPerTrigger": str(_MOST_BYTES)}
+    if source.format == "kafka":
+        return options | {"maxOffsetsPerTrigger": str(_MOST_RECORDS)}
+    return options
 
 
 def _declared(source: Source) -> StructType | None:
@@ -125,6 +142,8 @@ def prepared_source(source: Source, frame: DataFrame) -> tuple[Input, DataFrame]
         InputError: A column is missing, or is no time or id.
     """
     _check_names(source, frame.columns)
+    if frame.isStreaming:
+        frame = with_arrivals(frame, source.format)
     for name, expression in source.columns.items():
         schema = schema_of(arrow_schema(frame))
         text = derived_sql(schema, expression)

@@ -1,9 +1,11 @@
 """The stateful step of a node: Spark calls it for each group of a micro-batch."""
 
 import pickle
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,7 +13,9 @@ import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 
 from shedlight.engines.spark.fused import (
+    Advanced,
     Fused,
+    FusedState,
     Mark,
     PartSpec,
     advance,
@@ -19,9 +23,13 @@ from shedlight.engines.spark.fused import (
     frontiers_of,
     new_fused_state,
 )
-from shedlight.engines.spark.packing import table_bytes, table_of
+from shedlight.engines.spark.packing import LATE, table_bytes, table_of
+from shedlight.engines.spark.plan_source import batch_id
+from shedlight.engines.spark.plans import Plans
 from shedlight.engines.spark.saved_group import from_bytes, to_bytes
+from shedlight.engines.spark.tallies import GroupTally
 from shedlight.graph import Stream
+from shedlight.shedding.shares import Shares
 
 STATE = "state binary"
 
@@ -36,11 +44,15 @@ class Step:
         parts: What its parts are; it travels to where the groups run.
         leaving: The streams that others read.
         told: The operators whose frontiers others ask for.
+        late: The operators whose late events somebody asks for.
+        plans: The folder of the plans, if any operator sheds.
     """
 
     parts: tuple[PartSpec, ...]
     leaving: frozenset[Stream]
     told: frozenset[str]
+    late: frozenset[str] = frozenset()
+    plans: str | None = None
 
 
 def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
@@ -48,25 +60,52 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
     definition = pickle.dumps(step)
 
     def match(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:
+        start = time.perf_counter()
         step, built = _built(definition)
-        fused = built[int(key[0])]
+        group = int(key[0])
+        fused = built[group]
         arrivals, marks = _taken_apart(frames)
         old = from_bytes(fused, state.get[0]) if state.exists else new_fused_state(fused)
-        new, found = advance(fused, old, arrivals, marks)
-        state.update((to_bytes(fused, new),))
-        rows: list[tuple[Any, ...]] = [
-            (stream.operator, stream.name, int(key[0]), 0, table_bytes(table))
-            for stream, table in found.items()
-            if len(table) and stream in step.leaving
-        ]
-        rows += [
-            (operator, "", int(key[0]), frontier, None)
-            for operator, frontier in frontiers_of(fused, new).items()
-            if operator in step.told
-        ]
+        new, done = advance(fused, old, arrivals, marks, _shares(step))
+        saved = to_bytes(fused, new)
+        state.update((saved,))
+        rows = [*_rows(step, group, done), *_told(step, group, fused, new, done)]
+        spent = time.perf_counter() - start
+        tally = GroupTally(group, spent, len(saved), done.tallies)
+        rows.append(("", "", group, 0, False, None, tally.encoded()))
         yield _found(rows)
 
     return match
+
+
+def _shares(step: Step) -> Shares | None:
+    """Find what patterns keep in this micro-batch, where that is decided in the group."""
+    if step.plans is None:
+        return None
+    plans = Plans(Path(step.plans))
+    return plans.shares(plans.used_by(batch_id()))
+
+
+_Row = tuple[str | None, str, int, int, bool, bytes | None, str | None]
+
+
+def _rows(step: Step, group: int, done: Advanced) -> Iterator[_Row]:
+    """Give what others read: complex events, and late events."""
+    for stream, table in done.found.items():
+        if len(table) and stream in step.leaving:
+            yield (stream.operator, stream.name, group, 0, False, table_bytes(table), None)
+    for operator, table in done.late.items():
+        if len(table) and operator in step.late:
+            yield (operator, LATE, group, 0, False, table_bytes(table), None)
+
+
+def _told(
+    step: Step, group: int, fused: Fused, state: FusedState, done: Advanced
+) -> Iterator[_Row]:
+    """Say how far the operators are that others ask for."""
+    for operator, frontier in frontiers_of(fused, state).items():
+        if operator in step.told:
+            yield (operator, "", group, frontier, operator in done.idle, None, None)
 
 
 def _taken_apart(frames: Frames) -> tuple[dict[Stream, pa.Table], list[Mark]]:
@@ -77,20 +116,30 @@ def _taken_apart(frames: Frames) -> tuple[dict[Stream, pa.Table], list[Mark]]:
         for row in frame.itertuples():
             stream = Stream(row.name, row.operator or None)
             if row.events is None:
-                marks.append(Mark(stream, int(row.origin), int(row.frontier)))
+                mark = Mark(stream, int(row.origin), int(row.frontier), bool(row.idle))
+                marks.append(mark)
             else:
                 tables.setdefault(stream, []).append(table_of(row.events))
     return {stream: pa.concat_tables(parts) for stream, parts in tables.items()}, marks
 
 
-def _found(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
-    kinds = ("object", "object", "int32", "int64", "object")
-    names = ("operator", "name", "origin", "frontier", "events")
+_KINDS = {
+    "operator": "object",
+    "name": "object",
+    "origin": "int32",
+    "frontier": "int64",
+    "idle": "bool",
+    "events": "object",
+    "tally": "object",
+}
+
+
+def _found(rows: Sequence[_Row]) -> pd.DataFrame:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(_KINDS)
     return pd.DataFrame(
         {
             name: pd.Series(list(values), dtype=kind)
-            for name, values, kind in zip(names, columns, kinds, strict=True)
+            for (name, kind), values in zip(_KINDS.items(), columns, strict=True)
         }
     )
 

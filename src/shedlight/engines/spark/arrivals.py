@@ -1,0 +1,134 @@
+"""When events arrived, and how many of each type, observed on their way through the JVM.
+
+Arrival is when a file was complete, when Kafka took the event, or when Spark read it. What is
+observed comes with the progress of the query and costs no pass of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+
+ARRIVAL = "#arrival"
+"""The column with the time of arrival, in microseconds."""
+
+FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
+"""The formats of files."""
+_FEW = 64
+"""Up to so many types are counted one by one."""
+_ROOM = 16
+"""A histogram has a bin for each type in each of so many partitions."""
+_QUANTILES = (0.5, 0.95, 0.99)
+
+
+def with_arrivals(frame: DataFrame, kind: str = "parquet") -> DataFrame:
+    """Add the time of arrival to a stream as it is read.
+
+    Args:
+        frame: The stream.
+        kind: Its format.
+    """
+    if kind in FILES:
+        arrival = "unix_micros(_metadata.file_modification_time)"
+    elif kind == "kafka" and "timestamp" in frame.columns:
+        arrival = "unix_micros(timestamp)"
+    else:
+        arrival = "unix_micros(current_timestamp())"
+    return frame.select("*", F.expr(arrival).alias(ARRIVAL))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What arrived in a micro-batch by one way, before shedding.
+
+    Attributes:
+        number: How many events.
+        latest: The latest time of an event, in microseconds; None if there is none.
+        newest: When the newest arrived, in microseconds.
+        types: How many there are of each type, by its number.
+    """
+
+    number: int
+    latest: int | None
+    newest: int | None
+    types: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What was kept of it.
+
+    Attributes:
+        number: How many events.
+        mean: Their mean time of arrival, in microseconds.
+        quantiles: That of the 50th, 5th and 1st of a hundred, from the newest on.
+    """
+
+    number: int
+    mean: float
+    quantiles: tuple[float, ...]
+
+    def not_before(self, time: float) -> "Passed":
+        """Take what arrived before a time to have arrived then."""
+        later = tuple(max(one, time) for one in self.quantiles)
+        return Passed(self.number, max(self.mean, time), later)
+
+
+def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None) -> DataFrame:
+    """Observe what arrives.
+
+    Args:
+        frame: Events, with their number of type in `#type` if types are counted.
+        name: What the observation is called.
+        time: The column with the time of an event.
+        types: How many types there are; None: they are not counted.
+    """
+    counted: list[Column] = [
+        F.count(F.lit(1)).alias("number"),
+        F.max(F.col(_quoted(time))).alias("latest"),
+        F.max(F.col(_quoted(ARRIVAL))).alias("newest"),
+    ]
+    if types is not None and types <= _FEW:
+        each = [F.count_if(F.col("`#type`") == number) for number in range(types)]
+        counted += [one.alias(f"type{number}") for number, one in enumerate(each)]
+    elif types is not None:
+        bins = F.histogram_numeric(F.col("`#type`").cast("double"), F.lit(types * _ROOM))
+        counted.append(bins.alias("types"))
+    return frame.observe(name, *counted)
+
+
+def observed_kept(frame: DataFrame, name: str) -> DataFrame:
+    """Observe what is kept, and when it had arrived."""
+    arrival = F.col(_quoted(ARRIVAL))
+    shares = F.array(*(F.lit(1 - one) for one in _QUANTILES))
+    return frame.observe(
+        name,
+        F.count(F.lit(1)).alias("number"),
+        F.avg(arrival).alias("mean"),
+        F.percentile_approx(arrival, shares, 1000).alias("quantiles"),
+    )
+
+
+def arrived_of(row: Mapping[str, Any]) -> Arrived:
+    """Read what `observed_arrivals` observed."""
+    types = {
+        int(name.removeprefix("type")): int(count)
+        for name, count in row.items()
+        if name.startswith("type") and name != "types" and count
+    }
+    for one in row.get("types") or ():
+        types[round(one["x"])] = round(one["y"])
+    return Arrived(int(row["number"]), row["latest"], row["newest"], types)
+
+
+def passed_of(row: Mapping[str, Any]) -> Passed | None:
+    """Read what `observed_kept` observed; None if nothing was kept."""
+    if not row["number"]:
+        return None
+    return Passed(int(row["number"]), float(row["mean"]), tuple(map(float, row["quantiles"])))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

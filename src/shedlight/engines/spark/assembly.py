@@ -1,0 +1,196 @@
+"""The queries of all nodes of an application, each after those that it reads.
+
+checkpoint/
+    application      what it is of
+    <node>/query     where Spark remembers what was read and where matching stands
+    <node>/outbox    what the node's operators say
+    <node>/marks     what the driver tells its groups
+    <node>/plan      what patterns keep, and what each micro-batch used
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from shedlight.automaton.operator import schema_of
+from shedlight.engines.spark.fused import outside_input
+from shedlight.engines.spark.layout import longest_windows, node_order, parts_of
+from shedlight.engines.spark.marks import Marks, of_source
+from shedlight.engines.spark.node import Channel, NodeQuery, Setting, build_part, node_query
+from shedlight.engines.spark.outbox import events_of, frontiers_of, read_outbox
+from shedlight.engines.spark.packing import late_output
+from shedlight.engines.spark.plans import Plans, Used
+from shedlight.engines.spark.record import check_record, lines_of
+from shedlight.engines.spark.shedding import plan_tables
+from shedlight.engines.spark.sources import arrow_schema, prepared_source, read_source
+from shedlight.errors import InputError
+from shedlight.graph import Application, Stream, with_schemas
+from shedlight.shedding.shares import Shares
+
+
+class Assembly:
+    """The queries of an application.
+
+    Args:
+        application: The application.
+        spark: The session; its time zone must be UTC.
+        checkpoint: A folder that belongs to this run of this application.
+        shares: What patterns keep at first; a pattern that is not in it never sheds.
+        buckets: How many groups share the keys of patterns with PARTITION BY.
+        plan: The first plan, if it is another; a pattern that is not in it keeps everything.
+
+    Attributes:
+        application: With the columns of its sources.
+        nodes: The query of each node, each after those that it reads.
+
+    Raises:
+        InputError: A source cannot be read, or has no time or id.
+        ApplicationError: A pattern does not fit the columns, or nodes feed each other.
+        StateError: The checkpoint is of another application, or damaged.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        spark: SparkSession,
+        checkpoint: Path,
+        shares: Shares,
+        buckets: int,
+        plan: Shares | None = None,
+    ) -> None:
+        _check_session(spark)
+        self._spark, self._checkpoint = spark, checkpoint
+        raw = {
+            name: read_source(spark, source, streaming=True)
+            for name, source in application.sources.items()
+        }
+        kinds = {name: schema_of(arrow_schema(frame)) for name, frame in raw.items()}
+        self.application = with_schemas(application, kinds)
+        check_record(checkpoint / "application", lines_of(self.application, buckets))
+        self._setting = setting_of(self.application, shares)
+        self._first = shares if plan is None else plan
+        self._groups: dict[str, tuple[int, ...]] = {}
+        self._raw = raw
+        self.nodes: dict[str, NodeQuery] = {}
+        for node in node_order(self.application):
+            self._build(node, buckets)
+
+    def _build(self, node: str, buckets: int) -> None:
+        parts = parts_of(self.application, node, buckets)
+        self.marks(node).prepare()
+        self.outbox(node).mkdir(parents=True, exist_ok=True)
+        channels = {s: self._channel(node, s) for part in parts for s in part.external}
+        fused = tuple(build_part(part, channels, self._setting) for part in parts)
+        plans = self.plans(node)
+        built = node_query(self._spark, fused, channels, self._setting, plans.folder)
+        self.nodes[node] = built
+        for part in parts:
+            for spec in part.operators:
+                self._groups[spec.name] = tuple(part.groups)
+        if plans.now is None:
+            plans.put_in_force(Used(self.publish(node, self._first)))
+
+    def publish(self, node: str, shares: Shares) -> int:
+        """Write down what the patterns of a node keep; give the number of the plan."""
+        tables = {}
+        for fused in self.nodes[node].parts:
+            tables.update(plan_tables(fused, shares))
+        specs = self.application.operators.values()
+        here = {s: shares[s] for o in specs if o.node == node for s in o.outputs if s in shares}
+        return self.plans(node).publish(here, tables)
+
+    def plans(self, node: str) -> Plans:
+        """Find the plans of a node."""
+        return Plans(self._checkpoint / node / "plan")
+
+    def marks(self, node: str) -> Marks:
+        """Find the marks of a node."""
+        return Marks(self._checkpoint / node / "marks")
+
+    def outbox(self, node: str) -> Path:
+        """Find the outbox of a node."""
+        return self._checkpoint / node / "outbox"
+
+    def query_folder(self, node: str) -> Path:
+        """Find the folder where Spark remembers where the query of a node stands."""
+        return self._checkpoint / node / "query"
+
+    def delivery_folder(self, sink: str) -> Path:
+        """Find the folder where Spark remembers what was delivered to a sink."""
+        return self._checkpoint / "deliveries" / sink
+
+    def sources_of(self, node: str) -> list[str]:
+        """List the sources that a node reads."""
+        read = {
+            stream.name: None
+            for fused in self.nodes[node].parts
+            for stream in fused.spec.part.external
+            if stream.operator is None
+        }
+        return list(read)
+
+    def _channel(self, node: str, stream: Stream) -> Channel:
+        if stream.operator is None:
+            source = self.application.sources[stream.name]
+            one, events = prepared_source(source, self._raw[stream.name])
+            marks = of_source(self.marks(node).read(self._spark), stream.name)
+            return Channel(one, events, marks, (0,))
+        outbox = self._read(self._node(stream), streaming=True)
+        schema = self.nodes[self._node(stream)].outputs[str(stream)]
+        one, _ = outside_input(stream, schema)
+        events = events_of(outbox, str(stream), outside_input(stream, schema)[1])
+        told = frontiers_of(outbox, stream.operator)
+        return Channel(one, events, told, self._groups[stream.operator])
+
+    def _node(self, stream: Stream) -> str:
+        return self.application.operators[str(stream.operator)].node
+
+    def _read(self, node: str, *, streaming: bool) -> DataFrame:
+        outputs = self.nodes[node].outputs
+        return read_outbox(self._spark, str(self.outbox(node)), outputs, streaming=streaming)
+
+    def events(self, stream: Stream, *, streaming: bool = False) -> DataFrame:
+        """Give the complex events of a stream."""
+        node = self._node(stream)
+        outbox = self._read(node, streaming=streaming)
+        return events_of(outbox, str(stream), self.nodes[node].outputs[str(stream)])
+
+    def late(self, operator: str, *, streaming: bool = False) -> DataFrame:
+        """Give the late events of an operator."""
+        node, output = self.application.operators[operator].node, late_output(operator)
+        outbox = self._read(node, streaming=streaming)
+        return events_of(outbox, output, self.nodes[node].outputs[output])
+
+
+def _check_session(spark: SparkSession) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    if zone not in {"UTC", "Etc/UTC", "GMT"}:
+        raise InputError(
+            f"the time zone of the Spark session is {zone!r}; "
+            "set spark.sql.session.timeZone to UTC"
+        )
+
+
+def setting_of(application: Application, shares: Shares) -> Setting:
+    """Find what all nodes have to know of each other."""
+    sunk = {sink.input for sink in application.sinks.values()}
+    crossing = {
+        stream
+        for spec in application.operators.values()
+        for stream in spec.inputs
+        if stream.operator and application.operators[stream.operator].node != spec.node
+    }
+    return Setting(
+        shares,
+        longest_windows(application),
+        frozenset(sunk),
+        frozenset(sunk | crossing),
+        frozenset(str(stream.operator) for stream in crossing),
+    )
+
+
+def sinks_of(assembly: Assembly) -> Mapping[str, DataFrame]:
+    """Give what is in each sink so far."""
+    sinks = assembly.application.sinks
+    return {name: assembly.events(sink.input) for name, sink in sinks.items()}

@@ -1,0 +1,208 @@
+"""The control loop on Spark: micro-batches in, plans and pressure out.
+
+After every micro-batch of a node with a bound its pressure is set anew. When every such node
+has had one and enough time has passed, the controller is asked, and a new plan is put in force
+at all nodes that it changes. Each is used by the next micro-batch that begins.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from shedlight.control.controller import Decision, Memory, Settings, decide
+from shedlight.control.pressure import batch_pressure
+from shedlight.engines.spark.assembly import Assembly
+from shedlight.engines.spark.fitting import LATEST, fitted
+from shedlight.engines.spark.plans import Used
+from shedlight.engines.spark.progress import NodeBatch
+from shedlight.engines.spark.watching import (
+    Watched,
+    labels_of,
+    observation_of,
+    uses_of,
+)
+from shedlight.graph import Application, OperatorSpec, Stream
+from shedlight.graph.application import ShedBy
+from shedlight.language.pattern import Pattern, Span, watched
+from shedlight.model.latency import Latency, Target
+from shedlight.planning.plan import Wanted
+from shedlight.shedding.shares import PatternShares, Shares
+
+INTERVAL = 2.0
+"""After how many seconds there is an observation, or after a micro-batch that is longer."""
+_WARM = 2
+"""How many micro-batches say nothing about costs: kernels are loaded, workers started."""
+_LITTLE = 0.001
+_SOME = 0.01
+"""Under more pressure than this what is kept says too little about what it costs."""
+
+
+def micro_batch_settings() -> Settings:
+    """Give the settings of the controller for micro-batches."""
+    return Settings(wanted=Wanted(target=Target(latency=Latency.MICRO_BATCH)))
+
+
+def may_shed(application: Application) -> Shares:
+    """Say which patterns may shed, and how: all on nodes with a bound, at first nothing."""
+    return {
+        stream: PatternShares({}, _by_key(spec, spec.patterns[stream.name]))
+        for spec in application.operators.values()
+        if application.nodes[spec.node].bound is not None
+        for stream in spec.outputs
+    }
+
+
+def under_pressure(application: Application) -> Shares:
+    """Say which of them may be shed blindly; the others wait until a plan says how."""
+    specs = application.operators
+    return {
+        stream: shares
+        for stream, shares in may_shed(application).items()
+        for spec in [specs[str(stream.operator)]]
+        if shares.by_key or not (spec.never_shed or _invents(spec.patterns[stream.name]))
+        if not spec.never_shed
+    }
+
+
+def _by_key(spec: OperatorSpec, pattern: Pattern) -> bool:
+    return bool(pattern.partition_by) and spec.shed_by is not ShedBy.EVENT
+
+
+def _invents(pattern: Pattern) -> bool:
+    """Whether a pattern finds matches that are none if any of its events may be shed."""
+    counts = pattern.within is not None and pattern.within.span is Span.EVENTS
+    return counts or bool(watched(pattern.where))
+
+
+@dataclass(slots=True)
+class _Node:
+    """What the loop knows of a node.
+
+    Attributes:
+        batches: The latest micro-batches.
+        seen: How many there were.
+        fresh: How many there were since the last observation.
+        since: When the newest event before those had arrived.
+        used: The plan and the pressure in force.
+        work: Seconds of work for each event, before pressure.
+    """
+
+    batches: list[NodeBatch] = field(default_factory=list)
+    seen: int = 0
+    fresh: int = 0
+    since: float | None = None
+    used: Used = field(default_factory=lambda: Used(1))
+    work: float = 0.0
+
+
+class ControlLoop:
+    """Follows the micro-batches of all nodes.
+
+    Args:
+        assembly: What runs.
+        settings: How to control; None: for micro-batches, with our rule.
+        told: Is told every decision.
+
+    Attributes:
+        memory: What the controller remembers.
+    """
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        settings: Settings | None = None,
+        told: Callable[[Decision], None] | None = None,
+    ) -> None:
+        self._assembly, self._told = assembly, told
+        application = assembly.application
+        self.memory = Memory(
+            application=application, settings=settings or micro_batch_settings()
+        )
+        self._nodes = {name: _Node() for name in assembly.nodes}
+        for name, node in self._nodes.items():
+            node.used = assembly.plans(name).now or Used(1)
+        self._labels = {n: labels_of(q.parts) for n, q in assembly.nodes.items()}
+        self._uses = {n: uses_of(q.parts) for n, q in assembly.nodes.items()}
+        self._bounded = [
+            name for name in assembly.nodes if application.nodes[name].bound is not None
+        ]
+        self._last: float | None = None
+
+    def start(self, now: float) -> None:
+        """Say when the run begins, in seconds since 1970: what was there arrives then."""
+        for node in self._nodes.values():
+            node.since = now
+
+    def take(self, batch: NodeBatch) -> Decision | None:
+        """Take a micro-batch in; give the decision, if there was one to make."""
+        node = self._nodes[batch.node]
+        if batch.events == 0:  # it was about marks, or there is nothing to do
+            return None
+        node.seen += 1
+        node.batches = [*node.batches, batch][-LATEST:]
+        node.fresh = min(node.fresh + 1, LATEST)
+        if batch.node in self._bounded:
+            self._press(batch)
+        return self._decided(batch.end)
+
+    def _press(self, batch: NodeBatch) -> None:
+        """Set the pressure of a node by what waits to be read."""
+        node, watched = self._nodes[batch.node], self._watched(batch.node)
+        costs = watched.costs
+        used = self._assembly.plans(batch.node).used_by(batch.number)
+        if used.pressure > _SOME and batch.kept:
+            spent = batch.matching + costs.carrying * batch.kept
+            node.work = spent / batch.events / used.pressure
+        waiting = max(0.0, batch.end - watched.newest) * watched.rate
+        factor = batch_pressure(
+            waiting,
+            node.work,
+            fixed=costs.fixed,
+            reading=costs.reading,
+            bound=self._assembly.application.nodes[batch.node].bound,
+        )
+        if abs(factor - node.used.pressure) > _LITTLE:
+            self._use(batch.node, Used(node.used.plan, round(factor, 4)))
+
+    def _use(self, name: str, used: Used) -> None:
+        self._nodes[name].used = used
+        self._assembly.plans(name).put_in_force(used)
+
+    def _watched(self, name: str) -> Watched:
+        node = self._nodes[name]
+        batches = tuple(node.batches[-max(node.fresh, 1) :])
+        since = node.since if node.since is not None else batches[0].start
+        return Watched(
+            parts=self._assembly.nodes[name].parts,
+            labels=self._labels[name],
+            uses=self._uses[name],
+            batches=batches,
+            since=since,
+            costs=fitted(node.batches[max(0, _WARM - node.seen + len(node.batches)) :]),
+        )
+
+    def _decided(self, now: float) -> Decision | None:
+        """Ask the controller, if it is time."""
+        due = self._last is None or now - self._last >= INTERVAL
+        if not due or not self._bounded or not all(self._nodes[n].fresh for n in self._bounded):
+            return None
+        seen = {name: self._watched(name) for name, node in self._nodes.items() if node.batches}
+        observation = observation_of(seen, now)
+        self.memory, decision = decide(self.memory, observation)
+        for name, one in seen.items():
+            self._nodes[name].since, self._nodes[name].fresh = one.newest, 0
+        self._last = now
+        if decision.plan is not None:
+            self._put_in_force(decision)
+        if self._told is not None:
+            self._told(decision)
+        return decision
+
+    def _put_in_force(self, decision: Decision) -> None:
+        shares = {**under_pressure(self._assembly.application), **decision.shares}
+        for name in self._bounded:
+            if any(self._is_at(stream, name) for stream in decision.shares):
+                number = self._assembly.publish(name, shares)
+                self._use(name, Used(number, self._nodes[name].used.pressure))
+
+    def _is_at(self, stream: Stream, node: str) -> bool:
+        return self._assembly.application.operators[str(stream.operator)].node == node

@@ -1,0 +1,371 @@
+"""An application that runs on Spark until it is told to stop.
+
+Every node is a query, every sink a delivery from the outbox of the node before it. A listener
+hands the progress of all queries to one thread, which tells the control loop, tells groups how
+far sources are, and restarts a query that failed, after a while that grows.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from shedlight.control.controller import Decision, Settings
+from shedlight.engines.spark.assembly import Assembly
+from shedlight.engines.spark.control import ControlLoop, may_shed, under_pressure
+from shedlight.engines.spark.delivery import delivery
+from shedlight.engines.spark.failures import explained
+from shedlight.engines.spark.files import local_folder
+from shedlight.engines.spark.marks import SourceMark, ended
+from shedlight.engines.spark.progress import NodeBatch, batch_of
+from shedlight.engines.spark.run import outbox_writer
+from shedlight.errors import ShedlightError
+from shedlight.graph import Application
+from shedlight.shedding.shares import Shares
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to run.
+
+    Attributes:
+        shares: What patterns keep, for good; None: the controller says.
+        settings: How to control; None: for micro-batches, with our rule.
+        buckets: How many groups share the keys of patterns with PARTITION BY.
+        trigger: How often a query looks for new events, in seconds.
+        pulse: How often groups are told how far sources are, in seconds.
+        idle: After how long a silent source holds nobody back, in seconds, if it does not say.
+        restarts: How often a query is started again, if it does not run for long in between.
+        back_off: How long to wait before that, in seconds; twice as long each time.
+        retention: For how long outboxes are kept, as Spark writes durations.
+    """
+
+    shares: Shares | None = None
+    settings: Settings | None = None
+    buckets: int = 2
+    trigger: float = 0.2
+    pulse: float = 2.0
+    idle: float = 10.0
+    restarts: int = 5
+    back_off: float = 1.0
+    retention: str = "24h"
+
+
+@dataclass(slots=True)
+class _Source:
+    """What is known of a source at a node."""
+
+    heard: float
+    frontier: int | None = None
+    told: int | None = None
+    is_idle: bool = False
+
+
+@dataclass(slots=True)
+class _Running:
+    """A query, and how often it failed."""
+
+    query: StreamingQuery
+    started: float
+    failures: int = 0
+    again: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Who is told what happens.
+
+    Attributes:
+        batch: Is told every micro-batch of a node, and the plan and pressure that it used.
+        decision: Is told every decision of the controller.
+    """
+
+    batch: Callable[[NodeBatch], None] | None = None
+    decision: Callable[[Decision], None] | None = None
+
+
+class Live:
+    """A running application; use it in a `with`, or call `start` and `stop`.
+
+    Args:
+        application: The application.
+        spark: The session; its time zone must be UTC.
+        checkpoint: A folder that belongs to this run of this application.
+        options: How to run.
+        watcher: Who is told what happens.
+
+    Example:
+        with Live(application, spark, checkpoint="state") as running:
+            running.wait(600)
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        spark: SparkSession,
+        *,
+        checkpoint: str,
+        options: Options | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self._options, self._watcher = options or Options(), watcher or Watcher()
+        self._spark = spark
+        shares = self._options.shares
+        folder = local_folder(checkpoint)
+        self.assembly = Assembly(
+            application,
+            spark,
+            folder,
+            may_shed(application) if shares is None else shares,
+            self._options.buckets,
+            under_pressure(application) if shares is None else None,
+        )
+        self.loop = None
+        if shares is None:
+            self.loop = ControlLoop(
+                self.assembly, self._options.settings, self._watcher.decision
+            )
+        self._events: queue.Queue[QueryProgressEvent | None] = queue.Queue()
+        self._listener = _Listener(self._events)
+        self._running: dict[str, _Running] = {}
+        self._names: dict[str, str] = {}
+        self._sources: dict[tuple[str, str], _Source] = {}
+        self._thread = threading.Thread(target=self._follow, name="shedlight", daemon=True)
+        self._stopping = threading.Event()
+        self._problem: Exception | None = None
+        self._began = 0.0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        if kind is None:
+            self.check()
+
+    def start(self) -> None:
+        """Start all queries, each after those that it reads."""
+        self._spark.streams.addListener(self._listener)
+        self._began = now = time.time()
+        if self.loop is not None:
+            self.loop.start(now)
+        for node in self.assembly.nodes:
+            for source in self.assembly.sources_of(node):
+                self._sources[node, source] = _Source(heard=now)
+            warm = [SourceMark(name) for name in self.assembly.sources_of(node)]
+            self.assembly.marks(node).write(warm)  # a micro-batch before there are events
+        try:
+            for name in self._starters():
+                self._begin(name)
+        except BaseException:
+            self.stop()
+            raise
+        self._thread.start()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it is stopped or fails, or for some time.
+
+        Returns:
+            Whether it still runs.
+
+        Raises:
+            ShedlightError: It failed.
+        """
+        over = self._stopping.wait(seconds)
+        self.check()
+        return not over
+
+    def check(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self._problem is not None:
+            raise self._problem
+
+    def stop(self) -> None:
+        """Stop all queries; what was read is in the outboxes, and a new run goes on there."""
+        self._stopping.set()
+        for one in self._running.values():
+            self._let_end(one.query)
+        for one in self._running.values():
+            one.query.stop()
+        self._events.put(None)
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=30)
+        self._spark.streams.removeListener(self._listener)
+
+    def _let_end(self, query: StreamingQuery) -> None:
+        """Let a micro-batch end that is under way, if it does not take too long."""
+        over = time.monotonic() + _ENDING
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < over:
+            time.sleep(_GLANCE)
+
+    def ask_to_stop(self) -> None:
+        """Let `wait` end; whoever waits stops the queries."""
+        self._stopping.set()
+
+    def end(self, source: str) -> None:
+        """Say that a source is at its end: everything that waits for it goes on."""
+        for node, name in self._sources:
+            if name == source:
+                self.assembly.marks(node).write([ended(source)])
+
+    def process_all(self) -> None:
+        """Wait until all that has arrived is through all nodes and in the sinks."""
+        for name in self._starters():
+            self._running[name].query.processAllAvailable()
+
+    def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
+        nodes = {f"node {name}": _bound(self._start_node, name) for name in self.assembly.nodes}
+        sinks = self.assembly.application.sinks
+        return nodes | {f"sink {name}": _bound(self._start_sink, name) for name in sinks}
+
+    def _begin(self, name: str) -> None:
+        query = self._starters()[name]()
+        before = self._running.get(name)
+        failures = before.failures if before else 0
+        self._running[name] = _Running(query, time.monotonic(), failures)
+        self._names[str(query.id)] = name
+
+    def _start_node(self, node: str) -> StreamingQuery:
+        every = f"{round(self._options.trigger * 1e3)} milliseconds"
+        writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
+        return writer.option("retention", self._options.retention).start()
+
+    def _start_sink(self, name: str) -> StreamingQuery:
+        return delivery(self.assembly, name).trigger(processingTime="1 second").start()
+
+    def _follow(self) -> None:
+        """Do what there is to do, until it is all over."""
+        try:
+            while not self._stopping.is_set():
+                try:
+                    event = self._events.get(timeout=self._options.trigger)
+                except queue.Empty:
+                    event = None
+                if event is not None:
+                    self._progressed(event)
+                self._supervise()
+                self._tell_groups()
+        except Exception as error:  # noqa: BLE001  # it is raised where somebody waits
+            self._problem = error
+            self._stopping.set()
+
+    def _progressed(self, event: QueryProgressEvent) -> None:
+        name = self._names.get(str(event.progress.id), "")
+        kind, _, node = name.partition(" ")
+        since = self._began
+        batch = batch_of(node, event.progress, since) if kind == "node" else None
+        if batch is None:
+            return
+        for (_, stream), arrived in batch.arrived.items():
+            source = self._sources.get((node, stream))
+            if source is not None and arrived.number:
+                lateness = self.assembly.application.sources[stream].lateness
+                source.heard, source.is_idle = time.time(), False
+                source.frontier = max(source.frontier or 0, (arrived.latest or 0) - lateness)
+        if self.loop is not None:
+            self.loop.take(batch)
+        if self._watcher.batch is not None:
+            self._watcher.batch(batch)
+
+    def _tell_groups(self) -> None:
+        """Tell the groups how far sources are, and which of them are silent."""
+        marks: dict[str, list[SourceMark]] = {}
+        now = time.time()
+        for (node, name), source in self._sources.items():
+            if source.frontier is None:
+                continue
+            own = self.assembly.application.sources[name].idle
+            idle = self._options.idle if own is None else own / 1e6
+            silent = now - source.heard
+            if source.frontier != source.told and silent >= self._options.pulse:
+                marks.setdefault(node, []).append(SourceMark(name, source.frontier))
+                source.told = source.frontier
+            if silent >= idle and not source.is_idle:
+                marks.setdefault(node, []).append(SourceMark(name, source.frontier, idle=True))
+                source.is_idle = True
+        for node, some in marks.items():
+            self.assembly.marks(node).write(some)
+
+    def _supervise(self) -> None:
+        """Start queries again that failed, unless it would be of no use."""
+        for name, one in list(self._running.items()):
+            if one.query.isActive or self._stopping.is_set():
+                continue
+            if one.again is None:
+                self._failed(name, one)
+            elif time.monotonic() >= one.again:
+                self._begin(name)
+
+    def _failed(self, name: str, one: _Running) -> None:
+        error = one.query.exception()
+        if error is None:  # somebody stopped it, and not through us
+            raise ShedlightError(f"the query of {name} was stopped from outside")
+        problem = explained(error)
+        lasted = time.monotonic() - one.started
+        one.failures = 1 if lasted > _LONG else one.failures + 1
+        if isinstance(problem, ShedlightError):
+            raise problem
+        if one.failures > self._options.restarts:
+            raise ShedlightError(
+                f"the query of {name} failed {one.failures} times in a row, last with: "
+                f"{_first_line(str(problem))}"
+            ) from problem
+        wait = self._options.back_off * 2 ** (one.failures - 1)
+        _LOG.warning("%s failed, again in %g s: %s", name, wait, _first_line(str(problem)))
+        one.again = time.monotonic() + wait
+
+
+_ENDING, _GLANCE = 5.0, 0.02
+_LONG = 60.0
+"""A query that ran for so long is not held to have failed in a row."""
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
+
+
+def _bound(start: Callable[[str], StreamingQuery], name: str) -> Callable[[], StreamingQuery]:
+    return lambda: start(name)
+
+
+@dataclass(eq=False)
+class _Listener(StreamingQueryListener):
+    """Puts the progress of all queries into a line."""
+
+    events: "queue.Queue[QueryProgressEvent | None]"
+    number: int = field(default=0)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing to do."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Put it into the line."""
+        self.events.put(event)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Nothing to do: the query itself says so."""

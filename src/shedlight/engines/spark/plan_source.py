@@ -1,0 +1,82 @@
+"""The plan in force as a table of one row, read anew in every micro-batch.
+
+It has a column for each operator that sheds: for each of its patterns, and for each type by its
+number, the hash below which an event is kept; null keeps it whatever its hash is. Joined to a
+stream by broadcast it is read once per micro-batch, where the task runs, and the id of the
+micro-batch is known there: so a new plan is in force in the next one, without a restart, and a
+replay gets the plan of the first time.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from shedlight.engines.spark.plans import Plans, Table
+from shedlight.model.needs import Floats
+
+FORMAT = "shedlight-plan"
+_LIMITS = pa.list_(pa.list_(pa.int64()))
+_HASHES = float(1 << 64)
+_TOP = np.uint64(1 << 63)
+
+
+class PlanSource(DataSource):
+    """The plans of a node."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name the format."""
+        return FORMAT
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Make the reader, which travels to where it reads."""
+        return _Reader(self.options["folder"], tuple(schema.names))
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, folder: str, operators: tuple[str, ...]) -> None:
+        self._folder, self._operators = folder, operators
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        plans = Plans(Path(self._folder))
+        used = plans.used_by(batch_id())
+        tables = plans.tables(used)
+        columns = [limits_of(tables[name], used.pressure) for name in self._operators]
+        yield pa.RecordBatch.from_arrays(columns, list(self._operators))
+
+
+def batch_id() -> int:
+    """Say which micro-batch this task is of."""
+    context = TaskContext.get()
+    found = context.getLocalProperty("streaming.sql.batchId") if context else None
+    if found is None:
+        raise RuntimeError("this is no task of a streaming query")
+    return int(found)
+
+
+def limits_of(table: Table, pressure: float) -> pa.Array:
+    """Find the hashes below which events are kept, as one row."""
+    limits = [_thresholds(shares) for shares in table.under(pressure)]
+    return pa.array([limits], _LIMITS)
+
+
+def _thresholds(shares: Floats) -> pa.Array:
+    """Find `threshold(share)` for many at once; null keeps everything."""
+    hashes = np.clip(shares, 0.0, 1.0) * _HASHES
+    everything = shares >= 1
+    signed = (np.where(everything, 0.0, hashes).astype(np.uint64) ^ _TOP).view(np.int64)
+    return pa.array(signed, pa.int64(), mask=everything)
+
+
+def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> DataFrame:
+    """Read the plan in force, micro-batch by micro-batch."""
+    spark.dataSource.register(PlanSource)
+    columns = ", ".join(f"`{name}` array<array<bigint>>" for name in operators)
+    reader = spark.read.format(FORMAT).schema(columns)
+    return reader.option("folder", str(folder)).load()

@@ -1,0 +1,120 @@
+"""What Spark says of a micro-batch, as a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from shedlight.engines.spark.arrivals import (
+    Arrived,
+    Passed,
+    arrived_of,
+    passed_of,
+)
+from shedlight.engines.spark.node import TALLIES
+from shedlight.engines.spark.tallies import GroupTally, decoded
+
+_ARRIVED, _KEPT = "arrived ", "kept "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeBatch:
+    """A micro-batch of a node.
+
+    Attributes:
+        node: The node.
+        number: Its id.
+        start: When it began, in seconds since 1970.
+        seconds: How long it took.
+        arrived: What arrived, by operator and stream.
+        passed: What was kept of each stream that comes from outside; not there if nothing was.
+        groups: What was counted in the groups.
+    """
+
+    node: str
+    number: int
+    start: float
+    seconds: float
+    arrived: Mapping[tuple[str, str], Arrived]
+    passed: Mapping[str, Passed]
+    groups: tuple[GroupTally, ...]
+
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.start + self.seconds
+
+    @property
+    def events(self) -> int:
+        """How many events were read."""
+        each: dict[str, int] = {}
+        for (_, stream), one in self.arrived.items():
+            each[stream] = max(each.get(stream, 0), one.number)
+        return sum(each.values())
+
+    @property
+    def kept(self) -> int:
+        """How many of them some pattern kept."""
+        return sum(one.number for one in self.passed.values())
+
+    @property
+    def newest(self) -> float | None:
+        """When the newest event arrived, in seconds since 1970."""
+        times = [one.newest for one in self.arrived.values() if one.newest is not None]
+        return max(times) / 1e6 if times else None
+
+    @property
+    def matching(self) -> float:
+        """How long matching took where it took longest: groups run side by side."""
+        return max(map(_matching, self.groups), default=0.0)
+
+    @property
+    def together(self) -> float:
+        """What part of the seconds of all groups passed on the clock."""
+        total = sum(map(_matching, self.groups))
+        return self.matching / total if total else 1.0
+
+
+def _matching(group: GroupTally) -> float:
+    tallies = (one for of in group.operators.values() for one in of.patterns.values())
+    return sum(one.seconds for one in tallies)
+
+
+def batch_of(
+    node: str, progress: StreamingQueryProgress, since: float = 0.0
+) -> NodeBatch | None:
+    """Read the progress of a node's query; None if no micro-batch was run.
+
+    Args:
+        node: The node.
+        progress: What Spark says.
+        since: When the run began, in seconds since 1970; what was there before is taken to
+            have arrived then.
+    """
+    observed = progress.observedMetrics
+    if TALLIES not in observed:
+        return None
+    rows = {name: row.asDict() for name, row in observed.items()}
+    arrived, passed = {}, {}
+    for name, row in rows.items():
+        if name.startswith(_ARRIVED):
+            operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
+            arrived[operator, stream] = _not_before(arrived_of(row), round(since * 1e6))
+        elif name.startswith(_KEPT):
+            kept = passed_of(row)
+            if kept is not None:
+                passed[name.removeprefix(_KEPT)] = kept.not_before(since * 1e6)
+    return NodeBatch(
+        node=node,
+        number=progress.batchId,
+        start=datetime.fromisoformat(progress.timestamp).timestamp(),
+        seconds=progress.durationMs["triggerExecution"] / 1e3,
+        arrived=arrived,
+        passed=passed,
+        groups=tuple(map(decoded, rows[TALLIES][TALLIES] or ())),
+    )
+
+
+def _not_before(arrived: Arrived, since: int) -> Arrived:
+    return replace(arrived, newest=max(arrived.newest, since)) if arrived.newest else arrived

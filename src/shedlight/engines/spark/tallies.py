@@ -1,0 +1,157 @@
+"""What is counted in a group, micro-batch by micro-batch, and sent to the driver as text."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.automaton.matcher import Matcher
+from shedlight.automaton.matching import Ready, tally
+from shedlight.automaton.operator import Masks, Operator, OperatorState
+from shedlight.automaton.state import MatchState
+from shedlight.graph import OperatorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PatternTally:
+    """What was counted of a pattern.
+
+    Attributes:
+        kept: Events of each type that it uses and kept, by label.
+        seconds: How long matching took.
+        found: How many complex events it found.
+        machines: How many machines are open.
+        evicted: How many the cap has closed since the beginning.
+        dropped: How many assignments were beyond the cap since the beginning.
+    """
+
+    kept: Mapping[str, int]
+    seconds: float
+    found: int
+    machines: int
+    evicted: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was counted at an operator.
+
+    Attributes:
+        ready: How many events were ready.
+        waiting: How many are not yet.
+        late: How many were late since the beginning.
+        duplicates: How many came twice since the beginning.
+        patterns: What was counted of each pattern.
+    """
+
+    ready: int
+    waiting: int
+    late: int
+    duplicates: int
+    patterns: Mapping[str, PatternTally]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """What was counted in a group.
+
+    Attributes:
+        group: Its number.
+        seconds: How long all of the step took.
+        state: How many bytes the state has.
+        operators: What was counted at each operator.
+    """
+
+    group: int
+    seconds: float
+    state: int
+    operators: Mapping[str, Tally] = field(default_factory=dict)
+
+    def encoded(self) -> str:
+        """Write it as text."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def decoded(text: str) -> GroupTally:
+    """Read what `GroupTally.encoded` wrote."""
+    found: dict[str, Any] = json.loads(text)
+    operators = {
+        name: Tally(
+            **{
+                **one,
+                "patterns": {key: PatternTally(**of) for key, of in one["patterns"].items()},
+            }
+        )
+        for name, one in found["operators"].items()
+    }
+    return GroupTally(found["group"], found["seconds"], found["state"], operators)
+
+
+class Counting:
+    """Counts at an operator while it matches."""
+
+    def __init__(self, spec: OperatorSpec, operator: Operator) -> None:
+        self._ready = 0
+        self._kept: dict[str, dict[str, int]] = {name: {} for name in spec.patterns}
+        self._seconds = dict.fromkeys(spec.patterns, 0.0)
+        self._found = dict.fromkeys(spec.patterns, 0)
+        self._matchers = operator.matchers
+        self._since = 0.0
+
+    def starts(self, ready: Ready, masks: Masks) -> None:
+        """Count what is ready, and start the clock."""
+        self._ready += len(ready.time)
+        signatures = ready.types.signatures
+        for matcher in self._matchers:
+            mask = masks.get(matcher.name)
+            numbers = ready.numbers if mask is None else ready.numbers[mask]
+            counts = np.bincount(numbers, minlength=len(signatures))
+            kept = self._kept[matcher.name]
+            for number in np.flatnonzero(counts).tolist():
+                if matcher.symbol(signatures[number]):
+                    label = ready.types.label(number)
+                    kept[label] = kept.get(label, 0) + int(counts[number])
+        self._since = time.perf_counter()
+
+    def is_done(self, matcher: Matcher, state: MatchState, found: pa.Table) -> None:  # noqa: ARG002
+        """Take down how long a pattern took and what it found."""
+        now = time.perf_counter()
+        self._seconds[matcher.name] += now - self._since
+        self._found[matcher.name] += len(found)
+        self._since = now
+
+    def tally(self, state: OperatorState) -> Tally:
+        """Give what was counted."""
+        patterns = {}
+        for matcher, one in zip(self._matchers, state.states, strict=True):
+            counts, name = tally(one), matcher.name
+            patterns[name] = PatternTally(
+                self._kept[name],
+                self._seconds[name],
+                self._found[name],
+                counts.open,
+                counts.evicted,
+                counts.dropped,
+            )
+        waiting = state.waiting
+        return Tally(
+            self._ready,
+            len(waiting.buffer),
+            sum(waiting.late),
+            sum(waiting.duplicates),
+            patterns,
+        )
+
+
+def of_pattern(groups: Iterable[GroupTally], operator: str, pattern: str) -> list[PatternTally]:
+    """List what the groups counted of a pattern."""
+    return [
+        group.operators[operator].patterns[pattern]
+        for group in groups
+        if operator in group.operators
+    ]
