@@ -102,11 +102,13 @@ class Before:
         planned: What was last planned for; None: there was no plan yet.
         since: How many observations ago that was, this one included.
         lasting: For how many observations in a row each node was a cause, but for patience.
+        expected: The load of each node that the plan in force was to bring.
     """
 
     planned: Basis | None = None
     since: int = 0
     lasting: Mapping[str, int] = field(default_factory=dict)
+    expected: Mapping[str, float] = field(default_factory=dict)
 
 
 def find_cause(rule: Rule, outlook: Outlook, before: Before) -> Cause:
@@ -155,8 +157,22 @@ def _cause(rule: Rule, node: NodeOutlook, asked: float, before: Before) -> Cause
     at_once = far > max(rule.sudden, chance) or (node.load > rule.over and not rests)
     if lasts >= (1 if at_once else rule.patience):
         return Cause(replan=True, reason=f"{wrong}; {_described(change)}")
+    off = _off(rule, node, before)
+    if off > max(rule.yields, chance):
+        lasts = max(lasts, before.lasting.get(node.name, 0) + 1)
+        if lasts >= rule.patience:
+            return Cause(replan=True, reason=f"{wrong}, {off:.0%} more than was planned")
     reason = f"{wrong}, but {_described(change)}: the plan in force stays"
     return Cause(replan=False, reason=reason, lasting={node.name: lasts} if lasts else {})
+
+
+def _off(rule: Rule, node: NodeOutlook, before: Before) -> float:
+    """Say by how much, relatively, an overloaded node has more to do than was planned.
+
+    What an event costs depends on what is kept: where more machines are open, more is tried.
+    """
+    expected = before.expected.get(node.name, 0.0)
+    return node.load / expected - 1 if expected > 0 and node.load > rule.over else 0.0
 
 
 def _wrong(rule: Rule, node: NodeOutlook) -> str:

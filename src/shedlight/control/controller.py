@@ -75,6 +75,7 @@ class Memory:
             a pattern that is shed altogether cannot be measured.
         recent: The average of the latest observations.
         based: Of how many observations the average was that was last planned for.
+        expected: The load of each node that the plan in force was to bring.
         refusal: Why the last attempt brought no plan, if it did not.
         states: How the nodes were.
     """
@@ -89,6 +90,7 @@ class Memory:
     times: Times = field(default_factory=dict)
     recent: Recent = field(default_factory=Recent)
     based: int = 0
+    expected: Mapping[str, float] = field(default_factory=dict)
     refusal: Refusal | None = None
     states: Mapping[str, NodeState] = field(default_factory=dict)
 
@@ -182,7 +184,7 @@ def decide(
     model = calibrated(model, factors)
     wanted = _wanted(memory, observation)
     outlook = look(observation, model, wanted.target, memory.shares, factors)
-    before = Before(memory.planned, memory.since, memory.lasting)
+    before = Before(memory.planned, memory.since, memory.lasting, memory.expected)
     cause = find_cause(memory.settings.rule, outlook, before)
     memory = replace(memory, lasting=cause.lasting)
     if not cause.replan and _is_settled(memory):
@@ -231,7 +233,8 @@ def _replanned(
         # how busy and how slow a node was says nothing about what the new plan makes of it
         expected = replace(observation, busy={}, latency={})
         outlook = look(expected, model, wanted.target, shares, factors)
-    memory = _with_states(memory, outlook)
+    loads = {name: node.load for name, node in outlook.nodes.items()}
+    memory = _with_states(replace(memory, expected=loads), outlook)
     return memory, _decision(memory, observation, f"{cause}; {attempt.remark}", now, attempt)
 
 

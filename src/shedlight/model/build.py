@@ -83,6 +83,8 @@ def _pattern(
 ) -> PatternModel:
     pattern = spec.patterns[stream.name]
     needs = build_needs(pattern.where, types.accepts, or_as)
+    key = _key(spec, pattern)
+    firm = _protected(spec, types, needs, watched=bool(key))
     if pattern.within and pattern.within.span is Span.EVENTS:  # its window counts all events
         needs = replace(needs, watched=np.ones(len(needs.uses), np.bool_))
     seconds = _seconds(snapshot, stream, types, needs)
@@ -94,8 +96,8 @@ def _pattern(
         emits=needs.size if pattern.each else 1.0,
         calibration=snapshot.calibration.get(stream, 1.0),
         measured=snapshot.output_rates.get(stream),
-        key=_key(spec, pattern),
-        protected=_protected(spec, types, needs),
+        key=key,
+        protected=firm,
         pattern=pattern,
         accepts=tuple(map(types.accepts, elements(pattern.where))),
     )
@@ -106,12 +108,28 @@ def _key(spec: OperatorSpec, pattern: Pattern) -> str:
     return "" if spec.shed_by is ShedBy.EVENT else ", ".join(map(str, pattern.partition_by))
 
 
-def _protected(spec: OperatorSpec, types: OperatorTypes, needs: Needs) -> Flags:
-    """Find the uses that must never be shed; nothing if there is no such wish."""
-    if not spec.never_shed:
-        return np.zeros(0, np.bool_)
-    places = np.concatenate([types.holding(label) for label in spec.never_shed])
-    return np.isin(needs.uses, places)
+def _protected(
+    spec: OperatorSpec, types: OperatorTypes, needs: Needs, *, watched: bool
+) -> Flags:
+    """Find the uses that must never be shed; nothing if there is none.
+
+    These are the types that nobody wishes to be shed, and of a pattern that is shed by key what
+    its NOTs watch for: a machine that is open when its key comes to be shed would else take
+    for absent what is only not shown to it.
+
+    Args:
+        spec: The operator.
+        types: Its types.
+        needs: What the pattern needs.
+        watched: Whether to protect what is watched for.
+    """
+    found = np.zeros(len(needs.uses), np.bool_)
+    if spec.never_shed:
+        places = np.concatenate([types.holding(label) for label in spec.never_shed])
+        found |= np.isin(needs.uses, places)
+    if watched:
+        found |= needs.watched
+    return found if found.any() else np.zeros(0, np.bool_)
 
 
 def _seconds(snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: Needs) -> Floats:

@@ -58,8 +58,7 @@ def under_pressure(application: Application) -> Shares:
         stream: shares
         for stream, shares in may_shed(application).items()
         for spec in [specs[str(stream.operator)]]
-        if shares.by_key or not (spec.never_shed or _invents(spec.patterns[stream.name]))
-        if not spec.never_shed
+        if not (spec.never_shed or _invents(spec.patterns[stream.name]))
     }
 
 
