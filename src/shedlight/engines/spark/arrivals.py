@@ -120,7 +120,7 @@ def arrived_of(row: Mapping[str, Any]) -> Arrived:
     }
     for one in row.get("types") or ():
         types[round(one["x"])] = round(one["y"])
-    return Arrived(int(row["number"]), row["latest"], row["newest"], types)
+    return Arrived(int(row["number"]), row.get("latest"), row.get("newest"), types)
 
 
 def passed_of(row: Mapping[str, Any]) -> Passed | None:

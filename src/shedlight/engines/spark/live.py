@@ -1,27 +1,23 @@
 """An application that runs on Spark until it is told to stop.
 
-Every node is a query, every sink a delivery from the outbox of the node before it. A listener
-hands the progress of all queries to one thread, which tells the control loop, tells groups how
-far sources are, and restarts a query that failed, after a while that grows.
+Every node is a query, every sink a delivery from the outbox of the node before it. One thread
+looks at the progress of all queries, tells the control loop, tells groups how far sources are,
+and restarts a query that failed, after a while that grows.
+
+It asks each query for its progress as text. A listener would be told, but PySpark takes what it
+is told apart by calls into the JVM, one for each number: measured a fifth of a core.
 """
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.control.controller import Decision, Settings
@@ -32,7 +28,7 @@ from shedlight.engines.spark.failures import explained
 from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
-from shedlight.engines.spark.run import outbox_writer
+from shedlight.engines.spark.run import outbox_writer, partitioned
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares
@@ -49,6 +45,7 @@ class Options:
         settings: How to control; None: for micro-batches, with our rule.
         buckets: How many groups share the keys of patterns with PARTITION BY.
         trigger: How often a query looks for new events, in seconds.
+        deliver: How often complex events are delivered to the sinks, in seconds.
         pulse: How often groups are told how far sources are, in seconds.
         idle: After how long a silent source holds nobody back, in seconds, if it does not say.
         restarts: How often a query is started again, if it does not run for long in between.
@@ -60,6 +57,7 @@ class Options:
     settings: Settings | None = None
     buckets: int = 2
     trigger: float = 0.2
+    deliver: float = 3.0
     pulse: float = 2.0
     idle: float = 10.0
     restarts: int = 5
@@ -79,12 +77,13 @@ class _Source:
 
 @dataclass(slots=True)
 class _Running:
-    """A query, and how often it failed."""
+    """A query, what was last seen of it, and how often it failed."""
 
     query: StreamingQuery
     started: float
     failures: int = 0
     again: float | None = None
+    seen: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +140,7 @@ class Live:
             self.loop = ControlLoop(
                 self.assembly, self._options.settings, self._watcher.decision
             )
-        self._events: queue.Queue[QueryProgressEvent | None] = queue.Queue()
-        self._listener = _Listener(self._events)
         self._running: dict[str, _Running] = {}
-        self._names: dict[str, str] = {}
         self._sources: dict[tuple[str, str], _Source] = {}
         self._thread = threading.Thread(target=self._follow, name="shedlight", daemon=True)
         self._stopping = threading.Event()
@@ -167,7 +163,6 @@ class Live:
 
     def start(self) -> None:
         """Start all queries, each after those that it reads."""
-        self._spark.streams.addListener(self._listener)
         self._began = now = time.time()
         if self.loop is not None:
             self.loop.start(now)
@@ -209,10 +204,8 @@ class Live:
             self._let_end(one.query)
         for one in self._running.values():
             one.query.stop()
-        self._events.put(None)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout=30)
-        self._spark.streams.removeListener(self._listener)
 
     def _let_end(self, query: StreamingQuery) -> None:
         """Let a micro-batch end that is under way, if it does not take too long."""
@@ -245,37 +238,32 @@ class Live:
         before = self._running.get(name)
         failures = before.failures if before else 0
         self._running[name] = _Running(query, time.monotonic(), failures)
-        self._names[str(query.id)] = name
 
     def _start_node(self, node: str) -> StreamingQuery:
         every = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
-        return writer.option("retention", self._options.retention).start()
+        with partitioned(self._spark, self.assembly.nodes[node].groups):
+            return writer.option("retention", self._options.retention).start()
 
     def _start_sink(self, name: str) -> StreamingQuery:
-        return delivery(self.assembly, name).trigger(processingTime="1 second").start()
+        every = f"{round(self._options.deliver * 1e3)} milliseconds"
+        return delivery(self.assembly, name).trigger(processingTime=every).start()
 
     def _follow(self) -> None:
         """Do what there is to do, until it is all over."""
         try:
-            while not self._stopping.is_set():
-                try:
-                    event = self._events.get(timeout=self._options.trigger)
-                except queue.Empty:
-                    event = None
-                if event is not None:
-                    self._progressed(event)
+            while not self._stopping.wait(_GLANCE):
+                for node in self.assembly.nodes:
+                    for progress in _news(self._running[f"node {node}"]):
+                        self._progressed(node, progress)
                 self._supervise()
                 self._tell_groups()
         except Exception as error:  # noqa: BLE001  # it is raised where somebody waits
             self._problem = error
             self._stopping.set()
 
-    def _progressed(self, event: QueryProgressEvent) -> None:
-        name = self._names.get(str(event.progress.id), "")
-        kind, _, node = name.partition(" ")
-        since = self._began
-        batch = batch_of(node, event.progress, since) if kind == "node" else None
+    def _progressed(self, node: str, progress: StreamingQueryProgress) -> None:
+        batch = batch_of(node, progress, self._began)
         if batch is None:
             return
         for (_, stream), arrived in batch.arrived.items():
@@ -337,9 +325,22 @@ class Live:
         one.again = time.monotonic() + wait
 
 
-_ENDING, _GLANCE = 5.0, 0.02
+_ENDING, _GLANCE = 5.0, 0.1
 _LONG = 60.0
 """A query that ran for so long is not held to have failed in a row."""
+
+
+def _news(running: _Running) -> list[StreamingQueryProgress]:
+    """List the micro-batches that were not seen yet."""
+    last = running.query.lastProgress
+    if last is None or last.batchId <= running.seen or "addBatch" not in last.durationMs:
+        return []  # nothing new, or it looked and there was nothing to do
+    found = [last]
+    if 0 <= running.seen < last.batchId - 1:
+        recent = running.query.recentProgress
+        found = [one for one in recent if one.batchId > running.seen]
+    running.seen = last.batchId
+    return found
 
 
 def _first_line(text: str) -> str:
@@ -348,24 +349,3 @@ def _first_line(text: str) -> str:
 
 def _bound(start: Callable[[str], StreamingQuery], name: str) -> Callable[[], StreamingQuery]:
     return lambda: start(name)
-
-
-@dataclass(eq=False)
-class _Listener(StreamingQueryListener):
-    """Puts the progress of all queries into a line."""
-
-    events: "queue.Queue[QueryProgressEvent | None]"
-    number: int = field(default=0)
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Put it into the line."""
-        self.events.put(event)
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing to do: the query itself says so."""

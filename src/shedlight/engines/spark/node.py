@@ -87,6 +87,11 @@ class NodeQuery:
     outputs: Mapping[str, pa.Schema]
     parts: tuple[Fused, ...]
 
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return sum(len(fused.spec.part.groups) for fused in self.parts)
+
 
 def build_part(part: Part, channels: Mapping[Stream, Channel], setting: Setting) -> Fused:
     """Build the operators of a part for the columns of its inputs."""

@@ -95,7 +95,7 @@ def batch_of(
     observed = progress.observedMetrics
     if TALLIES not in observed:
         return None
-    rows = {name: row.asDict() for name, row in observed.items()}
+    rows = {name: row.asDict(recursive=True) for name, row in observed.items()}
     arrived, passed = {}, {}
     for name, row in rows.items():
         if name.startswith(_ARRIVED):

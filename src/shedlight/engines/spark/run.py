@@ -4,6 +4,7 @@ A run that was stopped goes on where it was; one that is complete is not repeate
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -54,8 +55,9 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
     assembly = Assembly(application, spark, folder, shares or {}, buckets)
     for node in assembly.nodes:
         for _ in _rounds(assembly, node):
-            writer = outbox_writer(assembly, node)
-            for progress in _drained(writer):
+            with partitioned(spark, assembly.nodes[node].groups):
+                rounds = _drained(outbox_writer(assembly, node))
+            for progress in rounds:
                 batch = batch_of(node, progress)
                 if batch is not None and told is not None:
                     told(batch)
@@ -73,6 +75,23 @@ def outbox_writer(assembly: Assembly, node: str) -> DataStreamWriter:
         .option("path", str(assembly.outbox(node)))
         .option("checkpointLocation", str(assembly.query_folder(node)))
     )
+
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+@contextmanager
+def partitioned(spark: SparkSession, groups: int) -> Iterator[None]:
+    """Have queries that are started here shuffle to no more partitions than there are groups.
+
+    Each partition has a state to commit in each micro-batch, with or without a group in it.
+    """
+    before = int(spark.conf.get(_PARTITIONS) or 1)
+    spark.conf.set(_PARTITIONS, min(before, groups))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, before)
 
 
 def _drained(writer: DataStreamWriter) -> list[StreamingQueryProgress]:

@@ -108,6 +108,12 @@ def session_settings(master: "Master", given: Mapping[str, str]) -> dict[str, st
         # nobody else's business, and a host name that does not resolve does no harm
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
+        # else Hadoop runs a program of the system, `readlink` or `chmod`, several times for
+        # each file that it writes: measured 170 a second, a second of each micro-batch
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # our own state has a checksum of its own
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     }
     ours = {
         # times are read, compared and printed the same everywhere
@@ -118,6 +124,9 @@ def session_settings(master: "Master", given: Mapping[str, str]) -> dict[str, st
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # events live in the Python workers, so that the JVM needs little
         "spark.driver.memory": "1g",
+        # files of a micro-batch are small: one task for all up to this size
+        "spark.sql.files.minPartitionNum": "1",
+        "spark.sql.files.maxPartitionBytes": "16m",
         # to go back to: one batch is enough for us, the rest is for an unlucky file system
         "spark.sql.streaming.minBatchesToRetain": "10",
         # listeners get every one; these are only for people who ask
@@ -142,6 +151,8 @@ def session_settings(master: "Master", given: Mapping[str, str]) -> dict[str, st
     return ours | (here if master.cores else {}) | dict(given) | {_JAVA_OPTIONS: java}
 
 
+_CLASS = "FileSystemBasedCheckpointFileManager"
+_FILE_MANAGER = f"org.apache.spark.sql.execution.streaming.checkpointing.{_CLASS}"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
