@@ -78,7 +78,7 @@ def _built(table, case):
 def _ready(fused, table):
     operator = fused.operators[0]
     state = new_operator_state(operator)
-    return take_in(operator, state, {0: table}, frozenset({0}), remember=-(1 << 60))[1]
+    return take_in(operator, state, {0: table}, frozenset({0}), unique=True)[1]
 
 
 def _expected(fused, ready):

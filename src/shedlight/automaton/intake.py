@@ -93,7 +93,7 @@ def admit(
     waiting: Waiting,
     inputs: Sequence[Input],
     arrivals: Mapping[int, pa.Table],
-    remember: int,
+    remember: int | None,
     ended: frozenset[int] = frozenset(),
 ) -> tuple[Waiting, Arrived]:
     """Take in arrivals and give out what is ready.
@@ -102,7 +102,8 @@ def admit(
         waiting: The intake so far.
         inputs: The inputs of the operator.
         arrivals: New events by the number of their input, in the order of their arrival.
-        remember: How long ids are remembered, in microseconds.
+        remember: How long ids are remembered, in microseconds; None: it is known that none
+            comes twice.
         ended: Inputs that will not say anything more, or hold nobody back for now.
 
     Raises:
@@ -112,8 +113,12 @@ def admit(
     fresh, left_behind = [waiting.buffer], []
     for number, table in arrivals.items():
         one = inputs[number]
-        times, ids = _times(one, table), _ids(one, table)
-        seen[number], fate = _judged(seen[number], times, ids, one.lateness, remember)
+        times = _times(one, table)
+        if remember is None:
+            seen[number], fate = _in_time(seen[number], times, one.lateness)
+        else:
+            ids = _ids(one, table)
+            seen[number], fate = _judged(seen[number], times, ids, one.lateness, remember)
         fate[times < waiting.frontier] = _LATE
         full = _as(waiting.buffer.schema, _with_order(table, times, number))
         fresh.append(chosen_rows(full, fate == _FINE))
@@ -163,7 +168,7 @@ def in_order(table: pa.Table, inputs: Sequence[Input]) -> pa.Table:
     times, numbers = table[TIME].to_numpy(), table[INPUT].to_numpy()
     if len(times) < 2 or (times[1:] > times[:-1]).all():  # noqa: PLR2004  # no pair, no order
         return table
-    order = np.lexsort((numbers, times))
+    order = _by_time_and_input(times, numbers)
     times, numbers = times[order], numbers[order]
     same = (times[1:] == times[:-1]) & (numbers[1:] == numbers[:-1])
     tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
@@ -173,7 +178,16 @@ def in_order(table: pa.Table, inputs: Sequence[Input]) -> pa.Table:
         keys = table.select([TIME, *inputs[number].ids]).take(pa.array(rows))
         names = [(name, "ascending") for name in keys.column_names]
         order[places] = rows[pc.sort_indices(keys, names).to_numpy()]
+    if (order == np.arange(len(order))).all():
+        return table
     return table.take(pa.array(order))
+
+
+def _by_time_and_input(times: Array, numbers: Array) -> Array:
+    later = times[1:] > times[:-1]
+    if (later | ((times[1:] == times[:-1]) & (numbers[1:] >= numbers[:-1]))).all():
+        return np.arange(len(times))
+    return np.lexsort((numbers, times))
 
 
 def _with_order(table: pa.Table, times: Array, number: int) -> pa.Table:
@@ -219,6 +233,16 @@ def refuse_nulls(source: str, column: str, valid: Array) -> None:
             f"events, first in event {row:,}; every event needs a time and an id: fill it in, "
             "name other columns, or leave those events out"
         )
+
+
+def _in_time(seen: Seen, times: Array, lateness: int) -> tuple[Seen, Array]:
+    """Decide which events of one input are late, where none comes twice."""
+    if not len(times):
+        return seen, np.zeros(0, np.int8)
+    latest = np.maximum.accumulate(times) - lateness
+    before = np.concatenate([[seen.frontier], np.maximum(latest[:-1], seen.frontier)])
+    fate = np.where(times < before, _LATE, _FINE).astype(np.int8)
+    return replace(seen, frontier=max(seen.frontier, int(latest[-1]))), fate
 
 
 def _judged(

@@ -143,7 +143,7 @@ def take_in(
     arrivals: Mapping[int, pa.Table],
     ended: frozenset[int] = frozenset(),
     *,
-    remember: int | None = None,
+    unique: bool = False,
 ) -> tuple[OperatorState, Ready, pa.Table]:
     """Take in arrivals, and give the events that are ready and those that are late.
 
@@ -152,11 +152,11 @@ def take_in(
         state: Where it stands; not changed.
         arrivals: New events by the number of their input, in the order of their arrival.
         ended: Inputs that will not say anything more.
-        remember: How long ids are remembered, in microseconds; 0 will do where it is known that
-            none comes twice. None: the longest window.
+        unique: Whether it is known that no event comes twice; else ids are remembered for as
+            long as the longest window.
     """
     full = _completed(operator, arrivals)
-    length = operator.remember if remember is None else remember
+    length = None if unique else operator.remember
     waiting, arrived = admit(state.waiting, operator.inputs, full, length, ended)
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))

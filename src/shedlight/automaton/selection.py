@@ -53,6 +53,23 @@ class _Rows:
         firsts[of_match[back], self.matches.elements[back]] = back
         return firsts
 
+    def misses(self, variable: str) -> Array:
+        """Say which matches have no event of an element."""
+        return np.asarray(self.lasts[:, self.numbers[variable]] < 0)
+
+    def last_events(self, variable: str, names: Sequence[str] | None = None) -> pa.Table:
+        """Give the last event of an element in each match, null where it has none."""
+        matches = self.matches
+        table = matches.table if names is None else matches.table.select(list(names))
+        if not len(matches.rows):
+            return pa.table(
+                [pa.nulls(len(matches), f.type) for f in table.schema], table.schema
+            )
+        places = self.lasts[:, self.numbers[variable]]
+        rows = matches.rows[np.maximum(places, 0)]
+        missing = self.misses(variable)
+        return table.take(pa.array(rows, mask=missing) if missing.any() else pa.array(rows))
+
 
 def complex_events(
     matcher: Matcher, matches: Matches, ids: Sequence[str], *, listed: bool = True
@@ -65,7 +82,8 @@ def complex_events(
         ids: The columns that identify an event.
         listed: Whether to list the ids of their events.
     """
-    names = match_ids(matcher.name, matches, ids)
+    events = matches.events(ids)
+    names = match_ids(matcher.name, matches, events)
     time, each = matches.time, None
     if matcher.pattern.each:
         each, place = _each(matches)
@@ -79,8 +97,8 @@ def complex_events(
         ID: names,
     }
     if listed:
-        events = _event_ids(matches, ids)
-        columns[EVENTS] = events if each is None else events.take(pa.array(each))
+        listing = _event_ids(matches, events)
+        columns[EVENTS] = listing if each is None else listing.take(pa.array(each))
     variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}
     rows = _Rows(matches, variables)
     for item in _items(matcher):
@@ -136,12 +154,11 @@ def _looked_up(node: Expression, rows: _Rows) -> Column:
     if isinstance(node, Aggregate):
         return _folded(node, rows)
     if isinstance(node, Whole):
-        values = _structs(rows.matches.events(rows.matches.table.column_names))
-    elif isinstance(node, Attribute):
-        values = arrow_of(_event_column(rows.matches, node))
-    else:
-        raise TypeError(f"not a value of a match: {node}")
-    return column_of(_taken(values, rows.lasts[:, rows.numbers[node.variable]]))
+        return column_of(_structs(rows.last_events(node.variable), rows.misses(node.variable)))
+    if isinstance(node, Attribute):
+        events = rows.last_events(node.variable, node.path[:1])
+        return row_column(events, Attribute("", node.path))
+    raise TypeError(f"not a value of a match: {node}")
 
 
 def _event_column(matches: Matches, node: Attribute | Aggregate) -> Column:
@@ -149,12 +166,13 @@ def _event_column(matches: Matches, node: Attribute | Aggregate) -> Column:
     return row_column(matches.events(node.path[:1]), Attribute("", node.path))
 
 
-def _structs(table: pa.Table) -> pa.Array:
-    """Put whole rows into structs."""
+def _structs(table: pa.Table, missing: Array | None = None) -> pa.Array:
+    """Put whole rows into structs, null where a row is missing."""
     if not len(table):
         return pa.array([], pa.struct(list(table.schema)))
     columns = [column.combine_chunks() for column in table.columns]
-    return pa.StructArray.from_arrays(columns, table.column_names)
+    mask = None if missing is None or not missing.any() else pa.array(missing)
+    return pa.StructArray.from_arrays(columns, table.column_names, mask=mask)
 
 
 def _taken(values: pa.Array, places: Array) -> pa.Array:
@@ -240,12 +258,11 @@ def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
     return Column(Kind.BIGINT, (high << 32) | (low & 0xFFFFFFFF), some & fits)
 
 
-def match_ids(name: str, matches: Matches, ids: Sequence[str]) -> pa.Array:
+def match_ids(name: str, matches: Matches, events: pa.Table) -> pa.Array:
     """Derive the id of each match from the pattern's name and its events' ids, in order."""
     if not len(matches):
         return pa.array([], pa.string())
-    events = matches.events(ids)
-    columns = [column_of(events[column]) for column in ids]
+    columns = [column_of(column) for column in events.columns]
     size = len(events)
     starts = np.concatenate([[0], matches.ends])[:-1]
     place = np.arange(size) - np.repeat(starts, np.diff(matches.ends, prepend=0))
@@ -275,9 +292,9 @@ def _numbers(values: Array) -> Column:
     return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
 
 
-def _event_ids(matches: Matches, ids: Sequence[str]) -> pa.Array:
+def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:
     """List the ids of the events of each match, in the order taken."""
-    events = matches.events(ids)
-    values = _structs(events) if len(ids) > 1 else events[ids[0]].combine_chunks()
+    one = events.num_columns == 1
+    values = events.column(0).combine_chunks() if one else _structs(events)
     offsets = np.concatenate([[0], matches.ends]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)

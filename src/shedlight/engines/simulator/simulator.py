@@ -117,7 +117,7 @@ class _Run:
         for spec in operator_order(self.application):
             inputs = [self._input(stream) for stream in spec.inputs]
             station = Station(spec, inputs, self._windows())
-            station.remember = 0 if given.unique.issuperset(spec.inputs) else None
+            station.unique = given.unique.issuperset(spec.inputs)
             self._stations[spec.name] = station
             fed = [self._depth[s.operator] for s in spec.inputs if s.operator]
             self._depth[spec.name] = 1 + max(fed, default=0)

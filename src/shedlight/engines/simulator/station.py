@@ -117,7 +117,7 @@ class Station:
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
         self.choosers: Mapping[Stream, Chooser] = {}
-        self.remember: int | None = None
+        self.unique = False
         self.arrived = self.processed = self.shed = self.unused = 0
         self._windows = windows
         self._uses: dict[str, Array] = {}
@@ -152,7 +152,7 @@ class Station:
     ) -> Batch:
         """Take in what arrived, and decide about what is ready by that."""
         self.state, ready, _ = take_in(
-            self.operator, self.state, tables, ended, remember=self.remember
+            self.operator, self.state, tables, ended, unique=self.unique
         )
         hashes: dict[str, Array] = {}
         masks, unknown, spent = {}, {}, {}

@@ -278,12 +278,13 @@ class _Course:
         unlisted = {stream.name for stream in spec.outputs}
         unlisted -= {one.name for one in self._fused.spec.listed}
         ended = self._ended(spec, state)
+        unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
         counting = Counting(spec, operator)
         parts, late = [], []
         for step in (arrivals, None):
             if step is None:
                 state = _told(state, [self._frontiers[stream] for stream in spec.inputs])
-            state, ready, behind = take_in(operator, state, step or {}, ended)
+            state, ready, behind = take_in(operator, state, step or {}, ended, unique=unique)
             masks = decided(self._fused.spec, spec, operator, ready, self._shares)
             counting.starts(ready, masks)
             state, found = match_ready(

@@ -1,0 +1,270 @@
+"""How fast applications run on Spark: throughput against the same query that does nothing.
+
+Figures are of the micro-batches after the first, in which the JVM and Python warm up. All runs
+are in one session, one after the other.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.state import GroupState
+
+from benchmarks.question import Answer
+from shedlight.engines.spark import node
+from shedlight.engines.spark.progress import NodeBatch
+from shedlight.engines.spark.run import run_on_spark
+from shedlight.engines.spark.session import close_session, open_session
+from shedlight.engines.spark.stateful import Frames, Step
+from shedlight.graph import (
+    Application,
+    Node,
+    OperatorSpec,
+    Sink,
+    Source,
+    Stream,
+    build_application,
+    load_application,
+)
+from shedlight.language import parse_pattern
+from shedlight.shedding.shares import PatternShares, Shares
+
+_FILE = Path("examples/paper/app.yaml")
+_EVENTS = 4_000_000
+_FILES = 10
+_RATE = 100_000
+"""Events per second of event time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Speed:
+    """How fast a run was: events per second, and seconds per micro-batch."""
+
+    events: float
+    batch: float
+
+
+def on_spark() -> Iterator[Answer]:
+    """Answer all questions in one session."""
+    folder = Path(tempfile.mkdtemp(prefix="shedlight-bench-"))
+    session = open_session("shedlight benchmark", settings=_SETTINGS)
+    try:
+        yield from _shedding(session, folder)
+        yield from _keys(session, folder)
+        yield from _machines(session, folder)
+    finally:
+        close_session(session)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+
+
+def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
+    application = _on_one_node(load_application(_FILE).application)
+    application = _with_files(application, folder, _EVENTS, _borg)
+    patterns = [s for spec in application.operators.values() for s in spec.outputs]
+    everything = {stream: PatternShares({}, others=1.0) for stream in patterns}
+    fifth = {
+        stream: PatternShares({}, others=0.2)
+        for stream in patterns
+        if stream.operator in {"w1", "w2"}
+    }
+    with patch.object(node, "stepper", _does_nothing):
+        idle = _run(spark, application, folder)
+    full = _run(spark, application, folder)
+    kept = _run(spark, application, folder, everything)
+    shed = _run(spark, application, folder, fifth)
+    yield Answer(
+        "Spark: the paper's application / a step that does nothing",
+        full.events / idle.events,
+        0.75,
+        at_least=True,
+        detail=f"{full.events:,.0f} and {idle.events:,.0f} events/s",
+    )
+    yield Answer(
+        "Spark: 80 % shed / nothing shed",
+        shed.events / full.events,
+        1.6,
+        at_least=True,
+        detail=f"{shed.events:,.0f} events/s",
+    )
+    yield Answer(
+        "Spark: the shedder at keep = 1 / without it",
+        kept.events / full.events,
+        0.95,
+        at_least=True,
+        detail=f"{kept.events:,.0f} events/s",
+    )
+
+
+def _keys(spark: SparkSession, folder: Path) -> Iterator[Answer]:
+    one, many = (
+        _run(spark, _with_files(_keyed(), folder, _EVENTS // 4, _keys_of(keys)), folder)
+        for keys in (1, 100_000)
+    )
+    yield Answer(
+        "Spark: 100,000 keys / one key",
+        many.events / one.events,
+        0.5,
+        at_least=True,
+        detail=f"{many.events:,.0f} and {one.events:,.0f} events/s",
+    )
+
+
+def _machines(spark: SparkSession, folder: Path) -> Iterator[Answer]:
+    few, many = (
+        _run(spark, _with_files(_waiting(number), folder, _EVENTS // 4, _openers), folder)
+        for number in (1_000, 100_000)
+    )
+    yield Answer(
+        "Spark: a batch with 100,000 open machines / with 1,000",
+        many.batch / few.batch,
+        2.0,
+        detail=f"{many.batch:.2f} and {few.batch:.2f} s",
+    )
+
+
+QUESTIONS: tuple[Callable[[], Iterator[Answer]], ...] = (on_spark,)
+
+
+def _run(
+    spark: SparkSession, application: Application, folder: Path, shares: Shares | None = None
+) -> _Speed:
+    """Run an application over all its files, a micro-batch for each."""
+    checkpoint = folder / "checkpoint"
+    batches: list[NodeBatch] = []
+    run_on_spark(
+        application, spark, checkpoint=str(checkpoint), shares=shares, told=batches.append
+    )
+    shutil.rmtree(checkpoint)
+    warm = [one for one in batches[1:] if one.events]
+    seconds = sum(one.seconds for one in warm)
+    return _Speed(sum(one.events for one in warm) / seconds, seconds / len(warm))
+
+
+def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  # noqa: ARG001
+    """Make a stateful step that reads everything and finds nothing."""
+
+    def nothing(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:  # noqa: ARG001
+        for frame in frames:
+            len(frame)
+        state.update((b"nothing",))
+        yield pd.DataFrame(
+            {
+                "operator": pd.Series([""], dtype="object"),
+                "name": pd.Series([""], dtype="object"),
+                "origin": pd.Series([0], dtype="int32"),
+                "frontier": pd.Series([0], dtype="int64"),
+                "idle": pd.Series([False], dtype="bool"),
+                "events": pd.Series([None], dtype="object"),
+                "tally": pd.Series(
+                    ['{"group":0,"seconds":0.0,"state":0,"operators":{}}'], dtype="object"
+                ),
+            }
+        )
+
+    return nothing
+
+
+def _on_one_node(application: Application) -> Application:
+    operators = {
+        name: replace(spec, node="all") for name, spec in application.operators.items()
+    }
+    return replace(application, nodes={"all": Node(name="all")}, operators=operators)
+
+
+_Make = Callable[[int, int, np.random.Generator], Mapping[str, Any]]
+
+
+def _with_files(
+    application: Application, folder: Path, events: int, make: _Make
+) -> Application:
+    """Write the events of the sources, and have them read file by file."""
+    sources = {}
+    for seed, (name, source) in enumerate(application.sources.items()):
+        path = folder / "in" / name
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        number = events // len(application.sources) // _FILES
+        rng = np.random.default_rng(seed)
+        for file in range(_FILES):
+            table = pa.table(make(file * number, number, rng))
+            pq.write_table(table, path / f"{file:03}.parquet", compression="snappy")
+        sources[name] = replace(source, path=str(path), options={"maxFilesPerTrigger": "1"})
+    return replace(application, sources=sources)
+
+
+def _times(start: int, number: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return (np.arange(start, start + number) * (1_000_000 / _RATE)).astype(np.int64)
+
+
+def _borg(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any]:
+    return {
+        "machine_id": rng.integers(0, 10_000, number),
+        "time_us": _times(start, number),
+        "collection_id": np.arange(start, start + number),
+        "instance_index": rng.integers(0, 100, number),
+        "event": rng.integers(0, 9, number),
+    }
+
+
+def _keys_of(keys: int) -> _Make:
+    def make(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any]:
+        return {
+            "time_us": _times(start, number),
+            "id": np.arange(start, start + number),
+            "key": rng.integers(0, keys, number),
+            "type": rng.integers(0, 4, number),
+        }
+
+    return make
+
+
+def _openers(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any]:
+    """Make events of which every second opens a machine that nothing ever completes."""
+    return {
+        "time_us": _times(start, number),
+        "id": np.arange(start, start + number),
+        "type": rng.integers(0, 2, number),
+    }
+
+
+def _application(pattern: str) -> Application:
+    spec = OperatorSpec(
+        name="w",
+        node="n",
+        inputs=(Stream("s"),),
+        patterns={"P": parse_pattern(pattern).pattern},
+    )
+    return build_application(
+        "bench",
+        [Source(name="s", format="parquet", path="s", time="time_us", id=("id",))],
+        [Node(name="n")],
+        [spec],
+        [Sink(name="sink", input=Stream("P", "w"), format="parquet", path="sink")],
+    )
+
+
+def _keyed() -> Application:
+    return _application(
+        "SELECT a.id AS first, c.id AS last WHERE SEQ(a.type = 0, b.type = 1, c.type = 2) "
+        "WITHIN 10 s PARTITION BY key"
+    )
+
+
+def _waiting(machines: int) -> Application:
+    """Let so many machines be open at a time: every second event opens one."""
+    micros = int(2 * machines * 1_000_000 / _RATE)
+    return _application(
+        f"SELECT a.id AS first WHERE SEQ(a.type = 0, b.type = 7) WITHIN {micros} us"
+    )
