@@ -1,0 +1,168 @@
+"""Run the example without and with shedding, and draw both latencies into one picture.
+
+    python examples/overload/compare.py --seconds 60 --output results/overload
+
+Each run gets the same payments at the same pace: three times what a core can match, and from
+two thirds of the time on half as many again.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SHEDDERS = ("none", "global")
+WARM, PATIENCE = 120.0, 30.0
+"""Seconds to wait until a run is ready, and after the last payment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A micro-batch of the bottleneck: when it ended, its mean latency, its events and those kept."""
+
+    time: float
+    latency: float
+    events: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How many payments per second there are, for how long, and what changes when."""
+
+    rate: float = 21_000.0
+    seconds: float = 60.0
+    step: float = 1.5
+
+    @property
+    def step_at(self) -> float:
+        """When the rate changes."""
+        return self.seconds * 2 / 3
+
+
+def run(shedder: str, load: Load, folder: Path) -> list[Batch]:
+    """Run the example with a shedder, fed in real time; give the micro-batches."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "data" / "payments").mkdir(parents=True)
+    shutil.copy(HERE / "app.yaml", folder)
+    log = folder / "log.jsonl"
+    command = [sys.executable, "-m", "shedlight.cli", "run", str(folder / "app.yaml")]
+    command += ["--shedder", shedder, "--log", str(log)]
+    errors = folder / "errors.txt"
+    with errors.open("w") as file:
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file)
+    try:
+        _wait_for(log, running, errors)
+        began = time.time()
+        feed = [sys.executable, str(HERE / "feed.py"), str(folder / "data" / "payments")]
+        feed += ["--rate", str(load.rate), "--duration", str(load.seconds)]
+        feed += ["--step-at", str(load.step_at), "--step-factor", str(load.step)]
+        subprocess.run(feed, check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        time.sleep(PATIENCE / 3 if shedder != "none" else PATIENCE)
+    finally:
+        running.terminate()
+        try:
+            running.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            running.kill()
+    return read_log(log, began)
+
+
+def _wait_for(log: Path, running: "subprocess.Popen[bytes]", errors: Path) -> None:
+    """Wait until the nodes have run a micro-batch each: they are warm then."""
+    over = time.monotonic() + WARM
+    while time.monotonic() < over and running.poll() is None:
+        if log.exists():
+            nodes = {json.loads(line)["node"] for line in log.read_text().splitlines() if line}
+            if {"edge", "core"} <= nodes:
+                return
+        time.sleep(0.2)
+    raise SystemExit(f"the run did not start: {errors.read_text()}")
+
+
+def read_log(log: Path, began: float, node: str = "edge") -> list[Batch]:
+    """Read the micro-batches of a node that kept anything, by seconds from the beginning."""
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    return [
+        Batch(row["time"] - began, row["latency"]["mean"], row["events"], row["kept"])
+        for row in rows
+        if row["kind"] == "batch" and row["node"] == node and row["latency"]
+    ]
+
+
+def inside(batches: Sequence[Batch], bound: float, settled: float) -> float:
+    """Say which part of the micro-batches after settling has a mean latency within the bound."""
+    after = [one.latency <= bound for one in batches if one.time >= settled]
+    return sum(after) / len(after) if after else 0.0
+
+
+def draw(results: dict[str, list[Batch]], bound: float, load: Load, path: Path) -> None:
+    """Draw the latencies of all runs, and the bound."""
+    import matplotlib as mpl  # noqa: PLC0415  # slow to import
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
+    styles = {
+        "none": ("#d55e00", "s", "without shedding"),
+        "global": ("#0072b2", "o", "Shedlight"),
+    }
+    for name, batches in results.items():
+        colour, marker, label = styles[name]
+        times, latencies = [b.time for b in batches], [b.latency for b in batches]
+        axes.plot(times, latencies, marker=marker, markersize=4, color=colour, label=label)
+    axes.axhline(bound, color="black", linestyle="--", linewidth=1)
+    axes.annotate(f"bound {bound:g} s", (0, bound), (4, 4), textcoords="offset points")
+    axes.axvline(load.step_at, color="grey", linestyle=":", linewidth=1)
+    top = max((b.latency for batches in results.values() for b in batches), default=bound)
+    note = f"{load.step:g} times as many events"
+    axes.annotate(note, (load.step_at, top), (4, -4), textcoords="offset points", va="top")
+    axes.set_xlabel("time, s")
+    axes.set_ylabel("mean latency of a micro-batch, s")
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.92))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def main() -> int:
+    """Run both, print what came of it, and draw the picture."""
+    parser = argparse.ArgumentParser(description="Run the example without and with shedding.")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to feed for")
+    parser.add_argument("--rate", type=float, default=21_000.0, help="payments per second")
+    parser.add_argument("--output", type=Path, default=Path("results/overload"))
+    asked = parser.parse_args()
+    load = Load(rate=asked.rate, seconds=asked.seconds)
+    bound = 10.0
+    asked.output.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for shedder in SHEDDERS:
+        print(f"{shedder}: feeding {load.rate:,.0f} payments/s for {load.seconds:g} s ...")
+        results[shedder] = run(shedder, load, asked.output / shedder)
+        latencies = [one.latency for one in results[shedder]] or [0.0]
+        share = inside(results[shedder], bound, load.seconds / 4)
+        print(
+            f"  last latency {latencies[-1]:.1f} s, {share:.0%} of micro-batches in the bound"
+        )
+    rows = {name: [list(vars_of(b)) for b in some] for name, some in results.items()}
+    (asked.output / "latency.json").write_text(json.dumps(rows))
+    draw(results, bound, load, asked.output / "overload.png")
+    print(f"-> {asked.output / 'overload.png'}")
+    return 0
+
+
+def vars_of(batch: Batch) -> tuple[float, float, int, int]:
+    """Give the values of a micro-batch."""
+    return (batch.time, batch.latency, batch.events, batch.kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
