@@ -24,6 +24,7 @@ from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
 from shedlight.cli_doctor import doctor
 from shedlight.cli_new import new
+from shedlight.cli_report import report
 from shedlight.cli_reproduce import reproduce
 from shedlight.cli_run import run
 from shedlight.cli_simulate import simulate
@@ -63,6 +64,7 @@ app.command()(simulate)
 app.command()(run)
 app.command()(new)
 app.command()(doctor)
+app.command()(report)
 
 ROW = "row"
 """The id of an event if no column is named: the number of its row, from 1 on."""

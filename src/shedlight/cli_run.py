@@ -1,11 +1,12 @@
 """`shedlight run`: an application on Spark, until it is told to stop."""
 
 import json
+import logging
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -18,12 +19,13 @@ from rich.table import Table
 
 from shedlight.automaton.compiled import is_first_run
 from shedlight.cli_scenario import seconds_of
-from shedlight.graph import Application, Sink, Source, load_application
+from shedlight.graph import Application, SideOutput, Sink, Source, load_application
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.control.controller import Decision
     from shedlight.engines.spark.live import Live, Options
     from shedlight.engines.spark.progress import NodeBatch
+    from shedlight.engines.spark.summary import Summary
 
 
 class Engine(Enum):
@@ -62,7 +64,7 @@ def run(  # noqa: PLR0913  # one argument per option
         Path | None,
         typer.Option(
             help="The folder of this run's state; it goes on from there.  "
-            "[default: state/NAME beside the application file]"
+            "[default: state/NAME beside the application file, with --once state/NAME-once]"
         ),
     ] = None,
     shedder: Annotated[
@@ -94,9 +96,11 @@ def run(  # noqa: PLR0913  # one argument per option
             "compiling the matcher, once on this machine (about half a minute) ...",
             file=sys.stderr,
         )
-    state = checkpoint or application.parent / "state" / loaded.application.name
+    own = loaded.application.name + ("-once" if once else "")  # what may shed is another thing
+    state = checkpoint or application.parent / "state" / own
     settings = dict(map(_setting, conf or ()))
-    asked = _Asked(_placed(loaded.application, application), state, shedder, seconds, log)
+    placed = _placed(loaded.application, application)
+    asked = _Asked(placed, state, shedder, seconds, log or state / "log.jsonl")
     summary = _on_spark(asked, master, settings, once=once)
     print(json.dumps(summary.as_json(), indent=2) if as_json else summary.as_text())
 
@@ -104,16 +108,25 @@ def run(  # noqa: PLR0913  # one argument per option
 def _placed(application: Application, file: Path) -> Application:
     """Take paths to be relative to the application file."""
     folder = file.absolute().parent
-    sources = {n: _at(folder, one) for n, one in application.sources.items()}
+    sources = {n: _with_sides(folder, one) for n, one in application.sources.items()}
     sinks = {n: _at(folder, one) for n, one in application.sinks.items()}
     return replace(application, sources=sources, sinks=sinks)
 
 
-_Place = TypeVar("_Place", Source, Sink)
+def _with_sides(folder: Path, source: Source) -> Source:
+    late, unparsable = source.late, source.unparsable
+    return replace(
+        _at(folder, source),
+        late=None if late is None else _at(folder, late),
+        unparsable=None if unparsable is None else _at(folder, unparsable),
+    )
+
+
+_Place = TypeVar("_Place", Source, Sink, SideOutput)
 
 
 def _at(folder: Path, one: _Place) -> _Place:
-    if one.path is None or "://" in one.path:
+    if one.path is None or "://" in one.path or one.path.startswith("file:"):
         return one
     return replace(one, path=str(folder / one.path))
 
@@ -139,169 +152,87 @@ class _Asked:
     checkpoint: Path
     shedder: RunShedder
     seconds: float | None
-    log: Path | None
+    log: Path
 
 
-@dataclass(slots=True)
-class _NodeRow:
-    """What is shown of a node."""
+class _Watch:
+    """Sees what happens, writes it down, and tells what a user should know."""
 
-    bound: float | None
-    batches: int = 0
-    events: int = 0
-    kept: int = 0
-    rate: float = 0.0
-    share: float = 1.0
-    seconds: float = 0.0
-    latency: float | None = None
-    total: float = 0.0
-    number: int = 0
-    state: str = "OK"
+    def __init__(self, asked: _Asked, *, once: bool) -> None:
+        from shedlight.engines.spark.run_log import RunLog  # noqa: PLC0415
+        from shedlight.engines.spark.summary import new_summary  # noqa: PLC0415
 
-    @property
-    def mean(self) -> float | None:
-        """The mean latency of all that was kept."""
-        return self.total / self.number if self.number else None
+        self.summary = new_summary(asked.application, timed=not once)
+        self._log = RunLog(asked.log)
+        self.console = Console(stderr=True)
+        self.running: Live | None = None
 
+    def batch(self, one: "NodeBatch") -> None:
+        """See a micro-batch."""
+        self.summary.batch(one)
+        self._log.batch(one, self._used(one))
 
-@dataclass(slots=True)
-class _Summary:
-    """What is known of a run so far."""
+    def _used(self, one: "NodeBatch") -> dict[str, float]:
+        """Find the plan and the pressure of a micro-batch, where there are any."""
+        bound = self.summary.nodes[one.node].bound
+        if self.running is None or self.running.loop is None or bound is None:
+            return {}
+        used = self.running.assembly.plans(one.node).used_by(one.number)
+        return {"plan": used.plan, "pressure": used.pressure}
 
-    nodes: dict[str, _NodeRow]
-    sinks: dict[str, int] = field(default_factory=dict)
-    plans: int = 0
-    reason: str = ""
-    found: dict[str, int] = field(default_factory=dict)
-
-    def batch(self, batch: "NodeBatch") -> None:
-        """Take in a micro-batch."""
-        row = self.nodes[batch.node]
-        row.batches += 1
-        row.events += batch.events
-        row.kept += batch.kept
-        row.seconds = batch.seconds
-        row.rate = batch.events / batch.seconds if batch.seconds else 0.0
-        row.share = batch.kept / batch.events if batch.events else 1.0
-        if batch.kept:
-            passed = batch.passed.values()
-            total = sum(one.number * (batch.end - one.mean / 1e6) for one in passed)
-            row.latency = total / batch.kept
-            row.total += total
-            row.number += batch.kept
-        for group in batch.groups:
-            for operator, tally in group.operators.items():
-                for name, one in tally.patterns.items():
-                    stream = f"{operator}.{name}"
-                    self.found[stream] = self.found.get(stream, 0) + one.found
-
-    def decision(self, decision: "Decision") -> None:
-        """Take in a decision."""
-        self.plans += decision.plan is not None
-        self.reason = decision.reason
-        for name, one in decision.states.items():
-            if name in self.nodes:
-                self.nodes[name].state = str(one.state)
-
-    def as_json(self) -> dict[str, object]:
-        """Write it for machines."""
-        nodes = {
-            name: {
-                "batches": row.batches,
-                "events": row.events,
-                "kept": row.kept,
-                "mean_latency": row.mean,
-                "bound": row.bound,
-                "state": row.state,
-            }
-            for name, row in self.nodes.items()
-        }
-        return {"nodes": nodes, "found": self.found, "plans": self.plans}
-
-    def as_text(self) -> str:
-        """Write it for people."""
-        lines = []
-        for name, row in self.nodes.items():
-            mean = "" if row.mean is None else f", mean latency {row.mean:.2f} s"
-            bound = "" if row.bound is None else f" of {row.bound:g} s"
-            share = f"{row.kept / row.events:.0%} kept" if row.events else "none"
-            lines.append(
-                f"node {name}: {row.events:,} events in {row.batches:,} micro-batches, "
-                f"{share}{mean}{bound if mean else ''}; {row.state}"
-            )
-        lines += [f"found {number:,} of {stream}" for stream, number in self.found.items()]
-        if self.plans:
-            lines.append(f"{self.plans} plans; last: {self.reason}")
-        return "\n".join(lines)
-
-    def as_table(self) -> Table:
-        """Draw it for a terminal."""
-        table = Table(box=None, pad_edge=False)
-        for name in ("node", "events/s", "kept", "batch", "latency", "bound", "state"):
-            table.add_column(name, justify="left" if name in {"node", "state"} else "right")
-        for name, row in self.nodes.items():
-            table.add_row(
-                name,
-                f"{row.rate:,.0f}",
-                f"{row.share:.0%}",
-                f"{row.seconds:.1f} s",
-                "" if row.latency is None else f"{row.latency:.1f} s",
-                "" if row.bound is None else f"{row.bound:g} s",
-                row.state,
-            )
-        table.caption = self.reason
-        return table
+    def decision(self, one: "Decision") -> None:
+        """See a decision."""
+        for line in self.summary.decision(one):
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._log.decision(one)
 
 
-def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: bool) -> _Summary:
+def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: bool) -> "Summary":
+    from shedlight.engines.spark.places import check_places  # noqa: PLC0415
     from shedlight.engines.spark.session import close_session, open_session  # noqa: PLC0415
 
-    application = asked.application
-    rows = {
-        name: _NodeRow(application.nodes[name].bound)
-        for name in dict.fromkeys(spec.node for spec in application.operators.values())
-    }
-    summary = _Summary(rows)
+    application, checkpoint = asked.application, str(asked.checkpoint)
+    check_places(application, checkpoint, asked.log)
     if once:  # all of its micro-batches are looked at when it is over
         settings = {"spark.sql.streaming.numRecentProgressUpdates": "100000"} | settings
+    if sys.stderr.isatty():
+        print("starting Spark ...", file=sys.stderr)
+    _keep_quiet()
     session = open_session(f"shedlight {application.name}", master=master, settings=settings)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own fails in a call
     try:
+        from shedlight.engines.spark.failures import in_plain_words  # noqa: PLC0415
         from shedlight.engines.spark.live import Live, Watcher  # noqa: PLC0415
         from shedlight.engines.spark.run import run_on_spark  # noqa: PLC0415
-        from shedlight.engines.spark.run_log import RunLog  # noqa: PLC0415
 
-        asked.checkpoint.mkdir(parents=True, exist_ok=True)
-        log = RunLog(asked.log or asked.checkpoint.with_suffix(".log.jsonl"))
-
-        def batch(one: "NodeBatch") -> None:
-            summary.batch(one)
-            log.batch(one, {})
-
-        def decision(one: "Decision") -> None:
-            summary.decision(one)
-            log.decision(one)
-
-        if once:
-            run_on_spark(
+        watch = _Watch(asked, once=once)
+        with in_plain_words():
+            if once:
+                run_on_spark(
+                    application, session, checkpoint=checkpoint, deliver=True, told=watch.batch
+                )
+                return watch.summary
+            watch.running = running = Live(
                 application,
                 session,
-                checkpoint=str(asked.checkpoint),
-                deliver=True,
-                told=batch,
+                checkpoint=checkpoint,
+                options=_options(asked.shedder),
+                watcher=Watcher(watch.batch, watch.decision),
             )
-            return summary
-        running = Live(
-            application,
-            session,
-            checkpoint=str(asked.checkpoint),
-            options=_options(asked.shedder),
-            watcher=Watcher(batch, decision),
-        )
-        with _until_told(running), running, _shown(summary):
-            running.wait(asked.seconds)
+            with _until_told(running), running, _shown(watch):
+                running.wait(asked.seconds)
+            return watch.summary
     finally:
         close_session(session)
-    return summary
+
+
+def _keep_quiet() -> None:
+    """Let only our own warnings through: py4j logs stacks of calls that are raised anyway."""
+    ours = logging.getLogger("shedlight")
+    ours.addHandler(logging.StreamHandler())
+    ours.propagate = False
+    logging.getLogger().setLevel(logging.CRITICAL + 1)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
 
 
 def _options(shedder: RunShedder) -> "Options":
@@ -334,16 +265,43 @@ def _until_told(running: "Live") -> Iterator[None]:
             signal.signal(one, handler)
 
 
+_FINE = frozenset({"OK", "SHEDDING"})
+"""The states of a node that need nobody to do anything."""
+
+
+def _table(summary: "Summary") -> Table:
+    """Draw how it goes; below the table is what a user should know."""
+    table = Table(box=None, pad_edge=False, caption_justify="left")
+    for name in ("node", "events/s", "kept", "batch", "latency", "bound", "state"):
+        table.add_column(name, justify="left" if name in {"node", "state"} else "right")
+    for name, node in summary.nodes.items():
+        bound = "" if node.bound is None else f"{node.bound:g} s"
+        if not node.batches:
+            table.add_row(name, "", "", "", "", bound, "starting")
+            continue
+        table.add_row(
+            name,
+            f"{node.rate:,.0f}",
+            f"{node.share:.0%}",
+            f"{node.seconds:.1f} s",
+            "" if node.latency is None else f"{node.latency:.1f} s",
+            bound,
+            node.state,
+        )
+    risks = [node.remedy for node in summary.nodes.values() if node.state not in _FINE]
+    table.caption = next(iter([*risks, summary.reason])) or "Ctrl-C stops it in order"
+    return table
+
+
 @contextmanager
-def _shown(summary: _Summary) -> Iterator[None]:
+def _shown(watch: _Watch) -> Iterator[None]:
     """Show how it goes, in a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not watch.console.is_terminal:
         yield
         return
     with Shown(
-        console=console,
-        get_renderable=summary.as_table,
+        console=watch.console,
+        get_renderable=lambda: _table(watch.summary),
         refresh_per_second=2,
         transient=True,
     ):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.control.pressure import pressure
+from shedlight.control.pressure import batch_pressure, pressure
 
 bounds = st.floats(0.01, 100)
 shares = st.floats(0, 1)
@@ -72,3 +72,13 @@ def test_a_stale_plan_keeps_the_backlog_near_the_bound(overload):
 
     assert highest <= bound + overload * step
     assert pressure(backlog, bound) == pytest.approx(1 / overload, abs=0.01)
+
+
+@given(st.floats(1, 1e6), st.floats(1e-6, 1e-2), st.floats(0, 2), bounds)
+def test_a_bound_that_no_micro_batch_keeps_sheds_nothing(waiting, work, fixed, bound):
+    """An event takes one and a half of them on average, however little is in them."""
+    factor = batch_pressure(waiting, work, fixed=fixed, reading=0.0, bound=bound)
+
+    assert 0 <= factor <= 1
+    if 1.5 * fixed >= bound:
+        assert factor == 1

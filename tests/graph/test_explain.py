@@ -79,6 +79,9 @@ def test_all_settings_of_a_source_are_explained():
     time_unit: ms
     lateness: 5 s
     idle: 1 min
+    arrival: ts
+    late: {format: parquet, path: out/late}
+    unparsable: {format: kafka, options: {topic: bad}}
     schema: {key: bigint, ts: bigint, type: bigint, host: {zone: string}}""",
         )
     )
@@ -88,11 +91,14 @@ def test_all_settings_of_a_source_are_explained():
     assert (
         """
   s1: kafka
-    options  subscribe, password
-    time     ts, in milliseconds; events come at most 5 s late
-    idle     holds nobody back when silent for 1 min
-    id       key, ts
-    schema   key bigint, ts bigint, type bigint, host struct, host.zone string
+    options     subscribe, password
+    time        ts, in milliseconds; events come at most 5 s late
+    idle        holds nobody back when silent for 1 min
+    arrival     ts says when an event arrived
+    id          key, ts
+    schema      key bigint, ts bigint, type bigint, host struct, host.zone string
+    late        goes to parquet in out/late
+    unparsable  goes to kafka
 """
         in text
     )

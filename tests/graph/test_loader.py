@@ -9,6 +9,7 @@ from shedlight.errors import ApplicationError
 from shedlight.graph import (
     Node,
     ShedBy,
+    SideOutput,
     Sink,
     Stream,
     TimeUnit,
@@ -67,6 +68,23 @@ d: {<<: {<<: *a, x: 4}}"""
         "d": {"x": "4", "y": "1"},
     }
     assert [document.lines["c", name] for name in "xyz"] == [1, 1, 3]
+
+
+def test_a_source_may_have_side_outputs():
+    """What is late, and what is no event; a format has options and may have a path."""
+    settings = """path: data/s1
+    arrival: came
+    late: {format: parquet, path: out/late}
+    unparsable: {format: kafka, options: {topic: bad}}
+"""
+
+    source = loaded(("path: data/s1\n", settings)).sources["s1"]
+
+    assert source.arrival == "came"
+    assert source.late == SideOutput(format="parquet", path="out/late")
+    assert source.unparsable == SideOutput(format="kafka", options={"topic": "bad"})
+    assert list(source.sides) == ["late", "unparsable"]
+    assert not loaded().sources["s1"].sides
 
 
 def test_a_source_has_sensible_defaults():
@@ -350,5 +368,8 @@ def test_editors_get_a_json_schema():
         "schema",
         "lateness",
         "idle",
+        "arrival",
+        "late",
+        "unparsable",
     }
     assert parts["NodeSettings"]["properties"]["bound"]["description"]

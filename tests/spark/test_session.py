@@ -471,7 +471,7 @@ close_session(one)
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_a_session_opens_works_and_ends_for_good(tmp_path):
-    """Also after one whose JVM was killed; and only errors are said, without their stacks."""
+    """Also after one whose JVM was killed; what a query failed of is raised, and not said."""
     try:
         find_java(os.environ)
     except SessionError as error:
@@ -492,7 +492,5 @@ def test_a_session_opens_works_and_ends_for_good(tmp_path):
     cause = 'does not come back: IOException: Cannot run program "/no": '
     assert lines[4].startswith(f"a row sent through Python {cause}")
     assert lines[4].endswith("a Python that has shedlight (PYSPARK_PYTHON)")
-    said = done.stderr.splitlines()
-    assert "Exception in task" in said[0]
-    assert not [line for line in said if line.startswith("\t") or "WARN" in line]
+    assert done.stderr == ""
     assert not list(tmp_path.iterdir())

@@ -111,7 +111,7 @@ def test_what_is_not_there_is_named(spark, tmp_path):
     with pytest.raises(InputError, match=r"source s cannot be read as csv: \[PATH_NOT_FOUND\]"):
         on_spark(spark, _application(tmp_path / "nowhere"), tmp_path)
     folder = _folder(tmp_path, LINES)
-    with pytest.raises(InputError, match=r"read as cvs: \[DATA_SOURCE_NOT_FOUND\]"):
+    with pytest.raises(InputError, match="read as cvs: Spark has no format 'cvs'; write"):
         on_spark(spark, _application(folder, format="cvs"), tmp_path)
     with pytest.raises(ApplicationError, match="unknown column 'nn'"):
         on_spark(spark, _application(folder, id=("nn",)), tmp_path)

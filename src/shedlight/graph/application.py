@@ -63,6 +63,21 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SideOutput:
+    """Where something goes that is neither matched nor lost.
+
+    Attributes:
+        format: A format of Spark, such as parquet or kafka.
+        path: Where to write files, if the format has files.
+        options: What else the format needs, as Spark takes it.
+    """
+
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where events come from.
 
@@ -80,6 +95,11 @@ class Source:
         lateness: How far behind the latest an event may be, in microseconds.
         idle: After how long a silent source holds nobody back, in microseconds; None: the
             engine decides.
+        arrival: The column that says when an event arrived, a timestamp or microseconds; None:
+            the engine knows.
+        late: Where late events go; None: they are counted.
+        unparsable: Where records go that cannot be parsed or have no time or id; None: they are
+            an error.
     """
 
     name: str
@@ -93,6 +113,9 @@ class Source:
     schema: Schema | None = None
     lateness: int = 0
     idle: int | None = None
+    arrival: str | None = None
+    late: SideOutput | None = None
+    unparsable: SideOutput | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -101,6 +124,12 @@ class Source:
             raise ValueError(f"lateness cannot be negative, got {self.lateness}")
         if self.idle is not None and self.idle <= 0:
             raise ValueError(f"idle must be longer than zero, got {self.idle}")
+
+    @property
+    def sides(self) -> Mapping[str, SideOutput]:
+        """The side outputs that it has, by the name of the setting."""
+        both = {"late": self.late, "unparsable": self.unparsable}
+        return {name: one for name, one in both.items() if one is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from shedlight.graph.application import (
     Application,
     OperatorSpec,
     ShedBy,
+    SideOutput,
     Sink,
     Source,
     Stream,
@@ -84,6 +85,8 @@ def _about_source(source: Source) -> _Rows:
     yield "time", [f"{source.time}, {_time_form(source)};", f"events come {_order(source)}"]
     if source.idle:
         yield "idle", [f"holds nobody back when silent for {Window(source.idle)}"]
+    if source.arrival:
+        yield "arrival", [f"{source.arrival} says when an event arrived"]
     yield "id", _list(source.id)
     if source.columns:
         derived = (f"{name} = {expression}" for name, expression in source.columns.items())
@@ -92,6 +95,8 @@ def _about_source(source: Source) -> _Rows:
         yield "schema", ["not declared; read from the data"]
     else:
         yield "schema", _list(f"{name} {kind}" for name, kind in source.schema.items())
+    for name, side in source.sides.items():
+        yield name, [f"goes to {_place(side)}"]
 
 
 def _time_form(source: Source) -> str:
@@ -106,7 +111,7 @@ def _order(source: Source) -> str:
     return f"at most {Window(source.lateness)} late" if source.lateness else "in order"
 
 
-def _place(part: Source | Sink) -> str:
+def _place(part: Source | Sink | SideOutput) -> str:
     return f"{part.format} in {part.path}" if part.path else part.format
 
 

@@ -107,6 +107,8 @@ def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
     yield from _column_problems((*where, "time"), source.time, columns, TIMES)
     for name in source.id:
         yield from _column_problems((*where, "id"), name, columns, IDS)
+    if source.arrival is not None:
+        yield from _column_problems((*where, "arrival"), source.arrival, columns, TIMES)
 
 
 def _twin_problems(source: Source) -> Iterator[Problem]:

@@ -12,7 +12,15 @@ from itertools import chain
 from pathlib import Path as FilePath
 
 from shedlight.errors import ApplicationError, LanguageError
-from shedlight.graph.application import Application, Node, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.application import (
+    Application,
+    Node,
+    OperatorSpec,
+    SideOutput,
+    Sink,
+    Source,
+    Stream,
+)
 from shedlight.graph.cautions import cautions
 from shedlight.graph.document import read_document
 from shedlight.graph.kinds import kind_problems, text_problem
@@ -21,6 +29,7 @@ from shedlight.graph.rules import key_problems, reference_problems
 from shedlight.graph.settings import (
     ApplicationSettings,
     OperatorSettings,
+    PlaceSettings,
     SinkSettings,
     SourceSettings,
     flat_schema,
@@ -151,6 +160,9 @@ class _Reading:
             schema=None if settings.declared is None else flat_schema(settings.declared),
             lateness=settings.lateness,
             idle=settings.idle,
+            arrival=settings.arrival,
+            late=_side(settings.late),
+            unparsable=_side(settings.unparsable),
         )
 
     def _operator(self, name: str, settings: OperatorSettings) -> OperatorSpec:
@@ -193,6 +205,12 @@ def _stream(text: str) -> Stream:
     """Read a reference: a source, or operator.pattern."""
     operator, dot, name = text.strip().partition(".")
     return Stream(name.strip(), operator.strip()) if dot else Stream(operator)
+
+
+def _side(settings: PlaceSettings | None) -> SideOutput | None:
+    if settings is None:
+        return None
+    return SideOutput(format=settings.format, path=settings.path, options=settings.options)
 
 
 def _sink(name: str, settings: SinkSettings) -> Sink:

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from shedlight.errors import known_names
-from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.application import (
+    Application,
+    OperatorSpec,
+    SideOutput,
+    Sink,
+    Source,
+    Stream,
+)
 from shedlight.graph.problem import Path, Problem, dotted, shortened
 from shedlight.graph.topology import find_cycle
 from shedlight.language import Pattern
@@ -117,18 +124,23 @@ def _dangling_problems(application: Application) -> Iterator[Problem]:
 def _path_problems(application: Application) -> Iterator[Problem]:
     """Find formats of files without a path, and paths that are written to twice."""
     taken: dict[str, str] = {}
-    parts: list[tuple[str, Source | Sink]] = [
-        *(("sources", source) for source in application.sources.values()),
-        *(("sinks", sink) for sink in application.sinks.values()),
+    sources, sinks = application.sources, application.sinks
+    parts: list[tuple[Path, Source | Sink | SideOutput]] = [
+        *((("sources", name), source) for name, source in sources.items()),
+        *((("sinks", name), sink) for name, sink in sinks.items()),
+        *(
+            (("sources", name, side), one)
+            for name, source in sources.items()
+            for side, one in source.sides.items()
+        ),
     ]
-    for section, part in parts:
-        here: Path = (section, part.name)
+    for here, part in parts:
         if part.path is None and part.format.lower() in FILE_FORMATS:
             problem = f"{dotted(here)} has no 'path', which the format {part.format} needs"
             yield Problem(here, f"{problem}: where the files are")
         if part.path is None:
             continue
-        if section == "sinks" and part.path in taken:
+        if not isinstance(part, Source) and part.path in taken:
             problem = f"writes to {shortened(part.path)!r}, which is the path of"
             hint = "give it a path of its own"
             path = (*here, "path")

@@ -215,12 +215,17 @@ class Settings(BaseModel):
         return {name: value[name] for name in value if name not in empty & known}
 
 
-class SourceSettings(Settings):
-    """Where events come from."""
+class PlaceSettings(Settings):
+    """Where something is read or written."""
 
     format: Text = Field(description="a format of Spark, such as parquet")
     path: Text | None = Field(None, description="where the files are")
     options: dict[Text, Text] = Field({}, description="what else the format needs")
+
+
+class SourceSettings(PlaceSettings):
+    """Where events come from."""
+
     time: Column = Field(description="the column with the time of an event")
     time_unit: Unit = Field(TimeUnit.MICROSECONDS, description="what a time of numbers counts")
     id: ColumnNames = Field(description="the columns that identify an event")
@@ -235,6 +240,11 @@ class SourceSettings(Settings):
     )
     idle: PositiveTime | None = Field(
         None, description="after how long a silent source holds nobody back"
+    )
+    arrival: Column | None = Field(None, description="the column with the time of arrival")
+    late: PlaceSettings | None = Field(None, description="where late events go")
+    unparsable: PlaceSettings | None = Field(
+        None, description="where records go that are no events"
     )
 
 

@@ -13,6 +13,7 @@ from shedlight.graph.settings import (
     ApplicationSettings,
     NodeSettings,
     OperatorSettings,
+    PlaceSettings,
     Settings,
     SinkSettings,
     SourceSettings,
@@ -78,10 +79,17 @@ def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
 
 def _known(path: Path) -> Mapping[str, str]:
     """Find the settings of the part that a path leads into, and what they mean."""
-    model = ApplicationSettings if len(path) == 1 else _SECTIONS[str(path[0])]
+    model: type[Settings] = ApplicationSettings
+    if len(path) > 1:
+        inside = len(path) > _DEEP and path[2] in {"late", "unparsable"}
+        model = PlaceSettings if inside else _SECTIONS[str(path[0])]
     return {
         one.alias or name: one.description or "" for name, one in model.model_fields.items()
     }
+
+
+_DEEP = 3
+"""How far it is to a setting of a source."""
 
 
 def _reason(detail: Mapping[str, Any]) -> str:

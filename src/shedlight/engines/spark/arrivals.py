@@ -1,6 +1,7 @@
 """When events arrived, and how many of each type, observed on their way through the JVM.
 
-Arrival is when a file was complete, when Kafka took the event, or when Spark read it. What is
+Arrival is when the event itself says, if the source names a column for it; else when a file was
+complete, when Kafka took the event, or when Spark read it. What is
 observed comes with the progress of the query and costs no pass of its own.
 """
 
@@ -37,6 +38,17 @@ def with_arrivals(frame: DataFrame, kind: str = "parquet") -> DataFrame:
     else:
         arrival = "unix_micros(current_timestamp())"
     return frame.select("*", F.expr(arrival).alias(ARRIVAL))
+
+
+def with_told_arrivals(frame: DataFrame, told: str) -> DataFrame:
+    """Have events say themselves when they arrived, if they do, and not after now.
+
+    Args:
+        frame: A stream with arrivals.
+        told: When they say, in microseconds, in SQL.
+    """
+    own = f"least(coalesce({told}, `{ARRIVAL}`), unix_micros(current_timestamp()))"
+    return frame.withColumn(ARRIVAL, F.expr(own))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,24 +6,30 @@ checkpoint/
     <node>/outbox    what the node's operators say
     <node>/marks     what the driver tells its groups
     <node>/plan      what patterns keep, and what each micro-batch used
+    deliveries       where Spark remembers what was delivered to sinks
+    lock             which process works with it
 """
 
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from shedlight.automaton.operator import schema_of
 from shedlight.engines.spark.fused import outside_input
 from shedlight.engines.spark.layout import longest_windows, node_order, parts_of
-from shedlight.engines.spark.marks import Marks, of_source
+from shedlight.engines.spark.marks import Marks
 from shedlight.engines.spark.node import Channel, NodeQuery, Setting, build_part, node_query
-from shedlight.engines.spark.outbox import events_of, frontiers_of, read_outbox
-from shedlight.engines.spark.packing import late_output
+from shedlight.engines.spark.outbox import events_of, frontiers_of, late_of, read_outbox
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.record import check_record, lines_of
 from shedlight.engines.spark.shedding import plan_tables
-from shedlight.engines.spark.sources import arrow_schema, prepared_source, read_source
+from shedlight.engines.spark.sources import (
+    kinds_of,
+    no_events,
+    prepared_source,
+    read_source,
+)
 from shedlight.errors import InputError
 from shedlight.graph import Application, Stream, with_schemas
 from shedlight.shedding.shares import Shares
@@ -65,11 +71,12 @@ class Assembly:
             name: read_source(spark, source, streaming=True)
             for name, source in application.sources.items()
         }
-        kinds = {name: schema_of(arrow_schema(frame)) for name, frame in raw.items()}
+        kinds = {name: kinds_of(frame) for name, frame in raw.items()}
         self.application = with_schemas(application, kinds)
-        check_record(checkpoint / "application", lines_of(self.application, buckets))
+        lines = lines_of(self.application, buckets, shares)
+        check_record(checkpoint / "application", lines)
         self._setting = setting_of(self.application, shares)
-        self._first = shares if plan is None else plan
+        self._first, self._is_fixed = shares if plan is None else plan, plan is None
         self._groups: dict[str, tuple[int, ...]] = {}
         self._raw = raw
         self.nodes: dict[str, NodeQuery] = {}
@@ -78,7 +85,6 @@ class Assembly:
 
     def _build(self, node: str, buckets: int) -> None:
         parts = parts_of(self.application, node, buckets)
-        self.marks(node).prepare()
         self.outbox(node).mkdir(parents=True, exist_ok=True)
         channels = {s: self._channel(node, s) for part in parts for s in part.external}
         fused = tuple(build_part(part, channels, self._setting) for part in parts)
@@ -88,17 +94,21 @@ class Assembly:
         for part in parts:
             for spec in part.operators:
                 self._groups[spec.name] = tuple(part.groups)
-        if plans.now is None:
-            plans.put_in_force(Used(self.publish(node, self._first)))
+        now = plans.now
+        first = self._at(node, self._first)
+        if now is None or (self._is_fixed and plans.shares(now) != first):
+            plans.put_in_force(Used(self.publish(node, first)))
 
     def publish(self, node: str, shares: Shares) -> int:
         """Write down what the patterns of a node keep; give the number of the plan."""
         tables = {}
         for fused in self.nodes[node].parts:
             tables.update(plan_tables(fused, shares))
+        return self.plans(node).publish(self._at(node, shares), tables)
+
+    def _at(self, node: str, shares: Shares) -> Shares:
         specs = self.application.operators.values()
-        here = {s: shares[s] for o in specs if o.node == node for s in o.outputs if s in shares}
-        return self.plans(node).publish(here, tables)
+        return {s: shares[s] for o in specs if o.node == node for s in o.outputs if s in shares}
 
     def plans(self, node: str) -> Plans:
         """Find the plans of a node."""
@@ -116,9 +126,9 @@ class Assembly:
         """Find the folder where Spark remembers where the query of a node stands."""
         return self._checkpoint / node / "query"
 
-    def delivery_folder(self, sink: str) -> Path:
-        """Find the folder where Spark remembers what was delivered to a sink."""
-        return self._checkpoint / "deliveries" / sink
+    def delivery_folder(self, name: str) -> Path:
+        """Find the folder where Spark remembers what was delivered to a sink or beside it."""
+        return self._checkpoint / "deliveries" / name
 
     def sources_of(self, node: str) -> list[str]:
         """List the sources that a node reads."""
@@ -130,11 +140,24 @@ class Assembly:
         }
         return list(read)
 
+    def logs_of(self, node: str) -> list[int]:
+        """Number Spark's logs of what a node reads, in the order of the query.
+
+        A source has one for its events and one for its marks; of an outbox both are read
+        from the same files, and logged once.
+        """
+        logs: list[int] = []
+        for fused in self.nodes[node].parts:
+            for stream in fused.spec.part.external:
+                first = logs[-1] + 1 if logs else 0
+                logs += [first, first + (stream.operator is None)]
+        return logs
+
     def _channel(self, node: str, stream: Stream) -> Channel:
         if stream.operator is None:
             source = self.application.sources[stream.name]
             one, events = prepared_source(source, self._raw[stream.name])
-            marks = of_source(self.marks(node).read(self._spark), stream.name)
+            marks = self.marks(node).read(self._spark, stream.name)
             return Channel(one, events, marks, (0,))
         outbox = self._read(self._node(stream), streaming=True)
         schema = self.nodes[self._node(stream)].outputs[str(stream)]
@@ -156,11 +179,26 @@ class Assembly:
         outbox = self._read(node, streaming=streaming)
         return events_of(outbox, str(stream), self.nodes[node].outputs[str(stream)])
 
-    def late(self, operator: str, *, streaming: bool = False) -> DataFrame:
-        """Give the late events of an operator."""
-        node, output = self.application.operators[operator].node, late_output(operator)
-        outbox = self._read(node, streaming=streaming)
-        return events_of(outbox, output, self.nodes[node].outputs[output])
+    def late(self, source: str, *, streaming: bool = False) -> DataFrame:
+        """Give the late events of a source that has a place for them, at all operators."""
+        stream = Stream(source)
+        _, events = prepared_source(self.application.sources[source], self._raw[source])
+        names = [name for name in events.columns if not name.startswith("#")]
+        found = [
+            late_of(
+                self._read(spec.node, streaming=streaming),
+                spec.name,
+                spec.inputs.index(stream),
+                names,
+            )
+            for spec in self.application.operators.values()
+            if stream in spec.inputs
+        ]
+        return reduce(DataFrame.unionByName, found)
+
+    def no_events(self, source: str) -> DataFrame:
+        """Give the records of a source that are no events, as they come."""
+        return no_events(self.application.sources[source], self._raw[source])
 
 
 def _check_session(spark: SparkSession) -> None:
@@ -187,6 +225,12 @@ def setting_of(application: Application, shares: Shares) -> Setting:
         frozenset(sunk),
         frozenset(sunk | crossing),
         frozenset(str(stream.operator) for stream in crossing),
+        frozenset(
+            spec.name
+            for spec in application.operators.values()
+            for stream in spec.inputs
+            if stream.operator is None and application.sources[stream.name].late
+        ),
     )
 
 

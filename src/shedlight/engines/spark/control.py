@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from shedlight.control.controller import Decision, Memory, Settings, decide
 from shedlight.control.pressure import batch_pressure
 from shedlight.engines.spark.assembly import Assembly
-from shedlight.engines.spark.fitting import LATEST, fitted
+from shedlight.engines.spark.fitting import GUESS, LATEST, Costs, fitted
 from shedlight.engines.spark.plans import Used
 from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.watching import (
@@ -31,7 +31,6 @@ INTERVAL = 2.0
 """After how many seconds there is an observation, or after a micro-batch that is longer."""
 _WARM = 2
 """How many micro-batches say nothing about costs: kernels are loaded, workers started."""
-_LITTLE = 0.001
 _SOME = 0.01
 """Under more pressure than this what is kept says too little about what it costs."""
 
@@ -83,6 +82,8 @@ class _Node:
         since: When the newest event before those had arrived.
         used: The plan and the pressure in force.
         work: Seconds of work for each event, before pressure.
+        waiting: How many events waited to be read after the last micro-batch.
+        costs: What a micro-batch costs.
     """
 
     batches: list[NodeBatch] = field(default_factory=list)
@@ -91,6 +92,8 @@ class _Node:
     since: float | None = None
     used: Used = field(default_factory=lambda: Used(1))
     work: float = 0.0
+    waiting: float = 0.0
+    costs: Costs = GUESS
 
 
 class ControlLoop:
@@ -135,6 +138,7 @@ class ControlLoop:
         """Take a micro-batch in; give the decision, if there was one to make."""
         node = self._nodes[batch.node]
         if batch.events == 0:  # it was about marks, or there is nothing to do
+            self._tell(batch, node.used.pressure)
             return None
         node.seen += 1
         node.batches = [*node.batches, batch][-LATEST:]
@@ -146,21 +150,30 @@ class ControlLoop:
     def _press(self, batch: NodeBatch) -> None:
         """Set the pressure of a node by what waits to be read."""
         node, watched = self._nodes[batch.node], self._watched(batch.node)
-        costs = watched.costs
+        node.costs = watched.costs
         used = self._assembly.plans(batch.node).used_by(batch.number)
         if used.pressure > _SOME and batch.kept:
-            spent = batch.matching + costs.carrying * batch.kept
+            spent = batch.matching + node.costs.carrying * batch.kept
             node.work = spent / batch.events / used.pressure
-        waiting = max(0.0, batch.end - watched.newest) * watched.rate
+        node.waiting = max(0.0, batch.end - watched.newest) * watched.rate
+        self._tell(batch, self._pressure(batch.node))
+
+    def _pressure(self, name: str) -> float:
+        node = self._nodes[name]
         factor = batch_pressure(
-            waiting,
+            node.waiting,
             node.work,
-            fixed=costs.fixed,
-            reading=costs.reading,
-            bound=self._assembly.application.nodes[batch.node].bound,
+            fixed=node.costs.fixed,
+            reading=node.costs.reading,
+            bound=self._assembly.application.nodes[name].bound,
         )
-        if abs(factor - node.used.pressure) > _LITTLE:
-            self._use(batch.node, Used(node.used.plan, round(factor, 4)))
+        return round(factor, 4)
+
+    def _tell(self, batch: NodeBatch, factor: float) -> None:
+        """Put pressure on a node, and say after which micro-batch this was decided."""
+        if batch.node in self._bounded:
+            plan = self._nodes[batch.node].used.plan
+            self._use(batch.node, Used(plan, factor, batch.number))
 
     def _use(self, name: str, used: Used) -> None:
         self._nodes[name].used = used
@@ -201,7 +214,14 @@ class ControlLoop:
         for name in self._bounded:
             if any(self._is_at(stream, name) for stream in decision.shares):
                 number = self._assembly.publish(name, shares)
-                self._use(name, Used(number, self._nodes[name].used.pressure))
+                node = self._nodes[name]
+                node.work *= self._lightened(name, decision)
+                self._use(name, Used(number, self._pressure(name), node.used.after))
+
+    def _lightened(self, name: str, decision: Decision) -> float:
+        """Say how the work of an event changes by a new plan."""
+        before = decision.entry.loads.get(name, 0.0)
+        return self.memory.expected.get(name, before) / before if before > 0 else 1.0
 
     def _is_at(self, stream: Stream, node: str) -> bool:
         return self._assembly.application.operators[str(stream.operator)].node == node

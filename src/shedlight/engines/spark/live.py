@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -20,11 +21,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from shedlight.automaton.intake import NEVER
 from shedlight.control.controller import Decision, Settings
 from shedlight.engines.spark.assembly import Assembly
+from shedlight.engines.spark.checkpoint import locked
+from shedlight.engines.spark.columns import FileColumns
 from shedlight.engines.spark.control import ControlLoop, may_shed, under_pressure
-from shedlight.engines.spark.delivery import delivery
-from shedlight.engines.spark.failures import explained
+from shedlight.engines.spark.delivery import deliveries, started
+from shedlight.engines.spark.failures import explained, sentence_of
 from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
@@ -67,9 +71,18 @@ class Options:
 
 @dataclass(slots=True)
 class _Source:
-    """What is known of a source at a node."""
+    """What is known of a source at a node.
+
+    Attributes:
+        heard: When its last events were through, in seconds since 1970.
+        looked: When the query last looked for events and there were none.
+        frontier: How far it is by its events, if there were any.
+        told: How far the groups were told that it is.
+        is_idle: Whether they were told that it is idle.
+    """
 
     heard: float
+    looked: float = 0.0
     frontier: int | None = None
     told: int | None = None
     is_idle: bool = False
@@ -127,14 +140,19 @@ class Live:
         self._spark = spark
         shares = self._options.shares
         folder = local_folder(checkpoint)
-        self.assembly = Assembly(
-            application,
-            spark,
-            folder,
-            may_shed(application) if shares is None else shares,
-            self._options.buckets,
-            under_pressure(application) if shares is None else None,
-        )
+        with ExitStack() as held:
+            held.enter_context(locked(folder))
+            self.assembly = Assembly(
+                application,
+                spark,
+                folder,
+                may_shed(application) if shares is None else shares,
+                self._options.buckets,
+                under_pressure(application) if shares is None else None,
+            )
+            self._columns = FileColumns(self.assembly.application)
+            self._columns.check()
+            self._held = held.pop_all()
         self.loop = None
         if shares is None:
             self.loop = ControlLoop(
@@ -200,12 +218,13 @@ class Live:
     def stop(self) -> None:
         """Stop all queries; what was read is in the outboxes, and a new run goes on there."""
         self._stopping.set()
+        if self._thread.is_alive():  # first, for it may be starting a query again
+            self._thread.join(timeout=30)
         for one in self._running.values():
             self._let_end(one.query)
         for one in self._running.values():
             one.query.stop()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=30)
+        self._held.close()
 
     def _let_end(self, query: StreamingQuery) -> None:
         """Let a micro-batch end that is under way, if it does not take too long."""
@@ -230,8 +249,8 @@ class Live:
 
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         nodes = {f"node {name}": _bound(self._start_node, name) for name in self.assembly.nodes}
-        sinks = self.assembly.application.sinks
-        return nodes | {f"sink {name}": _bound(self._start_sink, name) for name in sinks}
+        others = deliveries(self.assembly.application)
+        return nodes | {name: _bound(self._start_delivery, name) for name in others}
 
     def _begin(self, name: str) -> None:
         query = self._starters()[name]()
@@ -245,14 +264,14 @@ class Live:
         with partitioned(self._spark, self.assembly.nodes[node].groups):
             return writer.option("retention", self._options.retention).start()
 
-    def _start_sink(self, name: str) -> StreamingQuery:
-        every = f"{round(self._options.deliver * 1e3)} milliseconds"
-        return delivery(self.assembly, name).trigger(processingTime=every).start()
+    def _start_delivery(self, name: str) -> StreamingQuery:
+        return started(self.assembly, name, self._options.deliver)
 
     def _follow(self) -> None:
         """Do what there is to do, until it is all over."""
         try:
             while not self._stopping.wait(_GLANCE):
+                self._columns.check()
                 for node in self.assembly.nodes:
                     for progress in _news(self._running[f"node {node}"]):
                         self._progressed(node, progress)
@@ -268,33 +287,45 @@ class Live:
             return
         for (_, stream), arrived in batch.arrived.items():
             source = self._sources.get((node, stream))
-            if source is not None and arrived.number:
+            if source is None:
+                continue
+            if arrived.number:
                 lateness = self.assembly.application.sources[stream].lateness
                 source.heard, source.is_idle = time.time(), False
                 source.frontier = max(source.frontier or 0, (arrived.latest or 0) - lateness)
+            else:
+                source.looked = batch.start
         if self.loop is not None:
             self.loop.take(batch)
         if self._watcher.batch is not None:
             self._watcher.batch(batch)
 
     def _tell_groups(self) -> None:
-        """Tell the groups how far sources are, and which of them are silent."""
-        marks: dict[str, list[SourceMark]] = {}
+        """Tell the groups how far sources are, and which of them are silent.
+
+        While a micro-batch runs nobody knows what has come since it began: a source is silent
+        only as far as the query has looked. That it has looked counts the next time, when all
+        is known of micro-batches that had ended by then.
+        """
         now = time.time()
         for (node, name), source in self._sources.items():
-            if source.frontier is None:
+            if source.is_idle or now - source.heard < self._options.pulse:
                 continue
             own = self.assembly.application.sources[name].idle
-            idle = self._options.idle if own is None else own / 1e6
-            silent = now - source.heard
-            if source.frontier != source.told and silent >= self._options.pulse:
-                marks.setdefault(node, []).append(SourceMark(name, source.frontier))
+            silent = source.looked - source.heard
+            far = NEVER if source.frontier is None else source.frontier
+            if silent >= (self._options.idle if own is None else own / 1e6):
+                self.assembly.marks(node).write([SourceMark(name, far, idle=True)])
+                source.told, source.is_idle = source.frontier, True
+            elif source.frontier != source.told and silent >= self._options.pulse:
+                self.assembly.marks(node).write([SourceMark(name, far)])
                 source.told = source.frontier
-            if silent >= idle and not source.is_idle:
-                marks.setdefault(node, []).append(SourceMark(name, source.frontier, idle=True))
-                source.is_idle = True
-        for node, some in marks.items():
-            self.assembly.marks(node).write(some)
+            if not self._is_at_work(node):
+                source.looked = now
+
+    def _is_at_work(self, node: str) -> bool:
+        query = self._running[f"node {node}"].query
+        return not query.isActive or bool(query.status["isTriggerActive"])
 
     def _supervise(self) -> None:
         """Start queries again that failed, unless it would be of no use."""
@@ -318,10 +349,10 @@ class Live:
         if one.failures > self._options.restarts:
             raise ShedlightError(
                 f"the query of {name} failed {one.failures} times in a row, last with: "
-                f"{_first_line(str(problem))}"
+                f"{sentence_of(str(problem))}"
             ) from problem
         wait = self._options.back_off * 2 ** (one.failures - 1)
-        _LOG.warning("%s failed, again in %g s: %s", name, wait, _first_line(str(problem)))
+        _LOG.warning("%s failed, again in %g s: %s", name, wait, sentence_of(str(problem)))
         one.again = time.monotonic() + wait
 
 
@@ -341,10 +372,6 @@ def _news(running: _Running) -> list[StreamingQueryProgress]:
         found = [one for one in recent if one.batchId > running.seen]
     running.seen = last.batchId
     return found
-
-
-def _first_line(text: str) -> str:
-    return text.strip().split("\n", 1)[0]
 
 
 def _bound(start: Callable[[str], StreamingQuery], name: str) -> Callable[[], StreamingQuery]:

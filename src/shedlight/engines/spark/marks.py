@@ -4,6 +4,9 @@ A source says itself how far it is, by its events; but a group does not see the 
 groups, nor those that were shed, and silence says nothing. So the driver tells all groups how
 far a source is by all of its events, that it is idle, or that it is at its end. It is told by
 files beside those of the sources: they wake the groups up, and a replay reads them again.
+
+Each source has a folder of its own. Two that read one folder would remove files from under each
+other.
 """
 
 import json
@@ -12,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.automaton.intake import FOREVER, NEVER
 from shedlight.engines.spark.files import replacing
+from shedlight.errors import StateError
 
-_SCHEMA = "name string, frontier bigint, idle boolean"
+_SCHEMA = "frontier bigint, idle boolean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +49,32 @@ class Marks:
 
     folder: Path
 
-    def prepare(self) -> None:
-        """Make the folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def read(self, spark: SparkSession) -> DataFrame:
-        """Read marks as they come; a file that was read is removed in time."""
+    def read(self, spark: SparkSession, source: str) -> DataFrame:
+        """Read the marks of a source as they come; a file that was read is removed in time."""
+        folder = self.folder / source
+        folder.mkdir(parents=True, exist_ok=True)
         reader = spark.readStream.schema(_SCHEMA).option("cleanSource", "delete")
-        return reader.json(str(self.folder))
+        told = reader.json(str(folder))
+        return told.selectExpr("CAST(0 AS INT) AS origin", "frontier", "idle")
 
     def write(self, marks: Iterable[SourceMark]) -> None:
         """Tell the groups."""
-        lines = [
-            json.dumps({"name": one.source, "frontier": one.frontier, "idle": one.idle}) + "\n"
-            for one in marks
-        ]
-        if lines:
-            with replacing(self.folder / f"{self._next():012}.json") as path:
-                path.write_text("".join(lines))
+        for mark in marks:
+            folder = self.folder / mark.source
+            with replacing(folder / f"{_next(folder):012}.json") as path:
+                path.write_text(json.dumps({"frontier": mark.frontier, "idle": mark.idle}))
 
-    def _next(self) -> int:
-        """Number the files through, those that were removed too."""
-        counter = self.folder / "_last"
+
+def _next(folder: Path) -> int:
+    """Number the files of a folder through, those that were removed too."""
+    counter = folder / "_last"
+    try:
         number = int(counter.read_text()) + 1 if counter.exists() else 1
-        with replacing(counter) as path:
-            path.write_text(str(number))
-        return number
-
-
-def of_source(marks: DataFrame, source: str) -> DataFrame:
-    """Give the marks of a source as a node reads them."""
-    own = marks.where(F.col("name") == source)
-    return own.selectExpr("CAST(0 AS INT) AS origin", "frontier", "idle")
+    except ValueError as error:
+        raise StateError(
+            f"{counter} is damaged ({error}); put it back as it was, or start with a new "
+            "checkpoint"
+        ) from error
+    with replacing(counter) as path:
+        path.write_text(str(number))
+    return number

@@ -11,7 +11,7 @@ is further than the complex events that were read of it. That is why there is no
 output.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +26,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from shedlight.automaton.intake import INPUT
 from shedlight.automaton.selection import ID, SOURCE, TIME
 from shedlight.engines.spark.arrivals import ARRIVAL, with_arrivals
-from shedlight.engines.spark.packing import FRONTIERS, IDLE
+from shedlight.engines.spark.packing import FRONTIERS, IDLE, late_output
 from shedlight.engines.spark.sources import quoted
 
 OUTPUT, GROUP = "output", "group"
@@ -47,17 +48,26 @@ def outbox_schema(outputs: Outputs) -> StructType:
         StructField(ID, StringType()),
         StructField(GROUP, IntegerType()),
     ]
-    fields += [StructField(output, _struct(schema)) for output, schema in outputs.items()]
+    fields += [
+        StructField(output, _struct(_particular(output, schema)))
+        for output, schema in outputs.items()
+    ]
     return StructType([*fields, StructField(OUTPUT, StringType())])
 
 
-def _struct(schema: pa.Schema) -> StructType:
+def _particular(output: str, schema: pa.Schema) -> list[pa.Field]:
+    """List what only this output has; late events are as they came, and of which input."""
+    if output.startswith(late_output("")):
+        return [*schema, pa.field(INPUT, pa.int32())]
+    return [field for field in schema if field.name not in _OWN]
+
+
+def _struct(fields: list[pa.Field]) -> StructType:
     """Give what a pattern selects as a struct; what is always null is text, to be written."""
     return StructType(
         [
             StructField(field.name, _writable(from_arrow_type(field.type)))  # type: ignore[arg-type]
-            for field in schema
-            if field.name not in _OWN
+            for field in fields
         ]
     )
 
@@ -89,6 +99,28 @@ def events_of(outbox: DataFrame, output: str, schema: pa.Schema) -> DataFrame:
     ]
     columns += [ARRIVAL] if ARRIVAL in outbox.columns else []
     return outbox.where(F.col(OUTPUT) == output).selectExpr(*map(_plain, columns))
+
+
+def late_of(outbox: DataFrame, operator: str, number: int, names: Sequence[str]) -> DataFrame:
+    """Give the late events of one input of an operator, as they came, and where they were late.
+
+    Args:
+        outbox: The outbox of the operator's node.
+        operator: Where they were late.
+        number: The number of the input.
+        names: Its columns.
+    """
+    output = late_output(operator)
+    events = [f"{quoted(output)}.{quoted(name)} AS {quoted(name)}" for name in names]
+    where = [] if LATE_AT in names else [f"'{operator}' AS {LATE_AT}"]
+    late = outbox.where(F.col(OUTPUT) == output)
+    return late.where(f"{quoted(output)}.{quoted(INPUT)} = {number}").selectExpr(
+        *events, *where
+    )
+
+
+LATE_AT = "late_at"
+"""The column that says at which operator an event was late."""
 
 
 def _plain(column: str) -> str:

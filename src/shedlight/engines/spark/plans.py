@@ -13,11 +13,16 @@ folder must be one that the driver and all workers see.
 
 import json
 import os
-from collections.abc import Mapping
+import time
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -38,10 +43,12 @@ class Used:
     Attributes:
         plan: The number of a plan.
         pressure: By what its shares are lowered.
+        after: The micro-batch that this was decided after; -1: nobody decides after each.
     """
 
     plan: int
     pressure: float = 1.0
+    after: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +83,9 @@ class Plans:
         """
         plans = self.folder / "plans"
         plans.mkdir(parents=True, exist_ok=True)
-        number = 1 + max((int(path.stem) for path in plans.glob("*.json")), default=0)
+        taken = [int(path.stem) for path in plans.glob("[0-9]*.*")]
+        now = self.now  # a number is never given twice, not even if a file was lost
+        number = 1 + max([*taken, now.plan if now else 0], default=0)
         arrays: dict[str, Any] = {}
         for operator, table in tables.items():
             arrays[f"shares {operator}"] = table.shares
@@ -108,14 +117,15 @@ class Plans:
         found = _read(record)
         if found is not None:
             return found
-        used = self.now
+        used = self._decided(batch)
         if used is None:
             raise StateError(
                 f"there is no plan in {self.folder}; the checkpoint is damaged: "
                 "start with a new one"
             )
         record.parent.mkdir(exist_ok=True)
-        own = record.with_name(f".{batch}-{os.getpid()}")
+        own = record.with_name(f".{batch}-{uuid.uuid4().hex}")
+        used = Used(used.plan, used.pressure)
         own.write_text(_written(used))
         try:
             os.link(own, record)
@@ -124,6 +134,31 @@ class Plans:
         finally:
             own.unlink()
         return used
+
+    def check(self, batch: int) -> None:
+        """See that a micro-batch whose output is there already is repeated as it was.
+
+        Raises:
+            StateError: There is no record of it, but of others.
+        """
+        records = self.folder / "batches"
+        record = records / str(batch)
+        if records.exists() and any(records.iterdir()) and not record.exists():
+            raise StateError(
+                f"{record} is missing; put it back, or start with a new checkpoint"
+            )
+
+    def _decided(self, batch: int) -> Used | None:
+        """Give what is in force, and wait a little until it is by the micro-batch before.
+
+        The next micro-batch begins at once, and would else be as great as an overload makes it.
+        """
+        over = time.monotonic() + _PATIENCE
+        while True:
+            used = self.now
+            if used is None or not 0 <= used.after < batch - 1 or time.monotonic() > over:
+                return used
+            time.sleep(_GLANCE)
 
     def shares(self, used: Used) -> Shares:
         """Give what patterns keep, by label."""
@@ -141,14 +176,18 @@ class Plans:
                 record.unlink(missing_ok=True)
 
 
+_PATIENCE, _GLANCE = 0.5, 0.01
+
+
 def _written(used: Used) -> str:
-    return json.dumps({"plan": used.plan, "pressure": used.pressure})
+    return json.dumps({"plan": used.plan, "pressure": used.pressure, "after": used.after})
 
 
 def _read(path: Path) -> Used | None:
     try:
         found = json.loads(path.read_text())
-        return Used(int(found["plan"]), float(found["pressure"]))
+        after = int(found.get("after", -1))
+        return Used(int(found["plan"]), float(found["pressure"]), after)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -174,16 +213,32 @@ def _as_json(shares: Shares) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=16)
 def _shares(path: Path) -> Shares:
-    return {
-        Stream(one["pattern"], one["operator"]): PatternShares(
-            one["shares"], one["by_key"], frozenset(one["firm"]), one["others"]
-        )
-        for one in json.loads(path.read_text())
-    }
+    with _reading(path):
+        return {
+            Stream(one["pattern"], one["operator"]): PatternShares(
+                one["shares"], one["by_key"], frozenset(one["firm"]), one["others"]
+            )
+            for one in json.loads(path.read_text())
+        }
 
 
 @lru_cache(maxsize=16)
 def _tables(path: Path) -> Mapping[str, Table]:
-    with np.load(path) as file:
+    with _reading(path), path.open("rb") as opened, np.load(opened) as file:
         names = [name.removeprefix("shares ") for name in file if name.startswith("shares ")]
         return {name: Table(file[f"shares {name}"], file[f"firm {name}"]) for name in names}
+
+
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say what to do if a file is missing or cannot be read."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        problem = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error})"
+        raise StateError(
+            f"{path} is {problem}; put it back as it was, or start with a new checkpoint"
+        ) from error

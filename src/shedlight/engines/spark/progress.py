@@ -1,7 +1,7 @@
 """What Spark says of a micro-batch, as a value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -13,6 +13,7 @@ from shedlight.engines.spark.arrivals import (
     passed_of,
 )
 from shedlight.engines.spark.node import TALLIES
+from shedlight.engines.spark.refused import REFUSALS, refused_of
 from shedlight.engines.spark.tallies import GroupTally, decoded
 
 _ARRIVED, _KEPT = "arrived ", "kept "
@@ -30,6 +31,7 @@ class NodeBatch:
         arrived: What arrived, by operator and stream.
         passed: What was kept of each stream that comes from outside; not there if nothing was.
         groups: What was counted in the groups.
+        refused: How many records of each source were no events and left out.
     """
 
     node: str
@@ -39,6 +41,7 @@ class NodeBatch:
     arrived: Mapping[tuple[str, str], Arrived]
     passed: Mapping[str, Passed]
     groups: tuple[GroupTally, ...]
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def end(self) -> float:
@@ -113,6 +116,11 @@ def batch_of(
         arrived=arrived,
         passed=passed,
         groups=tuple(map(decoded, rows[TALLIES][TALLIES] or ())),
+        refused={
+            name.removeprefix(REFUSALS): refused_of(row)
+            for name, row in rows.items()
+            if name.startswith(REFUSALS)
+        },
     )
 
 

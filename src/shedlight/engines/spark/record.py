@@ -6,20 +6,30 @@ is refused, and the message says what is different.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from shedlight.engines.spark.checkpoint import LOCK
 from shedlight.engines.spark.files import replacing
 from shedlight.errors import StateError
-from shedlight.graph import Application, OperatorSpec, Source
+from shedlight.graph import Application, OperatorSpec, Source, Stream
 
 VERSION = 1
 """Of the layout of a checkpoint."""
 
 
-def lines_of(application: Application, buckets: int) -> tuple[str, ...]:
-    """Write down all that the matches of an application depend on."""
-    return tuple(_lines(application, buckets))
+def lines_of(
+    application: Application, buckets: int, shedding: Iterable[Stream] = ()
+) -> tuple[str, ...]:
+    """Write down all that the matches of an application depend on.
+
+    Args:
+        application: The application.
+        buckets: How many groups share the keys of patterns with PARTITION BY.
+        shedding: The patterns that may shed; events that wait for them carry who keeps them.
+    """
+    may = ", ".join(sorted(map(str, shedding))) or "none"
+    return (*_lines(application, buckets), f"patterns that may shed: {may}")
 
 
 def _lines(application: Application, buckets: int) -> Iterator[str]:
@@ -90,7 +100,7 @@ def _recorded(file: Path) -> tuple[str, ...] | None:
 
 def _check_new(checkpoint: Path) -> None:
     """See that a folder without a record has nothing else in it."""
-    there = sorted(path.name for path in checkpoint.glob("*")) if checkpoint.exists() else []
+    there = sorted(path.name for path in checkpoint.glob("[!.]*") if path.name != LOCK)
     if there:
         raise StateError(
             f"{checkpoint} is no checkpoint: it has no file 'application', but "

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from shedlight.engines.spark.assembly import Assembly, sinks_of
-from shedlight.engines.spark.delivery import delivery
-from shedlight.engines.spark.failures import explained
+from shedlight.engines.spark.checkpoint import check_logs, locked
+from shedlight.engines.spark.columns import FileColumns
+from shedlight.engines.spark.delivery import deliveries, delivery
+from shedlight.engines.spark.failures import SPARK_ERRORS, explained
 from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
@@ -52,7 +53,19 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
         StateError: The checkpoint is of another application, or damaged.
     """
     folder = local_folder(checkpoint)
-    assembly = Assembly(application, spark, folder, shares or {}, buckets)
+    with locked(folder):
+        assembly = Assembly(application, spark, folder, shares or {}, buckets)
+        FileColumns(assembly.application).check()
+        _run(assembly, spark, told)
+        for name in deliveries(application) if deliver else ():
+            _drained(delivery(assembly, name), f"{name} cannot be written")
+    return sinks_of(assembly)
+
+
+def _run(
+    assembly: Assembly, spark: SparkSession, told: Callable[[NodeBatch], None] | None
+) -> None:
+    """Run all nodes, each after those that it reads."""
     for node in assembly.nodes:
         for _ in _rounds(assembly, node):
             with partitioned(spark, assembly.nodes[node].groups):
@@ -61,13 +74,18 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
                 batch = batch_of(node, progress)
                 if batch is not None and told is not None:
                     told(batch)
-    for name in assembly.application.sinks if deliver else ():
-        _drained(delivery(assembly, name))
-    return sinks_of(assembly)
 
 
 def outbox_writer(assembly: Assembly, node: str) -> DataStreamWriter:
-    """Write the query of a node; it wants a trigger and a start."""
+    """Write the query of a node; it wants a trigger and a start.
+
+    Raises:
+        StateError: Its checkpoint is damaged.
+    """
+    query, logs = assembly.query_folder(node), assembly.logs_of(node)
+    repeated = check_logs(query, assembly.outbox(node), logs=logs)
+    if repeated is not None:
+        assembly.plans(node).check(repeated)
     return (
         assembly.nodes[node]
         .frame.writeStream.format("parquet")
@@ -94,13 +112,13 @@ def partitioned(spark: SparkSession, groups: int) -> Iterator[None]:
         spark.conf.set(_PARTITIONS, before)
 
 
-def _drained(writer: DataStreamWriter) -> list[StreamingQueryProgress]:
+def _drained(writer: DataStreamWriter, what: str = "") -> list[StreamingQueryProgress]:
     """Run a query until there is nothing left to read."""
     try:
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-    except StreamingQueryException as error:
-        raise explained(error) from error
+    except SPARK_ERRORS as error:
+        raise explained(error, what) from error
     return query.recentProgress
 
 

@@ -1,15 +1,12 @@
 """Sources as DataFrames: any format of Spark, with derived columns and the time of each event.
 
 Times are whole microseconds in the column `#at`, for Spark converts timestamps one by one on
-their way to Python. Events without a time or an id end the query with an error that names the
-column.
+their way to Python. What is no event is refused, see `refused.py`.
 """
 
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -24,19 +21,24 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from shedlight.automaton.intake import FOREVER, Input
+from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import kind_in, schema_of
 from shedlight.engines.finished import AT
-from shedlight.engines.spark.arrivals import FILES, with_arrivals
+from shedlight.engines.spark.arrivals import FILES, with_arrivals, with_told_arrivals
+from shedlight.engines.spark.failures import SPARK_ERRORS, explained
+from shedlight.engines.spark.refused import (
+    parsing_options,
+    refused_records,
+    timed_or_refused,
+    with_room,
+)
+from shedlight.engines.spark.refused import quoted as quoted  # noqa: PLC0414  # others look here
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Source
 from shedlight.language.expression import Attribute, Expression
 from shedlight.language.kind import Kind, Schema
 from shedlight.language.spark_sql import spark_sql
 from shedlight.language.typecheck import kind_of
-
-REFUSED = "shedlight refuses an event: "
-"""What the message of an error begins with that the source's own events caused."""
 
 _TYPES: Mapping[Kind, DataType] = {
     Kind.BOOLEAN: BooleanType(),
@@ -54,11 +56,6 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-def quoted(name: str) -> str:
-    """Write the name of a column for Spark SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> DataFrame:
     """Read a source as it is.
 
@@ -71,18 +68,10 @@ def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> Data
         if source.path is None:
             return _loaded(spark, source, streaming=True)
         schema = _declared(source) or _loaded(spark, source, streaming=False).schema
-        return _loaded(spark, source, streaming=True, schema=schema)
-    except (PySparkException, Py4JJavaError) as error:
-        raise InputError(
-            f"source {source.name} cannot be read as {source.format}: {_reason(error)}"
-        ) from error
-
-
-def _reason(error: Exception) -> str:
-    """Find the line of Spark's message that says what is wrong."""
-    lines = str(error).split("\n")
-    named = (line[line.index("[") :] for line in lines if "[" in line)
-    return next(named, lines[0]).partition(" SQLSTATE")[0]
+        return _loaded(spark, source, streaming=True, schema=with_room(source, schema))
+    except SPARK_ERRORS as error:
+        what = f"source {source.name} cannot be read as {source.format}"
+        raise InputError(str(explained(error, what))) from error
 
 
 def _loaded(
@@ -92,7 +81,8 @@ def _loaded(
         stream = spark.readStream.format(source.format).options(**_admitted(source))
         stream = stream.schema(schema) if schema is not None else stream
         return stream.load(source.path)
-    batch = spark.read.format(source.format).options(**source.options)
+    options = {**source.options, **parsing_options(source)}
+    batch = spark.read.format(source.format).options(**options)
     declared = _declared(source)
     batch = batch.schema(declared) if declared is not None else batch
     return batch.load(source.path)
@@ -104,7 +94,7 @@ _MOST_RECORDS = 2_000_000
 
 def _admitted(source: Source) -> dict[str, str]:
     """Limit what is read in a micro-batch, unless the source does: a backlog is no reason."""
-    options = dict(source.options)
+    options = {**source.options, **parsing_options(source)}
     if any(name.lower().startswith("max") for name in options):
         return options
     if source.format in FILES:
@@ -135,12 +125,32 @@ def _field(schema: Schema, name: str, prefix: str) -> StructField:
     return StructField(name, _TYPES[kind])
 
 
+def kinds_of(frame: DataFrame) -> Schema:
+    """Find the kinds of the columns of a source as it is read."""
+    own = [one for one in arrow_schema(frame) if not one.name.startswith("#")]
+    return schema_of(pa.schema(own))
+
+
 def prepared_source(source: Source, frame: DataFrame) -> tuple[Input, DataFrame]:
     """Add the derived columns and the time of a source.
 
     Raises:
         InputError: A column is missing, or is no time or id.
     """
+    frame, time = _derived(source, frame)
+    return (
+        Input(source.name, source.id, AT, source.lateness),
+        timed_or_refused(source, frame, time),
+    )
+
+
+def no_events(source: Source, frame: DataFrame) -> DataFrame:
+    """Give the records of a source that are no events."""
+    return refused_records(source, *_derived(source, frame))
+
+
+def _derived(source: Source, frame: DataFrame) -> tuple[DataFrame, str]:
+    """Add the derived columns and the arrival; give the time in SQL with them."""
     _check_names(source, frame.columns)
     if frame.isStreaming:
         frame = with_arrivals(frame, source.format)
@@ -149,8 +159,14 @@ def prepared_source(source: Source, frame: DataFrame) -> tuple[Input, DataFrame]
         text = derived_sql(schema, expression)
         frame = frame.withColumn(name, F.expr(text))
     schema = schema_of(arrow_schema(frame))
-    frame = frame.withColumn(AT, F.expr(_checked_time(source, schema)))
-    return Input(source.name, source.id, AT, source.lateness), frame
+    time = _time(source, schema)
+    if source.arrival is not None and frame.isStreaming:
+        kind = schema[source.arrival]
+        _check_kind(source, source.arrival, kind, _TIMES, "a timestamp or microseconds are")
+        column = quoted(source.arrival)
+        is_time = kind is Kind.TIMESTAMP
+        frame = with_told_arrivals(frame, f"unix_micros({column})" if is_time else column)
+    return frame, time
 
 
 def derived_sql(schema: Schema, expression: Expression) -> str:
@@ -165,28 +181,21 @@ def derived_sql(schema: Schema, expression: Expression) -> str:
 
 def _check_names(source: Source, columns: Sequence[str]) -> None:
     there = [*columns, *source.columns]
-    for name in (source.time, *source.id):
+    for name in filter(None, (source.time, *source.id, source.arrival)):
         if name not in there:
             raise InputError(
                 f"source {source.name} has no column {name!r}; {known_names(name, there)}"
             )
 
 
-def _checked_time(source: Source, schema: Schema) -> str:
-    """Write the time in microseconds, and an error in place of it for events to refuse."""
+def _time(source: Source, schema: Schema) -> str:
+    """Write the time of an event in microseconds, in SQL."""
     for name in source.id:
         _check_kind(source, name, schema[name], _IDS, "whole numbers, text or timestamps are")
     _check_kind(
         source, source.time, schema[source.time], _TIMES, "a timestamp or whole numbers are"
     )
-    time = _time_sql(source, schema[source.time])
-    tests = [
-        f"WHEN {quoted(name)} IS NULL THEN {_refusal(source, name, 'is null')}"
-        for name in (*source.id, source.time)
-    ]
-    far = f"WHEN {time} IS NULL OR {time} <= -{FOREVER}L OR {time} >= {FOREVER}L THEN "
-    tests.append(far + _refusal(source, source.time, "is too far away to be a time"))
-    return f"CASE {' '.join(tests)} ELSE {time} END"
+    return _time_sql(source, schema[source.time])
 
 
 def _check_kind(
@@ -194,15 +203,6 @@ def _check_kind(
 ) -> None:
     if kind not in wanted:
         raise InputError(f"source {source.name}: {name!r} has {kind}; {words} needed")
-
-
-def _refusal(source: Source, name: str, problem: str) -> str:
-    text = (
-        f"{REFUSED}{source.name}: {name!r} {problem}; every event needs a time and an id: "
-        "fill it in, name other columns, or leave those events out"
-    )
-    escaped = text.encode().hex().upper()
-    return f"CAST(raise_error(CAST(X'{escaped}' AS STRING)) AS BIGINT)"
 
 
 def _time_sql(source: Source, kind: Kind) -> str:

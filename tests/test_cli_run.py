@@ -1,0 +1,438 @@
+"""`shedlight run`: what it prints for whom, its status, and what it says of bad input.
+
+Each test that needs Spark starts it, as a user does: some ten seconds each.
+"""
+
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+HAS_SPARK = pytest.mark.spark
+QUICK = (
+    "--conf",
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+)
+"""A test is over before it would pay to optimise more."""
+
+APPLICATION = """\
+name: small
+sources:
+  s:
+    format: json
+    path: data
+    time: time
+    id: [n]
+    schema: {n: bigint, time: bigint, kind: string}
+nodes:
+  edge: {bound: 60 s}
+operators:
+  w:
+    node: edge
+    input: s
+    patterns:
+      P: SELECT a.n AS one, b.n AS two WHERE SEQ(a.kind = 'x', b.kind = 'y') WITHIN 10 s
+sinks:
+  out: {input: w.P, format: parquet, path: out}
+"""
+PARQUET = (
+    ("format: json", "format: parquet"),
+    ("    schema: {n: bigint, time: bigint, kind: string}\n", ""),
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Have an application, and two events that make a match."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "1.json").write_text(_event(1, 1, "x") + _event(2, 2, "y"))
+    written(tmp_path)
+    return tmp_path
+
+
+def written(folder: Path, *edits: tuple[str, str]) -> None:
+    """Write the application with changes."""
+    text = APPLICATION
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "app.yaml").write_text(text)
+
+
+def _event(n: int, seconds: float, kind: str) -> str:
+    return json.dumps({"n": n, "time": round(seconds * 1e6), "kind": kind}) + "\n"
+
+
+def _command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "shedlight.cli", "run", "app.yaml", *options]
+
+
+def run(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run it in a pipe, to its end."""
+    return subprocess.run(
+        _command("--master", "local[1,2]", *QUICK, *options),
+        capture_output=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **environment},
+        text=True,
+        timeout=240,
+    )
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None:
+    """See that there is one sentence, and nothing else."""
+    assert done.stderr == f"shedlight: {message}\n"
+    assert done.stdout == ""
+    assert done.returncode == 1
+
+
+# What is found before Spark starts.
+
+
+def test_a_source_that_is_not_there(folder):
+    """Nothing is begun."""
+    written(folder, ("path: data", "path: dta"))
+
+    assert_refused(
+        run(folder),
+        f"source s: there is nothing at {folder}/dta; put `path` right, or make the folder if "
+        "its files are still to come",
+    )
+    assert not (folder / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("edit", "options", "what"),
+    [
+        (("path: out", "path: app.yaml"), (), "sink out cannot be written to {0}/app.yaml"),
+        (
+            ("    id: [n]\n", "    id: [n]\n    late: {format: json, path: app.yaml/late}\n"),
+            (),
+            "late of source s cannot be written to {0}/app.yaml/late",
+        ),
+        (
+            ("path: out", "path: out"),
+            ("--checkpoint", "app.yaml"),
+            "the checkpoint cannot be written to {0}/app.yaml",
+        ),
+    ],
+)
+def test_a_place_that_is_a_file(folder, edit, options, what):
+    """A sink, a side output, a checkpoint."""
+    written(folder, edit)
+
+    assert_refused(
+        run(folder, *options),
+        f"{what.format(folder)}: {folder}/app.yaml is a file; name a folder, or one that is "
+        "not there yet",
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_place_that_is_not_ours(folder):
+    """By its permissions."""
+    (folder / "mine").mkdir(mode=0o500)
+    written(folder, ("path: out", "path: mine/out"))
+
+    assert "mine is not ours to read and write; ask for" in run(folder).stderr
+
+
+def test_without_java(folder):
+    """Neither on the PATH nor in JAVA_HOME."""
+    done = run(folder, PATH="/no/where", JAVA_HOME="")
+
+    assert re.fullmatch(r"shedlight: .*Java.*; .*\n", done.stderr)
+    assert done.returncode == 1
+    assert not (folder / "state").exists()
+
+
+def test_with_a_java_that_is_too_old(folder):
+    """It says which there is and which is needed."""
+    java = folder / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+
+    done = run(folder, JAVA_HOME=str(folder / "java"))
+
+    assert re.fullmatch(r"shedlight: .*11.*17.*; .*\n", done.stderr)
+    assert done.returncode == 1
+
+
+def test_a_port_that_is_in_use(folder):
+    """Of Spark's own page, which one has to ask for."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run(folder, "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={port}")
+
+    assert_refused(
+        done,
+        f"spark.ui.port is {port}, which another program uses; ask for another port, or leave "
+        "it out: Spark then finds a free one",
+    )
+
+
+def test_once_ends_by_itself(folder):
+    """Which is a call that is not understood."""
+    done = run(folder, "--once", "--duration", "5 s")
+
+    assert "--once ends by itself; leave out --duration" in done.stderr
+    assert done.returncode == 2
+
+
+# What Spark finds.
+
+
+@HAS_SPARK
+def test_a_run_over_all_that_is_there(folder):
+    """A summary for people; for machines it is the same in JSON. A second run adds nothing."""
+    done = run(folder, "--once")
+
+    assert done.stderr == ""
+    assert re.fullmatch(
+        r"node edge: 2 events in \d micro-batch(es)?, 100% of use and kept; OK\n"
+        r"found 1 of w.P\n",
+        done.stdout,
+    )
+    assert done.returncode == 0
+    assert pq.read_table(folder / "out")["two"].to_pylist() == [2]
+    lines = (folder / "state" / "small" / "log.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["events"] for line in lines) == 2
+
+    again = json.loads(run(folder, "--once", "--json").stdout)
+    assert again["nodes"]["edge"]["events"] == 0
+    assert len(pq.read_table(folder / "out")) == 1
+
+
+@HAS_SPARK
+def test_side_outputs_are_counted(folder):
+    """In the summary, whether they are written somewhere or not."""
+    side = "    id: [n]\n    unparsable: {format: json, path: bad}\n"
+    written(
+        folder,
+        ("    id: [n]\n", side),
+        ("path: data\n", "path: data\n    options: {maxFilesPerTrigger: 1}\n"),
+    )
+    later = folder / "data" / "2.json"
+    later.write_text("nonsense\n" + _event(3, 0.5, "x") + _event(4, 9, "x"))
+    os.utime(later, (time.time() + 5,) * 2)
+
+    done = run(folder, "--once", "--json")
+
+    summary = json.loads(done.stdout)
+    assert summary["refused"] == {"s": 1}
+    assert summary["late"] == {"w": 1}
+    assert done.stderr == ""
+
+
+@HAS_SPARK
+def test_a_column_that_is_missing(folder):
+    """Here its kind is read from the data."""
+    written(
+        folder,
+        ("    schema: {n: bigint, time: bigint, kind: string}\n", ""),
+        ("a.kind", "a.knd"),
+    )
+
+    done = run(folder, "--once")
+
+    assert "operators.w.patterns.P" in done.stderr
+    assert "unknown attribute 'knd'; known: kind, n, time" in done.stderr
+    assert "did you mean 'kind'?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+    assert not (folder / "out").exists()
+
+
+@HAS_SPARK
+def test_a_record_that_cannot_be_parsed(folder):
+    """It is shown; nothing was delivered."""
+    (folder / "data" / "2.json").write_text('{"n": 3, "ti\n')
+
+    assert_refused(
+        run(folder, "--once"),
+        'source s: a record cannot be parsed as json: {"n": 3, "ti; put it right, or have them '
+        "written elsewhere with `unparsable` of source s",
+    )
+    assert not (folder / "out").exists()
+
+
+@HAS_SPARK
+@pytest.mark.parametrize("option", ["source", "sink"])
+def test_a_format_that_spark_has_not(folder, option):
+    """Of a source or of a sink."""
+    edit = (
+        ("format: json", "format: jsn")
+        if option == "source"
+        else ("format: parquet", "format: parqet")
+    )
+    written(folder, edit)
+
+    done = run(folder, "--duration", "1 s")
+
+    name = "jsn" if option == "source" else "parqet"
+    what = (
+        "source s cannot be read as jsn" if option == "source" else "sink out cannot be written"
+    )
+    assert_refused(
+        done,
+        f"{what}: Spark has no format {name!r}; write one that it has, such as parquet, json, "
+        "csv or kafka, or add its package with --conf spark.jars.packages=...",
+    )
+
+
+def _parquet(folder: Path, name: str, **columns: object) -> None:
+    hidden = folder / "data" / f".{name}"
+    pq.write_table(pa.table(columns), hidden)
+    hidden.rename(folder / "data" / name)
+
+
+@HAS_SPARK
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        (["x"], "column 'n'"),
+        (None, "lacks the column 'kind'"),
+    ],
+)
+def test_columns_that_change_under_way(folder, kinds, message):
+    """A file with a column of another kind, or without one."""
+    (folder / "data" / "1.json").unlink()
+    written(folder, *PARQUET)
+    _parquet(folder, "1.parquet", n=[1], time=[1_000_000], kind=["x"])
+    running = _started(folder)
+    _until(lambda: _has_read(folder, 1))
+    if kinds:
+        _parquet(folder, "2.parquet", n=["two"], time=[2_000_000], kind=["y"])
+    else:
+        _parquet(folder, "2.parquet", n=[2], time=[2_000_000])
+
+    _, said = running.communicate(timeout=120)
+
+    assert re.fullmatch(r"shedlight: .*2\.parquet.*; .*\n", said), said
+    assert message in said
+    assert running.returncode == 1
+
+
+def _started(folder: Path, *options: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        _command("--master", "local[1,2]", *QUICK, *options),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
+    over = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < over
+        time.sleep(0.2)
+
+
+def _has_read(folder: Path, events: int) -> bool:
+    log = folder / "state" / "small" / "log.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    rows = [json.loads(line) for line in lines]
+    return sum(int(row.get("events", 0)) for row in rows) >= events
+
+
+@HAS_SPARK
+def test_a_bound_that_cannot_be_kept(folder):
+    """It says which could be, and sheds nothing."""
+    written(folder, ("bound: 60 s", "bound: 10 ms"))
+    running = _started(folder, "--json")
+    for number in range(3, 9):
+        _until(partial(_has_read, folder, number - 1))
+        (folder / "data" / f"{number}.json").write_text(_event(number, number, "x"))
+    _until(lambda: _has_read(folder, 8))
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+
+    out, said = running.communicate(timeout=60)
+
+    assert re.search(r"^node edge: INFEASIBLE: .*[\d.]+ s", said, re.MULTILINE), said
+    edge = json.loads(out)["nodes"]["edge"]
+    assert edge["state"] == "INFEASIBLE"
+    assert edge["kept"] == edge["events"] == 8
+
+
+@HAS_SPARK
+def test_an_interrupt_ends_it_in_order(folder):
+    """In a pipe: a line when it stops, then the summary."""
+    running = _started(folder)
+    _until(lambda: _has_read(folder, 2))
+    began = time.monotonic()
+    running.send_signal(signal.SIGINT)
+
+    out, said = running.communicate(timeout=60)
+
+    assert time.monotonic() - began < 15
+    assert said == "stopping after this micro-batch ...\n"
+    assert out.startswith("node edge: 2 events in ")
+    assert running.returncode == 0
+
+
+@HAS_SPARK
+def test_an_interrupt_before_it_runs_says_nothing_more(folder):
+    """It ends at once, with the status of a program that was interrupted."""
+    running = _started(folder, "--once")
+    _until((folder / "state" / "small" / "lock").exists)
+    running.send_signal(signal.SIGINT)
+
+    out, said = running.communicate(timeout=60)
+
+    assert "Traceback" not in said
+    assert (out, running.returncode) == ("", 130)
+
+
+@HAS_SPARK
+def test_a_terminal_shows_how_it_goes(folder):
+    """A table that is drawn anew, and at the end the summary alone."""
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        _command("--master", "local[1,2]", *QUICK),
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while data := os.read(ours, 4096):
+                said.append(data)
+        except OSError:  # it is closed at the other end
+            return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    _until(lambda: _has_read(folder, 2))
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(60) == 0
+    reader.join(10)
+    os.close(ours)
+
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(said).decode())  # without colours
+    assert re.search(r"node +events/s +kept +batch +latency +bound +state", text)
+    assert re.search(r"edge +[\d,]+ +100% +[\d.]+ s", text)
+    assert "found 1 of w.P" in text or "found 0 of w.P" in text
+    assert "Traceback" not in text
