@@ -210,7 +210,7 @@ def test_a_run_over_all_that_is_there(folder):
     )
     assert done.returncode == 0
     assert pq.read_table(folder / "out")["two"].to_pylist() == [2]
-    lines = (folder / "state" / "small" / "log.jsonl").read_text().splitlines()
+    lines = (folder / "state" / "small-once" / "log.jsonl").read_text().splitlines()
     assert sum(json.loads(line)["events"] for line in lines) == 2
 
     again = json.loads(run(folder, "--once", "--json").stdout)
@@ -392,7 +392,7 @@ def test_an_interrupt_ends_it_in_order(folder):
 def test_an_interrupt_before_it_runs_says_nothing_more(folder):
     """It ends at once, with the status of a program that was interrupted."""
     running = _started(folder, "--once")
-    _until((folder / "state" / "small" / "lock").exists)
+    _until((folder / "state" / "small-once" / "lock").exists)
     running.send_signal(signal.SIGINT)
 
     out, said = running.communicate(timeout=60)
