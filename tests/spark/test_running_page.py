@@ -27,7 +27,9 @@ def test_the_program_runs(spark, tmp_path, monkeypatch):
     (program,) = _blocks("python")
     names = {"spark": spark}
 
-    exec(re.sub(r"wait\(.*?\)", "wait(3)", program, flags=re.DOTALL), names)  # noqa: S102  # it is our own
+    shorter = program.replace("wait(600)", "wait(3)")
+    assert shorter != program
+    exec(shorter, names)  # noqa: S102  # it is our own
 
     assert isinstance(names["running"], Live)
     assert (tmp_path / "state" / "app" / "application").exists()
