@@ -39,10 +39,15 @@ def _has_java() -> bool:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    """Start one local Spark session for the whole run; its files go to a temporary folder."""
+def java():
+    """Skip what needs Java where there is none."""
     if not _has_java():
         pytest.skip("Spark needs Java, which is neither on the PATH nor in JAVA_HOME")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, java):  # noqa: ARG001
+    """Start one local Spark session for the whole run; its files go to a temporary folder."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # only here is Spark needed
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

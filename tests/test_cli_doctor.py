@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from shedlight.engines.spark.doctor import SessionError, find_java
-
 NAMES = ["python", "pyspark", "pandas", "pyarrow", "spark home", "java", "master"]
 NAMES += ["loopback", "kernels", "memory", "folder", "temporary"]
 
@@ -114,13 +112,9 @@ def test_a_terminal_has_a_table(java, tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.usefixtures("java")
 def test_a_row_goes_through_spark(doctor):
     """Nothing else is on the terminal."""
-    try:
-        find_java(os.environ)
-    except SessionError as error:
-        pytest.skip(str(error))
-
     done = doctor("--master", "local[1]", "--spark", **os.environ)
 
     assert done.stdout.splitlines()[-1].startswith("query      ok     started in ")

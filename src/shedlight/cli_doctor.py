@@ -55,14 +55,15 @@ def doctor(
 
 def _looks(master: str) -> Iterator[tuple[str, Callable[[], str]]]:
     """Name what to look at and how, in the order in which to put it right."""
-    from shedlight.engines.spark import doctor, session  # noqa: PLC0415  # only here
+    from shedlight.engines.spark import doctor  # noqa: PLC0415  # only here
+    from shedlight.engines.spark import master as place  # noqa: PLC0415
 
     yield "python", doctor.check_python
     for package in ("pyspark", "pandas", "pyarrow"):
         yield package, partial(doctor.check_package, package)
     yield "spark home", partial(doctor.check_spark_home, os.environ)
     yield "java", lambda: str(doctor.find_java(os.environ))
-    yield "master", lambda: session.check_master(session.read_master(master))
+    yield "master", lambda: place.check_master(place.read_master(master))
     yield "loopback", doctor.check_loopback
     yield "kernels", lambda: doctor.check_kernels(cache_folder())
     yield "memory", lambda: doctor.check_memory(doctor.available_memory(Path("/")))

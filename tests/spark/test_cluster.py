@@ -12,7 +12,6 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from shedlight.engines.spark.doctor import SessionError, find_java
 from tests.engines.applications import drawn_events, paper_application
 from tests.spark.runs import locally
 
@@ -75,12 +74,8 @@ class _Daemon:
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(tmp_path, java):  # noqa: ARG001
     """Start a master and two workers of one core each, and stop them."""
-    try:
-        find_java(os.environ)
-    except SessionError as error:
-        pytest.skip(str(error))
     port = _free_port()
     url = f"spark://{HOST}:{port}"
     deploy = "org.apache.spark.deploy"

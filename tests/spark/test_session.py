@@ -24,14 +24,8 @@ from shedlight.engines.spark.doctor import (
     java_major,
     pins,
 )
-from shedlight.engines.spark.session import (
-    Master,
-    check_master,
-    check_ports,
-    open_session,
-    read_master,
-    session_settings,
-)
+from shedlight.engines.spark.master import Master, check_master, check_ports, read_master
+from shedlight.engines.spark.session import open_session, session_settings
 
 GIB = 2**30
 
@@ -470,13 +464,9 @@ close_session(one)
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.usefixtures("java")
 def test_a_session_opens_works_and_ends_for_good(tmp_path):
     """Also after one whose JVM was killed; what a query failed of is raised, and not said."""
-    try:
-        find_java(os.environ)
-    except SessionError as error:
-        pytest.skip(str(error))
-
     done = subprocess.run(
         [sys.executable, "-c", LIFE], cwd=tmp_path, capture_output=True, text=True, check=False
     )
