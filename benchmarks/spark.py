@@ -39,7 +39,7 @@ from shedlight.language import parse_pattern
 from shedlight.shedding.shares import PatternShares, Shares
 
 _FILE = Path("examples/paper/app.yaml")
-_EVENTS = 4_000_000
+_EVENTS = 10_000_000
 _FILES = 10
 _RATE = 100_000
 """Events per second of event time."""

@@ -475,8 +475,11 @@ def test_an_error_points_at_the_very_place_of_a_node():
 
 def test_without_a_schema_attributes_are_not_checked():
     """They may be anything."""
-    parse_pattern("SELECT A.what WHERE A.ever > 1 PARTITION BY nobody")
-    parse_expression("what + ever")
+    text = "SELECT A.what WHERE A.ever > 1 PARTITION BY nobody"
+    with pytest.raises(LanguageError):
+        parse_pattern(text, SCHEMA)
+    assert str(parse_pattern(text).pattern.partition_by[0]) == "nobody"
+    assert str(parse_expression("what + ever")) == "what + ever"
 
 
 TOO_MUCH = {

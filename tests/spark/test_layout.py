@@ -2,9 +2,10 @@
 
 import pytest
 
-from shedlight.engines.spark.layout import longest_windows, node_order, parts_of
+from shedlight.engines.spark.layout import node_order, parts_of
 from shedlight.errors import ApplicationError
 from shedlight.graph import Node, OperatorSpec, Source, Stream, build_application
+from shedlight.graph.keys import longest_windows
 from shedlight.language import parse_pattern
 from tests.engines.applications import paper_application
 

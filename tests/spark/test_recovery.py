@@ -25,7 +25,6 @@ import pytest
 
 from shedlight.automaton.intake import FOREVER, Input
 from shedlight.engines.finished import AT
-from shedlight.engines.spark.control import may_shed
 from shedlight.engines.spark.fused import (
     Mark,
     PartSpec,
@@ -35,10 +34,12 @@ from shedlight.engines.spark.fused import (
     new_fused_state,
     outside_input,
 )
-from shedlight.engines.spark.layout import key_name, longest_windows, parts_of
+from shedlight.engines.spark.layout import parts_of
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.shedding import plan_tables
 from shedlight.graph import Stream, load_application
+from shedlight.graph.keys import key_name, longest_windows
+from shedlight.shedding.blind import may_shed
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, key_hashes, threshold
 from tests.engines.applications import drawn_events

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
+from shedlight.graph.keys import key_name
 from shedlight.graph.schema import operator_columns
 from shedlight.graph.topology import operator_order
 from shedlight.language.pattern import Pattern, Span, elements
@@ -105,7 +106,7 @@ def _pattern(
 
 def _key(spec: OperatorSpec, pattern: Pattern) -> str:
     """Write what a pattern is shed by, if it is shed by key."""
-    return "" if spec.shed_by is ShedBy.EVENT else ", ".join(map(str, pattern.partition_by))
+    return "" if spec.shed_by is ShedBy.EVENT else key_name(pattern.partition_by)
 
 
 def _protected(

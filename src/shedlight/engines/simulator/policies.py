@@ -19,12 +19,12 @@ from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.values import Interval
 from shedlight.engines.simulator.watching import joined, observation_of
 from shedlight.graph import Application, Stream
-from shedlight.language.pattern import Pattern, Span, watched
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, limit_of
 from shedlight.model.load import Work, work_of
 from shedlight.model.model import Model
 from shedlight.model.rates import predict
+from shedlight.shedding.blind import under_pressure
 from shedlight.shedding.shares import PatternShares, Shares
 
 Factors = Mapping[str, float]
@@ -122,7 +122,9 @@ class Controlled:
     def shares(self, factors: Factors) -> Shares:
         """Give those of the plan in force, and all of what it does not plan."""
         application = self.memory.application
-        return _under({**_everything(application), **self.memory.shares}, application, factors)
+        return _under(
+            {**under_pressure(application), **self.memory.shares}, application, factors
+        )
 
     def limit(self, node: str) -> float:
         """Give the limit of the last decision."""
@@ -192,7 +194,7 @@ class Random:
         self._application = application
         self._limits = Limits(application, target or Target())
         self._pressed = Pressed(application, every, pressed=pressed)
-        self._shares: Shares = _everything(application)
+        self._shares: Shares = under_pressure(application)
 
     @property
     def factors(self) -> list[Factors]:
@@ -225,26 +227,6 @@ def _under(shares: Shares, application: Application, factors: Factors) -> Shares
         stream: one.under(factors[application.operators[str(stream.operator)].node])
         for stream, one in shares.items()
     }
-
-
-def _everything(application: Application) -> Shares:
-    """Keep all but for pressure, where there is a bound, until more is known.
-
-    What may not be shed blindly is not in it: pressure does not touch it until a plan says how.
-    """
-    return {
-        stream: PatternShares({})
-        for spec in application.operators.values()
-        if application.nodes[spec.node].bound is not None
-        for stream in spec.outputs
-        if not (spec.never_shed or _invents(spec.patterns[stream.name]))
-    }
-
-
-def _invents(pattern: Pattern) -> bool:
-    """Whether a pattern finds matches that are none if any of its events may be shed."""
-    counts = pattern.within is not None and pattern.within.span is Span.EVENTS
-    return counts or bool(watched(pattern.where))
 
 
 def _alike(model: Model, node: str, share: float) -> Shares:

@@ -28,7 +28,7 @@ from shedlight.engines.simulator.values import (
     Service,
 )
 from shedlight.graph import Application, Stream, operator_order
-from shedlight.language.pattern import Span
+from shedlight.graph.keys import longest_windows
 from shedlight.model.needs import Floats
 from shedlight.shedding.shares import Shares
 
@@ -116,7 +116,7 @@ class _Run:
         self._depth: dict[str, int] = {}
         for spec in operator_order(self.application):
             inputs = [self._input(stream) for stream in spec.inputs]
-            station = Station(spec, inputs, self._windows())
+            station = Station(spec, inputs, longest_windows(self.application))
             station.unique = given.unique.issuperset(spec.inputs)
             self._stations[spec.name] = station
             fed = [self._depth[s.operator] for s in spec.inputs if s.operator]
@@ -134,16 +134,6 @@ class _Run:
             return one, table.schema
         schema = self._stations[stream.operator].schema(stream.name)
         return Input(str(stream), (ID,), TIME), schema
-
-    def _windows(self) -> Mapping[str, int]:
-        """Find the longest window of all patterns of each key."""
-        longest: dict[str, int] = {}
-        for spec in self.application.operators.values():
-            for pattern in spec.patterns.values():
-                if pattern.within and pattern.within.span is Span.TIME:
-                    key = ", ".join(map(str, pattern.partition_by))
-                    longest[key] = max(longest.get(key, 1), pattern.within.length)
-        return longest
 
     def instants(self, interval: float) -> Iterator[tuple[float, float, bool]]:
         """Go from control instant to control instant, until everything has arrived."""

@@ -23,6 +23,7 @@ from shedlight.automaton.selection import EVENTS, ID, TIME
 from shedlight.automaton.signature import Types, looked_up
 from shedlight.engines.simulator.values import Chooser, Counts, Service, ServiceKind
 from shedlight.graph.application import OperatorSpec, Stream
+from shedlight.graph.keys import key_name
 from shedlight.language.pattern import Span
 from shedlight.model.needs import Floats, dot
 from shedlight.shedding.shares import PatternShares, Shares
@@ -214,7 +215,7 @@ class Station:
         self, ready: Ready, stream: Stream, shares: PatternShares, known: dict[str, Array]
     ) -> Array:
         key = self.spec.patterns[stream.name].partition_by if shares.by_key else ()
-        name = ", ".join(map(str, key))
+        name = key_name(key)
         if name not in known:
             if key:
                 known[name] = key_hashes(ready.table, key, ready.time, self._windows[name])

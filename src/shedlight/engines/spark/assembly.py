@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.fused import outside_input
-from shedlight.engines.spark.layout import longest_windows, node_order, parts_of
+from shedlight.engines.spark.layout import node_order, parts_of
 from shedlight.engines.spark.marks import Marks
 from shedlight.engines.spark.node import Channel, NodeQuery, Setting, build_part, node_query
 from shedlight.engines.spark.outbox import events_of, frontiers_of, late_of, read_outbox
@@ -32,6 +32,7 @@ from shedlight.engines.spark.sources import (
 )
 from shedlight.errors import InputError
 from shedlight.graph import Application, Stream, with_schemas
+from shedlight.graph.keys import longest_windows
 from shedlight.shedding.shares import Shares
 
 

@@ -5,14 +5,15 @@ has had one and enough time has passed, the controller is asked, and a new plan 
 at all nodes that it changes. Each is used by the next micro-batch that begins.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from shedlight.control.controller import Decision, Memory, Settings, decide
 from shedlight.control.pressure import batch_pressure
-from shedlight.engines.spark.assembly import Assembly
 from shedlight.engines.spark.fitting import GUESS, LATEST, Costs, fitted
-from shedlight.engines.spark.plans import Used
+from shedlight.engines.spark.fused import Fused
+from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.watching import (
     Watched,
@@ -20,12 +21,11 @@ from shedlight.engines.spark.watching import (
     observation_of,
     uses_of,
 )
-from shedlight.graph import Application, OperatorSpec, Stream
-from shedlight.graph.application import ShedBy
-from shedlight.language.pattern import Pattern, Span, watched
+from shedlight.graph import Application, Stream
 from shedlight.model.latency import Latency, Target
 from shedlight.planning.plan import Wanted
-from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.blind import under_pressure
+from shedlight.shedding.shares import Shares
 
 INTERVAL = 2.0
 """After how many seconds there is an observation, or after a micro-batch that is longer."""
@@ -38,37 +38,6 @@ _SOME = 0.01
 def micro_batch_settings() -> Settings:
     """Give the settings of the controller for micro-batches."""
     return Settings(wanted=Wanted(target=Target(latency=Latency.MICRO_BATCH)))
-
-
-def may_shed(application: Application) -> Shares:
-    """Say which patterns may shed, and how: all on nodes with a bound, at first nothing."""
-    return {
-        stream: PatternShares({}, _by_key(spec, spec.patterns[stream.name]))
-        for spec in application.operators.values()
-        if application.nodes[spec.node].bound is not None
-        for stream in spec.outputs
-    }
-
-
-def under_pressure(application: Application) -> Shares:
-    """Say which of them may be shed blindly; the others wait until a plan says how."""
-    specs = application.operators
-    return {
-        stream: shares
-        for stream, shares in may_shed(application).items()
-        for spec in [specs[str(stream.operator)]]
-        if not (spec.never_shed or _invents(spec.patterns[stream.name]))
-    }
-
-
-def _by_key(spec: OperatorSpec, pattern: Pattern) -> bool:
-    return bool(pattern.partition_by) and spec.shed_by is not ShedBy.EVENT
-
-
-def _invents(pattern: Pattern) -> bool:
-    """Whether a pattern finds matches that are none if any of its events may be shed."""
-    counts = pattern.within is not None and pattern.within.span is Span.EVENTS
-    return counts or bool(watched(pattern.where))
 
 
 @dataclass(slots=True)
@@ -96,6 +65,32 @@ class _Node:
     costs: Costs = GUESS
 
 
+class Query(Protocol):
+    """A node that runs."""
+
+    @property
+    def parts(self) -> tuple[Fused, ...]:
+        """What is in its stateful step."""
+
+
+class Running(Protocol):
+    """What the loop needs of an assembly."""
+
+    @property
+    def application(self) -> Application:
+        """What it runs."""
+
+    @property
+    def nodes(self) -> Mapping[str, Query]:
+        """Its nodes by name."""
+
+    def plans(self, node: str) -> Plans:
+        """Find the plans of a node."""
+
+    def publish(self, node: str, shares: Shares) -> int:
+        """Write down what the patterns of a node keep; give the number of the plan."""
+
+
 class ControlLoop:
     """Follows the micro-batches of all nodes.
 
@@ -110,7 +105,7 @@ class ControlLoop:
 
     def __init__(
         self,
-        assembly: Assembly,
+        assembly: Running,
         settings: Settings | None = None,
         told: Callable[[Decision], None] | None = None,
     ) -> None:

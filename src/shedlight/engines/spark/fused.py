@@ -25,9 +25,10 @@ from shedlight.automaton.operator import (
 )
 from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import EVENTS, ID, TIME
-from shedlight.engines.spark.layout import Part, key_name
+from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.tallies import Counting, Tally
 from shedlight.graph import OperatorSpec, Stream
+from shedlight.graph.keys import key_name
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 

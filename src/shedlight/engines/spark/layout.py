@@ -6,14 +6,13 @@ and whose operators do not read each other, has several groups, and the hash of 
 which group an event goes to; any other part has one. Groups are numbered through the node.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from shedlight.errors import ApplicationError
 from shedlight.graph import Application, OperatorSpec, Stream, operator_order
 from shedlight.language.expression import Attribute
-from shedlight.language.pattern import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +108,3 @@ def _common_key(operators: Sequence[OperatorSpec]) -> tuple[Attribute, ...]:
     made = {stream for spec in operators for stream in spec.outputs}
     chained = any(stream in made for spec in operators for stream in spec.inputs)
     return next(iter(keys)) if len(keys) == 1 and not chained else ()
-
-
-def longest_windows(application: Application) -> Mapping[str, int]:
-    """Find the longest window of all patterns of each key, in microseconds."""
-    longest: dict[str, int] = {}
-    for spec in application.operators.values():
-        for pattern in spec.patterns.values():
-            if pattern.within and pattern.within.span is Span.TIME:
-                key = key_name(pattern.partition_by)
-                longest[key] = max(longest.get(key, 1), pattern.within.length)
-    return longest
-
-
-def key_name(key: Sequence[Attribute]) -> str:
-    """Name a key."""
-    return ", ".join(map(str, key))

@@ -26,7 +26,7 @@ from shedlight.control.controller import Decision, Settings
 from shedlight.engines.spark.assembly import Assembly
 from shedlight.engines.spark.checkpoint import locked
 from shedlight.engines.spark.columns import FileColumns
-from shedlight.engines.spark.control import ControlLoop, may_shed, under_pressure
+from shedlight.engines.spark.control import ControlLoop
 from shedlight.engines.spark.delivery import deliveries, started
 from shedlight.engines.spark.failures import explained, sentence_of
 from shedlight.engines.spark.files import local_folder
@@ -35,6 +35,7 @@ from shedlight.engines.spark.progress import NodeBatch, batch_of
 from shedlight.engines.spark.run import outbox_writer, partitioned
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
+from shedlight.shedding.blind import may_shed, under_pressure
 from shedlight.shedding.shares import Shares
 
 _LOG = logging.getLogger(__name__)

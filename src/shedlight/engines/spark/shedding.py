@@ -19,11 +19,11 @@ from shedlight.automaton.operator import Operator, schema_of
 from shedlight.automaton.signature import Signature
 from shedlight.engines.spark.arrivals import ARRIVAL, observed_arrivals, observed_kept
 from shedlight.engines.spark.fused import WORD, Fused, PartSpec, carried, kept_names, sheds
-from shedlight.engines.spark.layout import key_name
 from shedlight.engines.spark.plans import UNUSED, Table
 from shedlight.engines.spark.signatures import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.sources import quoted
 from shedlight.graph import OperatorSpec, Stream
+from shedlight.graph.keys import key_name
 from shedlight.language.expression import Attribute
 from shedlight.language.pattern import Span
 from shedlight.shedding.shares import PatternShares, Shares

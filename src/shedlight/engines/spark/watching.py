@@ -193,17 +193,11 @@ def _made_here(watched: Watched, operator: str, stream: Stream) -> dict[str, flo
     """Say what comes from an operator of the same node; its types are as they were kept."""
     found = _Counted(watched, stream).found
     most: dict[str, float] = {}
-    for batch in watched.batches:
-        for group in batch.groups:
-            for tally in (
-                group.operators[operator].patterns.values()
-                if (operator in group.operators)
-                else ()
-            ):
-                for label, number in tally.kept.items():
-                    most[label] = max(most.get(label, 0.0), float(number))
+    for reader in (one for one in watched.uses if one.operator == operator):
+        for label, rate in _Counted(watched, reader).kept.items():
+            most[label] = max(most.get(label, 0.0), rate)
     total = sum(most.values())
-    return {label: found * number / total for label, number in most.items()} if total else {}
+    return {label: found * rate / total for label, rate in most.items()} if total else {}
 
 
 class _Counted:
