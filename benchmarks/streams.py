@@ -10,6 +10,7 @@ from shedlight.automaton.hashing import hash_keys
 from shedlight.automaton.intake import FOREVER, Input
 from shedlight.automaton.matching import Matches, Ready, match
 from shedlight.automaton.operator import Operator, build_operator, operator_keys, schema_of
+from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.runs import row_column
 from shedlight.automaton.signature import Types, classify
 from shedlight.automaton.state import MatchState, new_state
@@ -73,9 +74,8 @@ def prepared(
         )
         keys = operator_keys(operator, table)
         times = table["time"].to_numpy()
-        ready = Ready(
-            times, table, types, numbers, keys, int(times[-1]) if len(times) else FOREVER
-        )
+        frontier = int(times[-1]) if len(times) else FOREVER
+        ready = Ready(times, Ordered(table), types, numbers, keys, frontier)
         return match(matcher, start, ready)
 
     return work

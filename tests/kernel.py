@@ -93,7 +93,7 @@ def step(
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = Ready(
-        table["#time"].to_numpy(),
+        table.numbers("#time"),
         table,
         types,
         numbers,

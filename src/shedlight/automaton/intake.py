@@ -3,7 +3,8 @@
 Each input is in order but for its declared lateness: its frontier is the largest timestamp
 seen less that. An event that arrives behind the frontier of its input is late. An event whose
 id was seen before on the same input is a duplicate; an id is remembered until the frontier has
-left its event behind by the longest window. All others wait until the frontier of the operator,
+left its event behind by the longest window, or, if the timestamp is part of the id, until a
+duplicate of it would be late. All others wait until the frontier of the operator,
 the smallest of its inputs', is beyond them, and come out in order of timestamp, input and id.
 """
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from shedlight.automaton.compiled import compiled
 from shedlight.automaton.hashing import hash_keys
+from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import Array
 from shedlight.errors import InputError
 from shedlight.language.column import column_of
@@ -39,12 +41,14 @@ class Input:
         ids: The columns that identify an event.
         time: The column of the timestamp.
         lateness: How far behind the largest timestamp an event may be, in microseconds.
+        dated: Whether the timestamp is part of the id, so that duplicates have the same.
     """
 
     name: str
     ids: tuple[str, ...]
     time: str
     lateness: int = 0
+    dated: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +83,7 @@ class Waiting:
 class Arrived:
     """What became of a batch of arrivals: ready events in order, and the late ones."""
 
-    ready: pa.Table
+    ready: Ordered
     late: pa.Table
 
 
@@ -116,9 +120,15 @@ def admit(
         times = _times(one, table)
         if remember is None:
             seen[number], fate = _in_time(seen[number], times, one.lateness)
+        elif one.dated and _are_new(seen[number], times):
+            last = int(np.searchsorted(times, times[-1] - one.lateness))
+            newest = np.stack(_ids(one, table, last), axis=1)
+            seen[number], fate = _in_time(seen[number], times, one.lateness)
+            seen[number] = _remembering(seen[number], newest, times[last:])
         else:
             ids = _ids(one, table)
-            seen[number], fate = _judged(seen[number], times, ids, one.lateness, remember)
+            length = 0 if one.dated else remember
+            seen[number], fate = _judged(seen[number], times, ids, one.lateness, length)
         fate[times < waiting.frontier] = _LATE
         full = _as(waiting.buffer.schema, _with_order(table, times, number))
         fresh.append(chosen_rows(full, fate == _FINE))
@@ -129,11 +139,12 @@ def admit(
     frontier = max(waiting.frontier, min(frontiers))
     buffer = _joined(fresh, waiting.buffer.schema)
     is_ready = buffer[TIME].to_numpy() < frontier
-    ready = in_order(chosen_rows(buffer, is_ready), inputs)
+    ready = chosen_rows(buffer, is_ready)
     new = Waiting(
         chosen_rows(buffer, ~is_ready), tuple(seen), frontier, tuple(late), tuple(duplicates)
     )
-    return new, Arrived(ready, _joined(left_behind, buffer.schema))
+    late_ones = _joined(left_behind, buffer.schema)
+    return new, Arrived(Ordered(ready, order_of(ready, inputs)), late_ones)
 
 
 def chosen_rows(table: pa.Table, chosen: Array) -> pa.Table:
@@ -163,11 +174,11 @@ def _as(schema: pa.Schema, table: pa.Table) -> pa.Table:
 _FINE, _LATE, _DUPLICATE = range(3)
 
 
-def in_order(table: pa.Table, inputs: Sequence[Input]) -> pa.Table:
-    """Sort events by timestamp, input and id; cheap if they are in order already."""
+def order_of(table: pa.Table, inputs: Sequence[Input]) -> Array | None:
+    """Find the order by timestamp, input and id; None if the events are in order already."""
     times, numbers = table[TIME].to_numpy(), table[INPUT].to_numpy()
     if len(times) < 2 or (times[1:] > times[:-1]).all():  # noqa: PLR2004  # no pair, no order
-        return table
+        return None
     order = _by_time_and_input(times, numbers)
     times, numbers = times[order], numbers[order]
     same = (times[1:] == times[:-1]) & (numbers[1:] == numbers[:-1])
@@ -178,9 +189,7 @@ def in_order(table: pa.Table, inputs: Sequence[Input]) -> pa.Table:
         keys = table.select([TIME, *inputs[number].ids]).take(pa.array(rows))
         names = [(name, "ascending") for name in keys.column_names]
         order[places] = rows[pc.sort_indices(keys, names).to_numpy()]
-    if (order == np.arange(len(order))).all():
-        return table
-    return table.take(pa.array(order))
+    return None if (order == np.arange(len(order))).all() else order
 
 
 def _by_time_and_input(times: Array, numbers: Array) -> Array:
@@ -208,7 +217,8 @@ def _times(one: Input, table: pa.Table) -> Array:
     return np.ascontiguousarray(column.values)
 
 
-def _ids(one: Input, table: pa.Table) -> tuple[Array, Array]:
+def _ids(one: Input, table: pa.Table, start: int = 0) -> tuple[Array, Array]:
+    """Hash ids, from a row on; all are looked at."""
     columns = [column_of(table[name]) for name in one.ids]
     for name, column in zip(one.ids, columns, strict=True):
         if column.kind not in {Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN}:
@@ -217,7 +227,9 @@ def _ids(one: Input, table: pa.Table) -> tuple[Array, Array]:
                 "text, true or false, or timestamps"
             )
         refuse_nulls(one.name, name, column.valid)
-    return hash_keys(columns, len(table))
+    if start:
+        columns = [column_of(table[name].slice(start)) for name in one.ids]
+    return hash_keys(columns, len(table) - start)
 
 
 def refuse_nulls(source: str, column: str, valid: Array) -> None:
@@ -243,6 +255,20 @@ def _in_time(seen: Seen, times: Array, lateness: int) -> tuple[Seen, Array]:
     before = np.concatenate([[seen.frontier], np.maximum(latest[:-1], seen.frontier)])
     fate = np.where(times < before, _LATE, _FINE).astype(np.int8)
     return replace(seen, frontier=max(seen.frontier, int(latest[-1]))), fate
+
+
+def _are_new(seen: Seen, times: Array) -> bool:
+    """Say whether all timestamps rise, from those of remembered events on."""
+    if not len(times) or not (times[1:] > times[:-1]).all():
+        return False
+    return not len(seen.times) or bool(seen.times.max() < times[0])
+
+
+def _remembering(seen: Seen, ids: Array, times: Array) -> Seen:
+    """Add ids to those remembered, and leave out those whose duplicates are late now."""
+    all_times = np.concatenate([seen.times, times])
+    kept = all_times >= seen.frontier
+    return replace(seen, ids=np.concatenate([seen.ids, ids])[kept], times=all_times[kept])
 
 
 def _judged(

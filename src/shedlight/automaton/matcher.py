@@ -115,7 +115,7 @@ def _columns(
     expressions = [item.expression for item in pattern.select] + list(cells)
     nodes = [node for expression in expressions for node in walk(expression)]
     if not pattern.select or any(isinstance(node, Whole) for node in nodes):
-        yield from names
+        yield from (name for name in names if not name.startswith("#"))  # those are our own
     yield from (n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from shedlight.automaton.compiled import compiled
 from shedlight.automaton.matcher import Matcher
+from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import (
     DROPPED,
     END,
@@ -40,7 +41,7 @@ class Ready:
 
     Attributes:
         time: Their timestamps, in microseconds.
-        table: Their columns.
+        table: Their columns, in order.
         types: All types so far.
         numbers: The type of each event.
         keys: The two hashes of the key of each event, by what is partitioned by.
@@ -49,7 +50,7 @@ class Ready:
     """
 
     time: Array
-    table: pa.Table
+    table: Ordered
     types: Types
     numbers: Array
     keys: Mapping[tuple[Attribute, ...], tuple[Array, Array]]
@@ -127,17 +128,21 @@ def match(
     hash1, hash2 = ready.keys.get(matcher.pattern.partition_by, _NO_KEYS)
     stored = len(state.store)
     events = Events(ready.time, numbers, symbols, hash1, hash2, stored)
-    table = _joined(state.store, ready.table.select(matcher.store_schema.names))
+    batch = Ordered(ready.table.table.select(matcher.store_schema.names), ready.table.order)
     started = replace(state, tables=tables)
     run: QueueRun | ScanRun
     if matcher.pattern.conditions:
-        run = ScanRun(matcher, started, table)
+        run = ScanRun(matcher, started, _cells_of(matcher, state.store, batch))
     else:
         run = QueueRun(matcher, started)
     run.process(events, ready.frontier)
     found, rows, elements = run.gathered.all()
+    table = _joined(state.store, batch.table)
+    if len(rows):
+        table = table.combine_chunks()  # rows are taken several times, each from one piece
+        rows = _rows_of(rows, stored, batch)
     matches = Matches(found[TIME], found[END], table, rows, elements)
-    threads, store = _kept_events(run.pools, run.threads, state.store, table)
+    threads, store = _kept_events(run.pools, run.threads, state.store, batch)
     return MatchState(run.tables, run.pools, run.waiting, threads, store), matches
 
 
@@ -154,6 +159,24 @@ def _symbols(matcher: Matcher, tables: Tables, types: Types) -> tuple[Tables, Ar
     return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
 
 
+def _cells_of(matcher: Matcher, store: pa.Table, batch: Ordered) -> pa.Table:
+    """Give what conditions across events ask for, of stored events and then of new ones."""
+    names = [name for name in matcher.store_schema.names if name in matcher.programs.columns]
+    if not names:  # of their number at least
+        names = matcher.store_schema.names[:1]
+    return _joined(store.select(names), batch.select(names))
+
+
+def _rows_of(places: Array, stored: int, batch: Ordered) -> Array:
+    """Find the rows of events that are numbered through, stored ones first."""
+    if batch.order is None:
+        return places
+    new = places >= stored
+    rows = places.astype(np.int64)
+    rows[new] = stored + batch.order[rows[new] - stored]
+    return rows
+
+
 def _joined(store: pa.Table, batch: pa.Table) -> pa.Table:
     return pa.concat_tables([store, batch.cast(store.schema)]) if len(store) else batch
 
@@ -163,17 +186,18 @@ def _taken(table: pa.Table, rows: Array) -> pa.Table:
 
 
 def _kept_events(
-    pools: Pools, threads: Threads, store: pa.Table, table: pa.Table
+    pools: Pools, threads: Threads, store: pa.Table, batch: Ordered
 ) -> tuple[Threads, pa.Table]:
     """Keep the events that open machines have taken; the rest is given up in time."""
-    used = _rows_in_use(pools, len(table))
     old = len(store)
-    if np.searchsorted(used, old) * 2 + 4096 >= old:
-        used = np.concatenate([np.arange(old), used[np.searchsorted(used, old) :]])
-        fresh = _taken(table, used[old:]).cast(store.schema)
-        new = pa.concat_tables([store, fresh]) if old else fresh
+    used = _rows_in_use(pools, old + len(batch))
+    before = int(np.searchsorted(used, old))
+    fresh = _taken(batch.table, batch.rows(used[before:] - old)).cast(store.schema)
+    if before * 2 + 4096 >= old:
+        used = np.concatenate([np.arange(old), used[before:]])
     else:
-        new = _taken(table, used).cast(store.schema)
+        store = _taken(store, used[:before])
+    new = pa.concat_tables([store, fresh]) if len(store) else fresh
     _rename_rows(pools.nodes, pools.counts[NODES], used)
     bound = threads.bound
     if len(bound) and len(used):

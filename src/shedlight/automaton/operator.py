@@ -11,6 +11,7 @@ from shedlight.automaton.hashing import hash_keys
 from shedlight.automaton.intake import INPUT, TIME, Input, Waiting, admit, new_waiting
 from shedlight.automaton.matcher import MOST_MACHINES, Matcher, build_matcher
 from shedlight.automaton.matching import Ready, match
+from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import Array
 from shedlight.automaton.runs import row_column
 from shedlight.automaton.selection import complex_events
@@ -161,13 +162,13 @@ def take_in(
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = Ready(
-        table[TIME].to_numpy(),
-        table.drop_columns([TIME, INPUT]),
+        table.numbers(TIME),
+        table.without([TIME, INPUT]),
         types,
         numbers,
         operator_keys(operator, table),
         waiting.frontier,
-        table[INPUT].to_numpy(),
+        table.numbers(INPUT),
     )
     return replace(state, waiting=waiting, types=types), ready, arrived.late
 
@@ -264,7 +265,7 @@ def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int
 
 
 def operator_keys(
-    operator: Operator, table: pa.Table
+    operator: Operator, table: pa.Table | Ordered
 ) -> dict[tuple[Attribute, ...], tuple[Array, Array]]:
     """Find the hashes of the key of every event, for each way to partition."""
     partitions = {matcher.pattern.partition_by for matcher in operator.matchers}

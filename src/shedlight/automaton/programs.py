@@ -50,6 +50,7 @@ from shedlight.automaton.stack import (
 )
 from shedlight.language.expression import (
     COMPARISONS,
+    Attribute,
     Binary,
     Call,
     Case,
@@ -63,6 +64,7 @@ from shedlight.language.expression import (
     Unary,
     negated,
     variables,
+    walk,
     without_variable,
 )
 from shedlight.language.kind import Kind
@@ -119,6 +121,12 @@ class Programs:
     numbers: tuple[int, ...]
     decimals: tuple[float, ...]
     texts: tuple[str, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the cells are computed of."""
+        nodes = (node for cell in self.cells for node in walk(cell))
+        return frozenset(n.path[0] for n in nodes if isinstance(n, Attribute) and n.path)
 
 
 def build_programs(

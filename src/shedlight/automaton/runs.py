@@ -12,6 +12,7 @@ from shedlight.automaton.assignment import paths, settle
 from shedlight.automaton.hashing import text_buffers
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.moves import FORBIDS, moves
+from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import (
     BLOCKS,
     END,
@@ -253,7 +254,7 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
     return Cells(numbers, nulls, offsets, characters)
 
 
-def row_column(table: pa.Table, node: Expression) -> Column:
+def row_column(table: pa.Table | Ordered, node: Expression) -> Column:
     """Find the column of an attribute of the row at hand."""
     if not isinstance(node, Attribute):
         raise TypeError(f"not an attribute: {node}")

@@ -14,7 +14,7 @@ from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.matching import Matches
 from shedlight.automaton.pools import Array
 from shedlight.automaton.runs import row_column
-from shedlight.language.column import Column, arrow_of, column_of
+from shedlight.language.column import Column, arrow_of, column_of, in_one_piece
 from shedlight.language.columns import evaluate
 from shedlight.language.expression import Aggregate, Attribute, Expression, Fold, Whole
 from shedlight.language.kind import Kind
@@ -170,7 +170,7 @@ def _structs(table: pa.Table, missing: Array | None = None) -> pa.Array:
     """Put whole rows into structs, null where a row is missing."""
     if not len(table):
         return pa.array([], pa.struct(list(table.schema)))
-    columns = [column.combine_chunks() for column in table.columns]
+    columns = [in_one_piece(column) for column in table.columns]
     mask = None if missing is None or not missing.any() else pa.array(missing)
     return pa.StructArray.from_arrays(columns, table.column_names, mask=mask)
 
@@ -275,13 +275,13 @@ def match_ids(name: str, matches: Matches, events: pa.Table) -> pa.Array:
     return _hexadecimal(np.stack(halves, axis=1))
 
 
-_DIGITS = np.array([f"{byte:02x}".encode() for byte in range(256)], "S2")
+_DIGITS = np.array([f"{byte:02x}".encode() for byte in range(256)], "S2").view(np.uint16)
 
 
 def _hexadecimal(numbers: Array) -> pa.Array:
     """Write rows of two 64-bit numbers as 32 hexadecimal digits each."""
     octets = np.ascontiguousarray(numbers.astype(">i8")).view(np.uint8)
-    digits = _DIGITS[octets].tobytes()
+    digits = np.take(_DIGITS, octets)
     offsets = np.arange(len(numbers) + 1, dtype=np.int32) * 32
     return pa.StringArray.from_buffers(
         len(numbers), pa.py_buffer(offsets), pa.py_buffer(digits)
@@ -295,6 +295,6 @@ def _numbers(values: Array) -> Column:
 def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:
     """List the ids of the events of each match, in the order taken."""
     one = events.num_columns == 1
-    values = events.column(0).combine_chunks() if one else _structs(events)
+    values = in_one_piece(events.column(0)) if one else _structs(events)
     offsets = np.concatenate([[0], matches.ends]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)

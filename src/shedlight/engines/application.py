@@ -67,4 +67,4 @@ def prepared_source(source: Source, table: pa.Table) -> tuple[Input, pa.Table]:
         column = evaluate(expression, len(table), lambda node: row_column(table, node))  # noqa: B023
         table = table.append_column(name, arrow_of(column))
     table = timed(table, source.time, source.time_unit.value, source.name)
-    return Input(source.name, source.id, AT, source.lateness), table
+    return Input(source.name, source.id, AT, source.lateness, source.time in source.id), table

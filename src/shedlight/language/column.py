@@ -105,8 +105,7 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
         array = array.cast(array.type.value_type)
     if kind is Kind.STRING:
         array = array.cast(TEXT)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    array = in_one_piece(array)
     valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
     if kind in {Kind.STRING, Kind.STRUCT}:
         return Column(kind, array, valid)
@@ -115,13 +114,22 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
     return _plain(kind, array, valid)
 
 
+def in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Give an array that is in one piece, without a copy if it is already."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+
+
 def arrow_of(column: Column) -> pa.Array:
     """Give a column as an Arrow array, with nulls where it is not valid."""
     if column.kind is Kind.NULL:
         return pa.nulls(len(column))
     if isinstance(column.values, np.ndarray):
         return pa.array(column.values, mask=~column.valid, type=_ARROW_TYPES[column.kind])
-    shown = pc.if_else(column.valid, column.values, pa.scalar(None, column.values.type))
+    shown = column.values
+    if not np.array_equal(column.valid, np.asarray(shown.is_valid())):
+        shown = pc.if_else(column.valid, shown, pa.scalar(None, shown.type))
     return shown.cast(pa.string()) if column.kind is Kind.STRING else shown
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from shedlight.automaton.compiled import compiled
 from shedlight.automaton.hashing import hash_rows
+from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import Array
 from shedlight.automaton.runs import row_column
 from shedlight.automaton.signature import Types
@@ -87,12 +88,14 @@ def _decide(
         mask[i] = everything[number] or hashes[i] < limits[number]
 
 
-def event_hashes(table: pa.Table, ids: Sequence[str]) -> Array:
+def event_hashes(table: pa.Table | Ordered, ids: Sequence[str]) -> Array:
     """Hash the ids of events."""
     return hash_rows([row_column(table, Attribute("", (name,))) for name in ids], len(table))
 
 
-def key_hashes(table: pa.Table, key: Sequence[Attribute], time: Array, window: int) -> Array:
+def key_hashes(
+    table: pa.Table | Ordered, key: Sequence[Attribute], time: Array, window: int
+) -> Array:
     """Hash the keys of events, with an epoch of event time.
 
     Args:

@@ -90,7 +90,7 @@ def _single(ready: Ready, place: int) -> Ready:
     here = slice(place, place + 1)
     return Ready(
         ready.time[here],
-        ready.table.slice(place, 1),
+        ready.table.one(place),
         ready.types,
         ready.numbers[here],
         {by: (one[here], other[here]) for by, (one, other) in ready.keys.items()},
