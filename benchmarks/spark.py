@@ -25,6 +25,7 @@ from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.run import run_on_spark
 from shedlight.engines.spark.session import close_session, open_session
 from shedlight.engines.spark.stateful import Frames, Step
+from shedlight.engines.spark.tallies import GroupTally
 from shedlight.graph import (
     Application,
     Node,
@@ -166,10 +167,9 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
                 "origin": pd.Series([0], dtype="int32"),
                 "frontier": pd.Series([0], dtype="int64"),
                 "idle": pd.Series([False], dtype="bool"),
+                "number": pd.Series([0], dtype="int32"),
                 "events": pd.Series([None], dtype="object"),
-                "tally": pd.Series(
-                    ['{"group":0,"seconds":0.0,"state":0,"operators":{}}'], dtype="object"
-                ),
+                "tally": pd.Series([GroupTally(0, 0.0, 0).encoded()], dtype="object"),
             }
         )
 

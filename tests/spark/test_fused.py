@@ -13,6 +13,7 @@ from shedlight.engines.spark.fused import (
     advance,
     build_fused,
     frontiers_of,
+    levels,
     new_fused_state,
     outside_input,
 )
@@ -115,3 +116,62 @@ def test_the_state_of_other_operators_is_refused():
         from_bytes(_fused(last="u"), data)
     with pytest.raises(StateError, match="damaged"):
         from_bytes(fused, b"")
+
+
+def test_operators_that_do_not_need_each_other_run_side_by_side():
+    """Each is in the first level after all that feed it."""
+
+    def spec(name, *inputs):
+        return OperatorSpec(name=name, node="n", inputs=inputs, patterns={"P": _parsed(JOIN)})
+
+    specs = [
+        spec("a", READ),
+        spec("b", READ),
+        spec("c", Stream("P", "a"), Stream("P", "b")),
+        spec("d", Stream("P", "a"), READ),
+        spec("e", Stream("P", "c"), Stream("P", "a")),
+    ]
+    assert levels(specs) == [[0, 1], [2, 3], [4]]
+
+
+def test_side_by_side_is_one_after_the_other():
+    """Many operators of one input, in threads and not: the same matches, counts and states."""
+    specs = tuple(
+        OperatorSpec(name=f"w{i}", node="n", inputs=(READ,), patterns={"J": _parsed(JOIN)})
+        for i in range(8)
+    )
+    rows = [(time, f"e{time}", time % 3) for time in range(500)]
+    outcomes = []
+    for groups in (range(1), range(2)):  # of several groups each is run by itself
+        given = PartSpec(
+            part=Part(specs, (), groups),
+            inputs={READ: outside_input(READ, SCHEMA)},
+            origins={READ: (0,)},
+            shares={},
+            windows={},
+            listed=frozenset(),
+        )
+        fused = build_fused(given)
+        state, done = advance(
+            fused, new_fused_state(fused), {READ: _table(rows)}, [Mark(READ, 0, FOREVER)]
+        )
+        found = {name: done.found[name].to_pylist() for name in sorted(done.found, key=str)}
+        counted = {name: one.patterns["J"].found for name, one in sorted(done.tallies.items())}
+        outcomes.append((found, counted, to_bytes(fused, state)))
+    assert outcomes[0] == outcomes[1]
+    assert set(outcomes[0][1].values()) == {167}
+
+
+def test_complex_events_are_counted_where_they_arrive():
+    """By type, from each input; nobody has counted them before."""
+    fused = _fused()
+    rows = [(0, "a", 0), (1, "b", 1), (2, "c", 1), (3, "d", -1)]
+    _, done = advance(
+        fused,
+        new_fused_state(fused),
+        {READ: _table(rows)},
+        [Mark(READ, 0, FOREVER), Mark(READ, 1, FOREVER)],
+    )
+    (counted,) = done.tallies["w"].types.values()
+    assert sorted(counted.values()) == [1, 1, 2]
+    assert sum(done.tallies["v"].types[str(JOINED)].values()) == len(done.found[JOINED]) == 1

@@ -35,6 +35,8 @@ from shedlight.engines.spark.fused import (
     outside_input,
 )
 from shedlight.engines.spark.layout import parts_of
+from shedlight.engines.spark.outbox import packed_of, read_outbox
+from shedlight.engines.spark.packing import table_of
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.shedding import plan_tables
 from shedlight.graph import Stream, load_application
@@ -448,9 +450,10 @@ def _survives(run, spark, rng, kills, meanwhile=lambda: None):
         _kill(*_family(run.process.pid))
     run.look()
     _check_sinks(run, spark, expected)
-    outbox = spark.read.parquet(str(run.checkpoint / "edge" / "outbox"))
+    outbox = read_outbox(spark, str(run.checkpoint / "edge" / "outbox"), streaming=False)
     for stream in (K, P, Q):
-        there = [row.id for row in outbox.where(f"output = '{stream}'").collect()]
+        packed = packed_of(outbox, stream).collect()
+        there = [one for row in packed for one in table_of(row.events)["id"].to_pylist()]
         assert sorted(there) == sorted(found[stream]["id"].to_pylist())
     used = {text for (node, _), text in run.records.items() if node == "edge"}
     assert len(used) > min(kills, 3), "plans have changed"

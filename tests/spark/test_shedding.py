@@ -126,7 +126,7 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
 
     word = carried("w", kept_names(3)[0])
     found = dict(zip(rows["small"].to_pylist(), rows[word].to_pylist(), strict=True))
-    for place, small in enumerate(ready.table["small"].to_pylist()):
+    for place, small in enumerate(ready.table.column("small").to_pylist()):
         flags = found.get(small, 0)
         ours = {name: bool(flags >> i & 1) for i, name in enumerate("ABC")}
         assert ours == {name: bool(mask[place]) for name, mask in expected.items()}
@@ -146,5 +146,7 @@ def test_types_in_the_jvm_are_types_in_python(spark, tmp_path):
     signatures = all_signatures(operator.alphabet)
     assert signatures is not None
     found = dict(zip(rows["small"].to_pylist(), rows["number"].to_pylist(), strict=True))
-    for small, number in zip(ready.table["small"].to_pylist(), ready.numbers, strict=True):
+    for small, number in zip(
+        ready.table.column("small").to_pylist(), ready.numbers, strict=True
+    ):
         assert signatures[found[small]] == ready.types.signatures[number]

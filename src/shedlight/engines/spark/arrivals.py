@@ -1,8 +1,9 @@
 """When events arrived, and how many of each type, observed on their way through the JVM.
 
 Arrival is when the event itself says, if the source names a column for it; else when a file was
-complete, when Kafka took the event, or when Spark read it. What is
-observed comes with the progress of the query and costs no pass of its own.
+complete, when Kafka took the event, or when Spark read it. What is observed comes with the
+progress of the query and costs no pass of its own. When those had arrived that were kept, the
+groups say (`samples.py`).
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,21 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
-ARRIVAL = "#arrival"
-"""The column with the time of arrival, in microseconds."""
+from shedlight.engines.spark.packing import ARRIVAL
+from shedlight.engines.spark.samples import Sample
+
+__all__ = [
+    "ARRIVAL",
+    "FILES",
+    "Arrived",
+    "Passed",
+    "arrived_of",
+    "observed_arrivals",
+    "observed_packed",
+    "passed_of",
+    "with_arrivals",
+    "with_told_arrivals",
+]
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 """The formats of files."""
@@ -21,7 +35,7 @@ _FEW = 64
 """Up to so many types are counted one by one."""
 _ROOM = 16
 """A histogram has a bin for each type in each of so many partitions."""
-_QUANTILES = (0.5, 0.95, 0.99)
+_SHARES = (0.5, 0.05, 0.01)
 
 
 def with_arrivals(frame: DataFrame, kind: str = "parquet") -> DataFrame:
@@ -111,16 +125,10 @@ def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None)
     return frame.observe(name, *counted)
 
 
-def observed_kept(frame: DataFrame, name: str) -> DataFrame:
-    """Observe what is kept, and when it had arrived."""
-    arrival = F.col(_quoted(ARRIVAL))
-    shares = F.array(*(F.lit(1 - one) for one in _QUANTILES))
-    return frame.observe(
-        name,
-        F.count(F.lit(1)).alias("number"),
-        F.avg(arrival).alias("mean"),
-        F.percentile_approx(arrival, shares, 1000).alias("quantiles"),
-    )
+def observed_packed(frame: DataFrame, name: str) -> DataFrame:
+    """Observe what arrives in packed rows."""
+    number = F.coalesce(F.sum("number"), F.lit(0)).alias("number")
+    return frame.observe(name, number, F.max(F.col(_quoted(ARRIVAL))).alias("newest"))
 
 
 def arrived_of(row: Mapping[str, Any]) -> Arrived:
@@ -135,11 +143,9 @@ def arrived_of(row: Mapping[str, Any]) -> Arrived:
     return Arrived(int(row["number"]), row.get("latest"), row.get("newest"), types)
 
 
-def passed_of(row: Mapping[str, Any]) -> Passed | None:
-    """Read what `observed_kept` observed; None if nothing was kept."""
-    if not row["number"]:
-        return None
-    return Passed(int(row["number"]), float(row["mean"]), tuple(map(float, row["quantiles"])))
+def passed_of(sample: Sample) -> Passed:
+    """Say what was kept, by a sample of it."""
+    return Passed(sample.number, sample.mean, tuple(map(sample.at, _SHARES)))
 
 
 def _quoted(name: str) -> str:

@@ -14,13 +14,21 @@ from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.fused import outside_input
 from shedlight.engines.spark.layout import node_order, parts_of
 from shedlight.engines.spark.marks import Marks
 from shedlight.engines.spark.node import Channel, NodeQuery, Setting, build_part, node_query
-from shedlight.engines.spark.outbox import events_of, frontiers_of, late_of, read_outbox
+from shedlight.engines.spark.outbox import (
+    events_of,
+    frontiers_of,
+    late_of,
+    late_output,
+    packed_of,
+    read_outbox,
+)
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.record import check_record, lines_of
 from shedlight.engines.spark.shedding import plan_tables
@@ -161,24 +169,25 @@ class Assembly:
             marks = self.marks(node).read(self._spark, stream.name)
             return Channel(one, events, marks, (0,))
         outbox = self._read(self._node(stream), streaming=True)
-        schema = self.nodes[self._node(stream)].outputs[str(stream)]
-        one, _ = outside_input(stream, schema)
-        events = events_of(outbox, str(stream), outside_input(stream, schema)[1])
+        one, columns = outside_input(stream, self._columns(stream))
+        events = events_of(outbox, stream, columns)
         told = frontiers_of(outbox, stream.operator)
-        return Channel(one, events, told, self._groups[stream.operator])
+        groups = self._groups[stream.operator]
+        return Channel(one, events, told, groups, packed_of(outbox, stream))
 
     def _node(self, stream: Stream) -> str:
         return self.application.operators[str(stream.operator)].node
 
     def _read(self, node: str, *, streaming: bool) -> DataFrame:
-        outputs = self.nodes[node].outputs
-        return read_outbox(self._spark, str(self.outbox(node)), outputs, streaming=streaming)
+        return read_outbox(self._spark, str(self.outbox(node)), streaming=streaming)
+
+    def _columns(self, output: Stream) -> pa.Schema:
+        return self.nodes[self._node(output)].outputs[output]
 
     def events(self, stream: Stream, *, streaming: bool = False) -> DataFrame:
         """Give the complex events of a stream."""
-        node = self._node(stream)
-        outbox = self._read(node, streaming=streaming)
-        return events_of(outbox, str(stream), self.nodes[node].outputs[str(stream)])
+        outbox = self._read(self._node(stream), streaming=streaming)
+        return events_of(outbox, stream, self._columns(stream))
 
     def late(self, source: str, *, streaming: bool = False) -> DataFrame:
         """Give the late events of a source that has a place for them, at all operators."""
@@ -190,6 +199,7 @@ class Assembly:
                 self._read(spec.node, streaming=streaming),
                 spec.name,
                 spec.inputs.index(stream),
+                self._columns(late_output(spec.name)),
                 names,
             )
             for spec in self.application.operators.values()

@@ -8,17 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
-from shedlight.engines.spark.arrivals import ARRIVAL
-from shedlight.engines.spark.fused import Fused, PartSpec, build_fused
+from shedlight.engines.spark.arrivals import ARRIVAL, observed_packed
+from shedlight.engines.spark.fused import Fused, PartSpec, build_fused, passes
 from shedlight.engines.spark.layout import Part
-from shedlight.engines.spark.outbox import outbox_schema
-from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, late_output, packer, unpacker
+from shedlight.engines.spark.outbox import late_output
+from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, packer
 from shedlight.engines.spark.plan_source import read_plan
-from shedlight.engines.spark.shedding import plan_tables, shed
+from shedlight.engines.spark.shedding import arrivals_name, plan_tables, shed
 from shedlight.engines.spark.signatures import hash_sql
 from shedlight.engines.spark.sources import arrow_schema
 from shedlight.engines.spark.stateful import STATE, Step, stepper
@@ -38,12 +37,14 @@ class Channel:
         events: Its events, with the time of their arrival.
         marks: How far it is: `origin`, `frontier` and `idle`.
         origins: The groups that tell so.
+        packed: Its complex events as they were packed where they were found, if they are any.
     """
 
     input: Input
     events: DataFrame
     marks: DataFrame
     origins: tuple[int, ...]
+    packed: DataFrame | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -84,7 +85,7 @@ class NodeQuery:
     """
 
     frame: DataFrame
-    outputs: Mapping[str, pa.Schema]
+    outputs: Mapping[Stream, pa.Schema]
     parts: tuple[Fused, ...]
 
     @property
@@ -143,17 +144,14 @@ def node_query(
         .observe(TALLIES, F.collect_list("tally").alias(TALLIES))
         .where("tally IS NULL")
     )
-    outputs = dict(_outputs(parts, setting))
-    schema = outbox_schema(outputs)
-    arrow = to_arrow_schema(schema, timezone="UTC")
-    return NodeQuery(found.mapInArrow(unpacker(arrow), schema), outputs, parts)
+    return NodeQuery(found.drop("tally"), dict(_outputs(parts, setting)), parts)
 
 
-def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[str, pa.Schema]]:
+def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Stream, pa.Schema]]:
     for fused in parts:
         for stream, schema in fused.outputs.items():
             if stream in setting.leaving:
-                yield str(stream), schema
+                yield stream, schema
         for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
             if spec.name in setting.late:
                 own = [one for one in operator.schema if not one.name.startswith("#")]
@@ -166,9 +164,13 @@ def _packed(
     groups = fused.spec.part.groups
     every = f"explode(sequence({groups[0]}, {groups[-1]}))"
     for stream in fused.spec.part.external:
-        kept = shed(fused, stream, channels[stream].events, plan)
-        kept = kept.withColumn(GROUP, F.expr(_group(fused, kept)))
-        yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
+        packed = channels[stream].packed
+        if packed is not None and passes(fused.spec, stream):
+            yield _passed_on(fused, stream, packed)
+        else:
+            kept = shed(fused, stream, channels[stream].events, plan)
+            kept = kept.withColumn(GROUP, F.expr(_group(fused, kept)))
+            yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
         yield channels[stream].marks.select(
             F.expr(every).alias("group"),
             F.lit(stream.operator or "").alias("operator"),
@@ -176,8 +178,29 @@ def _packed(
             "origin",
             "frontier",
             "idle",
+            F.lit(0).alias("number"),
             F.lit(None).cast("binary").alias("events"),
+            F.lit(None).cast("double").alias("arrival"),
+            F.lit(None).cast("binary").alias("arrivals"),
         )
+
+
+def _passed_on(fused: Fused, stream: Stream, packed: DataFrame) -> DataFrame:
+    """Give packed complex events to the only group there is."""
+    for spec in fused.spec.part.readers(stream):
+        packed = observed_packed(packed, arrivals_name(spec.name, stream))
+    return packed.selectExpr(
+        f"{fused.spec.part.groups[0]} AS group",
+        "operator",
+        "name",
+        "origin",
+        "frontier",
+        "idle",
+        "number",
+        "events",
+        f"CAST(`{ARRIVAL}` AS DOUBLE) AS arrival",
+        "CAST(NULL AS BINARY) AS arrivals",
+    )
 
 
 def _group(fused: Fused, events: DataFrame) -> str:

@@ -1,14 +1,13 @@
 """The outbox of a node: one folder of Parquet files with all that its operators say.
 
-A row is a complex event of one output, or how far an operator of one group is. What a pattern
-selects is in a struct that is named after the output, for two patterns may select columns of
-one name and different kinds. Everybody reads the folder's root, which honours the log of
-what was committed, and filters.
+A row has complex events of one pattern as a group found them, packed (`packing.py`), or late
+events, or how far an operator of a group is. Everybody reads the folder's root, which honours
+the log of what was committed, and takes the rows that he wants.
 
 What a group says in a micro-batch, its complex events and how far it is, is in one file, and
 files are read whole and in the order in which they were written: so nobody learns that a group
 is further than the complex events that were read of it. That is why there is no folder for each
-output.
+pattern.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,119 +15,80 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import (
-    IntegerType,
-    LongType,
-    NullType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, LongType, NullType, StringType, StructField, StructType
 
 from shedlight.automaton.intake import INPUT
-from shedlight.automaton.selection import ID, SOURCE, TIME
 from shedlight.engines.spark.arrivals import ARRIVAL, with_arrivals
-from shedlight.engines.spark.packing import FRONTIERS, IDLE, late_output
+from shedlight.engines.spark.packing import LATE, SAID, unpacker
 from shedlight.engines.spark.sources import quoted
+from shedlight.graph import Stream
 
-OUTPUT, GROUP = "output", "group"
-_OWN = (SOURCE, TIME, ID)
-
-
-Outputs = Mapping[str, pa.Schema]
+Outputs = Mapping[Stream, pa.Schema]
 """What is in an outbox: the columns of each stream, or of the late events of an operator."""
-
-
-def outbox_schema(outputs: Outputs) -> StructType:
-    """Find the columns of an outbox."""
-    fields = [
-        StructField(SOURCE, StringType()),
-        StructField(TIME, LongType()),
-        StructField(ID, StringType()),
-        StructField(GROUP, IntegerType()),
-    ]
-    fields += [
-        StructField(output, _struct(_particular(output, schema)))
-        for output, schema in outputs.items()
-    ]
-    return StructType([*fields, StructField(OUTPUT, StringType())])
-
-
-def _particular(output: str, schema: pa.Schema) -> list[pa.Field]:
-    """List what only this output has; late events are as they came, and of which input."""
-    if output.startswith(late_output("")):
-        return [*schema, pa.field(INPUT, pa.int32())]
-    return [field for field in schema if field.name not in _OWN]
-
-
-def _struct(fields: list[pa.Field]) -> StructType:
-    """Give what a pattern selects as a struct; what is always null is text, to be written."""
-    return StructType(
-        [
-            StructField(field.name, _writable(from_arrow_type(field.type)))  # type: ignore[arg-type]
-            for field in fields
-        ]
-    )
-
-
-def _writable(kind: object) -> object:
-    return StringType() if isinstance(kind, NullType) else kind
-
 
 MOST_FILES = 64
 """How many files of an outbox are read in a micro-batch at most."""
+LATE_AT = "late_at"
+"""The column that says at which operator an event was late."""
 
 
-def read_outbox(
-    spark: SparkSession, root: str, outputs: Outputs, *, streaming: bool
-) -> DataFrame:
+def late_output(operator: str) -> Stream:
+    """Name the output of the late events of an operator."""
+    return Stream(LATE, operator)
+
+
+def read_outbox(spark: SparkSession, root: str, *, streaming: bool) -> DataFrame:
     """Read an outbox, all that is committed in it."""
-    schema = outbox_schema(outputs)
     if streaming:
-        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", MOST_FILES)
+        reader = spark.readStream.schema(SAID).option("maxFilesPerTrigger", MOST_FILES)
         return with_arrivals(reader.parquet(root))
-    return spark.read.schema(schema).parquet(root)
+    return spark.read.schema(SAID).parquet(root)
 
 
-def events_of(outbox: DataFrame, output: str, schema: pa.Schema) -> DataFrame:
-    """Give the rows of one output, in the columns that they were made with."""
-    columns = [
-        f"{quoted(output)}.{quoted(name)} AS {quoted(name)}" if name not in _OWN else name
-        for name in schema.names
-    ]
-    columns += [ARRIVAL] if ARRIVAL in outbox.columns else []
-    return outbox.where(F.col(OUTPUT) == output).selectExpr(*map(_plain, columns))
+def packed_of(outbox: DataFrame, output: Stream) -> DataFrame:
+    """Give the rows of one output, packed."""
+    return outbox.where(
+        (F.col("operator") == str(output.operator)) & (F.col("name") == output.name)
+    )
 
 
-def late_of(outbox: DataFrame, operator: str, number: int, names: Sequence[str]) -> DataFrame:
+def events_of(outbox: DataFrame, output: Stream, schema: pa.Schema) -> DataFrame:
+    """Give the events of one output, in the columns that they were made with."""
+    fields = [StructField(one.name, _writable(from_arrow_type(one.type))) for one in schema]
+    columns = ["events"]
+    if ARRIVAL in outbox.columns:
+        fields.append(StructField(ARRIVAL, LongType()))
+        columns.append(ARRIVAL)
+    kinds = StructType(fields)
+    packed = packed_of(outbox, output).select(*map(quoted, columns))
+    return packed.mapInArrow(unpacker(to_arrow_schema(kinds, timezone="UTC")), kinds)
+
+
+def _writable(kind: DataType) -> DataType:
+    """Have what is always null be text, to be written."""
+    return StringType() if isinstance(kind, NullType) else kind
+
+
+def late_of(
+    outbox: DataFrame, operator: str, number: int, schema: pa.Schema, names: Sequence[str]
+) -> DataFrame:
     """Give the late events of one input of an operator, as they came, and where they were late.
 
     Args:
         outbox: The outbox of the operator's node.
         operator: Where they were late.
         number: The number of the input.
-        names: Its columns.
+        schema: The columns of all its inputs.
+        names: Those of this one.
     """
-    output = late_output(operator)
-    events = [f"{quoted(output)}.{quoted(name)} AS {quoted(name)}" for name in names]
+    full = schema.append(pa.field(INPUT, pa.int32()))
+    late = events_of(outbox, late_output(operator), full).where(f"{quoted(INPUT)} = {number}")
     where = [] if LATE_AT in names else [f"'{operator}' AS {LATE_AT}"]
-    late = outbox.where(F.col(OUTPUT) == output)
-    return late.where(f"{quoted(output)}.{quoted(INPUT)} = {number}").selectExpr(
-        *events, *where
-    )
-
-
-LATE_AT = "late_at"
-"""The column that says at which operator an event was late."""
-
-
-def _plain(column: str) -> str:
-    return quoted(column) if column == ARRIVAL else column
+    return late.selectExpr(*map(quoted, names), *where)
 
 
 def frontiers_of(outbox: DataFrame, operator: str) -> DataFrame:
     """Give how far an operator is by group: `origin`, `frontier` and `idle`."""
-    told = outbox.where((F.col(OUTPUT) == FRONTIERS) & (F.col(SOURCE) == operator))
-    idle = F.coalesce(F.col(ID) == IDLE, F.lit(False)).alias("idle")  # noqa: FBT003
-    return told.select(F.col(GROUP).alias("origin"), F.col(TIME).alias("frontier"), idle)
+    told = packed_of(outbox, Stream("", operator))
+    return told.select("origin", "frontier", "idle")

@@ -2,39 +2,38 @@
 
 A packed row holds the events of one Arrow batch that go to one group, as an Arrow stream. So
 values of any kind reach Python as they are, and groups, which cost, get few and large rows.
+What a group finds is packed in the same way, and stays so until somebody wants the columns.
 
 This is kept apart from matching, and imports next to nothing: Spark runs it in processes of
 their own, which start the sooner.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from shedlight.automaton.intake import TIME as READY_TIME
+from shedlight.engines.spark.samples import Sample, sample_of
 
 GROUP = "#group"
 """The column of the group that an event goes to."""
-PACKED = (
-    "group int, operator string, name string, origin int, frontier bigint, idle boolean, "
+ARRIVAL = "#arrival"
+"""The column with the time of arrival, in microseconds."""
+
+SAID = (
+    "operator string, name string, origin int, frontier bigint, idle boolean, number int, "
     "events binary"
 )
-"""A stream by operator (empty for a source) and name; the frontier counts if events is null."""
-FOUND = (
-    "operator string, name string, origin int, frontier bigint, idle boolean, events binary, "
-    "tally string"
-)
-"""What a group makes of them: complex events, how far an operator is if it is without a name,
-or a tally of the group."""
-
-FRONTIERS = "frontiers"
-"""The output of rows that say how far an operator (`source`) is (`time`) in a group."""
-LATE = "late"
-"""The output of late events begins with this."""
-IDLE = "idle"
-"""What stands in place of an id if the operator holds nobody back."""
+"""What a group says: complex events, how many, of which stream; how far an operator is if it is
+without a name; or events that were late."""
+FOUND = f"{SAID}, tally string"
+"""The same, and a tally of the group."""
+PACKED = f"group int, {SAID}, arrival double, arrivals binary"
+"""A stream by operator (empty for a source) and name; the frontier counts if events is null.
+Arrival is the mean of that of all events, arrivals are the points of a `Sample`; null if all
+events arrived at once."""
+LATE = "#late"
+"""What stands in place of the name of a pattern for late events."""
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -46,15 +45,19 @@ _PACKED = pa.schema(
         "origin": pa.int32(),
         "frontier": pa.int64(),
         "idle": pa.bool_(),
+        "number": pa.int32(),
         "events": pa.binary(),
+        "arrival": pa.float64(),
+        "arrivals": pa.binary(),
     }
 )
 
 
-def table_bytes(table: pa.Table) -> bytes:
-    """Write a table as an Arrow stream."""
+def table_bytes(table: pa.Table, codec: str | None = None) -> bytes:
+    """Write a table as an Arrow stream, compressed if there is a codec."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
         stream.write_table(table)
     written: bytes = sink.getvalue().to_pybytes()
     return written
@@ -71,85 +74,46 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             groups = batch.column(GROUP).to_numpy()
-            table = pa.table(batch).drop_columns([GROUP])
+            arrivals = batch.column(ARRIVAL).to_numpy()
+            table = pa.table(batch).drop_columns([GROUP, ARRIVAL])
             for group in np.unique(groups).tolist():
                 mine = groups == group
-                chosen = table if mine.all() else table.filter(pa.array(mine))
-                row = [group, operator, name, 0, 0, False, table_bytes(chosen)]
+                every = bool(mine.all())
+                chosen = table if every else table.filter(pa.array(mine))
+                sample = sample_of(arrivals if every else arrivals[mine])
+                row = [group, operator, name, 0, 0, False, len(chosen), table_bytes(chosen)]
+                row += [sample.mean, _points(sample)]
                 named = dict(zip(_PACKED.names, row, strict=True))
                 yield pa.RecordBatch.from_pylist([named], _PACKED)
 
     return pack
 
 
+def _points(sample: Sample) -> bytes | None:
+    if len(sample.points) == 1:
+        return None
+    written: bytes = np.array(sample.points, np.int64).tobytes()
+    return written
+
+
+def sample_in(number: int, arrival: float, arrivals: bytes | None) -> Sample:
+    """Read the sample of a packed row."""
+    if arrivals is None:
+        return Sample(number, arrival, (round(arrival),))
+    return Sample(number, arrival, tuple(np.frombuffer(arrivals, np.int64).tolist()))
+
+
 def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Make the function that writes what groups found as rows of an outbox."""
+    """Make the function that gives packed events as rows, with the columns of a schema."""
 
     def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                yield from _completed(_rows_of(row, schema), schema).to_batches()
+                table = table_of(row["events"]).combine_chunks()
+                if ARRIVAL in schema.names:
+                    arrival = pa.repeat(pa.scalar(row[ARRIVAL], pa.int64()), len(table))
+                    table = table.append_column(ARRIVAL, arrival)
+                columns = [table[field.name].cast(field.type) for field in schema]
+                yield from pa.table(columns, schema=schema).to_batches()
 
     return unpack
-
-
-def _rows_of(row: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    if row["events"] is None:
-        return _told(row)
-    return _late(row, schema) if row["name"] == LATE else _complex_events(row, schema)
-
-
-def _told(row: Mapping[str, Any]) -> pa.Table:
-    return pa.table(
-        {
-            "source": [row["operator"]],
-            "time": [row["frontier"]],
-            "id": [IDLE if row["idle"] else None],
-            "group": [row["origin"]],
-            "output": [FRONTIERS],
-        }
-    )
-
-
-def _complex_events(row: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    found = table_of(row["events"]).combine_chunks()
-    output = f"{row['operator']}.{row['name']}"
-    columns = {name: found[name] for name in ("source", "time", "id")}
-    return _in_struct(row, schema, (output, found), columns)
-
-
-def late_output(operator: str) -> str:
-    """Name the output of the late events of an operator."""
-    return f"{LATE} {operator}"
-
-
-def _late(row: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    found = table_of(row["events"]).combine_chunks()
-    columns = {"source": pa.repeat(row["operator"], len(found)), "time": found[READY_TIME]}
-    return _in_struct(row, schema, (late_output(row["operator"]), found), columns)
-
-
-def _in_struct(
-    row: Mapping[str, Any],
-    schema: pa.Schema,
-    which: tuple[str, pa.Table],
-    columns: dict[str, pa.Array],
-) -> pa.Table:
-    """Put what is particular to an output into a struct of its name."""
-    output, found = which
-    selected = schema.field(output).type
-    values = [found[field.name].combine_chunks().cast(field.type) for field in selected]
-    columns["group"] = pa.repeat(row["origin"], len(found))
-    columns[output] = pa.StructArray.from_arrays(values, fields=list(selected))
-    columns["output"] = pa.repeat(output, len(found))
-    return pa.table(columns)
-
-
-def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    columns = [
-        table[field.name].cast(field.type)
-        if field.name in table.column_names
-        else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)

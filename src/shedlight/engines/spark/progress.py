@@ -1,6 +1,6 @@
 """What Spark says of a micro-batch, as a value."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -14,9 +14,10 @@ from shedlight.engines.spark.arrivals import (
 )
 from shedlight.engines.spark.node import TALLIES
 from shedlight.engines.spark.refused import REFUSALS, refused_of
+from shedlight.engines.spark.samples import Sample, put_together
 from shedlight.engines.spark.tallies import GroupTally, decoded
 
-_ARRIVED, _KEPT = "arrived ", "kept "
+_ARRIVED = "arrived "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +75,15 @@ class NodeBatch:
 
     @property
     def together(self) -> float:
-        """What part of the seconds of all groups passed on the clock."""
-        total = sum(map(_matching, self.groups))
+        """What part of the seconds of all patterns in all groups passed on the clock."""
+        total = sum(_matching(group) / group.together for group in self.groups)
         return self.matching / total if total else 1.0
 
 
 def _matching(group: GroupTally) -> float:
+    """Say how long matching took in a group on the clock."""
     tallies = (one for of in group.operators.values() for one in of.patterns.values())
-    return sum(one.seconds for one in tallies)
+    return sum(one.seconds for one in tallies) * group.together
 
 
 def batch_of(
@@ -99,29 +101,39 @@ def batch_of(
     if TALLIES not in observed:
         return None
     rows = {name: row.asDict(recursive=True) for name, row in observed.items()}
-    arrived, passed = {}, {}
+    arrived = {}
     for name, row in rows.items():
         if name.startswith(_ARRIVED):
             operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
             arrived[operator, stream] = _not_before(arrived_of(row), round(since * 1e6))
-        elif name.startswith(_KEPT):
-            kept = passed_of(row)
-            if kept is not None:
-                passed[name.removeprefix(_KEPT)] = kept.not_before(since * 1e6)
+    groups = tuple(map(decoded, rows[TALLIES][TALLIES] or ()))
     return NodeBatch(
         node=node,
         number=progress.batchId,
         start=datetime.fromisoformat(progress.timestamp).timestamp(),
         seconds=progress.durationMs["triggerExecution"] / 1e3,
         arrived=arrived,
-        passed=passed,
-        groups=tuple(map(decoded, rows[TALLIES][TALLIES] or ())),
+        passed={
+            name: passed_of(sample).not_before(since * 1e6)
+            for name, sample in _kept(groups).items()
+        },
+        groups=groups,
         refused={
             name.removeprefix(REFUSALS): refused_of(row)
             for name, row in rows.items()
             if name.startswith(REFUSALS)
         },
     )
+
+
+def _kept(groups: Iterable[GroupTally]) -> dict[str, Sample]:
+    """Put together what was kept of each stream in all groups."""
+    samples: dict[str, list[Sample]] = {}
+    for group in groups:
+        for name, one in group.kept.items():
+            samples.setdefault(name, []).append(one)
+    both = ((name, put_together(some)) for name, some in samples.items())
+    return {name: one for name, one in both if one is not None}
 
 
 def _not_before(arrived: Arrived, since: int) -> Arrived:

@@ -14,7 +14,7 @@ from shedlight.engines.spark.files import replacing
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 
-VERSION = 1
+VERSION = 2
 """Of the layout of a checkpoint."""
 
 

@@ -17,7 +17,7 @@ from shedlight.automaton.intake import NEVER
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.operator import Operator, schema_of
 from shedlight.automaton.signature import Signature
-from shedlight.engines.spark.arrivals import ARRIVAL, observed_arrivals, observed_kept
+from shedlight.engines.spark.arrivals import ARRIVAL, observed_arrivals
 from shedlight.engines.spark.fused import WORD, Fused, PartSpec, carried, kept_names, sheds
 from shedlight.engines.spark.plans import UNUSED, Table
 from shedlight.engines.spark.signatures import all_signatures, hash_sql, type_sql
@@ -80,7 +80,7 @@ def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: DataFrame | None)
         frame: Its events.
         plan: The plan in force; None if no operator that reads the stream ever sheds.
     """
-    columns = [name for name in frame.columns if name != ARRIVAL]
+    columns = list(frame.columns)
     wanted: list[str] = []
     time = fused.spec.inputs[stream][0].time
     for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
@@ -92,8 +92,6 @@ def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: DataFrame | None)
     any_of = " OR ".join(dict.fromkeys(wanted))
     # the time is asked for first: an event to refuse is refused, of use or not
     frame = frame.filter(f"{quoted(time)} > {NEVER}L AND ({any_of})")
-    if ARRIVAL in frame.columns:
-        frame = observed_kept(frame, kept_name(stream))
     return frame.select([quoted(name) for name in columns])
 
 
@@ -139,11 +137,6 @@ def _judged(
 def arrivals_name(operator: str, stream: Stream) -> str:
     """Name the observation of what arrives at an operator."""
     return f"arrived {operator} {stream}"
-
-
-def kept_name(stream: Stream) -> str:
-    """Name the observation of what a node keeps of a stream."""
-    return f"kept {stream}"
 
 
 def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:

@@ -139,7 +139,7 @@ def prepared_source(source: Source, frame: DataFrame) -> tuple[Input, DataFrame]
     """
     frame, time = _derived(source, frame)
     return (
-        Input(source.name, source.id, AT, source.lateness),
+        Input(source.name, source.id, AT, source.lateness, source.time in source.id),
         timed_or_refused(source, frame, time),
     )
 

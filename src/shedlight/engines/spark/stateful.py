@@ -23,9 +23,10 @@ from shedlight.engines.spark.fused import (
     frontiers_of,
     new_fused_state,
 )
-from shedlight.engines.spark.packing import LATE, table_bytes, table_of
+from shedlight.engines.spark.packing import LATE, sample_in, table_bytes, table_of
 from shedlight.engines.spark.plan_source import batch_id
 from shedlight.engines.spark.plans import Plans
+from shedlight.engines.spark.samples import Sample, put_together
 from shedlight.engines.spark.saved_group import from_bytes, to_bytes
 from shedlight.engines.spark.tallies import GroupTally
 from shedlight.graph import Stream
@@ -64,15 +65,15 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
         step, built = _built(definition)
         group = int(key[0])
         fused = built[group]
-        arrivals, marks = _taken_apart(frames)
+        taken = _taken_apart(frames)
         old = from_bytes(fused, state.get[0]) if state.exists else new_fused_state(fused)
-        new, done = advance(fused, old, arrivals, marks, _shares(step))
+        new, done = advance(fused, old, taken.events, taken.marks, _shares(step))
         saved = to_bytes(fused, new)
         state.update((saved,))
         rows = [*_rows(step, group, done), *_told(step, group, fused, new, done)]
         spent = time.perf_counter() - start
-        tally = GroupTally(group, spent, len(saved), done.tallies)
-        rows.append(("", "", group, 0, False, None, tally.encoded()))
+        tally = GroupTally(group, spent, len(saved), done.tallies, taken.kept, done.together)
+        rows.append(("", "", group, 0, False, 0, None, tally.encoded()))
         yield _found(rows)
 
     return match
@@ -86,17 +87,23 @@ def _shares(step: Step) -> Shares | None:
     return plans.shares(plans.used_by(batch_id()))
 
 
-_Row = tuple[str | None, str, int, int, bool, bytes | None, str | None]
+_Row = tuple[str | None, str, int, int, bool, int, bytes | None, str | None]
+
+_PIECE = 16_384
+"""How many events a packed row has at most, that no row be too large for the JVM."""
 
 
 def _rows(step: Step, group: int, done: Advanced) -> Iterator[_Row]:
     """Give what others read: complex events, and late events."""
-    for stream, table in done.found.items():
-        if len(table) and stream in step.leaving:
-            yield (stream.operator, stream.name, group, 0, False, table_bytes(table), None)
-    for operator, table in done.late.items():
-        if len(table) and operator in step.late:
-            yield (operator, LATE, group, 0, False, table_bytes(table), None)
+    said = [(stream, found) for stream, found in done.found.items() if stream in step.leaving]
+    said += [
+        (Stream(LATE, name), late) for name, late in done.late.items() if name in step.late
+    ]
+    for stream, table in said:
+        for start in range(0, len(table), _PIECE):
+            part = table.slice(start, _PIECE)
+            data = table_bytes(part, "lz4")
+            yield (stream.operator, stream.name, group, 0, False, len(part), data, None)
 
 
 def _told(
@@ -105,12 +112,22 @@ def _told(
     """Say how far the operators are that others ask for."""
     for operator, frontier in frontiers_of(fused, state).items():
         if operator in step.told:
-            yield (operator, "", group, frontier, operator in done.idle, None, None)
+            yield (operator, "", group, frontier, operator in done.idle, 0, None, None)
 
 
-def _taken_apart(frames: Frames) -> tuple[dict[Stream, pa.Table], list[Mark]]:
-    """Sort packed rows into events by stream, and marks."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Taken:
+    """What came to a group: events by stream, when they had arrived, and marks."""
+
+    events: dict[Stream, pa.Table]
+    kept: dict[str, Sample]
+    marks: list[Mark]
+
+
+def _taken_apart(frames: Frames) -> _Taken:
+    """Sort packed rows."""
     tables: dict[Stream, list[pa.Table]] = {}
+    samples: dict[str, list[Sample]] = {}
     marks: list[Mark] = []
     for frame in frames:
         for row in frame.itertuples():
@@ -118,9 +135,16 @@ def _taken_apart(frames: Frames) -> tuple[dict[Stream, pa.Table], list[Mark]]:
             if row.events is None:
                 mark = Mark(stream, int(row.origin), int(row.frontier), bool(row.idle))
                 marks.append(mark)
-            else:
-                tables.setdefault(stream, []).append(table_of(row.events))
-    return {stream: pa.concat_tables(parts) for stream, parts in tables.items()}, marks
+                continue
+            tables.setdefault(stream, []).append(table_of(row.events))
+            sample = sample_in(int(row.number), row.arrival, row.arrivals)
+            samples.setdefault(str(stream), []).append(sample)
+    both = ((name, put_together(some)) for name, some in samples.items())
+    return _Taken(
+        {s: pa.concat_tables(parts).combine_chunks() for s, parts in tables.items()},
+        {name: one for name, one in both if one is not None},
+        marks,
+    )
 
 
 _KINDS = {
@@ -129,6 +153,7 @@ _KINDS = {
     "origin": "int32",
     "frontier": "int64",
     "idle": "bool",
+    "number": "int32",
     "events": "object",
     "tally": "object",
 }

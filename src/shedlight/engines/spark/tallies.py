@@ -2,18 +2,21 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from shedlight.automaton.labels import OTHER
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.matching import Ready, tally
 from shedlight.automaton.operator import Masks, Operator, OperatorState
+from shedlight.automaton.pools import Array
 from shedlight.automaton.state import MatchState
-from shedlight.graph import OperatorSpec
+from shedlight.engines.spark.samples import Sample
+from shedlight.graph import OperatorSpec, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Tally:
         late: How many were late since the beginning.
         duplicates: How many came twice since the beginning.
         patterns: What was counted of each pattern.
+        types: How many were ready of each type, before any was shed, from each input whose
+            events are not counted before they come here.
     """
 
     ready: int
@@ -54,6 +59,7 @@ class Tally:
     late: int
     duplicates: int
     patterns: Mapping[str, PatternTally]
+    types: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +71,17 @@ class GroupTally:
         seconds: How long all of the step took.
         state: How many bytes the state has.
         operators: What was counted at each operator.
+        kept: When the events had arrived that were kept of each stream from outside.
+        together: What part of the seconds of its operators passed on the clock; less than 1 if
+            some ran side by side.
     """
 
     group: int
     seconds: float
     state: int
     operators: Mapping[str, Tally] = field(default_factory=dict)
+    kept: Mapping[str, Sample] = field(default_factory=dict)
+    together: float = 1.0
 
     def encoded(self) -> str:
         """Write it as text."""
@@ -89,14 +100,27 @@ def decoded(text: str) -> GroupTally:
         )
         for name, one in found["operators"].items()
     }
-    return GroupTally(found["group"], found["seconds"], found["state"], operators)
+    kept = {
+        name: Sample(one["number"], one["mean"], tuple(one["points"]))
+        for name, one in found["kept"].items()
+    }
+    numbers = (found["group"], found["seconds"], found["state"])
+    return GroupTally(*numbers, operators, kept, found["together"])
 
 
 class Counting:
     """Counts at an operator while it matches."""
 
-    def __init__(self, spec: OperatorSpec, operator: Operator) -> None:
+    def __init__(
+        self, spec: OperatorSpec, operator: Operator, uncounted: Container[Stream] = ()
+    ) -> None:
         self._ready = 0
+        self._types: dict[str, dict[str, int]] = {}
+        self._uncounted = [
+            (number, str(stream))
+            for number, stream in enumerate(spec.inputs)
+            if stream in uncounted
+        ]
         self._kept: dict[str, dict[str, int]] = {name: {} for name in spec.patterns}
         self._seconds = dict.fromkeys(spec.patterns, 0.0)
         self._found = dict.fromkeys(spec.patterns, 0)
@@ -107,6 +131,9 @@ class Counting:
         """Count what is ready, and start the clock."""
         self._ready += len(ready.time)
         signatures = ready.types.signatures
+        for number, name in self._uncounted:
+            of_input = ready.numbers[ready.inputs == number]
+            _add(self._types.setdefault(name, {}), ready, np.bincount(of_input))
         for matcher in self._matchers:
             mask = masks.get(matcher.name)
             numbers = ready.numbers if mask is None else ready.numbers[mask]
@@ -145,7 +172,14 @@ class Counting:
             sum(waiting.late),
             sum(waiting.duplicates),
             patterns,
+            self._types,
         )
+
+
+def _add(counted: dict[str, int], ready: Ready, counts: Array) -> None:
+    for number in np.flatnonzero(counts).tolist():
+        label = ready.types.label(number) or OTHER
+        counted[label] = counted.get(label, 0) + int(counts[number])
 
 
 def of_pattern(groups: Iterable[GroupTally], operator: str, pattern: str) -> list[PatternTally]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shedlight.automaton.labels import OTHER
 from shedlight.control.observation import Observation
 from shedlight.engines.spark.fitting import Costs
-from shedlight.engines.spark.fused import Fused
+from shedlight.engines.spark.fused import Fused, passes
 from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.signatures import all_signatures
 from shedlight.engines.spark.tallies import of_pattern
@@ -165,8 +165,8 @@ def _arrivals(watched: Watched) -> dict[str, dict[Stream, dict[str, float]]]:
         made = set(fused.spec.part.outputs)
         for spec in fused.spec.part.operators:
             found[spec.name] = {
-                stream: _made_here(watched, spec.name, stream)
-                if stream in made
+                stream: _in_groups(watched, spec.name, stream)
+                if stream in made or passes(fused.spec, stream)
                 else _from_outside(watched, spec.name, stream)
                 for stream in spec.inputs
             }
@@ -189,15 +189,15 @@ def _from_outside(watched: Watched, operator: str, stream: Stream) -> dict[str, 
     return counts
 
 
-def _made_here(watched: Watched, operator: str, stream: Stream) -> dict[str, float]:
-    """Say what comes from an operator of the same node; its types are as they were kept."""
-    found = _Counted(watched, stream).found
-    most: dict[str, float] = {}
-    for reader in (one for one in watched.uses if one.operator == operator):
-        for label, rate in _Counted(watched, reader).kept.items():
-            most[label] = max(most.get(label, 0.0), rate)
-    total = sum(most.values())
-    return {label: found * rate / total for label, rate in most.items()} if total else {}
+def _in_groups(watched: Watched, operator: str, stream: Stream) -> dict[str, float]:
+    """Say what the groups have counted of complex events."""
+    counts: dict[str, float] = {}
+    for batch in watched.batches:
+        for group in batch.groups:
+            tally = group.operators.get(operator)
+            for label, count in (tally.types.get(str(stream), {}) if tally else {}).items():
+                counts[label] = counts.get(label, 0.0) + count / watched.span
+    return counts
 
 
 class _Counted:

@@ -1,0 +1,69 @@
+"""When the events of a packed row had arrived, in a few numbers.
+
+A row of thousands of events says how many they are, the mean time of their arrival, and the
+times at equal steps through them; rows, groups and streams are put together by these. So the
+percentiles of latency cost next to nothing for an event.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+POINTS = 32
+"""How many times a row gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """When events had arrived, in microseconds.
+
+    Attributes:
+        number: How many events there are.
+        mean: The mean time of their arrival.
+        points: Times that each stand for an equal part of them, in order.
+    """
+
+    number: int
+    mean: float
+    points: tuple[int, ...]
+
+    def at(self, share: float) -> float:
+        """Give the time before which a share of the events had arrived."""
+        return float(self.points[min(int(share * len(self.points)), len(self.points) - 1)])
+
+
+def sample_of(times: Array) -> Sample:
+    """Take a sample of the times of at least one event."""
+    first = times[0]
+    if (times == first).all():
+        return Sample(len(times), float(first), (int(first),))
+    if not (times[1:] >= times[:-1]).all():
+        times = np.sort(times)
+    number, mean = len(times), float(first) + float((times - first).mean())
+    if number > POINTS:
+        places = (np.arange(POINTS) + 0.5) * (number / POINTS)
+        times = times[places.astype(np.int64)]
+    return Sample(number, mean, tuple(times.tolist()))
+
+
+def put_together(samples: Iterable[Sample]) -> Sample | None:
+    """Make one sample of several; None of none."""
+    some = [one for one in samples if one.number]
+    if len(some) <= 1:
+        return some[0] if some else None
+    number = sum(one.number for one in some)
+    first = some[0].mean
+    mean = first + sum(one.number * (one.mean - first) for one in some) / number
+    points = np.concatenate([np.array(one.points, np.int64) for one in some])
+    weights = np.concatenate(
+        [np.full(len(one.points), one.number / len(one.points)) for one in some]
+    )
+    order = np.argsort(points, kind="stable")
+    reached = np.cumsum(weights[order])
+    wanted = (np.arange(POINTS) + 0.5) / POINTS * reached[-1]
+    places = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
+    return Sample(number, mean, tuple(points[order][places].tolist()))
