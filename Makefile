@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 # Two targets side by side would both install.
 .NOTPARALLEL:
-.PHONY: help setup demo test check bench soak lock clean java
+.PHONY: help setup demo test check bench soak docs lock clean java chromium
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -17,7 +17,7 @@ setup: $(INSTALLED) ## create .venv with everything installed
 demo: $(INSTALLED) java ## run the running example of the paper
 	@$(BIN)/python examples/paper/demo.py
 
-test: $(INSTALLED) java ## run the tests
+test: $(INSTALLED) java chromium ## run the tests
 	@$(BIN)/pytest --numprocesses 2 --dist loadgroup
 
 check: $(INSTALLED) ## check format, style, types and import layers
@@ -32,6 +32,9 @@ bench: $(INSTALLED) java ## measure, and print a table per question
 soak: $(INSTALLED) java ## run the long versions of the tests
 	@$(BIN)/pytest -m soak --timeout 0
 
+docs: $(INSTALLED) ## write docs/api.md from the docstrings
+	@$(BIN)/python scripts/api.py
+
 lock: ## resolve the dependencies anew into requirements.lock
 	@scripts/lock
 
@@ -42,6 +45,9 @@ clean: ## remove .venv, caches and what was built
 
 java:
 	@scripts/java
+
+chromium:
+	@scripts/chromium
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@scripts/setup

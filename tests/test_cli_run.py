@@ -211,7 +211,9 @@ def test_a_run_over_all_that_is_there(folder):
     assert done.returncode == 0
     assert pq.read_table(folder / "out")["two"].to_pylist() == [2]
     lines = (folder / "state" / "small-once" / "log.jsonl").read_text().splitlines()
-    assert sum(json.loads(line)["events"] for line in lines) == 2
+    first, *batches = map(json.loads, lines)
+    assert (first["kind"], first["application"], first["timed"]) == ("run", "small", False)
+    assert sum(row["events"] for row in batches) == 2
 
     again = json.loads(run(folder, "--once", "--json").stdout)
     assert again["nodes"]["edge"]["events"] == 0

@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -13,18 +13,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
-from rich.live import Live as Shown
-from rich.table import Table
 
 from shedlight.automaton.compiled import is_first_run
 from shedlight.cli_scenario import seconds_of
+from shedlight.cli_serve import Host, Port, Token, announce, served_at
+from shedlight.cli_watch import Watch, shown
 from shedlight.graph import Application, SideOutput, Sink, Source, load_application
 
 if TYPE_CHECKING:  # Spark takes a second to import
-    from shedlight.control.controller import Decision
     from shedlight.engines.spark.live import Live, Options
-    from shedlight.engines.spark.progress import NodeBatch
     from shedlight.engines.spark.summary import Summary
 
 
@@ -80,11 +77,23 @@ def run(  # noqa: PLR0913  # one argument per option
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a summary for machines to read.")
     ] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve a page that shows how it goes.")
+    ] = False,
+    host: Host = None,
+    port: Port = None,
+    token: Token = None,
 ) -> None:
     """Run an application on Spark; it sheds what its nodes cannot match within their bounds."""
+    from shedlight.engines.spark.places import check_places  # noqa: PLC0415
+
     seconds = None if duration is None else seconds_of("--duration", duration)
     if once and duration is not None:
         raise typer.BadParameter("--once ends by itself; leave out --duration")
+    if not page and (host is not None or port is not None):
+        raise typer.BadParameter("--host and --port are for the page; add --page")
+    if page and engine is Engine.SIMULATOR:
+        raise typer.BadParameter("the simulator has no page; leave out --page")
     if engine is Engine.SIMULATOR:
         _simulated(application, duration, as_json=as_json)
         return
@@ -101,7 +110,9 @@ def run(  # noqa: PLR0913  # one argument per option
     settings = dict(map(_setting, conf or ()))
     placed = _placed(loaded.application, application)
     asked = _Asked(placed, state, shedder, seconds, log or state / "log.jsonl")
-    summary = _on_spark(asked, master, settings, once=once)
+    check_places(placed, str(state), asked.log)
+    with _paged(asked, host, port, token) if page else nullcontext():
+        summary = _on_spark(asked, master, settings, once=once)
     print(json.dumps(summary.as_json(), indent=2) if as_json else summary.as_text())
 
 
@@ -155,44 +166,10 @@ class _Asked:
     log: Path
 
 
-class _Watch:
-    """Sees what happens, writes it down, and tells what a user should know."""
-
-    def __init__(self, asked: _Asked, *, once: bool) -> None:
-        from shedlight.engines.spark.run_log import RunLog  # noqa: PLC0415
-        from shedlight.engines.spark.summary import new_summary  # noqa: PLC0415
-
-        self.summary = new_summary(asked.application, timed=not once)
-        self._log = RunLog(asked.log)
-        self.console = Console(stderr=True)
-        self.running: Live | None = None
-
-    def batch(self, one: "NodeBatch") -> None:
-        """See a micro-batch."""
-        self.summary.batch(one)
-        self._log.batch(one, self._used(one))
-
-    def _used(self, one: "NodeBatch") -> dict[str, float]:
-        """Find the plan and the pressure of a micro-batch, where there are any."""
-        bound = self.summary.nodes[one.node].bound
-        if self.running is None or self.running.loop is None or bound is None:
-            return {}
-        used = self.running.assembly.plans(one.node).used_by(one.number)
-        return {"plan": used.plan, "pressure": used.pressure}
-
-    def decision(self, one: "Decision") -> None:
-        """See a decision."""
-        for line in self.summary.decision(one):
-            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
-        self._log.decision(one)
-
-
 def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: bool) -> "Summary":
-    from shedlight.engines.spark.places import check_places  # noqa: PLC0415
     from shedlight.engines.spark.session import close_session, open_session  # noqa: PLC0415
 
     application, checkpoint = asked.application, str(asked.checkpoint)
-    check_places(application, checkpoint, asked.log)
     if once:  # all of its micro-batches are looked at when it is over
         settings = {"spark.sql.streaming.numRecentProgressUpdates": "100000"} | settings
     if sys.stderr.isatty():
@@ -205,7 +182,7 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
         from shedlight.engines.spark.live import Live, Watcher  # noqa: PLC0415
         from shedlight.engines.spark.run import run_on_spark  # noqa: PLC0415
 
-        watch = _Watch(asked, once=once)
+        watch = Watch(application, asked.log, timed=not once)
         with in_plain_words():
             if once:
                 run_on_spark(
@@ -217,9 +194,10 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
                 session,
                 checkpoint=checkpoint,
                 options=_options(asked.shedder),
-                watcher=Watcher(watch.batch, watch.decision),
+                watcher=Watcher(watch.batch, watch.decision, watch.wish),
             )
-            with _until_told(running), running, _shown(watch):
+            watch.begin()
+            with _until_told(running), running, shown(watch):
                 running.wait(asked.seconds)
             return watch.summary
     finally:
@@ -248,6 +226,17 @@ def _options(shedder: RunShedder) -> "Options":
 
 
 @contextmanager
+def _paged(
+    asked: _Asked, host: str | None, port: int | None, token: str | None
+) -> Iterator[None]:
+    """Serve the page while it runs; if the port is taken, that is said before Spark starts."""
+    served = served_at(asked.log, asked.checkpoint, host, port, token)
+    with served.beside():
+        announce(served, was_given=token is not None)
+        yield
+
+
+@contextmanager
 def _until_told(running: "Live") -> Iterator[None]:
     """Stop in order at Ctrl-C or a polite kill; at the second one at once."""
 
@@ -263,46 +252,3 @@ def _until_told(running: "Live") -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-
-
-_FINE = frozenset({"OK", "SHEDDING"})
-"""The states of a node that need nobody to do anything."""
-
-
-def _table(summary: "Summary") -> Table:
-    """Draw how it goes; below the table is what a user should know."""
-    table = Table(box=None, pad_edge=False, caption_justify="left")
-    for name in ("node", "events/s", "kept", "batch", "latency", "bound", "state"):
-        table.add_column(name, justify="left" if name in {"node", "state"} else "right")
-    for name, node in summary.nodes.items():
-        bound = "" if node.bound is None else f"{node.bound:g} s"
-        if not node.batches:
-            table.add_row(name, "", "", "", "", bound, "starting")
-            continue
-        table.add_row(
-            name,
-            f"{node.rate:,.0f}",
-            f"{node.share:.0%}",
-            f"{node.seconds:.1f} s",
-            "" if node.latency is None else f"{node.latency:.1f} s",
-            bound,
-            node.state,
-        )
-    risks = [node.remedy for node in summary.nodes.values() if node.state not in _FINE]
-    table.caption = next(iter([*risks, summary.reason])) or "Ctrl-C stops it in order"
-    return table
-
-
-@contextmanager
-def _shown(watch: _Watch) -> Iterator[None]:
-    """Show how it goes, in a terminal."""
-    if not watch.console.is_terminal:
-        yield
-        return
-    with Shown(
-        console=watch.console,
-        get_renderable=lambda: _table(watch.summary),
-        refresh_per_second=2,
-        transient=True,
-    ):
-        yield

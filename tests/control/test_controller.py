@@ -214,6 +214,28 @@ def test_a_bound_that_cannot_be_kept_is_infeasible():
     assert decision.plan is None
     assert str(decision.states[NODE]).startswith("INFEASIBLE: node 'edge-2' cannot keep")
     assert "the least feasible bound is more than 0.012 s" in decision.states[NODE].remedy
+    assert decision.reason.startswith("node 'edge-2' cannot keep its bound of 0.01 s")
+
+
+def test_all_is_said_to_be_well_only_if_it_is():
+    """While a wish cannot be met, the reason is that, however much room there is."""
+    memory = _with_wish(least_rate=1e6)
+    memory, _ = decide(memory, observed(TOO_MUCH))
+
+    _, decision = decide(replace(memory, planned=None), observed(FITS))
+
+    assert decision.states[NODE].state is State.INFEASIBLE
+    assert decision.reason.startswith("no plan: ")
+
+
+def test_a_plan_can_be_asked_for():
+    """Whatever was observed, and once."""
+    memory, decision = decide(START, observed(FITS), because="somebody asked")
+    _, after = decide(memory, observed(FITS))
+
+    assert decision.entry.attempted
+    assert decision.reason.startswith("somebody asked; ")
+    assert not after.entry.attempted
 
 
 def test_a_bound_that_cannot_be_kept_does_not_hinder_other_nodes():

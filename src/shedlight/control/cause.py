@@ -76,6 +76,9 @@ PAPERS = Rule(
 )
 """The rule of the paper: busy time 10 % off its limit in either direction, and nothing else."""
 
+WELL = "all nodes are within their bands"
+"""The reason not to replan if nothing is wrong."""
+
 RULES: Mapping[str, Rule] = {"ours": OURS, "paper": PAPERS}
 
 
@@ -130,7 +133,9 @@ def find_cause(rule: Rule, outlook: Outlook, before: Before) -> Cause:
         if moved:
             return Cause(replan=True, reason=moved)
     lasting = {name: n for each in causes for name, n in each.lasting.items()}
-    reason = causes[0].reason if causes else "all nodes are within their bands"
+    # a bound that cannot be kept is none that a plan could help
+    matter = [each.reason for each in causes] or [*outlook.infeasible.values(), WELL]
+    reason = matter[0]
     return Cause(replan=False, reason=reason, lasting=lasting)
 
 

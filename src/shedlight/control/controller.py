@@ -15,7 +15,7 @@ from shedlight.control.calibration import (
     factors_of,
     learned,
 )
-from shedlight.control.cause import OURS, Before, Rule, find_cause
+from shedlight.control.cause import OURS, WELL, Before, Cause, Rule, find_cause
 from shedlight.control.observation import (
     Observation,
     Times,
@@ -137,6 +137,7 @@ class Decision:
         reason: In words.
         states: How each node is, and what can be done.
         busy_limits: The limit of each node that has one, in busy seconds per second.
+        sinks: Complex events per second at each sink, as the plan in force says.
         entry: For the log.
     """
 
@@ -145,6 +146,7 @@ class Decision:
     reason: str
     states: Mapping[str, NodeState]
     busy_limits: Mapping[str, float] = field(default_factory=dict)
+    sinks: Mapping[str, float] = field(default_factory=dict)
     entry: LogEntry
 
 
@@ -159,7 +161,11 @@ class _Attempt:
 
 
 def decide(
-    memory: Memory, observation: Observation, *, clock: Clock | None = None
+    memory: Memory,
+    observation: Observation,
+    *,
+    clock: Clock | None = None,
+    because: str = "",
 ) -> tuple[Memory, Decision]:
     """Replan if there is a cause.
 
@@ -167,6 +173,7 @@ def decide(
         memory: What is remembered; at first `Memory(application=...)`.
         observation: The latest.
         clock: Says how long planning takes; None: that of `make_plan`.
+        because: Why to replan whatever was observed, such as a bound that is another now.
     """
     times = remembered(memory.times, observation)
     memory, observation = replace(memory, times=times), with_times(observation, times)
@@ -187,12 +194,21 @@ def decide(
     before = Before(memory.planned, memory.since, memory.lasting, memory.expected)
     cause = find_cause(memory.settings.rule, outlook, before)
     memory = replace(memory, lasting=cause.lasting)
-    if not cause.replan and _is_settled(memory):
-        cause = replace(cause, replan=True, reason=f"{recent.number} observations were alike")
+    if because or (not cause.replan and _is_settled(memory)):
+        reason = because or f"{recent.number} observations were alike"
+        cause = replace(cause, replan=True, reason=reason)
     if not cause.replan:
         memory = _with_states(memory, outlook)
-        return memory, _decision(memory, observation, cause.reason, outlook)
+        return memory, _decision(memory, observation, _at_rest(memory, cause), outlook)
     return _replanned(memory, observation, (model, outlook, cause.reason), clock)
+
+
+def _at_rest(memory: Memory, cause: Cause) -> str:
+    """Say why there is no new plan; that all is well only if it is."""
+    refusal = memory.refusal
+    if cause.reason != WELL or refusal is None or not refusal.is_infeasible:
+        return cause.reason
+    return f"no plan: {refusal.problem}"
 
 
 def _is_settled(memory: Memory) -> bool:
@@ -224,7 +240,7 @@ def _replanned(
         model = build_model(memory.application, _snapshot(memory, usual))
         model = calibrated(model, factors)
         outlook = look(usual, model, wanted.target, memory.shares, factors)
-    attempt = _attempt(memory, _plannable(model, outlook), wanted, clock)
+    attempt = _attempt(memory, plannable(model, outlook), wanted, clock)
     memory = replace(memory, planned=outlook.basis, since=0, refusal=attempt.refusal)
     memory = replace(memory, based=memory.recent.number)
     if attempt.plan is not None:
@@ -233,9 +249,16 @@ def _replanned(
         # how busy and how slow a node was says nothing about what the new plan makes of it
         expected = replace(observation, busy={}, latency={})
         outlook = look(expected, model, wanted.target, shares, factors)
+    now = replace(now, sinks=outlook.sinks)
     loads = {name: node.load for name, node in outlook.nodes.items()}
     memory = _with_states(replace(memory, expected=loads), outlook)
     return memory, _decision(memory, observation, f"{cause}; {attempt.remark}", now, attempt)
+
+
+def planned_from(memory: Memory) -> Snapshot | None:
+    """Give the snapshot that a plan would be made from now; None before any observation."""
+    usual = memory.recent.mean
+    return None if usual is None else _snapshot(memory, usual)
 
 
 def _snapshot(memory: Memory, observation: Observation) -> Snapshot:
@@ -251,7 +274,7 @@ def _wanted(memory: Memory, observation: Observation) -> Wanted:
     return replace(wanted, target=target)
 
 
-def _plannable(model: Model, outlook: Outlook) -> Model:
+def plannable(model: Model, outlook: Outlook) -> Model:
     """Leave out the bounds that cannot be kept, so that the other nodes have their plan."""
     nodes = {
         name: replace(node, bound=None) if name in outlook.infeasible else node
@@ -312,5 +335,6 @@ def _decision(
         reason=reason,
         states=memory.states,
         busy_limits={name: node.busy_limit for name, node in nodes.items()},
+        sinks=outlook.sinks if outlook else {},
         entry=entry,
     )

@@ -79,11 +79,13 @@ class Outlook:
         nodes: The nodes that have a limit.
         basis: What a plan would be made for.
         infeasible: Nodes whose bound cannot be kept whatever is shed, and why.
+        sinks: Complex events per second at each sink, as the plan in force says.
     """
 
     nodes: Mapping[str, NodeOutlook]
     basis: Basis
     infeasible: Mapping[str, str]
+    sinks: Mapping[str, float] = field(default_factory=dict)
 
 
 def keep_of(model: Model, shares: Shares) -> Keep:
@@ -136,7 +138,7 @@ def look(
         if stream not in changed
     }
     basis = Basis(asked, types, events, dict(factors), spared, partners)
-    return Outlook(nodes, basis, infeasible)
+    return Outlook(nodes, basis, infeasible, shed.sinks)
 
 
 def _limits(

@@ -9,6 +9,7 @@ from shedlight.dashboard.records import (
     Header,
     PatternBatch,
     Record,
+    Wish,
     run_row,
 )
 from shedlight.dashboard.words import sentences
@@ -21,6 +22,7 @@ __all__ = [
     "PatternBatch",
     "Record",
     "Run",
+    "Wish",
     "follow",
     "header_of",
     "log_of",

@@ -133,7 +133,7 @@ def _nodes(tally: Tally) -> str:
         )
         for name, node in tally.nodes.items()
     ]
-    return _table(head, rows, numbers=(2, 3, 4, 5, 6))
+    return _table("Nodes", head, rows, numbers=(2, 3, 4, 5, 6))
 
 
 def _wide(text: str) -> str:
@@ -162,14 +162,14 @@ def _patterns(tally: Tally) -> str:
         )
         for name, one in tally.patterns.items()
     ]
-    return _table(head, rows, numbers=(1, 2, 3, 4))
+    return _table("Patterns", head, rows, numbers=(1, 2, 3, 4))
 
 
 def _shares(run: Run, start: float) -> str:
     found = share_table(run.decisions)
     if not found:
         return "<p>No plan was made: every pattern keeps all that it has a use for.</p>"
-    head = ("pattern", "type", "kept now", "", "least", "most", "changed at")
+    head = ("pattern", "type", "kept now", "share", "least", "most", "changed at")
     rows = [
         (
             escaped(one.pattern, 120),
@@ -182,7 +182,7 @@ def _shares(run: Run, start: float) -> str:
         )
         for one in found
     ]
-    return _table(head, rows, numbers=(2, 4, 5, 6))
+    return _table("What is kept", head, rows, numbers=(2, 4, 5, 6))
 
 
 def _bar(share: float) -> str:
@@ -214,26 +214,42 @@ def _decisions(run: Run, start: float) -> str:
         rows.append((when, "<br>".join(what + news), _wide(why)))
     left = len(entries) - len(rows)
     note = f"<p>The first {count(left)} are left out.</p>" if left else ""
-    return note + _table(("at", "what", "why"), rows)
+    return note + _table("Decisions", ("at", "what", "why"), rows)
 
 
 def _table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
+    label: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Sequence[int] = (),
 ) -> str:
-    """Write a table of cells that are HTML already."""
+    """Write a table of cells that are HTML already.
 
-    def line(cells: Sequence[str], tag: str) -> str:
-        found = []
-        for place, cell in enumerate(cells):
-            look = ' class="number"' if place in numbers else ""
-            found.append(f"<{tag}{look}>{cell}</{tag}>")
-        return f"<tr>{''.join(found)}</tr>"
+    Where it is narrow its rows are laid out as blocks (`report.css`), so each number carries
+    the name of its column, and what is a row and a cell is said for those who listen.
+    """
 
+    def cell(place: int, content: str) -> str:
+        if place in numbers:
+            return f'<td role="cell" class="number" data-head="{head[place]}">{content}</td>'
+        if place == 0:
+            return f'<th role="rowheader" scope="row">{content}</th>'
+        return f'<td role="cell">{content}</td>'
+
+    def line(cells: Sequence[str]) -> str:
+        return f'<tr role="row">{"".join(cell(*one) for one in enumerate(cells))}</tr>'
+
+    looks = ['class="number"' if place in numbers else "" for place in range(len(head))]
+    names = "".join(
+        f'<th role="columnheader" scope="col" {look}>{name}</th>'
+        for look, name in zip(looks, head, strict=True)
+    )
     every = list(rows)
-    body = "\n".join(line(row, "td") for row in every[:MOST_ROWS])
+    body = "\n".join(line(row) for row in every[:MOST_ROWS])
     left = len(every) - MOST_ROWS
     note = f"<p>{count(left)} more are left out.</p>" if left > 0 else ""
     return (
-        f'<div class="scroll" tabindex="0"><table><thead>{line(head, "th")}</thead>\n'
-        f"<tbody>{body}</tbody></table></div>{note}"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
+        f'<table role="table"><thead role="rowgroup"><tr role="row">{names}</tr></thead>\n'
+        f'<tbody role="rowgroup">{body}</tbody></table></div>{note}'
     )

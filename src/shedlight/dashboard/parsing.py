@@ -17,6 +17,7 @@ from shedlight.dashboard.records import (
     PatternBatch,
     Placed,
     Record,
+    Wish,
     run_row,
 )
 from shedlight.graph import Application
@@ -73,6 +74,7 @@ def _header(row: Mapping[str, Any], time: float) -> Header:
             for name, one in operators.items()
         },
         sinks=_texts(row.get("sinks")),
+        weights=_numbers(row.get("weights")),
     )
 
 
@@ -93,6 +95,7 @@ def _batch(row: Mapping[str, Any], time: float) -> Batch:
         refused=_counts(row.get("refused")),
         late=_counts(row.get("late")),
         patterns={name: _pattern(one) for name, one in _mapping(row.get("patterns")).items()},
+        arrived={name: _counts(one) for name, one in _mapping(row.get("arrived")).items()},
         plan=None if _number(row.get("plan")) is None else _count(row["plan"]),
         pressure=_number(row.get("pressure")),
     )
@@ -106,6 +109,7 @@ def _pattern(value: object) -> PatternBatch:
         found=_count(row.get("found")),
         machines=_count(row.get("machines")),
         types=_counts(row.get("types")),
+        offered=None if _number(row.get("offered")) is None else _count(row["offered"]),
     )
 
 
@@ -119,11 +123,24 @@ def _decision(row: Mapping[str, Any], time: float) -> Decision:
         states=_texts(row.get("states")),
         remedies=_texts(row.get("remedies")),
         shares={n: _numbers(one) for n, one in _mapping(row.get("shares")).items()},
+        rates={n: _numbers(one) for n, one in _mapping(row.get("rates")).items()},
+        more=_count(row.get("more")),
+        sinks=_numbers(row.get("sinks")),
+        prices=_numbers(row.get("prices")),
+    )
+
+
+def _wish(row: Mapping[str, Any], time: float) -> Wish:
+    return Wish(
+        time=time,
+        bounds=_numbers(row.get("bounds")),
+        weights=_numbers(row.get("weights")),
+        refused=_text(row.get("refused")),
     )
 
 
 _MAKERS: Mapping[str, Callable[[Mapping[str, Any], float], Record]] = MappingProxyType(
-    {"run": _header, "batch": _batch, "decision": _decision}
+    {"run": _header, "batch": _batch, "decision": _decision, "wish": _wish}
 )
 
 

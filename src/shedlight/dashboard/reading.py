@@ -155,18 +155,20 @@ class Follower:
 
     def new(self) -> list[Record]:
         """Give what was written since the last call."""
-        found: list[Record] = []
+        return [record for some in self.pieces() for record in some]
+
+    def pieces(self) -> Iterator[list[Record]]:
+        """Give what was written since the last call, piece by piece: it may be much."""
         if self._file is not None and self._is_cut(self._file):
-            found += self.lines.end()
+            yield self.lines.end()
             self._file.seek(0)
             self._head = b""
-        found += self._grown()
+        yield from self._grown()
         if self._is_replaced():
-            found += self.lines.end()
+            yield self.lines.end()
             self.close()
             self._file = self._opened()
-            found += self._grown()
-        return found
+            yield from self._grown()
 
     def close(self) -> None:
         """Close the file."""
@@ -174,12 +176,10 @@ class Follower:
             self._file.close()
         self._file, self._head = None, b""
 
-    def _grown(self) -> list[Record]:
-        found: list[Record] = []
+    def _grown(self) -> Iterator[list[Record]]:
         while self._file is not None and (data := self._file.read(_CHUNK)):
             self._head += data[: _HEAD - len(self._head)]
-            found += self.lines.take(data)
-        return found
+            yield self.lines.take(data)
 
     def _is_cut(self, file: BinaryIO) -> bool:
         """Whether the file is shorter than what was read of it, or begins otherwise."""

@@ -1,4 +1,4 @@
-"""The log of a run as values: how it began, its micro-batches, its decisions.
+"""The log of a run as values: how it began, its micro-batches, its decisions, wishes for it.
 
 `run_row` is the record that a run begins with; it says what the others are about.
 """
@@ -32,6 +32,7 @@ class Header:
         sources: The names of the sources.
         operators: The operators, by name.
         sinks: The pattern that each sink is given.
+        weights: What a complex event is worth at each sink.
     """
 
     time: float
@@ -42,6 +43,7 @@ class Header:
     sources: tuple[str, ...] = ()
     operators: Mapping[str, Placed] = field(default_factory=dict)
     sinks: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,9 @@ class PatternBatch:
         seconds: How long it took.
         found: How many complex events it found.
         machines: How many machines are open.
-        types: How many events of each type there were, before shedding, if it was logged.
+        types: How many events of each type there were, before shedding, if it was logged; of
+            many types those that came most often.
+        offered: How many events of all types that it uses there were, if it was logged.
     """
 
     kept: int = 0
@@ -61,6 +65,7 @@ class PatternBatch:
     found: int = 0
     machines: int = 0
     types: Mapping[str, int] = field(default_factory=dict)
+    offered: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,7 @@ class Batch:
         refused: How many records of each source were no events.
         late: How many events were late at each operator, since the checkpoint was begun.
         patterns: By operator and name.
+        arrived: How many events each operator was sent by each of its inputs.
         plan: The number of the plan that it used, if it was logged.
         pressure: By what the shares of the plan were lowered, if it was logged.
     """
@@ -98,6 +104,7 @@ class Batch:
     refused: Mapping[str, int] = field(default_factory=dict)
     late: Mapping[str, int] = field(default_factory=dict)
     patterns: Mapping[str, PatternBatch] = field(default_factory=dict)
+    arrived: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     plan: int | None = None
     pressure: float | None = None
 
@@ -119,7 +126,13 @@ class Decision:
         loads: The busy time of each node with a limit, as a share of the limit.
         states: How each node is, in a word.
         remedies: What can be done about it.
-        shares: What share of each type each pattern keeps from now on.
+        shares: What share of each type each pattern keeps from now on; of many types those of
+            which most is shed.
+        rates: How many events of these types come in a second, before shedding.
+        more: How many shares are left out.
+        sinks: How many complex events each sink gets in a second, as the plan in force says.
+        prices: What one more busy millisecond per second of a node would bring, by the last
+            plan that was made; empty: none was made now.
     """
 
     time: float
@@ -130,9 +143,30 @@ class Decision:
     states: Mapping[str, str] = field(default_factory=dict)
     remedies: Mapping[str, str] = field(default_factory=dict)
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    more: int = 0
+    sinks: Mapping[str, float] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
 
 
-Record = Header | Batch | Decision
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What became of a wish for other bounds or weights.
+
+    Attributes:
+        time: When it was taken up, in seconds since 1970.
+        bounds: The bounds from then on, in seconds.
+        weights: The weights of sinks from then on.
+        refused: Why it was not taken up; empty: it was.
+    """
+
+    time: float
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    refused: str = ""
+
+
+Record = Header | Batch | Decision | Wish
 
 
 def run_row(
@@ -162,5 +196,6 @@ def run_row(
             }
             for name, spec in application.operators.items()
         },
-        "sinks": {name: str(sink.input) for name, sink in application.sinks.items()},
+        "sinks": {name: str(sink.input) for name, sink in sinks.items()},
+        "weights": {name: sink.weight for name, sink in sinks.items()},
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shedlight.dashboard.records import Batch, Decision, Header, Record
+from shedlight.dashboard.records import Batch, Decision, Header, Record, Wish
 from shedlight.dashboard.tally import span_of, utilisation_of
 
 LATENCIES = ("mean", "p50", "p95", "p99")
@@ -69,7 +69,9 @@ def node_series(records: Sequence[Record]) -> dict[str, NodeSeries]:
                 point = _point(record, before.get(record.node), timed=timed)
                 points.setdefault(record.node, []).append(point)
                 before[record.node] = record
-            case Decision():
+            case Wish() if not record.refused:
+                bounds |= record.bounds
+            case _:
                 pass
     decisions = [one for one in records if isinstance(one, Decision)]
     return {

@@ -6,7 +6,7 @@ The metrics tell it to machines, the report and the page to people: one state fo
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shedlight.dashboard.records import Batch, Decision, Header, Record
+from shedlight.dashboard.records import Batch, Decision, Header, Record, Wish
 
 STATES = ("OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE")
 """How a node can be, from best to worst."""
@@ -104,6 +104,8 @@ class Tally:
         decisions: How many there were.
         plans: How many of them brought a new plan.
         decision: The last one.
+        prices: What one more busy millisecond per second of a node would bring.
+        weights: What a complex event is worth at each sink.
         late: How many events were late at each operator, since the checkpoint was begun.
     """
 
@@ -115,6 +117,8 @@ class Tally:
     plans: int = 0
     planning: float = 0.0
     decision: Decision | None = None
+    prices: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     _refused: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -135,10 +139,13 @@ class Tally:
                 self._take_batch(record)
             case Decision():
                 self._take_decision(record)
+            case Wish():
+                self._take_wish(record)
 
     def _begin(self, header: Header) -> None:
         self.header = header
         self.starts += 1
+        self.weights = dict(header.weights)
         used = {one.node for one in header.operators.values()} or set(header.bounds)
         for name, bound in header.bounds.items():
             if name in used:
@@ -167,11 +174,19 @@ class Tally:
         self.plans += decision.replanned
         self.planning += decision.seconds
         self.decision = decision
+        self.prices = dict(decision.prices) if decision.replanned else self.prices
         for name, load in decision.loads.items():
             self.nodes.setdefault(name, NodeTally()).load = load
         for name, state in decision.states.items():
             node = self.nodes.setdefault(name, NodeTally())
             node.state, node.remedy = state, decision.remedies.get(name, "")
+
+    def _take_wish(self, wish: Wish) -> None:
+        if wish.refused:
+            return
+        self.weights |= wish.weights
+        for name, bound in wish.bounds.items():
+            self.nodes.setdefault(name, NodeTally()).bound = bound
 
 
 def tally_of(records: Iterable[Record]) -> Tally:

@@ -48,6 +48,18 @@ def locked(checkpoint: Path) -> Iterator[None]:
         yield
 
 
+def is_in_use(checkpoint: Path) -> bool:
+    """Whether a run has a checkpoint; for a moment nobody else can take it."""
+    try:
+        with (checkpoint / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def check_logs(
     query: Path,
     sink: Path | None = None,

@@ -3,14 +3,19 @@
 After every micro-batch of a node with a bound its pressure is set anew. When every such node
 has had one and enough time has passed, the controller is asked, and a new plan is put in force
 at all nodes that it changes. Each is used by the next micro-batch that begins.
+
+A wish for other bounds or weights is taken up when it is seen, and planned for at the next
+decision, whatever was observed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from shedlight.control.controller import Decision, Memory, Settings, decide
 from shedlight.control.pressure import batch_pressure
+from shedlight.control.wish import Wish, in_force, wished
+from shedlight.engines.spark.beside import Heard, Wishes
 from shedlight.engines.spark.fitting import GUESS, LATEST, Costs, fitted
 from shedlight.engines.spark.fused import Fused
 from shedlight.engines.spark.plans import Plans, Used
@@ -21,6 +26,7 @@ from shedlight.engines.spark.watching import (
     observation_of,
     uses_of,
 )
+from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import Latency, Target
 from shedlight.planning.plan import Wanted
@@ -98,6 +104,8 @@ class ControlLoop:
         assembly: What runs.
         settings: How to control; None: for micro-batches, with our rule.
         told: Is told every decision.
+        wishes: Where wishes are left; None: there are none.
+        heard: Is told every wish.
 
     Attributes:
         memory: What the controller remembers.
@@ -108,8 +116,12 @@ class ControlLoop:
         assembly: Running,
         settings: Settings | None = None,
         told: Callable[[Decision], None] | None = None,
+        *,
+        wishes: Wishes | None = None,
+        heard: Callable[[Heard], None] | None = None,
     ) -> None:
         self._assembly, self._told = assembly, told
+        self._wishes, self._heard, self._because = wishes, heard, ""
         application = assembly.application
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
@@ -128,6 +140,26 @@ class ControlLoop:
         """Say when the run begins, in seconds since 1970: what was there arrives then."""
         for node in self._nodes.values():
             node.since = now
+        self.heed(now)
+
+    def heed(self, now: float) -> None:
+        """Take up a wish, if there is a new one; it is planned for at the next decision."""
+        if self._wishes is None:
+            return
+        try:
+            wish = self._wishes.new()
+            if wish is None:
+                return
+            application = wished(self._assembly.application, wish)
+        except ShedlightError as error:
+            heard = Heard(now, Wish(), str(error))
+        else:
+            if application != self.memory.application:
+                self.memory = replace(self.memory, application=application)
+                self._because = f"as was asked for, {wish or 'all is as in the file'}"
+            heard = Heard(now, in_force(application))
+        if self._heard is not None:
+            self._heard(heard)
 
     def take(self, batch: NodeBatch) -> Decision | None:
         """Take a micro-batch in; give the decision, if there was one to make."""
@@ -160,7 +192,7 @@ class ControlLoop:
             node.work,
             fixed=node.costs.fixed,
             reading=node.costs.reading,
-            bound=self._assembly.application.nodes[name].bound,
+            bound=self.memory.application.nodes[name].bound,
         )
         return round(factor, 4)
 
@@ -194,7 +226,9 @@ class ControlLoop:
             return None
         seen = {name: self._watched(name) for name, node in self._nodes.items() if node.batches}
         observation = observation_of(seen, now)
-        self.memory, decision = decide(self.memory, observation)
+        self.memory, decision = decide(self.memory, observation, because=self._because)
+        if decision.entry.attempted:
+            self._because = ""
         for name, one in seen.items():
             self._nodes[name].since, self._nodes[name].fresh = one.newest, 0
         self._last = now

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from shedlight.automaton.intake import NEVER
 from shedlight.control.controller import Decision, Settings
 from shedlight.engines.spark.assembly import Assembly
+from shedlight.engines.spark.beside import Heard, Wishes
 from shedlight.engines.spark.checkpoint import locked
 from shedlight.engines.spark.columns import FileColumns
 from shedlight.engines.spark.control import ControlLoop
@@ -107,10 +108,12 @@ class Watcher:
     Attributes:
         batch: Is told every micro-batch of a node, and the plan and pressure that it used.
         decision: Is told every decision of the controller.
+        wish: Is told every wish for other bounds or weights that was left in the checkpoint.
     """
 
     batch: Callable[[NodeBatch], None] | None = None
     decision: Callable[[Decision], None] | None = None
+    wish: Callable[[Heard], None] | None = None
 
 
 class Live:
@@ -157,7 +160,11 @@ class Live:
         self.loop = None
         if shares is None:
             self.loop = ControlLoop(
-                self.assembly, self._options.settings, self._watcher.decision
+                self.assembly,
+                self._options.settings,
+                self._watcher.decision,
+                wishes=Wishes(folder),
+                heard=self._watcher.wish,
             )
         self._running: dict[str, _Running] = {}
         self._sources: dict[tuple[str, str], _Source] = {}
@@ -273,6 +280,8 @@ class Live:
         try:
             while not self._stopping.wait(_GLANCE):
                 self._columns.check()
+                if self.loop is not None:
+                    self.loop.heed(time.time())
                 for node in self.assembly.nodes:
                     for progress in _news(self._running[f"node {node}"]):
                         self._progressed(node, progress)

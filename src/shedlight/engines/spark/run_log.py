@@ -1,20 +1,27 @@
-"""The log of a run: a line of JSON for every micro-batch and every decision.
+"""The log of a run: a line of JSON for how it began, every micro-batch, decision and wish.
 
 It is what the page, the report and anybody with a JSON reader can look at afterwards. Types are
-many, so only those that come most often are told one by one.
+many, so only those are told one by one that come most often, or of which most is shed.
 """
 
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from shedlight.control.controller import Decision
+from shedlight.control.controller import Decision, Memory
+from shedlight.control.observation import offered_to
+from shedlight.control.situation import situation_of, situation_text
+from shedlight.engines.spark.beside import Heard, leave, situation_beside
+from shedlight.engines.spark.offers import Known, arrived_row, of_use, offered_rows
 from shedlight.engines.spark.progress import NodeBatch
+from shedlight.model.snapshot import ByType
 
-MOST_TYPES = 50
-"""How many types are told one by one, for each operator and input."""
+MOST_SHARES = 50
+"""How many shares of a pattern are told one by one."""
+_MOST_IN_ALL = 500
 
 
 class RunLog:
@@ -29,14 +36,37 @@ class RunLog:
         self._file: TextIO | None = None
         self._late = Late()
 
-    def batch(self, batch: NodeBatch, used: Mapping[str, Any]) -> None:
-        """Write down a micro-batch, and what it used."""
-        self._late.take(batch)
-        self._write(batch_row(batch) | {"late": self._late.at()} | dict(used))
+    def begin(self, row: Mapping[str, Any]) -> None:
+        """Write down what is run, as `dashboard.run_row` has it."""
+        self._write(row)
 
-    def decision(self, decision: Decision) -> None:
-        """Write down a decision."""
-        self._write(decision_row(decision))
+    def batch(
+        self, batch: NodeBatch, used: Mapping[str, Any], known: Known | None = None
+    ) -> None:
+        """Write down a micro-batch, what it used, and what is known of its types."""
+        self._late.take(batch)
+        self._write(batch_row(batch, known) | {"late": self._late.at()} | dict(used))
+
+    def decision(self, decision: Decision, memory: Memory | None = None) -> None:
+        """Write down a decision, and leave the situation of the controller beside the log."""
+        self._write(decision_row(decision, memory))
+        situation = None if memory is None else situation_of(memory)
+        if situation is None:
+            return
+        with suppress(OSError):  # nobody but the page misses it
+            leave(situation_beside(self._path), situation_text(situation) or "")
+
+    def wish(self, heard: Heard) -> None:
+        """Write down a wish."""
+        self._write(
+            {
+                "kind": "wish",
+                "time": heard.time,
+                "bounds": dict(heard.wish.bounds),
+                "weights": dict(heard.wish.weights),
+                "refused": heard.refused,
+            }
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -51,8 +81,12 @@ class RunLog:
         self._file.flush()
 
 
-def batch_row(batch: NodeBatch) -> dict[str, Any]:
+def batch_row(batch: NodeBatch, known: Known | None = None) -> dict[str, Any]:
     """Write a micro-batch as a row."""
+    patterns: dict[str, dict[str, Any]] = dict(patterns_of(batch))
+    if known is not None:
+        for name, row in offered_rows(batch, known).items():
+            patterns[name] = patterns.get(name, {}) | row
     latency = {}
     number = sum(one.number for one in batch.passed.values())
     if number:
@@ -69,11 +103,13 @@ def batch_row(batch: NodeBatch) -> dict[str, Any]:
         "seconds": batch.seconds,
         "events": batch.events,
         "kept": batch.kept,
+        "of_use": None if known is None else of_use(batch, known),
         "lag": None if batch.newest is None else batch.end - batch.newest,
         "latency": latency,
         "state": sum(group.state for group in batch.groups),
         "refused": dict(batch.refused),
-        "patterns": patterns_of(batch),
+        "arrived": arrived_row(batch),
+        "patterns": patterns,
     }
 
 
@@ -113,9 +149,24 @@ class Late:
         return found
 
 
-def decision_row(decision: Decision) -> dict[str, Any]:
-    """Write a decision as a row."""
-    entry = decision.entry
+def decision_row(decision: Decision, memory: Memory | None = None) -> dict[str, Any]:
+    """Write a decision as a row.
+
+    Args:
+        decision: The decision.
+        memory: What the controller remembers; None: how often types come is not known.
+    """
+    entry, plan = decision.entry, decision.plan
+    usual = None if memory is None else memory.recent.mean
+    most = min(MOST_SHARES, _MOST_IN_ALL // max(1, len(decision.shares)))
+    shares: dict[str, ByType] = {}
+    rates: dict[str, ByType] = {}
+    for stream, one in decision.shares.items():
+        seen = {} if usual is None else offered_to(usual, str(stream.operator))
+        told = _shed_most(one.shares, seen)[:most]
+        shares[str(stream)] = {label: one.shares[label] for label in told}
+        rates[str(stream)] = {label: float(seen[label]) for label in told if label in seen}
+    all_shares = sum(len(one.shares) for one in decision.shares.values())
     return {
         "kind": "decision",
         "time": entry.time or time.time(),
@@ -125,10 +176,19 @@ def decision_row(decision: Decision) -> dict[str, Any]:
         "loads": {name: float(load) for name, load in entry.loads.items()},
         "remedies": {n: one.remedy for n, one in decision.states.items() if one.remedy},
         "states": {name: str(one.state) for name, one in decision.states.items()},
-        "shares": {
-            str(stream): dict(
-                sorted(one.shares.items(), key=lambda item: -item[1])[:MOST_TYPES]
-            )
-            for stream, one in decision.shares.items()
-        },
+        "shares": shares,
+        "rates": rates,
+        "more": all_shares - sum(map(len, shares.values())),
+        "sinks": {name: float(rate) for name, rate in decision.sinks.items()},
+        "prices": {} if plan is None else {n: float(one) for n, one in plan.prices.items()},
     }
+
+
+def _shed_most(shares: ByType, seen: ByType) -> list[str]:
+    """Order types: those first of which most events are shed, then those that come often."""
+
+    def key(label: str) -> tuple[float, float, float, str]:
+        rate = seen.get(label, 0.0)
+        return -rate * (1 - shares[label]), -rate, shares[label], label
+
+    return sorted(shares, key=key)

@@ -73,9 +73,12 @@ class Watched:
 
     @property
     def span(self) -> float:
-        """In how many seconds the events arrived."""
+        """In how many seconds the events arrived, the silence before them left out."""
         wall = self.batches[-1].end - self.batches[0].start
-        span = self.newest - self.since
+        begin, oldest = self.since, self.batches[0].oldest
+        if oldest is not None and oldest - begin > self.newest - oldest + _SILENCE:
+            begin = oldest
+        span = self.newest - begin
         return span if span > _LEAST * wall else wall
 
     @property
@@ -84,6 +87,8 @@ class Watched:
         return sum(one.events for one in self.batches) / self.span
 
 
+_SILENCE = 2.0
+"""When nothing came for so many seconds longer than it came, the source was silent before."""
 _LEAST = 0.1
 """Events that arrived in less than this part of the time are taken to have come all along."""
 

@@ -1,0 +1,86 @@
+"""A wish: other bounds of nodes and other weights of sinks, while an application runs.
+
+What may be changed is what no state depends on. A node that has no bound cannot be given one:
+its patterns do not shed, and what waits for them does not say who keeps it.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from shedlight.errors import PlanError, known_names
+from shedlight.graph.application import Application
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wished for.
+
+    Attributes:
+        bounds: The mean time that an event may spend at nodes, in seconds.
+        weights: What a complex event is worth at sinks.
+    """
+
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.bounds or self.weights)
+
+    def __str__(self) -> str:
+        bounds = [f"the bound of node {n!r} is {v:g} s" for n, v in self.bounds.items()]
+        weights = [f"the weight of sink {n!r} is {v:g}" for n, v in self.weights.items()]
+        return ", ".join([*bounds, *weights])
+
+    def over(self, before: "Wish") -> "Wish":
+        """Add an older wish; of what both say this one stands."""
+        return Wish({**before.bounds, **self.bounds}, {**before.weights, **self.weights})
+
+
+def wished(application: Application, wish: Wish) -> Application:
+    """Give an application with other bounds and weights.
+
+    Raises:
+        PlanError: It has no such node or sink, or a value is none.
+    """
+    _check_names("node", wish.bounds, application.nodes)
+    _check_names("sink", wish.weights, application.sinks)
+    for name, bound in wish.bounds.items():
+        if application.nodes[name].bound is None:
+            raise PlanError(
+                f"node {name!r} has no bound and cannot be given one while it runs; give it "
+                "one in the application file and start with a new checkpoint"
+            )
+        if not 0 < bound < math.inf:
+            raise PlanError(f"the bound of node {name!r} must be longer than zero: {bound}")
+    for name, weight in wish.weights.items():
+        if application.sinks[name].timed_out:
+            raise PlanError(
+                f"sink {name!r} takes what timed out, which plans do not count; it cannot be "
+                "given a weight"
+            )
+        if not 0 <= weight < math.inf:
+            raise PlanError(f"the weight of sink {name!r} must be from 0 on: {weight}")
+    nodes = {
+        name: replace(one, bound=wish.bounds.get(name, one.bound))
+        for name, one in application.nodes.items()
+    }
+    sinks = {
+        name: replace(one, weight=wish.weights.get(name, one.weight))
+        for name, one in application.sinks.items()
+    }
+    return replace(application, nodes=nodes, sinks=sinks)
+
+
+def in_force(application: Application) -> Wish:
+    """Give all bounds and weights of an application."""
+    nodes, sinks = application.nodes.items(), application.sinks.items()
+    bounds = {name: one.bound for name, one in nodes if one.bound is not None}
+    return Wish(bounds, {name: one.weight for name, one in sinks if not one.timed_out})
+
+
+def _check_names(what: str, names: Collection[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            hint = known_names(name[:60], known)
+            raise PlanError(f"there is no {what} {name[:60]!r}; {hint}")

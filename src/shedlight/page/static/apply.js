@@ -1,0 +1,43 @@
+// The one thing here that changes the run: it asks for the token, and keeps it in this variable alone.
+
+import { byId, h, setText } from "./dom.js";
+import { seconds, short } from "./numbers.js";
+import { post } from "./server.js";
+import { plain } from "./words.js";
+
+let token = "";
+const dialog = byId("apply");
+
+// Ask, and apply; what the server said, or null if it was called off.
+export function confirmApply(body, boundNow, weightNow) {
+  const told = [
+    ...Object.entries(body.bounds).map(([name, value]) => `bound of ${plain(name, 60)}: ${seconds(boundNow(name))} → ${seconds(value)}`),
+    ...Object.entries(body.weights).map(([name, value]) => `weight of ${plain(name, 60)}: ${short(weightNow(name))} → ${short(value)}`),
+  ];
+  byId("apply-what").replaceChildren(...told.map((one) => h("li", {}, one)));
+  byId("token").value = token;
+  setText(byId("apply-problem"), "");
+  dialog.showModal();
+  byId("token").focus();
+  return new Promise((resolve) => {
+    let words = null;
+    byId("apply-cancel").onclick = () => dialog.close();
+    dialog.onclose = () => {
+      byId("token").value = "";
+      resolve(words);
+    };
+    byId("apply-form").onsubmit = async (event) => {
+      event.preventDefault();
+      byId("apply-now").disabled = true;
+      try {
+        const answer = await post("/api/apply", body, byId("token").value);
+        token = byId("token").value;
+        words = answer.words;
+        dialog.close();
+      } catch (problem) {
+        setText(byId("apply-problem"), `Nothing was applied: ${plain(problem.message, 500)}.`);
+      }
+      byId("apply-now").disabled = false;
+    };
+  });
+}

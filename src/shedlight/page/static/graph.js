@@ -1,0 +1,132 @@
+// The operator graph. It is laid out when the run or the width changes; news only changes texts,
+// widths and looks of what is there.
+
+import { byId, h, s, setAttribute, setText } from "./dom.js";
+import { ribbon } from "./ribbon.js";
+import { placeLabels } from "./labels.js";
+import { layoutOf } from "./layout.js";
+import { drawNode, drawOperator, drawSink, drawSource } from "./cards.js";
+import { keyOfRow, topologyOf } from "./topology.js";
+import { loadKey, loadWords } from "./loads.js";
+import { plural, plain } from "./words.js";
+import { percent } from "./numbers.js";
+
+const NARROW = 640;
+const TALL = 0.85; // of the window; a graph that is larger scrolls, or is shown whole and small
+const home = byId("graph");
+
+let run = null;
+let picture = null;
+let latest = null;
+let drawnFor = 0;
+
+export function startGraph(newRun) {
+  run = newRun;
+  if (!byId("graph-key").firstChild) byId("graph-key").append(...keyRows());
+  draw();
+  byId("graph-whole").onchange = (event) => home.classList.toggle("whole", event.target.checked);
+  if (!startGraph.watched) new ResizeObserver(() => widthOf() !== drawnFor && draw()).observe(home);
+  startGraph.watched = true;
+}
+
+const widthOf = () => Math.floor(home.clientWidth);
+
+function draw() {
+  if (!run) return;
+  drawnFor = widthOf();
+  const topology = topologyOf(run);
+  byId("graph-key").hidden = byId("graph-tables").hidden = !topology.vertices.size;
+  if (!topology.vertices.size) {
+    home.replaceChildren(h("p", { class: "empty" }, "The log does not say what is run; the graph appears once it does."));
+    picture = null;
+    return;
+  }
+  const layout = layoutOf(topology, drawnFor, drawnFor < NARROW);
+  picture = pictureOf(topology, layout);
+  home.replaceChildren(picture.svg);
+  const fits = layout.width <= drawnFor && layout.height <= TALL * window.innerHeight;
+  byId("graph-whole").closest("label").hidden = fits;
+  home.classList.toggle("large", !fits);
+  if (latest) updateGraph(latest);
+}
+
+function pictureOf({ vertices }, layout) {
+  const title = s("title", { id: "graph-name" });
+  const text = s("desc", { id: "graph-text" });
+  const layers = { boxes: s("g"), edges: s("g"), headers: s("g"), cards: s("g"), labels: s("g", { class: "labels" }) };
+  const nodes = new Map();
+  for (const [name, rect] of layout.boxes) nodes.set(name, drawNode(name, rect, layout.isDown, layers));
+  const edges = new Map();
+  for (const [key, way] of layout.ways) edges.set(key, ribbon(way, layout.isDown, layout.ways.size, layers));
+  const cards = new Map();
+  const makers = { source: drawSource, operator: drawOperator, sink: drawSink };
+  for (const vertex of vertices.values()) {
+    const card = makers[vertex.kind](vertex, layout.rects.get(vertex.key), layers.cards);
+    card.group.addEventListener("pointerenter", () => highlight(vertex.key));
+    card.group.addEventListener("pointerleave", () => highlight(null));
+    cards.set(vertex.key, card);
+  }
+  const svg = s(
+    "svg",
+    { width: layout.width, height: layout.height, viewBox: `0 0 ${layout.width} ${layout.height}`, role: "img", "aria-labelledby": "graph-name graph-text" },
+    title, text, hatch(), layers.boxes, layers.edges, layers.headers, layers.cards, layers.labels,
+  );
+  return { svg, title, text, nodes, edges, cards, layout };
+}
+
+function hatch() {
+  const bar = s("path", { d: "M-1 1 1-1M0 6 6 0M5 7 7 5", class: "hatching" });
+  return s("defs", {}, s("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, bar));
+}
+
+// Show what goes in and out of a vertex by dimming the rest.
+function highlight(key) {
+  picture.svg.classList.toggle("dimmed", key !== null);
+  for (const { way, group, label } of picture.edges.values()) {
+    const isNear = key !== null && (way.edge.from === key || way.edge.to === key);
+    group.classList.toggle("near", isNear);
+    label.group.classList.toggle("near", isNear);
+  }
+}
+
+export function updateGraph(now) {
+  latest = now;
+  if (!picture) return;
+  for (const [name, drawing] of picture.nodes) drawing.update(now.nodes[name] ?? {}, now.bottleneck === name);
+  const rows = new Map(now.edges.map((row) => [keyOfRow(run, row), row]));
+  const most = Math.max(1e-9, ...now.edges.map((row) => row.rate ?? 0));
+  const sources = new Map();
+  for (const [key, edge] of picture.edges) {
+    const row = rows.get(key) ?? { rate: null, shed: 0 };
+    edge.update(row, most);
+    const { from } = edge.way.edge;
+    if (row.rate != null) sources.set(from, Math.max(sources.get(from) ?? 0, row.rate));
+  }
+  for (const [key, card] of picture.cards) card.update(now, sources.get(key));
+  placeLabels([...picture.edges.values()], picture.layout);
+  describe(now);
+}
+
+// What the picture shows, in words, for those who do not see it; the tables below have the numbers.
+function describe(now) {
+  const { operators, sources, sinks, nodes } = run;
+  const number = (what, noun) => plural(Object.keys(what).length, noun);
+  setText(picture.title, `${plain(run.application, 80)}: ${number(sources, "source")}, ${number(operators, "operator")} on ${number(nodes, "node")}, ${number(sinks, "sink")}`);
+  const told = Object.entries(now.nodes).map(([name, one]) => {
+    const shed = one.shed_share > 0 ? `, ${percent(one.shed_share)} shed` : "";
+    return `${plain(name, 80)} is ${plain(one.state, 30)}, ${loadWords(one.load)}${shed}${now.bottleneck === name ? ", the bottleneck" : ""}`;
+  });
+  setText(picture.text, `${told.join("; ")}.`);
+  setAttribute(home, "data-plan", now.plan);
+}
+
+function keyRows() {
+  const drawing = (...parts) => s("svg", { viewBox: "0 0 28 12", "aria-hidden": "true" }, ...parts);
+  const item = (words, ...parts) => h("li", {}, drawing(...parts), words);
+  return [
+    ...loadKey(item),
+    item("width: events/s", s("path", { d: "M1 6h26", class: "kept", "stroke-width": 5 })),
+    item("shed before matching", s("path", { d: "M1 6h26", class: "lost", "stroke-width": 8 })),
+    item("bottleneck", s("rect", { x: 3, y: 1.5, width: 22, height: 9, rx: 3, class: "ring shown" })),
+  ];
+}

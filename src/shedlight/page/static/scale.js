@@ -1,0 +1,11 @@
+// Round steps for axes, as in the report (dashboard/charts.py).
+
+const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600];
+
+export function niceStep(most, lines = 3) {
+  const rough = Math.max(most, 1e-6) / lines;
+  const size = 10 ** Math.floor(Math.log10(rough));
+  return ([1, 2, 2.5, 5, 10].find((one) => one * size >= rough) ?? 10) * size;
+}
+
+export const timeStep = (length, most) => TIMES.find((one) => length / one <= most) ?? 86400;

@@ -1,0 +1,65 @@
+// What is run as a layered graph: sources in layer 0, each operator one after the last it reads from,
+// sinks in the last. A vertex is {key, kind, name, layer, node}; an edge {key, from, to, stream}.
+
+export function topologyOf(run) {
+  const vertices = new Map();
+  const add = (kind, name, more = {}) => {
+    const vertex = { key: `${kind}:${name}`, kind, name, layer: 0, ...more };
+    vertices.set(vertex.key, vertex);
+  };
+  for (const name of run.sources) add("source", name);
+  for (const [name, one] of Object.entries(run.operators)) {
+    add("operator", name, { node: one.node, patterns: one.patterns });
+  }
+  for (const [name, one] of Object.entries(run.sinks)) add("sink", name, { weight: one.weight });
+  const edges = edgesOf(run, vertices);
+  layer(vertices, edges);
+  return { vertices, edges };
+}
+
+function edgesOf(run, vertices) {
+  const edges = [];
+  const connect = (stream, to) => {
+    const from = producerOf(run, stream);
+    if (!vertices.has(from) || !vertices.has(to)) return;
+    edges.push({ key: edgeKey(stream, to), from, to, stream });
+  };
+  for (const [name, one] of Object.entries(run.operators)) {
+    for (const stream of one.inputs) connect(stream, `operator:${name}`);
+  }
+  for (const [name, one] of Object.entries(run.sinks)) connect(one.input, `sink:${name}`);
+  return edges;
+}
+
+export const edgeKey = (stream, to) => JSON.stringify([stream, to]);
+
+// Find which edge a row of `now.edges` is about; an operator and a sink may have one name.
+export function keyOfRow(run, row) {
+  const isSink = run.sinks[row.to]?.input === row.stream && !run.operators[row.to]?.inputs.includes(row.stream);
+  return edgeKey(row.stream, `${isSink ? "sink" : "operator"}:${row.to}`);
+}
+
+function producerOf(run, stream) {
+  if (run.sources.includes(stream)) return `source:${stream}`;
+  for (const [name, one] of Object.entries(run.operators)) {
+    if (one.patterns.some((pattern) => stream === `${name}.${pattern}`)) return `operator:${name}`;
+  }
+  return `operator:${stream.split(".")[0]}`;
+}
+
+// The longest way from a source; a graph with a cycle never gets here, but the loop ends all the same.
+function layer(vertices, edges) {
+  for (const vertex of vertices.values()) if (vertex.kind !== "source") vertex.layer = 1;
+  for (let round = 0, moved = true; moved && round <= vertices.size; round += 1) {
+    moved = false;
+    for (const { from, to } of edges) {
+      const least = vertices.get(from).layer + 1;
+      if (vertices.get(to).layer >= least) continue;
+      vertices.get(to).layer = least;
+      moved = true;
+    }
+  }
+  const every = [...vertices.values()];
+  const last = Math.max(1, ...every.filter((one) => one.kind === "operator").map((one) => one.layer)) + 1;
+  for (const vertex of every) if (vertex.kind === "sink") vertex.layer = last;
+}

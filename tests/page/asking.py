@@ -1,0 +1,65 @@
+"""Asking a page without a socket."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+
+from shedlight.page.app import build_app
+from shedlight.page.guard import Access
+from shedlight.page.watch import Watch, place_of
+
+TOKEN = "a-token-for-the-tests"  # noqa: S105
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+to_close: list[Any] = []
+"""What a test has opened and leaves to be closed."""
+
+
+class Asking:
+    """A page that can be asked.
+
+    Args:
+        log: Of the run that it is of.
+        host: The address that it believes to be bound to.
+        clock: Now.
+    """
+
+    def __init__(self, log, host="127.0.0.1", clock=None):
+        self.watch = Watch(place_of(log), *([clock] if clock else []))
+        to_close.append(self.watch)
+        self.app = build_app(self.watch, Access(TOKEN, host))
+
+    def ask(self, path, method="GET", url="http://127.0.0.1:8321", **more):
+        """Ask once."""
+
+        async def asked():
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url=url) as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(asked())
+
+    def get(self, path, **more):
+        """Ask for something that is there."""
+        reply = self.ask(path, **more)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def refusal(self, path, status, **more):
+        """Ask for something that is refused; give the sentence."""
+        reply = self.ask(path, **more)
+        assert reply.status_code == status, reply.text
+        assert reply.headers["content-type"] == "application/json"
+        found = reply.json()
+        assert set(found) == {"error"}
+        return found["error"]
+
+
+def posted(body):
+    """Make the arguments of a POST."""
+    return {"method": "POST", "content": json.dumps(body), "headers": {"content-type": JSON}}
+
+
+JSON = "application/json"

@@ -1,0 +1,45 @@
+"""A recorded run, a run under way, and a page of them, without Spark."""
+
+from contextlib import closing, contextmanager
+
+import pytest
+
+from shedlight.engines.spark.checkpoint import locked
+from shedlight.page.serving import Address, Served
+from shedlight.page.watch import place_of
+from tests.page.asking import TOKEN, to_close
+from tests.page.rehearsal import rehearse
+
+__all__ = ["TOKEN", "page_of"]
+
+
+@pytest.fixture(scope="session")
+def recorded_run(tmp_path_factory):
+    """Have the checkpoint of a run that is over: log, situation, lock that nobody holds."""
+    run = rehearse(tmp_path_factory.mktemp("recorded") / "state")
+    run.log.close()
+    return run.folder
+
+
+@pytest.fixture
+def live_run(tmp_path):
+    """Have a run under way: its lock is held, and it goes on with each `second`."""
+    run = rehearse(tmp_path / "state", quiet=3, busy=12)
+    with locked(run.folder), closing(run.log):
+        yield run
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    """Close what a test has opened."""
+    yield
+    while to_close:
+        to_close.pop().close()
+
+
+@contextmanager
+def page_of(folder):
+    """Serve the page of a checkpoint from a thread, on any port."""
+    served = Served(place_of(folder / "log.jsonl"), Address(port=0, token=TOKEN))
+    with served.beside():
+        yield served

@@ -1,0 +1,79 @@
+"""Logs of runs that never were: with names that mean no good, and of any size."""
+
+import random
+
+from tests.dashboard.logs import batch, decision, header, text
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def hostile_log(path):
+    """Write the log of a run in which every name and every text means no good."""
+    bad = HOSTILE
+    patterns = {f"{bad}.{bad}": {"kept": 60, "seconds": 0.1, "found": 3, "machines": 1}}
+    path.write_text(
+        text(
+            header(
+                100.0,
+                application=bad,
+                version=bad,
+                nodes={bad: {"bound": 2.0}},
+                sources=[f"src{bad}"],
+                operators={bad: {"node": bad, "inputs": [f"src{bad}"], "patterns": [bad]}},
+                sinks={bad: f"{bad}.{bad}"},
+            ),
+            batch(101.0, bad, kept=60, patterns=patterns),
+            decision(
+                102.0,
+                f"because {bad}",
+                replanned=True,
+                states={bad: "SHEDDING"},
+                remedies={bad: f"do {bad}"},
+                loads={bad: 0.9},
+                shares={f"{bad}.{bad}": {f"kind = '{bad}'": 0.5}},
+            ),
+        ),
+        encoding="utf-8",
+    )
+
+
+def large_log(path, number, nodes, seed=4):
+    """Write the log of an application with so many operators, joined at random."""
+    draw = random.Random(seed)
+    operators: dict[str, dict[str, object]] = {}
+    streams: list[str] = []
+    for place in range(number):
+        inputs = [draw.choice(["clicks", "orders"])] if place < nodes else []
+        inputs += draw.sample(streams[-12:], min(len(streams), draw.choice((1, 1, 2))))
+        name = draw.choice(("late-parcels", "spikes", "returns-within-a-week", "op")) + str(
+            place
+        )
+        home = f"node-{place * nodes // number}"
+        operators[name] = {
+            "node": home,
+            "inputs": list(dict.fromkeys(inputs)),
+            "patterns": ["P"],
+        }
+        streams.append(f"{name}.P")
+    sinks = {f"sink-{place}": stream for place, stream in enumerate(streams[-6:])}
+    rows = [
+        header(
+            100.0,
+            nodes={f"node-{n}": {"bound": 2.0 if n % 2 else None} for n in range(nodes)},
+            sources=["clicks", "orders"],
+            operators=operators,
+            sinks=sinks,
+        )
+    ]
+    for second in range(1, 4):
+        for node in range(nodes):
+            found = {
+                f"{name}.P": {"kept": 60, "seconds": 0.1, "found": draw.randrange(1000)}
+                for name, one in operators.items()
+                if one["node"] == f"node-{node}"
+            }
+            rows.append(batch(100.0 + second, f"node-{node}", kept=60, patterns=found))
+    states = {f"node-{n}": ("OK", "SHEDDING", "BOUND-AT-RISK")[n % 3] for n in range(nodes)}
+    loads = {f"node-{n}": 0.3 + 0.25 * n % 1.3 for n in range(nodes)}
+    rows.append(decision(104.0, states=states, loads=loads, replanned=True))
+    path.write_text(text(*rows), encoding="utf-8")

@@ -1,0 +1,234 @@
+"""A run without an engine: the model says what flows, the controller decides, the log is real.
+
+Two sources, three nodes. The load of the second source triples after a while, so that its node
+has to shed. It takes about a second, and is the same every time.
+"""
+
+from dataclasses import replace
+
+from shedlight.control.controller import Memory, decide
+from shedlight.control.observation import Observation
+from shedlight.control.outlook import keep_of
+from shedlight.control.wish import in_force, wished
+from shedlight.dashboard import run_row
+from shedlight.engines.spark.arrivals import Arrived, Passed
+from shedlight.engines.spark.beside import Heard, Wishes
+from shedlight.engines.spark.checkpoint import LOCK
+from shedlight.engines.spark.control import micro_batch_settings
+from shedlight.engines.spark.offers import Known
+from shedlight.engines.spark.progress import NodeBatch
+from shedlight.engines.spark.run_log import RunLog
+from shedlight.engines.spark.tallies import GroupTally, PatternTally, Tally
+from shedlight.graph import Stream
+from shedlight.model.build import build_model
+from shedlight.model.rates import predict
+from shedlight.model.snapshot import MicroBatch, Snapshot
+from tests.engines.applications import paper_application
+
+BEGAN = 1_800_000_000.0
+"""When it begins, in seconds since 1970."""
+BOUND = 4.0
+FIXED, READING, CARRYING = 0.3, 1e-6, 2e-6
+SECONDS = {"Q21": 60e-6, "Q22": 120e-6}
+OTHERS = 20e-6
+EVERY = 2
+"""Seconds from one observation to the next."""
+BUSY, QUIET = 20_000.0, 4_000.0
+"""Events per second of the second source."""
+
+
+def rehearsed_application():
+    """Give the application of the paper with a bound that micro-batches can keep."""
+    application = paper_application()
+    nodes = dict(application.nodes)
+    nodes["edge-2"] = replace(nodes["edge-2"], bound=BOUND)
+    sinks = dict(application.sinks)
+    sinks["k4"] = replace(sinks["k4"], weight=2.0)
+    return replace(application, nodes=nodes, sinks=sinks)
+
+
+class Rehearsal:
+    """A run that is told how many events come, second by second.
+
+    Args:
+        folder: Its checkpoint.
+
+    Attributes:
+        clock: In seconds since 1970.
+        memory: What its controller remembers.
+    """
+
+    def __init__(self, folder, clock=BEGAN):
+        application = rehearsed_application()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOCK).touch()
+        self.folder, self.clock, self.number, self.because = folder, clock, 0, ""
+        self.memory = Memory(application=application, settings=micro_batch_settings())
+        self.log, self.wishes = RunLog(self.path), Wishes(folder)
+        self.log.begin(run_row(application, self.clock, version="0.1.0"))
+        self._heed()
+
+    @property
+    def path(self):
+        """The log."""
+        return self.folder / "log.jsonl"
+
+    def second(self, rate):
+        """Let a second pass in which so many events of the second source come."""
+        self._heed()
+        model = build_model(self.memory.application, _snapshot(rate))
+        keep = keep_of(model, self.memory.shares)
+        rates = predict(model, keep, ["edge-2"])
+        self.clock += 1.0
+        latencies = {}
+        for node in model.nodes:
+            batch, latencies[node] = self._batch(model, node, rates)
+            used = {"plan": 1 + bool(keep), "pressure": 1.0} if node == "edge-2" else {}
+            self.log.batch(batch, used, _known(model, node))
+        if self.number % EVERY == 0:
+            self._decide(model, rates, latencies)
+        self.number += 1
+
+    def _heed(self):
+        wish = self.wishes.new()
+        if wish is not None:
+            application = wished(rehearsed_application(), wish)
+            self.memory = replace(self.memory, application=application)
+            self.because = f"as was asked for, {wish}"
+            self.log.wish(Heard(self.clock, in_force(application)))
+
+    def _decide(self, model, rates, latencies):
+        seen = Observation(
+            time=self.clock,
+            interval=float(EVERY),
+            arrivals=_arrivals(model, rates),
+            kept={p.stream: _kept(model, p, rates) for p in _patterns(model)},
+            outputs=dict(rates.outputs),
+            processing_time={p.stream: _seconds(p.stream.name) for p in _patterns(model)},
+            machines=dict.fromkeys(rates.outputs, 5.0),
+            busy={"edge-2": _work(model, "edge-2", rates)},
+            latency=latencies,
+            micro_batch={node: MicroBatch(FIXED, READING) for node in model.nodes},
+            transport=dict.fromkeys(model.nodes, CARRYING),
+        )
+        self.memory, decision = decide(
+            self.memory, seen, clock=lambda: 0.0, because=self.because
+        )
+        self.because = ""
+        self.log.decision(decision, self.memory)
+
+    def _batch(self, model, node, rates):
+        """Make the micro-batch of a node for the second that passed; give its latency too."""
+        took = min(0.95, FIXED + _work(model, node, rates))
+        end, wait = self.clock * 1e6, 1.5e6 * took
+        times = (end - wait, end - 1.5 * wait, end - 1.8 * wait)
+        arrived, tallies, passed = {}, {}, {}
+        for operator in model.operators_on(node):
+            for stream, types in _sent(operator, rates).items():
+                number = sum(types.values())
+                arrived[operator.name, stream] = Arrived(number, 1, round(end), types)
+            patterns = {p.stream.name: _tally(model, p, rates) for p in operator.patterns}
+            tallies[operator.name] = Tally(0, 0, 0, 0, patterns)
+            number = sum(  # what several patterns keep is kept once
+                max(p.kept.get(label, 0) for p in patterns.values()) for label in operator.types
+            )
+            if number:
+                passed[operator.name] = Passed(number, end - wait, times)
+        batch = NodeBatch(
+            node=node,
+            number=self.number,
+            start=self.clock - took,
+            seconds=took,
+            arrived=arrived,
+            passed=passed,
+            groups=(GroupTally(0, took, 10_000, tallies),),
+        )
+        return batch, 1.5 * took
+
+
+def rehearse(folder, quiet=15, busy=45):
+    """Rehearse a run that has to shed in the end; its log is left open."""
+    run = Rehearsal(folder)
+    for rate, seconds in ((QUIET, quiet), (BUSY, busy)):
+        for _ in range(seconds):
+            run.second(rate)
+    return run
+
+
+def _snapshot(rate):
+    types = ("type=0", "type=1", "type=2", "type=3")
+    parts = (0.4, 0.3, 0.2, 0.1)
+    first = dict(zip(types, (2_500.0,) * 4, strict=True))
+    second = {one: rate * part for one, part in zip(types, parts, strict=True)}
+    joined = {
+        Stream(f"Q{i}{j}", f"w{i}"): {f"source=Q{i}{j}": 1.0} for i in (1, 2) for j in (1, 2)
+    }
+    return Snapshot(rates={Stream("s1"): first, Stream("s2"): second} | joined)
+
+
+def _sent(operator, rates):
+    """Say how many events of each type, by number, an operator is sent by each input."""
+    sent = dict(operator.sources)
+    sent |= {str(s): rates.outputs[s] * by for s, by in operator.feeds.items()}
+    return {
+        stream: dict(enumerate(by.round().astype(int).tolist())) for stream, by in sent.items()
+    }
+
+
+def _tally(model, pattern, rates):
+    """Say what a pattern did in a second."""
+    return PatternTally(
+        kept={label: round(rate) for label, rate in _kept(model, pattern, rates).items()},
+        seconds=_seconds(pattern.stream.name) * float(rates.kept[pattern.stream].sum()),
+        found=round(rates.outputs[pattern.stream]),
+        machines=5,
+        evicted=0,
+        dropped=0,
+    )
+
+
+def _patterns(model):
+    return [p for one in model.operators.values() for p in one.patterns]
+
+
+def _seconds(name):
+    return SECONDS.get(name, OTHERS)
+
+
+def _work(model, node, rates):
+    """Say how busy a node is with what is kept."""
+    return sum(
+        _seconds(p.stream.name) * float(rates.kept[p.stream].sum())
+        for one in model.operators_on(node)
+        for p in one.patterns
+    )
+
+
+def _kept(model, pattern, rates):
+    types = model.operators[str(pattern.stream.operator)].types
+    kept = rates.kept[pattern.stream].tolist()
+    return {types[use]: v for use, v in zip(pattern.needs.uses, kept, strict=True)}
+
+
+def _arrivals(model, rates):
+    found = {}
+    for name, one in model.operators.items():
+        here = {Stream(source): by for source, by in one.sources.items()}
+        here |= {stream: rates.outputs[stream] * by for stream, by in one.feeds.items()}
+        found[name] = {
+            stream: dict(zip(one.types, by.tolist(), strict=True))
+            for stream, by in here.items()
+        }
+    return found
+
+
+def _known(model, node):
+    operators = model.operators_on(node)
+    return Known(
+        labels={one.name: list(one.types) for one in operators},
+        uses={
+            p.stream: [one.types[use] for use in p.needs.uses]
+            for one in operators
+            for p in one.patterns
+        },
+    )

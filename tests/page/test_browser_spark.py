@@ -1,0 +1,85 @@
+"""The live page beside a run on Spark: the example under overload, seen in a browser."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.page.browsing import OVERFLOW, OVERLAPS, chromium, looking, photograph
+from tests.page.conftest import TOKEN
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "overload"
+STARTING, SOON = 120_000, 150_000
+"""In milliseconds: Spark starts slowly where other tests run beside it."""
+
+
+@contextmanager
+def started(*command, **options):
+    """Start a program, and end it as Ctrl-C would."""
+    with subprocess.Popen(command, text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def link_of(told):
+    """Find the link in what a run says, once it says it."""
+    over = time.monotonic() + 60
+    while time.monotonic() < over:
+        found = re.search(r"page: (http\S+)", told.read_text("utf-8"))
+        if found:
+            return found[1]
+        time.sleep(0.1)
+    pytest.fail(f"no link in: {told.read_text('utf-8')}")
+
+
+@pytest.mark.timeout(420)
+def test_a_run_on_spark_is_followed_from_its_start_until_it_sheds(tmp_path):
+    """Far more payments come than the node can match; the page hears of it and of the plan."""
+    shutil.copy(EXAMPLE / "app.yaml", tmp_path)
+    told = tmp_path / "told.txt"
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    feed = [sys.executable, str(EXAMPLE / "feed.py"), str(tmp_path / "data" / "payments")]
+    run = [sys.executable, "-m", "shedlight.cli", "run", str(tmp_path / "app.yaml")]
+    (tmp_path / "data" / "payments").mkdir(parents=True)
+    with (
+        told.open("w") as out,
+        chromium() as browser,
+        started(
+            *run,
+            *("--page", "--port", "0", "--master", "local[1]"),
+            env=os.environ | {"SHEDLIGHT_TOKEN": TOKEN},
+            stdout=out,
+            stderr=out,
+        ),
+        looking(browser, link_of(told)) as page,
+    ):
+        expect(page.locator("header .badge")).to_have_text("STARTING")
+        expect(page.locator("#graph .vertex.operator")).to_have_count(2, timeout=STARTING)
+        expect(page.locator("header .badge")).to_have_text("OK", timeout=STARTING)
+        with started(*feed, "--rate", "20000", "--duration", "200", **silent):
+            expect(page.locator("#decisions tr.plan").first).to_be_visible(timeout=SOON)
+            expect(
+                page.locator("#graph .edge[data-shed]:not([data-shed='0.000'])")
+            ).not_to_have_count(0, timeout=SOON)
+            expect(page.locator("#keeps tbody")).to_contain_text("flows.", timeout=SOON)
+            page.get_by_label("edge", exact=True).fill("20")
+            expect(page.locator("#whatif-result")).to_contain_text("Nothing is applied")
+            assert page.evaluate(OVERFLOW) == [0]
+            assert page.evaluate(OVERLAPS)[1] == []
+            photograph(page, "spark", tmp_path)

@@ -1,0 +1,231 @@
+"""What the page says about a run: what is run, how it is, how it was."""
+
+import json
+import re
+
+import pytest
+
+from shedlight.dashboard.tally import STATES
+from shedlight.engines.spark.checkpoint import locked
+from shedlight.page.now import MOST_KEEPS, STARTING
+from tests.dashboard.logs import HOSTILE, batch, decision, header, hostile_run, text
+from tests.page.asking import Asking, to_close
+from tests.page.rehearsal import BEGAN, BOUND, BUSY, QUIET, Rehearsal
+
+
+@pytest.fixture
+def page(recorded_run):
+    """Have a page of the recorded run."""
+    return Asking(recorded_run / "log.jsonl", clock=lambda: BEGAN + 100)
+
+
+def written(tmp_path, *rows):
+    """Have a page of a log."""
+    log = tmp_path / "log.jsonl"
+    log.write_text(text(*rows))
+    return Asking(log, clock=lambda: 200.0)
+
+
+def test_it_says_what_is_run(page):
+    """As the log began."""
+    run = page.get("/api/run")
+    assert (run["application"], run["started"], run["timed"]) == ("paper", BEGAN, True)
+    assert (run["live"], run["can_apply"]) == (False, False)
+    assert run["nodes"]["edge-2"] == {"bound": BOUND}
+    assert run["operators"]["w3"] == {
+        "node": "core",
+        "inputs": ["w1.Q11", "w2.Q21"],
+        "patterns": ["Q31"],
+    }
+    assert run["sinks"]["k4"] == {"input": "w4.Q41", "weight": 2.0}
+
+
+def test_it_says_how_it_is(page):
+    """A node that sheds is the bottleneck, and keeps its bound."""
+    now = page.get("/api/now")
+    assert (now["state"], now["bottleneck"]) == ("SHEDDING", "edge-2")
+    assert now["stale_seconds"] == pytest.approx(40)
+    node = now["nodes"]["edge-2"]
+    assert node["rate"] == pytest.approx(BUSY, rel=1e-3)
+    assert node["headroom"] == pytest.approx(BOUND - node["latency"]["mean"])
+    assert node["headroom"] > 0
+    assert node["shed_share"] == pytest.approx(1 - node["kept"] / node["rate"], rel=1e-3)
+    assert now["nodes"]["edge-1"]["shed_share"] == now["nodes"]["core"]["shed_share"] == 0
+
+
+def test_flows_are_of_every_edge(page):
+    """From sources to sinks, each with its rate and what is shed behind it."""
+    edges = {(one["from"], one["to"]): one for one in page.get("/api/now")["edges"]}
+    assert list(edges) == [
+        ("s1", "w1"),
+        ("s2", "w2"),
+        ("w1", "w3"),
+        ("w2", "w3"),
+        ("w1", "w4"),
+        ("w2", "w4"),
+        ("w3", "k3"),
+        ("w4", "k4"),
+    ]
+    assert edges["s2", "w2"]["rate"] == pytest.approx(BUSY, rel=1e-3)
+    assert 0.5 < edges["s2", "w2"]["shed"] < 1
+    assert edges["s1", "w1"]["shed"] == 0
+
+
+def test_sinks_get_what_was_predicted(page):
+    """The model of the rehearsal is the model that predicts."""
+    for sink in page.get("/api/now")["sinks"].values():
+        assert sink["observed"] == pytest.approx(sink["predicted"], rel=0.01)
+
+
+def test_what_is_shed_most_comes_first(page):
+    """By events per second."""
+    keeps = page.get("/api/now")["keeps"]
+    volumes = [one["rate"] * (1 - one["share"]) for one in keeps]
+    assert volumes == sorted(volumes, reverse=True)
+    assert all(one["price"] > 0 and one["reason"] for one in keeps)
+
+
+def test_latency_goes_back_from_the_last_micro_batch(page):
+    """Also long after the run."""
+    whole = page.get("/api/latency", params={"node": "edge-2"})
+    assert whole["bound"] == BOUND
+    assert len(whole["time"]) == 60
+    assert all(len(whole[one]) == 60 for one in ("mean", "p50", "p95", "p99"))
+    last = page.get("/api/latency", params={"node": "edge-2", "seconds": 9.5})
+    assert last["time"] == whole["time"][-10:]
+
+
+def test_a_long_run_has_no_more_points_than_fit(tmp_path):
+    """And its peak is among them."""
+    rows = [batch(1000.0 + i, mean=9.0 if i == 777 else 1.0) for i in range(3000)]
+    page = written(tmp_path, header(999.0), *rows)
+    found = page.get("/api/latency", params={"node": "edge", "seconds": 1e6})
+    assert len(found["time"]) == 600
+    assert max(found["p99"]) == 27.0
+
+
+def test_decisions_are_newest_first(page):
+    """With their reasons."""
+    found = page.get("/api/decisions", params={"limit": 3})
+    assert [one["time"] - BEGAN for one in found] == [59, 57, 55]
+    every = page.get("/api/decisions")
+    (plan,) = (one for one in every if one["replanned"])
+    assert "busy time is" in plan["reason"]
+
+
+def test_before_there_is_a_log_all_is_empty(tmp_path):
+    """The page can be opened before the first line is written."""
+    page = Asking(tmp_path / "log.jsonl")
+    now = page.get("/api/now")
+    assert (now["state"], now["time"], now["nodes"], now["live"]) == (STARTING, None, {}, False)
+    assert page.get("/api/run")["operators"] == {}
+    assert page.get("/api/decisions") == []
+
+
+def test_a_restart_of_the_engine_goes_on_in_the_log(tmp_path):
+    """The nodes are starting again, and the curve goes on."""
+    run = Rehearsal(tmp_path)
+    to_close.append(run.log)
+    clock = [BEGAN]
+    page = Asking(run.path, clock=lambda: clock[0])
+    for _ in range(5):
+        run.second(QUIET)
+    assert page.get("/api/now")["nodes"]["core"]["state"] == "OK"
+    again = Rehearsal(tmp_path, run.clock + 60)
+    to_close.append(again.log)
+    clock[0] += 70
+    assert page.get("/api/now")["state"] == STARTING
+    again.second(QUIET)
+    clock[0] += 1
+    assert page.get("/api/now")["nodes"]["core"]["state"] == "OK"
+    assert len(page.get("/api/latency", params={"node": "core"})["time"]) == 6
+
+
+def test_a_run_is_live_as_long_as_somebody_holds_its_checkpoint(tmp_path):
+    """However silent it is."""
+    run = Rehearsal(tmp_path)
+    to_close.append(run.log)
+    clock = [BEGAN + 3600]
+    page = Asking(run.path, clock=lambda: clock[0])
+    with locked(tmp_path):
+        assert not page.get("/api/run")["can_apply"]  # it has not decided anything yet
+        run.second(QUIET)
+        assert page.get("/api/run")["can_apply"]
+    clock[0] += 60
+    assert not page.get("/api/run")["live"]
+    assert not page.get("/api/run")["can_apply"]
+
+
+def test_a_log_alone_is_live_if_it_grows(tmp_path):
+    """Of a run whose checkpoint is elsewhere nothing can be changed."""
+    log = tmp_path / "log.jsonl"
+    log.write_text(text(header(100.0)))
+    assert Asking(log, clock=lambda: 110.0).get("/api/run")["live"]
+    later = Asking(log, clock=lambda: 1000.0).get("/api/run")
+    assert (later["live"], later["can_apply"]) == (False, False)
+
+
+def test_hostile_text_is_json_and_without_control_characters(tmp_path):
+    """It is for the browser to show it as text."""
+    log = tmp_path / "log.jsonl"
+    log.write_text(text(header(100.0)))
+    page = Asking(log, clock=lambda: 200.0)
+    for record in hostile_run().records:
+        page.watch.seen.take(record)
+    for path in ("/api/run", "/api/now", "/api/decisions"):
+        reply = page.ask(path)
+        assert reply.status_code == 200
+        assert reply.headers["content-type"] == "application/json"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+    now = page.get("/api/now")
+    assert now["nodes"][HOSTILE]["state"] in STATES
+    told = [now["nodes"][HOSTILE]["remedy"], now["keeps"][0]["type"]]
+    assert all("\u202e" not in one and "\n" not in one for one in told)
+    assert page.get("/api/latency", params={"node": HOSTILE})["node"] == HOSTILE
+
+
+def test_half_a_surrogate_pair_can_be_told(tmp_path):
+    """JSON can write it, UTF-8 cannot."""
+    page = written(tmp_path, header(100.0, application="\ud800"), decision(101.0, "\udfff"))
+    for path in ("/api/run", "/api/now", "/api/decisions", "/metrics"):
+        assert page.ask(path).status_code == 200
+
+
+def test_ten_thousand_types_are_bounded(tmp_path):
+    """In what is told, and in the labels of metrics."""
+    labels = [f"type={i}" for i in range(10_000)]
+    shares = {"flows.P": dict.fromkeys(labels, 0.5)}
+    rates = {"flows.P": {one: float(i) for i, one in enumerate(labels)}}
+    patterns = {"flows.P": {"kept": 5, "types": dict.fromkeys(labels, 3)}}
+    page = written(
+        tmp_path,
+        header(100.0),
+        batch(101.0, patterns=patterns),
+        decision(102.0, shares=shares, rates=rates, more=7),
+    )
+    now = page.get("/api/now")
+    assert len(now["keeps"]) == MOST_KEEPS
+    assert now["more"] == 10_000 - MOST_KEEPS + 7
+    assert now["keeps"][0]["type"] == "type=9999"
+    metrics = page.ask("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert len(re.findall(r"type=\"type=", metrics.text)) == 20
+    assert len(metrics.text) < 20_000
+
+
+def test_a_wish_in_the_log_changes_bounds_and_weights(tmp_path):
+    """One that was refused does not."""
+    refused = {"kind": "wish", "time": 103.0, "bounds": {"edge": 9.0}, "refused": "no"}
+    wish = {"kind": "wish", "time": 102.0, "bounds": {"edge": 5.0}, "weights": {"out": 3.0}}
+    page = written(tmp_path, header(100.0), batch(101.0), wish, refused)
+    assert page.get("/api/run")["nodes"]["edge"]["bound"] == 5.0
+    assert page.get("/api/now")["sinks"]["out"]["weight"] == 3.0
+
+
+def test_nothing_says_where_on_the_machine_it_is(page, recorded_run):
+    """No path in any answer, refusals included."""
+    paths = ("/", "/api/run", "/api/now", "/api/decisions", "/metrics", "/openapi.json", "/no")
+    replies = [page.ask(path).text for path in (*paths, "/static/../app.py", "/static/no")]
+    assert all(str(recorded_run.parent.parent) not in one for one in replies)
+    assert all("site-packages" not in one and "Traceback" not in one for one in replies)
+    assert json.loads(page.ask("/openapi.json").text)["info"]["title"] == "Shedlight"

@@ -1,0 +1,133 @@
+"""What-if and apply through the page's interface."""
+
+import json
+
+import pytest
+
+from shedlight.control.situation import read_situation
+from shedlight.control.what_if import what_if
+from shedlight.control.wish import Wish
+from shedlight.engines.spark.beside import WISH, read_wish, situation_beside
+from tests.page.asking import BEARER, Asking, posted
+from tests.page.rehearsal import BOUND, BUSY
+
+
+@pytest.fixture
+def page(recorded_run):
+    """Have a page of a run that is over."""
+    return Asking(recorded_run / "log.jsonl")
+
+
+@pytest.fixture
+def live(live_run):
+    """Have a page of a run that is under way."""
+    return Asking(live_run.path)
+
+
+def with_token(body):
+    """Make the arguments of a POST with the token."""
+    found = posted(body)
+    return found | {"headers": found["headers"] | BEARER}
+
+
+def test_what_is_answered_is_what_the_planner_says(page, recorded_run):
+    """For the situation that the run left beside its log."""
+    text = situation_beside(recorded_run / "log.jsonl").read_text()
+    wish = Wish({"edge-2": 8.0}, {"k3": 5.0})
+    expected = what_if(read_situation(text), wish, 1.5)
+    body = {"bounds": {"edge-2": 8.0}, "weights": {"k3": 5.0}, "load": 1.5}
+    found = page.get("/api/what-if", **posted(body))
+    assert found["feasible"]
+    assert found["nodes"]["edge-2"]["bound"] == 8.0
+    assert found["nodes"]["edge-2"]["load"] == pytest.approx(expected.loads["edge-2"])
+    assert {k: v["then"] for k, v in found["sinks"].items()} == pytest.approx(expected.then)
+    assert {k: v["now"] for k, v in found["sinks"].items()} == pytest.approx(expected.now)
+    after = {str(stream): one.shares for stream, one in expected.shares.items()}
+    for change in found["changes"]:
+        assert change["after"] == pytest.approx(after[change["pattern"]][change["type"]])
+    assert "would change" in found["words"]
+
+
+def test_changes_come_largest_first(page):
+    """By how far the share moves."""
+    found = page.get("/api/what-if", **posted({"weights": {"k3": 50.0}}))
+    moves = [abs(one["after"] - one["before"]) for one in found["changes"]]
+    assert moves == sorted(moves, reverse=True)
+    assert len(moves) > 1
+
+
+def test_without_a_change_all_stays(page):
+    """The plan in force is the answer."""
+    found = page.get("/api/what-if", **posted({}))
+    assert found["changes"] == []
+    assert found["words"] == "the plan in force would stay; the sinks would get as much as now"
+
+
+def test_a_bound_that_cannot_be_kept_is_said(page):
+    """With the least that could be."""
+    found = page.get("/api/what-if", **posted({"bounds": {"edge-2": 0.1}}))
+    assert not found["feasible"]
+    assert found["nodes"]["edge-2"]["state"] == "INFEASIBLE"
+    assert "the least feasible bound" in found["nodes"]["edge-2"]["remedy"]
+    assert found["sinks"]["k3"]["then"] is None
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", '{"version": 9}', "\ud800"])
+def test_without_a_situation_it_cannot_be_planned(tmp_path, text):
+    """Before the first decision, or if the file is not ours."""
+    log = tmp_path / "log.jsonl"
+    log.touch()
+    if text is not None:
+        situation_beside(log).write_bytes(text.encode("utf-8", "surrogatepass"))
+    said = Asking(log).refusal("/api/what-if", 409, **posted({}))
+    assert str(tmp_path) not in said
+
+
+def test_a_run_that_is_over_cannot_be_changed(page, recorded_run):
+    """And is told so."""
+    body = with_token({"bounds": {"edge-2": 5.0}})
+    assert "the run is over" in page.refusal("/api/apply", 409, **body)
+    assert not (recorded_run / WISH).exists()
+
+
+def test_what_is_applied_is_taken_up_by_the_run(live, live_run):
+    """At its next second; the log says so, and the page with it."""
+    before = live_run.memory.shares
+    reply = live.get("/api/apply", **with_token({"bounds": {"edge-2": 9.0}}))
+    assert reply["applied"]
+    assert "the bound of node 'edge-2' is 9 s" in reply["words"]
+    assert live_run.memory.application.nodes["edge-2"].bound == BOUND
+    for _ in range(4):
+        live_run.second(BUSY)
+    assert live_run.memory.application.nodes["edge-2"].bound == 9.0
+    assert live_run.memory.shares != before
+    again = Asking(live_run.path)
+    assert again.get("/api/run")["nodes"]["edge-2"]["bound"] == 9.0
+    assert "as was asked for" in json.dumps(again.get("/api/decisions"))
+
+
+def test_wishes_add_up(live, live_run):
+    """A weight after a bound leaves the bound."""
+    live.get("/api/apply", **with_token({"bounds": {"edge-2": 9.0}}))
+    live.get("/api/apply", **with_token({"weights": {"k3": 4.0}}))
+    assert read_wish(live_run.folder / WISH) == Wish({"edge-2": 9.0}, {"k3": 4.0})
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ({}, "names no bound and no weight"),
+        ({"bounds": {"nobody": 1.0}}, "there is no node 'nobody'"),
+        ({"bounds": {"core": 1.0}}, "has no bound"),
+        ({"bounds": {"edge-2": 0.0}}, "bounds.edge-2: input should be greater than 0"),
+        ({"bounds": {"edge-2": float("nan")}}, "finite number"),
+        ({"weights": {"nobody": 1.0}}, "there is no sink 'nobody'"),
+        ({"weights": {"k3": -1.0}}, "greater than or equal to 0"),
+        ({"load": 2.0}, "load: there is no such setting"),
+    ],
+)
+def test_what_cannot_be_applied_is_refused(live, live_run, body, what):
+    """Nothing is left for the run."""
+    status = 404 if "nobody" in str(body) else 422
+    assert what in live.refusal("/api/apply", status, **with_token(body))
+    assert not (live_run.folder / WISH).exists()
