@@ -1,8 +1,8 @@
 """The command line: what it prints, where, and with which status."""
 
 import json
+import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -222,31 +222,114 @@ def test_a_call_that_is_not_understood_has_status_2(shedlight, call):
     assert "Usage" in done.stderr
 
 
-def test_the_commands_of_the_readme_print_what_it_says():
-    """Each `$` line of the console blocks is run; what follows it is its output."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    assert blocks
-    for block in blocks:
-        for call in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, output = _split(call)
-            words = (
-                [sys.executable, "-m", "shedlight.cli"]
-                if command[0] == "shedlight"
-                else ["cat"]
-            )
-            done = subprocess.run(
-                words + command[1:], capture_output=True, text=True, cwd=ROOT, check=True
-            )
-            assert done.stdout == output
+def test_matches_are_lines_of_json_for_machines(shedlight, events):
+    """All of them, whatever the limit; what is said besides goes elsewhere."""
+    done = shedlight("match", "--pattern", PAIR, "--input", events, "--json", "--limit", "1")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["time"], one["events"], one["x"]) for one in found] == [
+        (1_000_000, [1, 2], 1),
+        (3_000_000, [3, 4], None),
+    ]
 
 
-def _split(call):
-    """Split a call from its output: it ends where its quotes are closed."""
-    lines = call.splitlines(keepends=True)
-    for end in range(1, len(lines) + 1):
-        try:
-            return shlex.split("".join(lines[:end])), "".join(lines[end:])
-        except ValueError:
-            continue
-    raise AssertionError(call)
+def test_what_was_understood_is_json_for_machines(shedlight):
+    """Sources, nodes, patterns with their functions, sinks and warnings."""
+    done = shedlight("check", "examples/paper/app.yaml", "--json")
+    said = json.loads(done.stdout)
+    assert said["nodes"] == {
+        "edge-1": {"bound": None},
+        "edge-2": {"bound": 3.0},
+        "core": {"bound": None},
+    }
+    assert said["operators"]["w2"]["patterns"]["Q21"]["matches_per_second"] == (
+        "min(type=0 / 2, type=1)"
+    )
+    assert said["sinks"]["sink1"] == {"input": "w3.Q31", "weight": 1.0}
+    assert said["warnings"] == []
+
+
+# ---------------------------------------------------------------------------------------------
+# Help, status, completion.
+
+VERBS = ["new", "check", "match", "simulate", "plan", "doctor", "run", "serve", "report"]
+VERBS += ["completion", "reproduce"]
+
+
+def test_the_help_tells_the_story_in_the_order_in_which_it_happens(shedlight):
+    """A line per verb, none cut short; and what to type first."""
+    done = shedlight("--help")
+    listed = re.findall(r"^  (\w+)  +([A-Z].+)$", done.stdout, re.MULTILINE)
+    assert [verb for verb, _ in listed] == VERBS
+    assert all(told.endswith(".") and not told.endswith("...") for _, told in listed)
+    assert "Start:      shedlight new shop && cd shop\n" in done.stdout
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(shedlight, verb):
+    """On standard output, with status 0."""
+    done = shedlight(verb, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Usage: shedlight {verb}" in done.stdout
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"doctor", "reproduce"}))
+def test_a_verb_without_its_argument_is_not_understood(shedlight, verb):
+    """Status 2, and nothing on standard output."""
+    done = shedlight(verb)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("verb", ["check", "match", "simulate", "run", "serve", "report"])
+def test_a_file_that_is_not_there_could_not_be_done(shedlight, verb):
+    """Status 1, and one sentence that names it."""
+    done = shedlight(verb, "no/such/file.yaml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"shedlight: [^\n]*no/such/file[^\n]*\n", done.stderr)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_has_a_script_for_each_shell(shell):
+    """It has the shell ask the command."""
+    done = completed({}, "completion", shell)
+    assert f"_SHEDLIGHT_COMPLETE=complete_{shell}" in done
+
+
+def test_bash_takes_the_script():
+    """It defines a function, and has it called for the command."""
+    script = completed({}, "completion", "bash") + "\ncomplete -p shedlight"
+    done = subprocess.run(
+        ["/bin/bash", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "complete -o default -F _shedlight_completion shedlight\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("shedlight re", {"report", "reproduce"}),
+        ("shedlight run --sh", {"--shedder"}),
+        ("shedlight run --shedder ", {"global", "local", "none"}),
+        ("shedlight reproduce q", {"quality"}),
+    ],
+)
+def test_verbs_options_and_values_are_completed(words, offered):
+    """As bash asks for it: the words so far, and the number of the one at the end."""
+    asked = {
+        "_SHEDLIGHT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    assert set(completed(asked).split()) == offered
+
+
+def completed(environment, *arguments):
+    """Ask the installed command, for it looks at how it was called."""
+    command = Path(sys.executable).with_name("shedlight")
+    return subprocess.run(
+        [command, *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout

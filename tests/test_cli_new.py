@@ -77,7 +77,9 @@ def shorter(command):
 def test_the_smallest_is_what_comes_without_a_choice(shedlight, tmp_path):
     """Three files, and the commands of its page are those that are named."""
     done = shedlight("new", "mine", folder=tmp_path)
-    assert done.output.startswith("mine: README.md, app.yaml, events.csv\nnext:\n  cd mine\n")
+    assert done.output.startswith(
+        "mine: README.md, app.yaml, data/events.csv\nnext:\n  cd mine\n"
+    )
     page = (tmp_path / "mine" / "README.md").read_text("utf-8")
     named = re.findall(r"^  (shedlight .+)$", done.output, re.MULTILINE)
     assert re.findall(r"^(shedlight .+?) +#", page, re.MULTILINE) == named

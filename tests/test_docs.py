@@ -3,6 +3,9 @@
 Its examples are run as doctests; here is what they cannot see.
 """
 
+import ast
+import contextlib
+import doctest
 import importlib
 import pkgutil
 import re
@@ -13,17 +16,30 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer
+from pydantic import BaseModel
 
 import shedlight
 from shedlight.automaton.automaton import MOST_STATES
 from shedlight.automaton.matcher import MOST_MACHINES
 from shedlight.automaton.threads import MOST_THREADS
+from shedlight.cli import app
+from shedlight.control.state import State
 from shedlight.errors import LanguageError
-from shedlight.language import build, parse_expression
+from shedlight.graph.settings import (
+    ApplicationSettings,
+    NodeSettings,
+    OperatorSettings,
+    PlaceSettings,
+    SinkSettings,
+    SourceSettings,
+)
+from shedlight.language import Pattern, build, parse_expression, parse_pattern
 from shedlight.language.columns import Column, arrow_of, evaluate
 from shedlight.language.expression import KEYWORDS, Expression, Fold
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.kind import TYPE_NAMES
+from shedlight.language.pattern import Element, Not, Part, Repeat, Seq
 from shedlight.language.rules import RESERVED
 from shedlight.language.shape import (
     MOST_DEPTH,
@@ -37,9 +53,9 @@ from shedlight.language.window import UNITS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-LANGUAGE, PAPER, GLOSSARY = (
+LANGUAGE, PAPER, GLOSSARY, GUIDE = (
     (ROOT / "docs" / name).read_text("utf-8")
-    for name in ("language.md", "paper.md", "glossary.md")
+    for name in ("language.md", "paper.md", "glossary.md", "guide.md")
 )
 CODE = re.compile(r"`([^`]+)`")
 BAR = re.compile(r"(?<= )\|(?= )")
@@ -162,6 +178,63 @@ def test_every_function_of_the_builder_is_shown(name):
     assert re.search(rf"\bp\.{name}\b", section(LANGUAGE, "## Patterns in Python"))
 
 
+def shown_patterns() -> list[Pattern]:
+    """Read the patterns of all examples that are run; those that show errors are left out."""
+    found = []
+    for example in doctest.DocTestParser().get_examples(LANGUAGE):
+        for node in ast.walk(ast.parse(example.source)):
+            if isinstance(node, ast.Constant) and re.match(
+                r"\s*select\b", str(node.value), re.IGNORECASE
+            ):
+                with contextlib.suppress(LanguageError):
+                    found.append(parse_pattern(str(node.value)).pattern)
+    return found
+
+
+def constructs(pattern: Pattern) -> Iterator[str]:
+    """Name what a pattern is made of."""
+    if pattern.within is not None:
+        yield f"WITHIN {pattern.within.span.name}"
+    yield f"{min(len(pattern.partition_by), 2)} keys"
+    yield from ["REUSE"] * pattern.reuse + ["EACH"] * pattern.each
+    yield from ["conditions across"] * bool(pattern.conditions)
+    for item in pattern.select:
+        yield f"SELECT {type(item.expression).__name__}"
+    yield from parts(pattern.where, "")
+
+
+def parts(part: Part, place: str) -> Iterator[str]:
+    """Name a part and what is in it; of a NOT, also where it stands."""
+    if isinstance(part, Repeat):
+        group = "" if isinstance(part.part, Element) else " of a group"
+        many = (
+            "more" if part.most is None else "so many" if part.most > part.least else "as many"
+        )
+        yield f"{min(part.least, 2)} to {many}{group}"
+        yield from parts(part.part, "")
+        return
+    yield f"{type(part).__name__}{place}"
+    inner = getattr(part, "parts", ())
+    for number, one in enumerate(inner):
+        last = isinstance(part, Seq) and number == len(inner) - 1
+        within = f" in {type(part).__name__}{' at the end' if last else ''}"
+        yield from parts(one, within if isinstance(one, Not) else "")
+
+
+CONSTRUCTS = {
+    *("Element", "Seq", "And", "Or", "Not in Seq", "Not in And", "Not in Seq at the end"),
+    *("2 to as many", "2 to so many", "2 to more", "1 to more", "0 to so many", "0 to more"),
+    *("2 to as many of a group", "conditions across", "REUSE", "EACH"),
+    *("WITHIN TIME", "WITHIN EVENTS", "0 keys", "1 keys", "2 keys"),
+    *("SELECT Attribute", "SELECT Whole", "SELECT Binary", "SELECT Aggregate"),
+}
+
+
+def test_every_construct_of_patterns_has_an_example_that_is_run():
+    """What it is made of is found in the patterns themselves, not in the words around them."""
+    assert {one for pattern in shown_patterns() for one in constructs(pattern)} >= CONSTRUCTS
+
+
 # ---------------------------------------------------------------------------------------------
 # The paper and the words.
 
@@ -260,3 +333,79 @@ def anchors(text: str) -> set[str]:
     """Make the anchors of all headings, as Markdown viewers do."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# ---------------------------------------------------------------------------------------------
+# The guide: every setting, and nothing else.
+
+PARTS: dict[str, type[BaseModel]] = {
+    "At the top": ApplicationSettings,
+    "A source": SourceSettings,
+    "A side output": PlaceSettings,
+    "A node": NodeSettings,
+    "An operator": OperatorSettings,
+    "A sink": SinkSettings,
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_guide_has_every_setting_of_the_application_file(part):
+    """By name, in the order of the file, and whether it is needed."""
+    table = rows(section(GUIDE, f"### {part}"), "setting", "default")
+    fields = PARTS[part].model_fields
+    assert [CODE.findall(row[0])[0] for row in table] == [
+        one.alias or name for name, one in fields.items()
+    ]
+    assert [row[1] == "needed" for row in table] == [
+        one.is_required() for one in fields.values()
+    ]
+
+
+def commands(command, name):
+    """List all verbs with their options."""
+    yield name, [one for one in command.params if one.param_type_name == "option"]
+    for verb, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{name} {verb}")
+
+
+VERBS = dict(commands(typer.main.get_command(app), "shedlight"))
+EXPERIMENTS = {name for name in VERBS if name.startswith("shedlight reproduce ")}
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - EXPERIMENTS - {"shedlight reproduce"}))
+def test_the_guide_has_every_option_of_the_command_line(verb):
+    """If this fails as you add one: add a row to docs/guide.md, with its default."""
+    text = section(GUIDE, f"### {verb}")
+    assert text
+    table = rows(text, "option", "default") if VERBS[verb] else []
+    named = {name: row for row in table for name in CODE.findall(row[0])}
+    assert set(named) == {
+        name for one in VERBS[verb] for name in (*one.opts, *one.secondary_opts)
+    }
+    for one in VERBS[verb]:
+        assert told_default(one) in named[one.opts[0]][1], one.opts
+
+
+def told_default(option):
+    """Say what the default is called; nothing if the option is a switch or has none."""
+    if option.required:
+        return "needed"
+    if option.secondary_opts:
+        return option.opts[0].removeprefix("--")
+    default = getattr(option.default, "value", option.default)
+    return "" if default is None or default is False else str(default)
+
+
+def test_the_guide_has_the_options_of_the_experiments():
+    """One table for all of them; how many cores there are depends on the machine."""
+    table = rows(section(GUIDE, "### shedlight reproduce"), "option", "default")
+    named = {CODE.findall(row[0])[0] for row in table}
+    assert named == {name for verb in EXPERIMENTS for one in VERBS[verb] for name in one.opts}
+
+
+def test_the_guide_has_every_state_and_every_alert():
+    """Those of the controller, and those for Prometheus."""
+    states = {row[0].partition(",")[0] for row in rows(GUIDE, "state", "means")}
+    assert states == {str(state) for state in State}
+    alerts = (ROOT / "dashboards" / "alerts.yml").read_text("utf-8")
+    assert [row[0] for row in rows(GUIDE, "alert")] == re.findall(r"- alert: (\w+)", alerts)

@@ -2,11 +2,12 @@
 
     python examples/overload/compare.py --seconds 60 --output results/overload
 
-Each run gets the same payments at the same pace: three times what a core can match, and from
-two thirds of the time on half as many again.
+Each run gets the same payments at the same pace: three times what a core can match, which is
+measured first, and from two thirds of the time on half as many again.
 """
 
 import argparse
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SHEDDERS = ("none", "global")
+OVERLOAD = 3.0
+"""How many times what a core can match there is to match."""
 WARM, PATIENCE = 120.0, 30.0
 """Seconds to wait until a run is ready, and after the last payment."""
 
@@ -44,6 +47,34 @@ class Load:
     def step_at(self) -> float:
         """When the rate changes."""
         return self.seconds * 2 / 3
+
+
+def capacity(payments: int = 90_000, warm: int = 60_000) -> float:
+    """Measure how many payments a second a core can match, once the machines are open."""
+    from shedlight.automaton.intake import Input  # noqa: PLC0415  # slow to import
+    from shedlight.automaton.operator import (  # noqa: PLC0415
+        build_operator,
+        new_operator_state,
+        process,
+    )
+    from shedlight.graph import load_application  # noqa: PLC0415
+
+    spec = importlib.util.spec_from_file_location("feed", HERE / "feed.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{HERE} has no feed.py")
+    feed = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = feed  # its data classes look themselves up there
+    spec.loader.exec_module(feed)
+    stream = feed.Feed(rate=20_000.0)
+    patterns = load_application(HERE / "app.yaml").application.operators["flows"].patterns
+    first, rest = feed.payments(stream, 0, warm), feed.payments(stream, warm, payments)
+    operator = build_operator(
+        [(Input("payments", ("number",), "time_us"), first.schema)], patterns
+    )
+    state, _ = process(operator, new_operator_state(operator), {0: first})
+    begun = time.process_time()
+    process(operator, state, {0: rest})
+    return (payments - warm) / (time.process_time() - begun)
 
 
 def run(shedder: str, load: Load, folder: Path) -> list[Batch]:
@@ -81,7 +112,8 @@ def _wait_for(log: Path, running: "subprocess.Popen[bytes]", errors: Path) -> No
     over = time.monotonic() + WARM
     while time.monotonic() < over and running.poll() is None:
         if log.exists():
-            nodes = {json.loads(line)["node"] for line in log.read_text().splitlines() if line}
+            rows = map(json.loads, filter(None, log.read_text().splitlines()))
+            nodes = {row["node"] for row in rows if row["kind"] == "batch"}
             if {"edge", "core"} <= nodes:
                 return
         time.sleep(0.2)
@@ -139,10 +171,13 @@ def main() -> int:
     """Run both, print what came of it, and draw the picture."""
     parser = argparse.ArgumentParser(description="Run the example without and with shedding.")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to feed for")
-    parser.add_argument("--rate", type=float, default=21_000.0, help="payments per second")
+    parser.add_argument(
+        "--rate", type=float, help="payments per second; three times the capacity by default"
+    )
     parser.add_argument("--output", type=Path, default=Path("results/overload"))
     asked = parser.parse_args()
-    load = Load(rate=asked.rate, seconds=asked.seconds)
+    rate = asked.rate or OVERLOAD * capacity()
+    load = Load(rate=rate, seconds=asked.seconds)
     bound = 10.0
     asked.output.mkdir(parents=True, exist_ok=True)
     results = {}

@@ -1,3 +1,193 @@
-"""Complex event processing on Apache Spark with a globally optimal load shedder."""
+"""Complex event processing on Apache Spark with a globally optimal load shedder.
+
+These are the names to build on; `docs/api.md` goes through them. Each is imported when it is
+first used: `import shedlight` is quick, and what does not run on Spark does not load it.
+
+Example:
+    >>> from shedlight import parse_pattern
+    >>> print(parse_pattern("select a where seq(a.x = 1; b.x = 2) within 3 sec").pattern)
+    SELECT a WHERE SEQ(a.x = 1, b.x = 2) WITHIN 3 s
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shedlight.automaton.intake import Input
+    from shedlight.control.controller import Decision
+    from shedlight.engines.application import run_application
+    from shedlight.engines.files import read_events, write_events
+    from shedlight.engines.finished import Result, match_tables
+    from shedlight.engines.simulator import (
+        Counts,
+        Interval,
+        Policy,
+        Service,
+        ServiceKind,
+        Simulation,
+        simulate,
+    )
+    from shedlight.engines.simulator.policies import Controlled
+    from shedlight.engines.spark.live import Live, Options, Watcher
+    from shedlight.engines.spark.progress import NodeBatch
+    from shedlight.engines.spark.run import run_on_spark
+    from shedlight.engines.spark.session import close_session, open_session
+    from shedlight.errors import (
+        ApplicationError,
+        CapError,
+        InputError,
+        LanguageError,
+        PlanError,
+        ShedlightError,
+        SnapshotError,
+        StateError,
+    )
+    from shedlight.graph import (
+        Application,
+        Loaded,
+        Node,
+        OperatorSpec,
+        SideOutput,
+        Sink,
+        Source,
+        Stream,
+        application_json_schema,
+        build_application,
+        check_application,
+        explain,
+        load_application,
+    )
+    from shedlight.language import Parsed, Pattern, parse_expression, parse_pattern
+    from shedlight.model.build import build_model
+    from shedlight.model.latency import Latency, Target
+    from shedlight.model.model import Model
+    from shedlight.model.snapshot import Snapshot, read_snapshot
+    from shedlight.planning.plan import Plan, Wanted, make_plan
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Application",
+    "ApplicationError",
+    "CapError",
+    "Controlled",
+    "Counts",
+    "Decision",
+    "Input",
+    "InputError",
+    "Interval",
+    "LanguageError",
+    "Latency",
+    "Live",
+    "Loaded",
+    "Model",
+    "Node",
+    "NodeBatch",
+    "OperatorSpec",
+    "Options",
+    "Parsed",
+    "Pattern",
+    "Plan",
+    "PlanError",
+    "Policy",
+    "Result",
+    "Service",
+    "ServiceKind",
+    "ShedlightError",
+    "SideOutput",
+    "Simulation",
+    "Sink",
+    "Snapshot",
+    "SnapshotError",
+    "Source",
+    "StateError",
+    "Stream",
+    "Target",
+    "Wanted",
+    "Watcher",
+    "__version__",
+    "application_json_schema",
+    "build_application",
+    "build_model",
+    "check_application",
+    "close_session",
+    "explain",
+    "load_application",
+    "make_plan",
+    "match_tables",
+    "open_session",
+    "parse_expression",
+    "parse_pattern",
+    "read_events",
+    "read_snapshot",
+    "run_application",
+    "run_on_spark",
+    "simulate",
+    "write_events",
+]
+
+_PLACES = {
+    "automaton.intake": ("Input",),
+    "control.controller": ("Decision",),
+    "engines.application": ("run_application",),
+    "engines.files": ("read_events", "write_events"),
+    "engines.finished": ("Result", "match_tables"),
+    "engines.simulator": (
+        "Counts",
+        "Interval",
+        "Policy",
+        "Service",
+        "ServiceKind",
+        "Simulation",
+        "simulate",
+    ),
+    "engines.simulator.policies": ("Controlled",),
+    "engines.spark.live": ("Live", "Options", "Watcher"),
+    "engines.spark.progress": ("NodeBatch",),
+    "engines.spark.run": ("run_on_spark",),
+    "engines.spark.session": ("close_session", "open_session"),
+    "errors": (
+        "ApplicationError",
+        "CapError",
+        "InputError",
+        "LanguageError",
+        "PlanError",
+        "ShedlightError",
+        "SnapshotError",
+        "StateError",
+    ),
+    "graph": (
+        "Application",
+        "Loaded",
+        "Node",
+        "OperatorSpec",
+        "SideOutput",
+        "Sink",
+        "Source",
+        "Stream",
+        "application_json_schema",
+        "build_application",
+        "check_application",
+        "explain",
+        "load_application",
+    ),
+    "language": ("Parsed", "Pattern", "parse_expression", "parse_pattern"),
+    "model.build": ("build_model",),
+    "model.latency": ("Latency", "Target"),
+    "model.model": ("Model",),
+    "model.snapshot": ("Snapshot", "read_snapshot"),
+    "planning.plan": ("Plan", "Wanted", "make_plan"),
+}
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_PLACE_OF[name]}"), name)
+    globals()[name] = found  # so that it is looked for once
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACE_OF})

@@ -7,7 +7,7 @@ could not be done, 2 if the call was not understood.
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -22,16 +22,19 @@ from shedlight import __version__
 from shedlight.automaton.compiled import is_first_run
 from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
+from shedlight.cli_completion import completion
 from shedlight.cli_doctor import doctor
 from shedlight.cli_new import new
 from shedlight.cli_report import report
 from shedlight.cli_reproduce import reproduce
 from shedlight.cli_run import run
+from shedlight.cli_serve import serve
 from shedlight.cli_simulate import simulate
 from shedlight.engines.application import run_application
 from shedlight.engines.files import (
     flat,
     format_of,
+    json_lines,
     numbered,
     read_events,
     stacked,
@@ -39,7 +42,7 @@ from shedlight.engines.files import (
 )
 from shedlight.engines.finished import AT, UNITS, Result, match_tables, named, timed
 from shedlight.errors import InputError, PlanError, ShedlightError, known_names
-from shedlight.graph import explain, load_application
+from shedlight.graph import Loaded, explain, load_application
 from shedlight.graph.duration import read_duration
 from shedlight.language import parse_pattern
 from shedlight.language.window import read_window
@@ -54,17 +57,11 @@ from shedlight.planning.wishes import InfeasibleError
 
 app = typer.Typer(
     name="shedlight",
-    help="Complex event processing that keeps its latency bound under overload.",
+    add_completion=False,  # there is a verb for it, which does not guess the shell
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(reproduce, name="reproduce")
-app.command()(simulate)
-app.command()(run)
-app.command()(new)
-app.command()(doctor)
-app.command()(report)
 
 ROW = "row"
 """The id of an event if no column is named: the number of its row, from 1 on."""
@@ -93,19 +90,69 @@ def _options(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Complex event processing that keeps its latency bound under overload."""
+    """Find patterns of events, on Spark or in files, and keep a latency bound under overload.
+
+    An application file says where events come from, what to look for, on which nodes, and where
+    the results go. When a node is asked for more than it can do, it sheds the events that bring
+    least at the end.
+
+    \b
+    Start:      shedlight new shop && cd shop
+    In files:   shedlight match app.yaml --limit 5
+    What if:    shedlight simulate app.yaml --load 2
+    On Spark:   shedlight run app.yaml
+
+    Results go to standard output, all else to standard error. The exit status is 0, 1 if it
+    could not be done, 2 if the call was not understood.
+    """  # noqa: D301  # "\b" keeps the lines below it as they are
 
 
-@app.command()
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines to read.")]
+
+
 def check(
     application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
+    *,
+    as_json_: _Json = False,
 ) -> None:
     """Check an application file and explain what was understood: types, automata, graph."""
     loaded = load_application(application)
-    print(explain(loaded.application, loaded.warnings, selectivities(loaded.application)))
+    if as_json_:
+        print(json.dumps(_understood(loaded), indent=2))
+    else:
+        print(explain(loaded.application, loaded.warnings, selectivities(loaded.application)))
 
 
-@app.command()
+def _understood(loaded: Loaded) -> dict[str, object]:
+    """Say what was understood, for machines."""
+    application, rates = loaded.application, selectivities(loaded.application)
+    return {
+        "application": application.name,
+        "sources": {
+            n: {"format": s.format, "path": s.path} for n, s in application.sources.items()
+        },
+        "nodes": {name: {"bound": node.bound} for name, node in application.nodes.items()},
+        "operators": {
+            name: {
+                "node": spec.node,
+                "input": [str(stream) for stream in spec.inputs],
+                "patterns": {
+                    one.name: {
+                        "pattern": str(spec.patterns[one.name]),
+                        "matches_per_second": str(rates[one]),
+                    }
+                    for one in spec.outputs
+                },
+            }
+            for name, spec in application.operators.items()
+        },
+        "sinks": {
+            n: {"input": str(s.input), "weight": s.weight} for n, s in application.sinks.items()
+        },
+        "warnings": list(loaded.warnings),
+    }
+
+
 def match(  # noqa: PLR0913  # one argument per option
     application: Annotated[
         Path | None, typer.Argument(help="An application file (YAML), or give --pattern.")
@@ -143,6 +190,9 @@ def match(  # noqa: PLR0913  # one argument per option
         Path | None, typer.Option(help="Write the matches there (.parquet, .csv, .jsonl).")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most so many matches.")] = 50,
+    as_json_: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each match, all of them.")
+    ] = False,
 ) -> None:
     """Find the matches of patterns in a file of events, without Spark."""
     if (application is None) == (not pattern):
@@ -159,7 +209,10 @@ def match(  # noqa: PLR0913  # one argument per option
     seconds = time.perf_counter() - began
     if output:
         write_events(table, output)
-    else:
+    if as_json_:
+        for line in json_lines(table):
+            print(line)
+    elif not output:
         _show(table, limit)
     _summarise(results, len(table), seconds, output)
 
@@ -189,7 +242,7 @@ def _match_patterns(  # what the options say
         for warning in parsed.warnings:
             _say(f"warning: {warning}")
     behind = 0 if lateness.split(maxsplit=1)[0] == "0" else read_window(lateness).length
-    one = Input(str(path), names, AT, behind)
+    one = Input(str(path), names, AT, behind, column in names)
     _announce_compiling()
     result = match_tables([(one, timed(events, column, unit, str(path)))], patterns)
     return [result], named(result, events.schema.field(column).type, unit)
@@ -230,7 +283,6 @@ class Objective(Enum):
     LOCAL = "local"
 
 
-@app.command()
 def plan(  # noqa: PLR0913, PLR0917  # one argument per option
     application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
     snapshot: Annotated[
@@ -259,9 +311,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
         bool,
         typer.Option("--windows/--no-windows", help="Mind windows where streams are sparse."),
     ] = True,
-    as_json_: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines to read.")
-    ] = False,
+    as_json_: _Json = False,
 ) -> None:
     """Plan which share of which type each pattern keeps, without a running system."""
     if not 0 < aim <= 1:
@@ -379,6 +429,23 @@ def _summarise(
             f"{sum(one.evicted for one in results):,} machines and "
             f"{sum(one.dropped for one in results):,} assignments were beyond the caps"
         )
+
+
+_VERBS: tuple[tuple[Callable[..., None], str], ...] = (  # as a user meets them
+    (new, "Write a small application that works, to start from."),
+    (check, "Check an application file; explain what was understood."),
+    (match, "Find the matches in files of events, without Spark."),
+    (simulate, "Ask what happens under a load, in virtual time."),
+    (plan, "Plan what to keep, from rates and processing times."),
+    (doctor, "Check that Spark can work here."),
+    (run, "Run an application on Spark, shedding if it must."),
+    (serve, "Show how a run goes, in a browser."),
+    (report, "Write a page about a run, from its log."),
+    (completion, "Print what a shell needs to complete commands."),
+)
+for _verb, _told in _VERBS:
+    app.command(short_help=_told)(_verb)
+app.add_typer(reproduce, name="reproduce", short_help="Run the experiments of the paper.")
 
 
 if __name__ == "__main__":

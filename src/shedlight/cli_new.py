@@ -45,7 +45,8 @@ def new(
     try:
         shutil.copytree(_template(example), folder, ignore=_LEFT_OUT, dirs_exist_ok=True)
         if example is Example.START:
-            write_events(sample_events(), folder / "events.csv")
+            (folder / "data").mkdir()
+            write_events(sample_events(), folder / "data" / "events.csv")
         else:
             write = runpy.run_path(str(folder / "generate.py"))["write"]
             write(folder / "data", _EXAMPLE_EVENTS, _SEED)

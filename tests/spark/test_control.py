@@ -1,5 +1,6 @@
 """The control loop on Spark, fed with micro-batches that somebody else has run."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from shedlight.automaton.intake import Input
 from shedlight.engines.spark.arrivals import Arrived, Passed
 from shedlight.engines.spark.control import ControlLoop
+from shedlight.engines.spark.fitting import GUESS
 from shedlight.engines.spark.fused import PartSpec, build_fused
 from shedlight.engines.spark.layout import parts_of
 from shedlight.engines.spark.plans import Plans, Used
@@ -15,6 +17,7 @@ from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.shedding import plan_tables
 from shedlight.engines.spark.signatures import all_signatures
 from shedlight.engines.spark.tallies import GroupTally, PatternTally, Tally
+from shedlight.engines.spark.watching import Watched
 from shedlight.graph import Stream
 from shedlight.graph.keys import longest_windows
 from shedlight.shedding.blind import may_shed, under_pressure
@@ -165,3 +168,25 @@ def test_what_is_decided_says_after_which_micro_batch(world):
     assert world.plans(NODE).now.after == 0
     world.batch(rate=0, seconds=0.5)
     assert world.plans(NODE).now.after == 1
+
+
+def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
+    """Forty seconds nothing, then a burst: its rate is that of the burst."""
+    world = World(tmp_path)
+    part = world.fused
+    burst = Arrived(20_000, 1, round(1042.0 * 1e6), {}, round(1040.0 * 1e6))
+    batch = NodeBatch(
+        node=NODE,
+        number=0,
+        start=1042.0,
+        seconds=3.0,
+        arrived={("w2", "s2"): burst},
+        passed={},
+        groups=(),
+    )
+    watched = Watched(
+        parts=(part,), labels={}, uses={}, batches=(batch,), since=1000.0, costs=GUESS
+    )
+    assert watched.rate == pytest.approx(10_000)
+    steady = replace(watched, since=1039.5)
+    assert steady.rate == pytest.approx(8_000), "a little silence is between any two"

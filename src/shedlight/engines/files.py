@@ -1,7 +1,7 @@
 """Files of events, read and written without Spark: Parquet, CSV and JSON lines."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +49,10 @@ def format_of(path: Path, given: str | None = None) -> str:
 
 def read_events(path: Path, given: str | None = None) -> pa.Table:
     """Read a file, or all files of a folder in the order of their names.
+
+    Args:
+        path: The file or the folder.
+        given: The format: parquet, csv or json (lines); None: by the ending of the name.
 
     Raises:
         InputError: There is nothing to read, or it cannot be read.
@@ -100,13 +104,18 @@ def write_events(table: pa.Table, path: Path) -> None:
         elif kind == "csv":
             pyarrow.csv.write_csv(flat(table), unfinished)
         else:
-            rows = table.to_pylist()
-            lines = "".join(json.dumps(row, default=str) + "\n" for row in rows)
+            lines = "".join(f"{line}\n" for line in json_lines(table))
             unfinished.write_text(lines, encoding="utf-8")
         unfinished.replace(path)
     except (pa.ArrowException, OSError) as error:
         unfinished.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written: {error}") from error
+
+
+def json_lines(table: pa.Table) -> Iterator[str]:
+    """Write each row as a line of JSON."""
+    for row in table.to_pylist():
+        yield json.dumps(row, default=str)
 
 
 def flat(table: pa.Table) -> pa.Table:

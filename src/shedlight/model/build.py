@@ -62,6 +62,7 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
                 least_share=sink.least_share,
             )
             for sink in application.sinks.values()
+            if not sink.timed_out
         },
     )
     return with_capacities(model)

@@ -83,7 +83,9 @@ def make_plan(
     course: Course | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """Plan.
+    """Find the shares that bring the most while every node keeps its bound.
+
+    If everything fits, everything is kept.
 
     Args:
         model: The application at a moment.

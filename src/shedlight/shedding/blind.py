@@ -23,6 +23,7 @@ def under_pressure(application: Application) -> Shares:
         for stream, shares in may_shed(application).items()
         for spec in [specs[str(stream.operator)]]
         if not (spec.never_shed or _invents(spec.patterns[stream.name]))
+        and stream not in application.timed_out  # a match with an event shed would time out
     }
 
 

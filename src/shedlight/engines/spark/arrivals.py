@@ -7,7 +7,7 @@ groups say (`samples.py`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -74,12 +74,20 @@ class Arrived:
         latest: The latest time of an event, in microseconds; None if there is none.
         newest: When the newest arrived, in microseconds.
         types: How many there are of each type, by its number.
+        oldest: When the oldest arrived, in microseconds.
     """
 
     number: int
     latest: int | None
     newest: int | None
     types: Mapping[int, int]
+    oldest: int | None = None
+
+    def not_before(self, time: int) -> "Arrived":
+        """Take what arrived before a time to have arrived then."""
+        newest = None if self.newest is None else max(self.newest, time)
+        oldest = None if self.oldest is None else max(self.oldest, time)
+        return replace(self, newest=newest, oldest=oldest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +123,7 @@ def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None)
         F.count(F.lit(1)).alias("number"),
         F.max(F.col(_quoted(time))).alias("latest"),
         F.max(F.col(_quoted(ARRIVAL))).alias("newest"),
+        F.min(F.col(_quoted(ARRIVAL))).alias("oldest"),
     ]
     if types is not None and types <= _FEW:
         each = [F.count_if(F.col("`#type`") == number) for number in range(types)]
@@ -128,7 +137,9 @@ def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None)
 def observed_packed(frame: DataFrame, name: str) -> DataFrame:
     """Observe what arrives in packed rows."""
     number = F.coalesce(F.sum("number"), F.lit(0)).alias("number")
-    return frame.observe(name, number, F.max(F.col(_quoted(ARRIVAL))).alias("newest"))
+    arrival = F.col(_quoted(ARRIVAL))
+    ends = (F.max(arrival).alias("newest"), F.min(arrival).alias("oldest"))
+    return frame.observe(name, number, *ends)
 
 
 def arrived_of(row: Mapping[str, Any]) -> Arrived:
@@ -140,7 +151,8 @@ def arrived_of(row: Mapping[str, Any]) -> Arrived:
     }
     for one in row.get("types") or ():
         types[round(one["x"])] = round(one["y"])
-    return Arrived(int(row["number"]), row.get("latest"), row.get("newest"), types)
+    number, latest = int(row["number"]), row.get("latest")
+    return Arrived(number, latest, row.get("newest"), types, row.get("oldest"))
 
 
 def passed_of(sample: Sample) -> Passed:

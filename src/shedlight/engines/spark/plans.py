@@ -176,7 +176,8 @@ class Plans:
                 record.unlink(missing_ok=True)
 
 
-_PATIENCE, _GLANCE = 0.5, 0.01
+_PATIENCE, _GLANCE = 2.0, 0.01
+"""Seconds that a micro-batch waits for what is decided after the last, and between looks."""
 
 
 def _written(used: Used) -> str:

@@ -1,7 +1,7 @@
 """What Spark says of a micro-batch, as a value."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -69,6 +69,12 @@ class NodeBatch:
         return max(times) / 1e6 if times else None
 
     @property
+    def oldest(self) -> float | None:
+        """When the oldest event arrived, in seconds since 1970."""
+        times = [one.oldest for one in self.arrived.values() if one.oldest is not None]
+        return min(times) / 1e6 if times else None
+
+    @property
     def matching(self) -> float:
         """How long matching took where it took longest: groups run side by side."""
         return max(map(_matching, self.groups), default=0.0)
@@ -105,7 +111,7 @@ def batch_of(
     for name, row in rows.items():
         if name.startswith(_ARRIVED):
             operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
-            arrived[operator, stream] = _not_before(arrived_of(row), round(since * 1e6))
+            arrived[operator, stream] = arrived_of(row).not_before(round(since * 1e6))
     groups = tuple(map(decoded, rows[TALLIES][TALLIES] or ()))
     return NodeBatch(
         node=node,
@@ -134,7 +140,3 @@ def _kept(groups: Iterable[GroupTally]) -> dict[str, Sample]:
             samples.setdefault(name, []).append(one)
     both = ((name, put_together(some)) for name, some in samples.items())
     return {name: one for name, one in both if one is not None}
-
-
-def _not_before(arrived: Arrived, since: int) -> Arrived:
-    return replace(arrived, newest=max(arrived.newest, since)) if arrived.newest else arrived

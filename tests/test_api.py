@@ -1,0 +1,81 @@
+"""The public names: all of them are there, documented, and loaded only when they are used."""
+
+import ast
+import inspect
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shedlight
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
+NAMES = sorted(set(shedlight.__all__) - {"__version__"})
+
+
+def test_the_page_is_up_to_date():
+    """If this fails: `make docs`."""
+    assert runpy.run_path(str(ROOT / "scripts" / "api.py"))["page"]() == PAGE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_is_documented(name):
+    """By a heading, and by a sentence of its own."""
+    assert f"\n### {name}\n" in PAGE
+    doc = inspect.getdoc(getattr(shedlight, name))
+    assert doc
+    assert doc.partition("\n")[0].endswith(".")
+
+
+def test_type_checkers_see_what_is_there():
+    """The imports that only they read name the same things from the same places."""
+    tree = ast.parse(Path(shedlight.__file__).read_text("utf-8"))
+    seen = {
+        alias.name: str(node.module)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if str(node.module).startswith("shedlight.")
+    }
+    assert sorted(seen) == NAMES
+    for name, place in seen.items():
+        assert getattr(sys.modules[place], name) is getattr(shedlight, name)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    """As of any module."""
+    with pytest.raises(AttributeError, match="no attribute 'load_aplication'"):
+        _ = shedlight.load_aplication
+    assert set(NAMES) <= set(dir(shedlight))
+
+
+@pytest.mark.parametrize(
+    ("first", "loaded", "not_loaded"),
+    [
+        ("import shedlight", "shedlight", "pyarrow"),
+        ("from shedlight import load_application", "shedlight.graph", "pyspark"),
+        ("from shedlight import run_application", "pyarrow", "pyspark"),
+        ("from shedlight import Live", "pyspark", "matplotlib"),
+    ],
+)
+def test_what_is_not_used_is_not_loaded(first, loaded, not_loaded):
+    """Least of all Spark."""
+    code = (
+        f"{first}; import sys; print({loaded!r} in sys.modules, {not_loaded!r} in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True False\n"
+
+
+def test_signatures_are_written_as_in_the_code():
+    """A function, a dataclass, a class with a constructor, an enumeration."""
+    assert "parse_pattern(text: str, schema: Schema | None = None) -> Parsed\n" in PAGE
+    assert "Node(*, name: str, bound: float | None = None)\n" in PAGE
+    assert re.search(r"Live\(\n    application: Application,\n    spark: SparkSession,", PAGE)
+    assert "Latency.MG1  # 'mg1'\n" in PAGE
