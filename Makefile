@@ -14,8 +14,9 @@ help: ## list the targets
 setup: $(INSTALLED) ## create .venv with everything installed
 	@echo "ready: .venv"
 
-demo: $(INSTALLED) java ## run the running example of the paper
+demo: $(INSTALLED) java ## run the example of the paper, then overload on Spark (3 minutes)
 	@$(BIN)/python examples/paper/demo.py
+	@$(BIN)/python examples/overload/demo.py
 
 test: $(INSTALLED) java chromium ## run the tests
 	@$(BIN)/pytest --numprocesses 2 --dist loadgroup

@@ -49,13 +49,15 @@ def table_of(events: Sequence[Event]) -> pa.Table:
     return pa.table(columns, SCHEMA)
 
 
-def operator_for(pattern: Pattern, lateness: Sequence[int] = (0, 0)) -> Operator:
+def operator_for(
+    pattern: Pattern, lateness: Sequence[int] = (0, 0), *, timed_out: bool = False
+) -> Operator:
     """Prepare a pattern for two inputs of the test schema."""
     inputs = [
         (Input(f"input {i}", ("id0", "id1"), "at", late), SCHEMA)
         for i, late in enumerate(lateness)
     ]
-    return build_operator(inputs, {"P": pattern})
+    return build_operator(inputs, {"P": pattern}, timed_out={"P"} if timed_out else ())
 
 
 def run(
@@ -66,19 +68,37 @@ def run(
     saved: bool = True,
 ) -> tuple[list[Found], list[dict[str, object]], OperatorState]:
     """Match arrivals in batches that end at the cuts, with the state as bytes in between."""
+    found, selected, _, _, state = run_all(operator, arrivals, cuts, saved=saved)
+    return found, selected, state
+
+
+def run_all(
+    operator: Operator,
+    arrivals: Sequence[Event],
+    cuts: Iterable[int] = (),
+    *,
+    saved: bool = True,
+) -> tuple[
+    list[Found], list[dict[str, object]], list[Found], list[dict[str, object]], OperatorState
+]:
+    """Do the same, and give what timed out too."""
     state = new_operator_state(operator)
     bounds = [0, *sorted(cuts), len(arrivals)]
-    found, selected = [], []
+    found, selected, over, over_selected = [], [], [], []
     for start, end in pairwise(bounds):
         last = end == len(arrivals) and start == bounds[-2]
         state, matches = step(operator, state, arrivals[start:end], ended=last)
         found += listed(operator, matches)
-        selected += complex_events(operator.matchers[0], matches, operator.ids).to_pylist()
+        matcher, ended = operator.matchers[0], matches.timed_out
+        selected += complex_events(matcher, matches, operator.ids).to_pylist()
+        if ended is not None:
+            over += listed(operator, ended)
+            table = complex_events(matcher, ended, operator.ids, timed_out=True)
+            over_selected += table.to_pylist()
         if saved:
-            matcher = operator.matchers[0]
             states = (from_bytes(matcher, to_bytes(matcher, state.states[0])),)
             state = OperatorState(state.waiting, state.types, states)
-    return found, selected, state
+    return found, selected, over, over_selected, state
 
 
 def step(

@@ -1,7 +1,8 @@
 """The reference matcher: slow, in plain Python, written straight from the rules for reading.
 
 It says what a match is; the compiled kernel is held against it on random patterns and streams.
-The rules are those of docs/design.md, section 2, named by number below.
+The rules are those of docs/design.md, section 2, named by number below. What times out is said
+in docs/language.md: a machine that its window closes, without a match.
 
 A machine is the events it took. A *parse* is one way to read them: the element of each event,
 and the *place* where the pattern waits for the next one. `Node.enter` finds the places to wait
@@ -70,10 +71,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A word that was found.
+    """A word that was found, or as much of one as a machine had when it timed out.
 
     Attributes:
-        time: When it was complete; with absence, the end of its window.
+        time: When it was complete; with absence, the end of its window. Of what timed out, the
+            end of the window of time, or the time of the event that was one too many.
         events: In the order taken.
         elements: The variable that each event was assigned to.
         opened: The number of the first event among all ready ones, from 0.
@@ -774,6 +776,30 @@ class Rules:
         found = (first_as_written(m, m.events[0].time + length) for m in machines)
         return [word for word in found if word]
 
+    def timed_out(
+        self, machines: Iterable[Machine], closing: Event | None = None
+    ) -> Iterator[Match]:
+        """Give what machines have whose windows are over, unless that is a match.
+
+        Args:
+            machines: The machines.
+            closing: The event that closes them; None: there are no more events.
+        """
+        window = self.pattern.within
+        for machine in machines:
+            if self.absences([machine]) or window is None:
+                continue
+            if window.span is Span.TIME:
+                time = machine.events[0].time + window.length
+            elif closing is None:  # a window of events that is not full is not over
+                continue
+            else:
+                time = closing.time
+            taken = min(parse.as_written() for parse in machine.parses)
+            named = [element.variable for element in elements(self.pattern.where)]
+            names = tuple(named[order] for order in taken)
+            yield Match(time, machine.events, names, machine.opened)
+
 
 def first_as_written(machine: Machine, time: int) -> Match | None:
     """Give the first complete parse of a machine as a match."""
@@ -787,8 +813,16 @@ def first_as_written(machine: Machine, time: int) -> Match | None:
 
 def match(pattern: Pattern, events: Iterable[Event]) -> list[Match]:
     """Find the matches of a pattern in ready events, in the order they are emitted."""
+    return match_and_time_out(pattern, events)[0]
+
+
+def match_and_time_out(
+    pattern: Pattern, events: Iterable[Event]
+) -> tuple[list[Match], list[Match]]:
+    """Find the matches of a pattern in ready events, and what timed out."""
     rules = Rules(pattern)
     found: list[Match] = []
+    timed_out: list[Match] = []
     machines: list[Machine] = []
     counts = Counter[tuple[object, ...]]()
     for number, event in enumerate(events):
@@ -797,6 +831,7 @@ def match(pattern: Pattern, events: Iterable[Event]) -> list[Match]:
 
         over = [rules.is_over(machine, event, counts[key]) for machine in machines]
         found += rules.absences(compress(machines, over))
+        timed_out += rules.timed_out(compress(machines, over), event)
         machines = list(compress(machines, map(operator.not_, over)))
 
         machines = [rules.spared(m, event) if m.key == key else m for m in machines]
@@ -806,7 +841,8 @@ def match(pattern: Pattern, events: Iterable[Event]) -> list[Match]:
         machines, words = _offered(rules, [*machines, unopened], event)
         found += words
 
-    return found + rules.absences(machines)
+    timed_out += rules.timed_out(machines)
+    return found + rules.absences(machines), timed_out
 
 
 def _offered(

@@ -68,6 +68,20 @@ def test_matches_are_printed_as_a_table(shedlight, events):
     assert done.returncode == 0
 
 
+def test_what_timed_out_is_printed_instead_of_the_matches(shedlight, events):
+    """In the same columns; the second pair is too far apart."""
+    slow = PAIR.replace("5 s", "0.5 s")
+    done = shedlight("match", "--pattern", slow, "--input", events, "--timed-out")
+    lines = re.sub(r"[0-9a-f]{32}", "<id>" + " " * 28, done.stdout).splitlines()
+    assert lines == [
+        "pattern  time     id                                events  x",
+        "P1       500000   <id>                              [1]     1",
+        "P1       2500000  <id>                              [3]     null",
+    ]
+    assert done.stderr.startswith("4 events, 2 timed out in ")
+    assert done.returncode == 0
+
+
 def test_the_same_events_give_the_same_ids(shedlight, events):
     """An id is derived from the pattern's name and the ids of the events."""
     one, other = (shedlight("match", "--pattern", PAIR, "--input", events) for _ in range(2))
@@ -244,7 +258,7 @@ def test_what_was_understood_is_json_for_machines(shedlight):
     assert said["operators"]["w2"]["patterns"]["Q21"]["matches_per_second"] == (
         "min(type=0 / 2, type=1)"
     )
-    assert said["sinks"]["sink1"] == {"input": "w3.Q31", "weight": 1.0}
+    assert said["sinks"]["sink1"] == {"input": "w3.Q31", "timed_out": False, "weight": 1.0}
     assert said["warnings"] == []
 
 

@@ -147,7 +147,12 @@ def _understood(loaded: Loaded) -> dict[str, object]:
             for name, spec in application.operators.items()
         },
         "sinks": {
-            n: {"input": str(s.input), "weight": s.weight} for n, s in application.sinks.items()
+            name: {
+                "input": str(one.input),
+                "timed_out": one.timed_out,
+                "weight": one.weight,
+            }
+            for name, one in application.sinks.items()
         },
         "warnings": list(loaded.warnings),
     }
@@ -190,6 +195,14 @@ def match(  # noqa: PLR0913  # one argument per option
         Path | None, typer.Option(help="Write the matches there (.parquet, .csv, .jsonl).")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most so many matches.")] = 50,
+    timed_out: Annotated[
+        bool,
+        typer.Option(
+            "--timed-out",
+            help="Give what timed out instead of the matches: events that the window of a "
+            "pattern left without the others.",
+        ),
+    ] = False,
     as_json_: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON for each match, all of them.")
     ] = False,
@@ -202,10 +215,10 @@ def match(  # noqa: PLR0913  # one argument per option
     began = time.perf_counter()
     if application is None:
         results, table = _match_patterns(
-            pattern or [], input_ or [], time_column, time_unit, id_, lateness
+            pattern or [], input_ or [], (time_column, time_unit), id_, lateness, timed_out
         )
     else:
-        results, table = _match_application(application, input_ or [])
+        results, table = _match_application(application, input_ or [], timed_out)
     seconds = time.perf_counter() - began
     if output:
         write_events(table, output)
@@ -214,12 +227,19 @@ def match(  # noqa: PLR0913  # one argument per option
             print(line)
     elif not output:
         _show(table, limit)
-    _summarise(results, len(table), seconds, output)
+    what = "timed out" if timed_out else "matches"
+    _summarise(results, f"{len(table):,} {what}", seconds, output)
 
 
-def _match_patterns(  # what the options say
-    texts: list[str], inputs: list[str], column: str, unit: str, ids: str | None, lateness: str
+def _match_patterns(
+    texts: list[str],
+    inputs: list[str],
+    told: tuple[str, str],
+    ids: str | None,
+    lateness: str,
+    timed_out: bool,  # noqa: FBT001  # what the options say
 ) -> tuple[list[Result], pa.Table]:
+    column, unit = told
     if len(inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
     if unit not in UNITS:
@@ -244,11 +264,17 @@ def _match_patterns(  # what the options say
     behind = 0 if lateness.split(maxsplit=1)[0] == "0" else read_window(lateness).length
     one = Input(str(path), names, AT, behind, column in names)
     _announce_compiling()
-    result = match_tables([(one, timed(events, column, unit, str(path)))], patterns)
-    return [result], named(result, events.schema.field(column).type, unit)
+    table = timed(events, column, unit, str(path))
+    result = match_tables([(one, table)], patterns, timed_out=timed_out)
+    kind = events.schema.field(column).type
+    return [result], named(result, kind, unit, timed_out=timed_out)
 
 
-def _match_application(path: Path, inputs: list[str]) -> tuple[list[Result], pa.Table]:
+def _match_application(
+    path: Path,
+    inputs: list[str],
+    timed_out: bool,  # noqa: FBT001  # what the option says
+) -> tuple[list[Result], pa.Table]:
     application = load_application(path).application
     given = dict(_input_of(text, list(application.sources)) for text in inputs)
     tables = {}
@@ -258,8 +284,8 @@ def _match_application(path: Path, inputs: list[str]) -> tuple[list[Result], pa.
             raise InputError(f"source {name} has no path; give --input {name}=FILE")
         tables[name] = read_events(place, None if name in given else source.format)
     _announce_compiling()
-    results = list(run_application(application, tables).values())
-    found = [named(result) for result in results]
+    results = list(run_application(application, tables, timed_out=timed_out).values())
+    found = [named(result, timed_out=timed_out) for result in results]
     shown = [table for table in found if len(table)] or found[-1:]
     return results, stacked(shown)
 
@@ -406,13 +432,11 @@ def _aligned(rows: list[list[str]]) -> Iterable[str]:
         ).rstrip()
 
 
-def _summarise(
-    results: list[Result], matches: int, seconds: float, output: Path | None
-) -> None:
+def _summarise(results: list[Result], found: str, seconds: float, output: Path | None) -> None:
     """Say how much was read and found, and what was lost and why."""
     first = results[0]
     where = f" -> {output}" if output else ""
-    _say(f"{first.events:,} events, {matches:,} matches in {seconds:.1f} s{where}")
+    _say(f"{first.events:,} events, {found} in {seconds:.1f} s{where}")
     late = sum(one.late for one in results)
     if late:
         _say(

@@ -52,12 +52,13 @@ class _Event:
     attributes: Mapping[str, _Value]
 
 
-def matches(pattern: str | Pattern, events: str) -> list[str]:
+def matches(pattern: str | Pattern, events: str, *, timed_out: bool = False) -> list[str]:
     """Match a line of events and give a line for each match.
 
     Args:
         pattern: The pattern, as text or made by the builder.
         events: Events such as `A0 B2 B3.5(cpu=0.9)`, by time.
+        timed_out: Whether to give a line for what timed out instead.
 
     Raises:
         LanguageError: The pattern is not understood.
@@ -76,13 +77,14 @@ def matches(pattern: str | Pattern, events: str) -> list[str]:
     if not written:
         return []
     once = replace(pattern, each=False)
-    result = match_tables([(Input("events", ("row",), "time"), table)], {"test": once})
-    found = result.complex_events["test"]["events"].to_pylist()
-    return [" ".join(written[row].text for row in rows) for rows in found]
+    inputs = [(Input("events", ("row",), "time"), table)]
+    result = match_tables(inputs, {"test": once}, timed_out=timed_out)
+    found = (result.timed_out if timed_out else result.complex_events)["test"]["events"]
+    return [" ".join(written[row].text for row in rows) for rows in found.to_pylist()]
 
 
 @pytest.fixture(name="matches")
-def _matches() -> Callable[[str | Pattern, str], list[str]]:
+def _matches() -> Callable[..., list[str]]:
     """Give the function `matches` to a test."""
     return matches
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from shedlight.automaton import subsets
+from shedlight.automaton import runs, subsets
 from shedlight.automaton.matching import tally
 from shedlight.language import parse_pattern
 from shedlight.language.pattern import Span
 from tests import reference, strategies
-from tests.kernel import operator_for, run
+from tests.kernel import operator_for, run, run_all
 from tests.reference import Event
 
 _cuts = st.lists(st.integers(0, 20), max_size=3)
@@ -34,6 +34,27 @@ def _agree(pattern, arrivals, cuts, lateness=(0, 0)):
     assert sum(state.waiting.late) == len(late)
     assert sum(state.waiting.duplicates) == len(duplicates)
     _same_values(pattern, selected, [reference.selected(pattern, m) for m in expected])
+
+
+def _agree_on_what_timed_out(pattern, arrivals, cuts, lateness=(0, 0)):
+    """Hold the kernel that is asked for it against the reference; no match may change."""
+    note(str(pattern))
+    operator = operator_for(pattern, lateness, timed_out=True)
+    window = pattern.within
+    remember = window.length if window and window.span is Span.TIME else 0
+    events, _, _ = reference.ready_events(arrivals, lateness, remember)
+    cuts = [cut for cut in cuts if cut <= len(arrivals)]
+
+    found, selected, over, over_selected, state = run_all(operator, arrivals, cuts)
+
+    assume(tally(state.states[0]).dropped == 0)
+    expected, timed_out = reference.match_and_time_out(pattern, events)
+    assert found == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in expected]
+    assert over == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in timed_out]
+    assert len(over) == tally(state.states[0]).expired
+    _same_values(pattern, selected, [reference.selected(pattern, m) for m in expected])
+    _same_values(pattern, over_selected, [reference.selected(pattern, m) for m in timed_out])
+    assert not {row["id"] for row in selected} & {row["id"] for row in over_selected}
 
 
 def _same_values(pattern, selected, expected):
@@ -69,6 +90,39 @@ def test_exploring_states_as_late_as_possible_changes_nothing(pattern, events, c
 def test_the_scan_finds_what_the_reference_finds(pattern, events, cuts):
     """The same with conditions across events."""
     _agree(pattern, events, cuts)
+
+
+@settings(max_examples=800)
+@given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
+def test_queues_time_out_what_the_reference_does(pattern, events, cuts):
+    """Windows of time and of events, absence, NOT, keys and both policies."""
+    _agree_on_what_timed_out(pattern, events, cuts)
+
+
+@settings(max_examples=800)
+@given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts)
+def test_the_scan_times_out_what_the_reference_does(pattern, events, cuts):
+    """The same with conditions across events: of several assignments the first as written."""
+    _agree_on_what_timed_out(pattern, events, cuts)
+
+
+@settings(max_examples=200)
+@given(strategies.patterns(depth=2), strategies.streams(), _cuts, _lateness)
+def test_what_times_out_between_late_events_is_the_same(pattern, arrivals, cuts, lateness):
+    """Arrivals of two inputs out of order, with ids that come again."""
+    _agree_on_what_timed_out(pattern, arrivals, cuts, lateness)
+
+
+@settings(max_examples=200)
+@given(strategies.patterns(), strategies.ready_streams(8, 24), _cuts)
+def test_what_times_out_finds_room_where_there_is_little(pattern, events, cuts):
+    """There is room for one match at first, and it grows as it is needed."""
+    new = runs.new_output
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "_MATCHES", 1)
+        patch.setattr(runs, "_NODES", 1)
+        patch.setattr(runs, "new_output", lambda _=0, *, marked=True: new(marked=marked))
+        _agree_on_what_timed_out(pattern, events, cuts)
 
 
 @settings(max_examples=200)

@@ -50,6 +50,10 @@ def test_time_units_are_whole_microseconds():
             r"least_share must be from 0 to 1, got 1\.5",
         ),
         (
+            lambda: Sink(name="x", input=stream("w.A"), format="console", timed_out=True),
+            "sink 'x' takes what timed out, which plans do not count; give it weight=0",
+        ),
+        (
             lambda: OperatorSpec(name="w", node="n", inputs=(), patterns={}),
             "operator 'w' needs at least one input",
         ),

@@ -126,6 +126,16 @@ def test_a_pattern_may_go_to_several_places():
     assert "  more  takes w1.A, weight 1, console\n" in text
 
 
+def test_a_sink_of_what_timed_out_is_told_from_the_others():
+    """It has no weight."""
+    text = explain(
+        loaded(("sinks:", "sinks:\n  slow: {input: w1.A, timed_out: true, format: console}"))
+    )
+
+    assert "      A  -> w2, slow (a sink of what timed out)\n" in text
+    assert "  slow  takes what timed out of w1.A, console\n" in text
+
+
 @pytest.mark.parametrize(
     ("pattern", "lines"),
     [

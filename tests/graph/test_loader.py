@@ -217,6 +217,18 @@ def test_a_share_may_be_in_per_cent(text, share):
     assert application.sinks["out"].least_share == share
 
 
+def test_a_sink_may_take_what_timed_out():
+    """It weighs nothing; a sink takes matches unless it says so."""
+    for text, said in (("true", True), ("True", True), ("false", False)):
+        sink = loaded(("path: out}", f"path: out, timed_out: {text}}}")).sinks["out"]
+        assert sink.timed_out is said
+        assert sink.weight == (0 if said else 1)
+        assert (sink.takes == sink.input) is not said
+    assert loaded().timed_out == frozenset()
+    edit = ("path: out}", "path: out, weight: 0, timed_out: true}")
+    assert loaded(edit).timed_out == {Stream("C", "w2")}
+
+
 def test_without_wishes_there_are_none():
     """A pattern with a key is then shed by key."""
     application = loaded()

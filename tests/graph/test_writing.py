@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shedlight.graph import ShedBy, load_application
+from shedlight.graph import ShedBy, Sink, Stream, load_application
 from shedlight.graph.writing import ELSEWHERE, application_text
 from shedlight.language.kind import Kind
 from tests.engines.applications import paper_application
@@ -47,7 +47,11 @@ def test_an_application_made_in_python_can_be_written():
     sources["s1"] = replace(sources["s1"], schema=nested | {"at.in.y": Kind.STRING})
     operators = dict(application.operators)
     operators["w1"] = replace(operators["w1"], never_shed=("type=0",), shed_by=ShedBy.EVENT)
-    application = replace(application, sources=sources, operators=operators)
+    slow = Sink(
+        name="slow", input=Stream("Q11", "w1"), timed_out=True, weight=0, format="console"
+    )
+    sinks = {**application.sinks, "slow": slow}
+    application = replace(application, sources=sources, operators=operators, sinks=sinks)
     again = load_application(application_text(application)).application
     assert again == without_places(application)
 

@@ -14,6 +14,7 @@ from shedlight.engines.spark.fused import PartSpec, build_fused
 from shedlight.engines.spark.layout import parts_of
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.progress import NodeBatch
+from shedlight.engines.spark.samples import Sample
 from shedlight.engines.spark.shedding import plan_tables
 from shedlight.engines.spark.signatures import all_signatures
 from shedlight.engines.spark.tallies import GroupTally, PatternTally, Tally
@@ -174,7 +175,8 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
     """Forty seconds nothing, then a burst: its rate is that of the burst."""
     world = World(tmp_path)
     part = world.fused
-    burst = Arrived(20_000, 1, round(1042.0 * 1e6), {}, round(1040.0 * 1e6))
+    burst = Arrived(20_000, 1, round(1041.5 * 1e6), {}, round(1040.0 * 1e6))
+    kept = Sample(20_000, 1040.75e6, tuple(range(4)))
     batch = NodeBatch(
         node=NODE,
         number=0,
@@ -182,11 +184,11 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
         seconds=3.0,
         arrived={("w2", "s2"): burst},
         passed={},
-        groups=(),
+        groups=(GroupTally(0, 1.0, 1, kept={"s2": kept}),),
     )
     watched = Watched(
         parts=(part,), labels={}, uses={}, batches=(batch,), since=1000.0, costs=GUESS
     )
     assert watched.rate == pytest.approx(10_000)
-    steady = replace(watched, since=1039.5)
+    steady = replace(watched, since=1039.0)
     assert steady.rate == pytest.approx(8_000), "a little silence is between any two"

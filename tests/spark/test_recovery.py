@@ -45,6 +45,7 @@ from shedlight.shedding.blind import may_shed
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, key_hashes, threshold
 from tests.engines.applications import drawn_events
+from tests.spark.processes import family
 from tests.spark.runs import in_order, locally
 
 pytestmark = [
@@ -130,22 +131,10 @@ def _feed(run, tables):
 # Processes
 
 
-def _family(pid):
-    """List a process, those that it started, and those that they started."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    family = [pid]
-    for one in family:
-        family += [child for child, parent in parents.items() if parent == one]
-    return family
-
-
 def _workers(pid):
     """List the Python workers of a run."""
     found = []
-    for one in _family(pid):
+    for one in family(pid):
         with suppress(OSError):
             if b"pyspark.daemon" in Path(f"/proc/{one}/cmdline").read_bytes():
                 found.append(one)
@@ -217,7 +206,7 @@ class Run:
 
     def kill(self) -> None:
         """Kill all of its processes, and look at what they left."""
-        _kill(*_family(self.process.pid))
+        _kill(*family(self.process.pid))
         self.process.wait()
         for node in ("edge", "core"):
             begun = _last(self.checkpoint / node / "query" / "offsets")
@@ -447,7 +436,7 @@ def _survives(run, spark, rng, kills, meanwhile=lambda: None):
         meanwhile()
         _ended(run)
     finally:
-        _kill(*_family(run.process.pid))
+        _kill(*family(run.process.pid))
     run.look()
     _check_sinks(run, spark, expected)
     outbox = read_outbox(spark, str(run.checkpoint / "edge" / "outbox"), streaming=False)
@@ -507,5 +496,5 @@ def test_a_run_that_sheds_nothing_and_is_killed_finds_what_the_engine_without_sp
         run.wait_for(lambda: _is_delivered(run, expected), 300)
         _ended(run)
     finally:
-        _kill(*_family(run.process.pid))
+        _kill(*family(run.process.pid))
     _check_sinks(run, spark, expected)

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -191,3 +192,29 @@ def test_side_outputs_are_filled_while_it_runs(spark, tmp_path):
 
     assert _parquet(tmp_path, "late", ["n", "late_at"]) == [(2, "w")]
     assert _parquet(tmp_path, "bad", ["record"]) == [("nonsense",)]
+
+
+def test_a_source_may_be_one_file_and_a_sink_plain_text(spark, tmp_path):
+    """As a stream Spark reads folders only; CSV has plain values only: lists are JSON in it."""
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "s.csv"
+    file.write_text("n,time,kind\n1,10,x\n2,20,y\n3,30,x\n")
+    file.with_name("other.csv").write_text("n,time,kind\n9,90,x\n")
+    source = Source(
+        name="s",
+        format="csv",
+        path=str(file),
+        options={"header": "true"},
+        time="time",
+        id=("n",),
+        schema=SCHEMA,
+    )
+    application = _application(
+        tmp_path, source, patterns="SELECT a, a.n AS n WHERE a.kind = 'x'"
+    )
+    sink = replace(application.sinks["k"], format="csv", options={"header": "true"})
+    application = replace(application, sinks={"k": sink})
+    run_on_spark(application, spark, checkpoint=str(tmp_path / "state"), deliver=True)
+    rows = spark.read.option("header", "true").option("escape", '"').csv(str(tmp_path / "k"))
+    found = sorted((row.n, row.events, json.loads(row.a)["kind"]) for row in rows.collect())
+    assert found == [("1", "[1]", "x"), ("3", "[3]", "x")]

@@ -2,7 +2,8 @@
 
 The queue kernel knows the symbols of the events it took and the NOTs in between, not which of
 several elements an event was for. Once there is a match, the question is answered by going
-through the automaton again with all possibilities in order; the first as written counts.
+through the automaton again with all possibilities in order; the first as written counts. So it
+is for a machine that timed out, but there a possibility need not be complete.
 """
 
 from typing import NamedTuple
@@ -174,8 +175,25 @@ def _layers(path: Paths, output: Output, start: int, end: int, lane: int) -> int
 
 
 @compiled
-def _settle(path: Paths, output: Output, start: int, end: int, lane: int, first: int) -> None:
-    """Settle the elements of one lane's events of one match."""
+def _settle(
+    path: Paths,
+    output: Output,
+    span: tuple[int, int],
+    lane: int,
+    first: int,
+    complete: bool,  # noqa: FBT001  # numba knows no other arguments
+) -> None:
+    """Settle the elements of one lane's events of one match.
+
+    Args:
+        path: The automaton.
+        output: What was written out.
+        span: Where the events of the match begin and end.
+        lane: The lane.
+        first: Its first state.
+        complete: Whether it is a match; else the best of all possibilities counts.
+    """
+    start, end = span
     number = _layers(path, output, start, end, lane)
     layers = np.empty((number, path.accepts.shape[0], 4), np.int32)
     sizes = np.zeros(number, np.int64)
@@ -198,7 +216,7 @@ def _settle(path: Paths, output: Output, start: int, end: int, lane: int, first:
                 path, layers[at - 1], sizes[at - 1], symbol, lane, layers[at]
             )
     place = 0
-    while not path.accepts[layers[at, place, STATE]]:
+    while complete and not path.accepts[layers[at, place, STATE]]:
         place += 1
     while at > 0:
         if origin[at] != NONE:
@@ -214,6 +232,9 @@ def settle(path: Paths, output: Output, matches: int) -> None:
     lanes = path.lane[-1] + 1
     for match in range(matches):
         end = output.matches[END, match]
+        complete = end >= 0
+        if not complete:
+            end = ~end
         unsure = False
         for i in range(start, end):
             unsure |= output.rows[i] != FORBIDDEN and output.elements[i] == NONE
@@ -222,5 +243,5 @@ def settle(path: Paths, output: Output, matches: int) -> None:
             for lane in range(lanes):
                 while path.lane[first] < lane:
                     first += 1
-                _settle(path, output, start, end, lane, first)
+                _settle(path, output, (start, end), lane, first, complete)
         start = end

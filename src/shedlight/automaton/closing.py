@@ -14,6 +14,7 @@ from shedlight.automaton.pools import (
     free_chain,
     free_machine,
     hand_out,
+    mark_timed_out,
     room,
     whole,
 )
@@ -50,22 +51,31 @@ def expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before: 
     """Close the machines opened before a time; False if there is no room to write matches."""
     counts = pools.counts
     while counts[OLDEST] != NONE and pools.machines[counts[OLDEST]].time < before:
-        if rules.absence and room(pools, output, whole(1), whole(1)) < 1:
+        writes = rules.absence or rules.timed_out
+        if writes and room(pools, output, whole(1), whole(1)) < 1:
             return False
         machine = whole(counts[OLDEST])
         withdraw(pools, waiting, rules, machine)
-        if rules.absence and rules.facts[ACCEPTS, waiting.links[at(machine), 0].state]:
+        found = rules.absence and rules.facts[ACCEPTS, waiting.links[at(machine), 0].state]
+        if found or rules.timed_out:
             end = pools.machines[at(machine)].time + rules.window
             hand_out(pools, output, machine, end)
-        else:
+        if not found:
             counts[EXPIRED] += 1
+            if rules.timed_out:
+                mark_timed_out(pools, output)
         close(pools, rules, machine)
     return True
 
 
 @apart
-def expire_by_count(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
-    """Close the machines of a key that have seen as many events as the window has."""
+def expire_by_count(
+    pools: Pools, waiting: Queues, rules: Rules, output: Output, block: int, time: int
+) -> None:
+    """Close the machines of a key that have seen as many events as the window has.
+
+    Only an event of the key opens a machine of it, so each event closes one at most.
+    """
     limit = pools.blocks[at(block)].count - rules.events
     while True:
         machine = _oldest_of_key(pools, waiting, rules, block)
@@ -73,6 +83,9 @@ def expire_by_count(pools: Pools, waiting: Queues, rules: Rules, block: int) -> 
             return
         withdraw(pools, waiting, rules, machine)
         pools.counts[EXPIRED] += 1
+        if rules.timed_out:
+            hand_out(pools, output, machine, time)
+            mark_timed_out(pools, output)
         last = pools.blocks[at(block)].open == 1
         close(pools, rules, machine)
         if last:

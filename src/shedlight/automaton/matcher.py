@@ -39,6 +39,7 @@ class Matcher:
         triggers: For each element, the conditions that its events decide.
         store_schema: The columns that are kept of the events of open machines.
         cap: How many machines may be open.
+        timed_out: Whether machines that time out are asked for, beside the matches.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Matcher:
     triggers: tuple[tuple[int, ...], ...]
     store_schema: pa.Schema
     cap: int
+    timed_out: bool = False
 
     @property
     def pattern(self) -> Pattern:
@@ -79,6 +81,7 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     ids: Sequence[str],
     kind_of_row: Callable[[Expression], Kind],
     cap: int = MOST_MACHINES,
+    timed_out: bool = False,
 ) -> Matcher:
     """Prepare a pattern for a stream.
 
@@ -90,6 +93,7 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
         ids: The columns that identify an event.
         kind_of_row: The kind of an attribute of the stream.
         cap: How many machines may be open.
+        timed_out: Whether machines that time out are asked for.
     """
     automaton = build_automaton(pattern)
     element_of = {element.variable: i for i, element in enumerate(automaton.elements)}
@@ -105,6 +109,7 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
         _triggers(pattern, automaton.elements),
         pa.schema(stored),
         cap,
+        timed_out,
     )
 
 

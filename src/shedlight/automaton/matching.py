@@ -68,6 +68,8 @@ class Matches:
         table: The events that there were.
         rows: The rows of the table that are in matches, match by match in the order taken.
         elements: The element that took each of these events.
+        timed_out: The same of machines that timed out, in the order of their opening; None if
+            nobody asked.
     """
 
     time: Array
@@ -75,6 +77,7 @@ class Matches:
     table: pa.Table
     rows: Array
     elements: Array
+    timed_out: "Matches | None" = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -142,6 +145,9 @@ def match(
         table = table.combine_chunks()  # rows are taken several times, each from one piece
         rows = _rows_of(rows, stored, batch)
     matches = Matches(found[TIME], found[END], table, rows, elements)
+    if matcher.timed_out:
+        incomplete = run.gathered.incomplete()
+        matches = replace(_some(matches, ~incomplete), timed_out=_some(matches, incomplete))
     threads, store = _kept_events(run.pools, run.threads, state.store, batch)
     return MatchState(run.tables, run.pools, run.waiting, threads, store), matches
 
@@ -157,6 +163,15 @@ def _symbols(matcher: Matcher, tables: Tables, types: Types) -> tuple[Tables, Ar
         tables = with_symbols(matcher.automaton, tables, symbols)
     numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
     return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
+
+
+def _some(matches: Matches, chosen: Array) -> Matches:
+    """Choose some of the matches."""
+    sizes = np.diff(matches.ends, prepend=0)
+    taken = np.repeat(chosen, sizes)
+    ends = np.cumsum(sizes[chosen])
+    rows, elements = matches.rows[taken], matches.elements[taken]
+    return Matches(matches.time[chosen], ends, matches.table, rows, elements)
 
 
 def _cells_of(matcher: Matcher, store: pa.Table, batch: Ordered) -> pa.Table:

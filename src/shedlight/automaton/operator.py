@@ -1,7 +1,7 @@
 """An operator at work: arrivals in, complex events of all its patterns out."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from shedlight.automaton.intake import INPUT, TIME, Input, Waiting, admit, new_w
 from shedlight.automaton.matcher import MOST_MACHINES, Matcher, build_matcher
 from shedlight.automaton.matching import Ready, match
 from shedlight.automaton.ordered import Ordered
+from shedlight.automaton.outputs import timed_out_name
 from shedlight.automaton.pools import Array
 from shedlight.automaton.runs import row_column
 from shedlight.automaton.selection import complex_events
@@ -64,19 +65,34 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What came of a batch: complex events by pattern, how many were ready, which were late."""
+    """What came of a batch.
+
+    Attributes:
+        complex_events: By pattern.
+        ready: How many events were ready.
+        late: Those that were late.
+        timed_out: What timed out, by pattern; of those that were asked for it.
+    """
 
     complex_events: Mapping[str, pa.Table]
     ready: int
     late: pa.Table
+    timed_out: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 def build_operator(
     inputs: Sequence[tuple[Input, pa.Schema]],
     patterns: Mapping[str, Pattern],
     cap: int = MOST_MACHINES,
+    timed_out: Container[str] = (),
 ) -> Operator:
     """Prepare patterns for inputs of known columns.
+
+    Args:
+        inputs: The inputs with their columns.
+        patterns: The patterns by name.
+        cap: How many machines of a pattern may be open.
+        timed_out: The patterns that are asked for machines that time out.
 
     Raises:
         InputError: A time or id column is missing, or two inputs have one of different kinds.
@@ -97,7 +113,14 @@ def build_operator(
 
     matchers = tuple(
         build_matcher(
-            name, pattern, alphabet, schema, ids=list(ids), kind_of_row=kind_of_row, cap=cap
+            name,
+            pattern,
+            alphabet,
+            schema,
+            ids=list(ids),
+            kind_of_row=kind_of_row,
+            cap=cap,
+            timed_out=name in timed_out,
         )
         for name, pattern in patterns.items()
     )
@@ -135,7 +158,13 @@ def process(
     """
     state, ready, late = take_in(operator, state, arrivals, ended)
     state, found = match_ready(operator, state, ready, shed(ready) if shed else {})
-    return state, Outcome(found, len(ready.time), late)
+    names = [matcher.name for matcher in operator.matchers]
+    return state, Outcome(
+        {name: found[name] for name in names},
+        len(ready.time),
+        late,
+        {one: found[timed_out_name(one)] for one in names if timed_out_name(one) in found},
+    )
 
 
 def take_in(
@@ -183,6 +212,9 @@ def match_ready(
 ) -> tuple[OperatorState, Mapping[str, pa.Table]]:
     """Match events that are ready, and give the complex events of each pattern.
 
+    Those of machines that timed out, where a pattern is asked for them, are under the name that
+    `timed_out_name` gives.
+
     Args:
         operator: The operator.
         state: Where it stands; not changed.
@@ -197,6 +229,10 @@ def match_ready(
         states.append(new)
         listed = matcher.name not in unlisted
         found[matcher.name] = complex_events(matcher, matches, operator.ids, listed=listed)
+        if matches.timed_out is not None:
+            found[timed_out_name(matcher.name)] = complex_events(
+                matcher, matches.timed_out, operator.ids, timed_out=True
+            )
         if noted is not None:
             noted(matcher, new, found[matcher.name])
     return replace(state, states=tuple(states)), found
@@ -257,9 +293,9 @@ def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int
     """Give every input all columns, null where it has none of its own."""
     full = {}
     for number, table in arrivals.items():
-        missing = [field for field in operator.schema if field.name not in table.column_names]
-        for field in missing:
-            table = table.append_column(field, pa.nulls(len(table), field.type))  # noqa: PLW2901
+        missing = [one for one in operator.schema if one.name not in table.column_names]
+        for one in missing:
+            table = table.append_column(one, pa.nulls(len(table), one.type))  # noqa: PLW2901
         full[number] = table
     return full
 

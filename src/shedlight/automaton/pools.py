@@ -106,13 +106,14 @@ class Pools(NamedTuple):
 class Output(NamedTuple):
     """What a kernel writes out: matches and the chains of their nodes."""
 
-    matches: Array  # [TIME or END, match]
+    matches: Array  # [TIME or END, match]; machines that timed out are among them
     rows: Array  # the nodes of all matches: their rows, marks and elements
     marks: Array  # empty where no element is left open
     elements: Array
 
 
-# What `Output.matches` says of a match: its timestamp and where its chain ends.
+# What `Output.matches` says of a match: its timestamp and where its chain ends. Of a machine
+# that timed out END has every bit the other way round, and so is below zero.
 TIME, END = range(2)
 
 
@@ -350,6 +351,13 @@ def write_match(pools: Pools, output: Output, last: int, size: int, time: int) -
         if output.marks.shape[0]:
             output.marks[at(place)] = one.mark
         node = whole(one.before)
+
+
+@step
+def mark_timed_out(pools: Pools, output: Output) -> None:
+    """Say of what was written out last that it is no match: its machine timed out."""
+    last = at(pools.counts[MATCHES] - 1)
+    output.matches[END, last] = ~output.matches[END, last]
 
 
 @step

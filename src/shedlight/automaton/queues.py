@@ -123,13 +123,19 @@ def _offer_to_all(
 
 @apart
 def _before(
-    pools: Pools, waiting: Queues, rules: Rules, key: tuple[int, int, int], symbol: int
+    pools: Pools,
+    waiting: Queues,
+    rules: Rules,
+    output: Output,
+    key: tuple[int, int, int],
+    event: tuple[int, int, int],
 ) -> int:
     """Do what an event does to the machines of its key before one takes it; give the block."""
     block, hash1, hash2 = key
+    _, time, symbol = event
     if rules.events != NONE:
         pools.blocks[at(block)].count += 1
-        expire_by_count(pools, waiting, rules, block)
+        expire_by_count(pools, waiting, rules, output, block, time)
         block = find_block(pools, hash1, hash2)
     if block != NONE and rules.signs[SPOILS, symbol]:
         spoil(pools, waiting, rules, block, symbol)
@@ -150,7 +156,7 @@ def _offer(
     symbol = event[2]
     block = find_block(pools, key[0], key[1])
     if block != NONE and not rules.simple:
-        block = _before(pools, waiting, rules, (block, key[0], key[1]), symbol)
+        block = _before(pools, waiting, rules, output, (block, key[0], key[1]), event)
     if block != NONE:
         if rules.reuse:
             _offer_to_all(pools, waiting, rules, output, block, event)
@@ -170,14 +176,16 @@ def _spare(pools: Pools, output: Output, rules: Rules, symbol: int, spare: int) 
     """Say for how many events there is room, of which the next has this symbol.
 
     An event that every machine may use is checked by itself: a NOT may leave a mark in a
-    machine that then takes the event, and the event may open one.
+    machine that then takes the event, and the event may open one. With a window of events, an
+    event may time a machine out and complete another.
     """
     if not rules.simple and (rules.reuse or rules.signs[SPOILS, symbol]):
         return room(pools, output, 2 * (whole(pools.counts[OPEN]) + 1), whole(1))
     if spare > 0:
         return spare
-    spare = room(pools, output, whole(1), whole(_CHECKED))
-    return spare if spare > 0 else room(pools, output, whole(1), whole(1))
+    ends = whole(2) if rules.timed_out and rules.events != NONE else whole(1)
+    spare = room(pools, output, ends, whole(_CHECKED))
+    return spare if spare > 0 else room(pools, output, ends, whole(1))
 
 
 @compiled
@@ -210,15 +218,15 @@ def run_queues(
         symbol = whole(events.symbols[events.number[i]])
         if symbol == 0 and rules.events == NONE:
             continue
+        time = whole(events.time[i])
+        if is_due(pools, rules.window, time):
+            if not expire(pools, waiting, rules, output, time - rules.window):
+                return i
+            spare = whole(0) if rules.timed_out else spare  # room may have been used up
         spare = _spare(pools, output, rules, symbol, spare)
         if spare <= 0:
             return i
         spare -= 1
-        time = whole(events.time[i])
-        if is_due(pools, rules.window, time) and not expire(
-            pools, waiting, rules, output, time - rules.window
-        ):
-            return i
         hash1 = events.hash1[i] if keyed else whole(0)
         hash2 = events.hash2[i] if keyed else whole(0)
         event = (whole(events.row + i), time, symbol)

@@ -21,6 +21,7 @@ class Rules(NamedTuple):
     events: int  # events, or NONE
     reuse: bool
     absence: bool
+    timed_out: bool  # whether machines that time out are written out
     cap: int  # most open machines
 
 

@@ -51,11 +51,12 @@ _MATCHES, _NODES = 1 << 14, 1 << 16
 class Gathered:
     """The matches of a run, taken out of a kernel's output part by part."""
 
-    def __init__(self, *, has_nots: bool) -> None:
-        self._has_nots = has_nots
+    def __init__(self, *, has_nots: bool, timed_out: bool) -> None:
+        self._has_nots, self._timed_out = has_nots, timed_out
         self._matches: list[Array] = []
         self._rows: list[Array] = []
         self._elements: list[Array] = []
+        self._incomplete: list[Array] = []
         self._size = 0
 
     def take(self, pools: Pools, output: Output, *, last: bool) -> None:
@@ -63,6 +64,10 @@ class Gathered:
         number, size = int(pools.counts[MATCHES]), int(pools.counts[OUT])
         parts = (output.matches[:, :number], output.rows[:size], output.elements[:size])
         matches, rows, elements = parts if last else (part.copy() for part in parts)
+        if self._timed_out:
+            incomplete = matches[END] < 0
+            matches[END, incomplete] = ~matches[END, incomplete]
+            self._incomplete.append(incomplete)
         if self._has_nots:
             taken = rows != FORBIDDEN
             matches[END] = np.concatenate([[0], np.cumsum(taken)])[matches[END]]
@@ -84,6 +89,10 @@ class Gathered:
             np.concatenate(self._elements),
         )
 
+    def incomplete(self) -> Array:
+        """Say which of them are none, but machines that timed out; empty if nobody asked."""
+        return np.concatenate([np.zeros(0, np.bool_), *self._incomplete])
+
 
 class QueueRun:
     """A run of the queue kernel."""
@@ -93,8 +102,9 @@ class QueueRun:
         self.pools = Pools(*(array.copy() for array in state.pools))
         waiting = Queues(*(array.copy() for array in state.waiting))
         self.waiting = widened(waiting, state.tables, 0)
-        self.gathered = Gathered(has_nots=bool(watched(matcher.pattern.where)))
-        self._output = _new_output(0, marked=False)
+        has_nots = bool(watched(matcher.pattern.where))
+        self.gathered = Gathered(has_nots=has_nots, timed_out=matcher.timed_out)
+        self._output = new_output(0, marked=False)
         self._path = paths(matcher.automaton, state.tables)
         self._use(state.tables)
 
@@ -120,7 +130,7 @@ class QueueRun:
 
     def process(self, events: Events, frontier: int) -> None:
         """Take all events, then end what the frontier has passed."""
-        self._output = _new_output(len(events.time), marked=self._unsure)
+        self._output = new_output(len(events.time), marked=self._unsure)
         done, ended = 0, False
         while not ended:
             self._make_room()
@@ -133,7 +143,7 @@ class QueueRun:
                 settle(self._path, output, pools.counts[MATCHES])
             if ended or _is_full(pools, output):
                 self.gathered.take(pools, output, last=True)
-                self._output = _new_output(0, marked=self._unsure)
+                self._output = new_output(0, marked=self._unsure)
 
     def _explore(self) -> None:
         """Explore the subsets that machines have got into."""
@@ -145,7 +155,7 @@ class QueueRun:
         self.pools.counts[WANTED] = NONE
 
     def _make_room(self) -> None:
-        takers = 1
+        takers = 2 if self._rules.timed_out else 1
         if self.matcher.pattern.reuse or self.tables.signs[SPOILS].any():
             takers = 2 * (int(self.pools.counts[OPEN]) + 1)  # as in the kernel
         keyed = bool(self.matcher.pattern.partition_by)
@@ -165,8 +175,8 @@ class ScanRun:
         self.matcher, self.tables, self.waiting = matcher, state.tables, state.waiting
         self.pools = Pools(*(array.copy() for array in state.pools))
         self.threads = Threads(*(array.copy() for array in state.threads))
-        self.gathered = Gathered(has_nots=False)
-        self._output = _new_output()
+        self.gathered = Gathered(has_nots=False, timed_out=matcher.timed_out)
+        self._output = new_output()
         self._moves = moves(matcher, state.tables)
         self._terms = _terms(matcher)
         self._code = code_arrays(matcher.programs, matcher.triggers)
@@ -195,6 +205,7 @@ class ScanRun:
         if self._terms.reuse or (self._moves.signs & FORBIDS).any():
             most += int(counts[USED_THREADS]) * fan
             takers += int(counts[OPEN])
+        takers += self._terms.timed_out
         keyed = bool(self.matcher.pattern.partition_by)
         self.pools, self._output = _grown(self.pools, self._output, takers, keyed=keyed)
         nodes = _room(len(self.pools.nodes), int(counts[USED_NODES]) + most)
@@ -209,8 +220,8 @@ def _is_simple(matcher: Matcher, tables: Tables) -> bool:
     return not (matcher.pattern.reuse or counted or tables.signs[SPOILS].any())
 
 
-def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, int]:
-    """Give the window in microseconds and in events, the policy, absence and the cap."""
+def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
+    """Give the window in microseconds and in events, the policy, absence and so on."""
     window = matcher.pattern.within
     by_time = window is not None and window.span is Span.TIME
     by_count = window is not None and window.span is Span.EVENTS
@@ -219,6 +230,7 @@ def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, int]:
         window.length if window and by_count else NONE,
         matcher.pattern.reuse,
         matcher.automaton.absence,
+        matcher.timed_out,
         matcher.cap,
     )
 
@@ -267,7 +279,7 @@ def row_column(table: pa.Table | Ordered, node: Expression) -> Column:
     return column_of(column)
 
 
-def _new_output(events: int = 0, *, marked: bool = True) -> Output:
+def new_output(events: int = 0, *, marked: bool = True) -> Output:
     """Make room for the matches of most batches of so many events, with symbols or without."""
     nodes = max(_NODES, events)
     sizes = (nodes, nodes if marked else 0, nodes)

@@ -26,6 +26,7 @@ from shedlight.automaton.pools import (
     find_block,
     free_machine,
     free_node,
+    mark_timed_out,
     new_block,
     new_machine,
     new_node,
@@ -51,6 +52,7 @@ class Terms(NamedTuple):
     events: int  # events, or NONE
     reuse: bool
     absence: bool
+    timed_out: bool  # whether machines that time out are written out
     cap: int  # most open machines
     fan: int  # most edges or alternatives of a state
 
@@ -133,6 +135,15 @@ def _finish(scan: Scan, machine: int, time: int) -> bool:
     write_match(scan.pools, scan.output, last, whole(one.size), time)
     _close(scan.pools, scan.threads.threads, machine)
     return True
+
+
+@apart
+def _give_up(scan: Scan, machine: int, time: int) -> None:
+    """Write a machine out that times out, as the first of its threads has it."""
+    one = scan.pools.machines[machine]
+    last = whole(scan.threads.threads[one.threads].node)
+    write_match(scan.pools, scan.output, last, whole(one.size), time)
+    mark_timed_out(scan.pools, scan.output)
 
 
 @step
@@ -218,11 +229,14 @@ def _expire(scan: Scan, time: int) -> bool:
     pools, window = scan.pools, scan.terms.window
     machine = whole(pools.counts[OLDEST]) if window != NONE else whole(NONE)
     while machine != NONE and pools.machines[machine].time < time - window:
-        if scan.terms.absence and room(pools, scan.output, whole(1), whole(1)) < 1:
+        writes = scan.terms.absence or scan.terms.timed_out
+        if writes and room(pools, scan.output, whole(1), whole(1)) < 1:
             return False
-        end = pools.machines[machine].time + window
+        end = whole(pools.machines[machine].time + window)
         if not (scan.terms.absence and _finish(scan, machine, end)):
             pools.counts[EXPIRED] += 1
+            if scan.terms.timed_out:
+                _give_up(scan, machine, end)
             _close(pools, scan.threads.threads, machine)
         machine = whole(pools.counts[OLDEST])
     return True
@@ -237,17 +251,20 @@ def _first(pools: Pools, block: int) -> int:
 
 
 @step
-def _expire_by_count(pools: Pools, threads: Array, block: int, events: int) -> None:
+def _expire_by_count(scan: Scan, block: int, time: int) -> None:
     """Close the machines of a key that have seen as many events as the window has."""
     if block == NONE:
         return
+    pools = scan.pools
     pools.blocks[block].count += 1
-    limit = pools.blocks[block].count - events
+    limit = pools.blocks[block].count - scan.terms.events
     machine = _first(pools, block)
     while machine != NONE and pools.machines[machine].count <= limit:
         newer = whole(pools.machines[machine].key_newer)
         pools.counts[EXPIRED] += 1
-        _close(pools, threads, machine)
+        if scan.terms.timed_out:
+            _give_up(scan, machine, time)
+        _close(pools, scan.threads.threads, machine)
         machine = newer
 
 
@@ -278,7 +295,7 @@ def _offer(  # noqa: C901  # a function less is much less to compile
     pools, threads, (row, time, symbol) = scan.pools, scan.threads.threads, event
     block = find_block(pools, key[0], key[1])
     if scan.terms.events != NONE:
-        _expire_by_count(pools, threads, block, scan.terms.events)
+        _expire_by_count(scan, block, time)
     if symbol == 0:
         return
     if scan.moves.signs[symbol] & FORBIDS:
@@ -312,6 +329,8 @@ def _has_room(scan: Scan, symbol: int) -> bool:
     if terms.reuse or scan.moves.signs[symbol] & FORBIDS:
         most += pools.counts[USED_THREADS] * (terms.fan + 1)
         takers += pools.counts[OPEN]
+    if terms.timed_out and terms.events != NONE:  # the event may close a machine besides
+        takers += 1
     return (
         room(pools, scan.output, takers, whole(1)) > 0
         and pools.counts[USED_THREADS] + most <= scan.threads.threads.shape[0]
@@ -335,11 +354,11 @@ def run_scan(scan: Scan, events: Events, start: int, frontier: int) -> int:
             time, symbol = whole(events.time[i]), whole(events.symbols[events.number[i]])
             if symbol == 0 and scan.terms.events == NONE:
                 continue
-            if not _has_room(scan, symbol):
-                return i
         if not _expire(scan, time):
             return i
         if i < number:
+            if not _has_room(scan, symbol):
+                return i
             hash1 = events.hash1[i] if keyed else whole(0)
             hash2 = events.hash2[i] if keyed else whole(0)
             _offer(scan, (hash1, hash2), (whole(events.row + i), time, symbol))

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from shedlight.automaton.hashing import hash_keys, hash_rows
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.matching import Matches
+from shedlight.automaton.outputs import timed_out_name
 from shedlight.automaton.pools import Array
 from shedlight.automaton.runs import row_column
 from shedlight.language.column import Column, arrow_of, column_of, in_one_piece
@@ -72,7 +73,12 @@ class _Rows:
 
 
 def complex_events(
-    matcher: Matcher, matches: Matches, ids: Sequence[str], *, listed: bool = True
+    matcher: Matcher,
+    matches: Matches,
+    ids: Sequence[str],
+    *,
+    listed: bool = True,
+    timed_out: bool = False,
 ) -> pa.Table:
     """Make the complex events of matches: source, time, id, events, and what is selected.
 
@@ -81,9 +87,12 @@ def complex_events(
         matches: Its matches.
         ids: The columns that identify an event.
         listed: Whether to list the ids of their events.
+        timed_out: Whether they are no matches but machines that timed out; their ids are those
+            of no match.
     """
     events = matches.events(ids)
-    names = match_ids(matcher.name, matches, events)
+    named = timed_out_name(matcher.name) if timed_out else matcher.name
+    names = match_ids(named, matches, events)
     time, each = matches.time, None
     if matcher.pattern.each:
         each, place = _each(matches)

@@ -144,7 +144,7 @@ def _ended(rule: Rule, node: NodeOutlook, before: Before) -> Cause | None:
     spared = before.planned.spared.get(node.name, 0.0) if before.planned else 0.0
     if not node.sheds or node.backlog > node.bound or spared <= rule.spared:
         return None
-    reason = f"node {node.name!r}: the backlog for which {spared:.0%} was spared is gone"
+    reason = f"node {node.name!r}: the backlog for which more was shed is gone"
     return Cause(replan=True, reason=reason)
 
 
@@ -199,9 +199,15 @@ def _change(now: float, planned: float | None) -> float:
     return now / planned - 1
 
 
+_MANY = 4.0
+"""More than this is told in times, not in percent."""
+
+
 def _described(change: float) -> str:
     if math.isinf(change):
         return "nothing was planned for it yet"
+    if change > _MANY:
+        return f"{change + 1:,.0f} times as much is asked as was planned for"
     return f"{abs(change):.0%} {'more' if change > 0 else 'less'} is asked than was planned for"
 
 

@@ -59,9 +59,9 @@ def batch_pressure(
     """Say by what factor a node of micro-batches lowers its shares for the next one.
 
     What has arrived is read as a whole, so there is no ramp: the factor is the greatest with
-    which the next micro-batch takes no longer than the bound allows. One a little longer than
-    planned is left alone, for the plan is not to be undone by noise. A bound that even an empty
-    micro-batch breaks cannot be kept, and nothing is shed for it.
+    which the next micro-batch takes no longer than the bound allows. Plans aim for less, and so
+    noise does not undo them. A bound that even an empty micro-batch breaks cannot be kept, and
+    nothing is shed for it.
 
     Args:
         waiting: How many events wait to be read.
@@ -72,13 +72,9 @@ def batch_pressure(
 
     Example:
         >>> batch_pressure(60_000, 1e-4, fixed=0.5, reading=0.0, bound=6.0)
-        0.75
+        0.5833333333333334
     """
     if bound is None or waiting * work <= 0 or WAITS * fixed >= bound:
         return 1.0
-    longest = _PATIENCE * bound / WAITS
+    longest = bound / WAITS
     return min(1.0, max(0.0, longest - fixed - waiting * reading) / (waiting * work))
-
-
-_PATIENCE = 1.25
-"""By how much a micro-batch may be longer than planned."""

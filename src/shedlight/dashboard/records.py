@@ -180,6 +180,7 @@ def run_row(
         version: Of Shedlight.
         timed: Whether events come while it runs.
     """
+    sinks = {name: one for name, one in application.sinks.items() if not one.timed_out}
     return {
         "kind": "run",
         "time": time,

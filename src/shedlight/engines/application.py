@@ -20,13 +20,15 @@ from shedlight.language.columns import evaluate
 
 
 def run_application(
-    application: Application, tables: Mapping[str, pa.Table]
+    application: Application, tables: Mapping[str, pa.Table], *, timed_out: bool = False
 ) -> Mapping[str, Result]:
     """Run an application over finished tables of its sources.
 
     Args:
         application: The application.
         tables: The events of each source.
+        timed_out: Whether to give what timed out of all patterns; else it is given of those
+            that a sink asks for it.
 
     Returns:
         What each operator found, in the order in which they ran.
@@ -46,7 +48,8 @@ def run_application(
     for spec in operator_order(application):
         inputs = [streams[stream] for stream in spec.inputs]
         schemas = [(one, table.schema) for one, table in inputs]
-        operator = build_operator(schemas, spec.patterns)
+        asked = {one.name for one in spec.outputs if timed_out or one in application.timed_out}
+        operator = build_operator(schemas, spec.patterns, timed_out=asked)
         result = run_operator(operator, [table for _, table in inputs])
         results[spec.name] = result
         for stream in spec.outputs:

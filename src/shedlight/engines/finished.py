@@ -5,7 +5,7 @@ absence is settled. The matches are those of a stream of the same events.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ class Result:
         duplicates: How many had an id that was there before.
         evicted: How many machines the cap closed.
         dropped: How many assignments of machines were beyond the cap on them.
+        timed_out: What timed out, by pattern; of those that were asked for it.
     """
 
     complex_events: Mapping[str, pa.Table]
@@ -51,6 +52,7 @@ class Result:
     duplicates: int
     evicted: int
     dropped: int
+    timed_out: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 def timed(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
@@ -78,10 +80,34 @@ def timed(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
 
 
 def match_tables(
-    inputs: Sequence[tuple[Input, pa.Table]], patterns: Mapping[str, Pattern]
+    inputs: Sequence[tuple[Input, pa.Table]],
+    patterns: Mapping[str, Pattern],
+    *,
+    timed_out: bool = False,
 ) -> Result:
-    """Find the matches of an operator's patterns in finished tables."""
-    operator = build_operator([(one, table.schema) for one, table in inputs], patterns)
+    """Find the matches of an operator's patterns in finished tables.
+
+    Args:
+        inputs: The tables, each with what its columns mean; its time is in microseconds.
+        patterns: What to look for, by name.
+        timed_out: Whether to give, besides the matches, what timed out: the events of machines
+            that their window closed without a match.
+
+    Raises:
+        InputError: A table lacks a column, or has null ids or times.
+        LanguageError: A pattern does not fit the columns.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> from shedlight import Input, parse_pattern
+        >>> table = pa.table({"id": [1, 2], "time": [0, 4_000_000], "kind": ["A", "B"]})
+        >>> pair = parse_pattern("SELECT * WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 5 s")
+        >>> result = match_tables([(Input("t", ("id",), "time"), table)], {"AB": pair.pattern})
+        >>> result.complex_events["AB"]["events"].to_pylist()
+        [[1, 2]]
+    """
+    schemas = [(one, table.schema) for one, table in inputs]
+    operator = build_operator(schemas, patterns, timed_out=patterns if timed_out else ())
     return run_operator(operator, [table for _, table in inputs])
 
 
@@ -99,20 +125,29 @@ def run_operator(operator: Operator, tables: Sequence[pa.Table]) -> Result:
         sum(state.waiting.duplicates),
         sum(one.evicted for one in tallies),
         sum(one.dropped for one in tallies),
+        outcome.timed_out,
     )
 
 
-def named(result: Result, times: pa.DataType | None = None, unit: str = "us") -> pa.Table:
+def named(
+    result: Result,
+    times: pa.DataType | None = None,
+    unit: str = "us",
+    *,
+    timed_out: bool = False,
+) -> pa.Table:
     """Put the complex events of all patterns into one table, `pattern` first, by time.
 
     Args:
         result: What was found.
         times: The type of the time column that the events had; None for microseconds.
         unit: The unit of that column, if it is a number.
+        timed_out: Whether to give what timed out instead of the matches.
     """
+    found = result.timed_out if timed_out else result.complex_events
     tables = [
         table.rename_columns(["pattern" if n == "source" else n for n in table.column_names])
-        for table in result.complex_events.values()
+        for table in found.values()
     ]
     joined = stacked(tables)
     if len(tables) > 1:

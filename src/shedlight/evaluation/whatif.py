@@ -229,5 +229,5 @@ def _sink_rows(application: Application, done: Simulation) -> Iterator[SinkRow]:
                 start=one.start - first,
                 length=one.length,
                 sink=name,
-                results=one.outputs.get(sink.input, 0),
+                results=one.outputs.get(sink.takes, 0),
             )

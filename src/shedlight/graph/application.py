@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
+from shedlight.automaton.outputs import timed_out_name
 from shedlight.language import Expression, Pattern, Schema
 
 
@@ -184,11 +185,13 @@ class OperatorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where the complex events of a pattern go.
+    """Where the complex events of a pattern go, or what timed out of it.
 
     Attributes:
         name: Unique among the sinks.
         input: The pattern.
+        timed_out: Whether it takes the machines that their window closed without a match,
+            instead of the matches. Plans do not count them: then its weight must be 0.
         weight: What one complex event here is worth against those of other sinks.
         least_rate: Complex events per second that are wished for.
         least_share: The share of what would come without shedding that is wished for.
@@ -199,6 +202,7 @@ class Sink:
 
     name: str
     input: Stream
+    timed_out: bool = False
     weight: float = 1.0
     least_rate: float = 0.0
     least_share: float = 0.0
@@ -213,6 +217,18 @@ class Sink:
             raise ValueError(f"least_rate must be a number from 0 on, got {self.least_rate}")
         if not 0 <= self.least_share <= 1:
             raise ValueError(f"least_share must be from 0 to 1, got {self.least_share}")
+        if self.timed_out and (self.weight or self.least_rate or self.least_share):
+            raise ValueError(
+                f"sink {self.name!r} takes what timed out, which plans do not count; "
+                "give it weight=0, and no least_rate or least_share"
+            )
+
+    @property
+    def takes(self) -> Stream:
+        """What it is given: the complex events of its input, or what timed out of it."""
+        if not self.timed_out:
+            return self.input
+        return Stream(timed_out_name(self.input.name), self.input.operator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +252,11 @@ class Application:
         """All sources and all patterns."""
         sources = tuple(map(Stream, self.sources))
         return sources + tuple(s for spec in self.operators.values() for s in spec.outputs)
+
+    @property
+    def timed_out(self) -> frozenset[Stream]:
+        """The patterns of which a sink takes what timed out."""
+        return frozenset(sink.input for sink in self.sinks.values() if sink.timed_out)
 
     def pattern(self, stream: Stream) -> Pattern:
         """Find the pattern behind a stream that is no source."""

@@ -140,7 +140,8 @@ def _goals(application: Application) -> Mapping[Stream, Sequence[str]]:
         for stream in spec.inputs:
             found.setdefault(stream, []).append(spec.name)
     for sink in application.sinks.values():
-        found.setdefault(sink.input, []).append(f"{sink.name} (a sink)")
+        what = "a sink of what timed out" if sink.timed_out else "a sink"
+        found.setdefault(sink.input, []).append(f"{sink.name} ({what})")
     return found
 
 
@@ -156,8 +157,7 @@ def _sinks(application: Application) -> Iterator[str]:
             (
                 sink.name,
                 [
-                    f"takes {sink.input},",
-                    f"weight {sink.weight:g},",
+                    *_taken(sink),
                     *_wishes(sink),
                     _place(sink),
                 ],
@@ -166,6 +166,13 @@ def _sinks(application: Application) -> Iterator[str]:
         ),
         2,
     )
+
+
+def _taken(sink: Sink) -> Iterator[str]:
+    if sink.timed_out:
+        yield f"takes what timed out of {sink.input},"
+    else:
+        yield from (f"takes {sink.input},", f"weight {sink.weight:g},")
 
 
 def _wishes(sink: Sink) -> Iterator[str]:

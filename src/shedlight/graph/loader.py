@@ -217,7 +217,8 @@ def _sink(name: str, settings: SinkSettings) -> Sink:
     return Sink(
         name=name,
         input=_stream(settings.input),
-        weight=settings.weight,
+        timed_out=settings.timed_out,
+        weight=0.0 if settings.timed_out else settings.weight,
         least_rate=settings.least_rate,
         least_share=settings.least_share,
         format=settings.format,

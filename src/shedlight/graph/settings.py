@@ -15,7 +15,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationInfo,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 
@@ -32,6 +34,8 @@ _SCALAR = {"type": ["string", "number", "boolean"]}
 _LIST = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _TIME = {"type": "string", "examples": ["3 s", "500 ms", "10 min"]}
 _SHARE = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "examples": [0.5, "50%"]}
+
+_FLAGS = {"true": True, "false": False}
 
 _T = TypeVar("_T")
 
@@ -115,6 +119,13 @@ def _share(value: object) -> float:
     return share
 
 
+def _flag(value: object) -> bool:
+    text = _text(value)
+    if text.lower() not in _FLAGS:
+        raise ValueError(f"must be {' or '.join(_FLAGS)}, got {found(text)}")
+    return _FLAGS[text.lower()]
+
+
 def _shed_by(value: object) -> ShedBy:
     text = _text(value)
     ways = {str(way): way for way in ShedBy}
@@ -188,6 +199,7 @@ Name = Annotated[str, *_as(_name, {"type": "string", "pattern": _NAME})]
 Column = Annotated[str, *_as(_column, {"type": "string"})]
 Amount = Annotated[float, *_as(_amount, {"type": "number", "minimum": 0})]
 Share = Annotated[float, *_as(_share, _SHARE)]
+Flag = Annotated[bool, *_as(_flag, {"type": "boolean"})]
 Way = Annotated[ShedBy, *_as(_shed_by, {"enum": [str(way) for way in ShedBy]})]
 Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
@@ -274,6 +286,10 @@ class SinkSettings(Settings):
     """Where the complex events of a pattern go."""
 
     input: Single = Field(description="the pattern whose complex events it takes")
+    timed_out: Flag = Field(
+        False,  # noqa: FBT003  # pydantic's way
+        description="whether it takes what timed out instead of the matches",
+    )
     weight: Amount = Field(1.0, description="what one complex event is worth here")
     least_rate: Amount = Field(
         0.0, description="how many complex events per second are wished for"
@@ -284,6 +300,15 @@ class SinkSettings(Settings):
     format: Text = Field(description="a format of Spark, such as parquet")
     path: Text | None = Field(None, description="where to write the files")
     options: dict[Text, Text] = Field({}, description="what else the format needs")
+
+    @field_validator("weight", "least_rate", "least_share")
+    @classmethod
+    def _counts(cls, value: float, info: ValidationInfo) -> float:
+        if value and info.data.get("timed_out"):
+            raise ValueError(
+                "has no meaning with timed_out: plans do not count what timed out; leave it out"
+            )
+        return value
 
 
 class ApplicationSettings(Settings):

@@ -54,7 +54,7 @@ def readers(application: Application, stream: Stream) -> tuple[OperatorSpec, ...
 
 def sinks_of(application: Application, stream: Stream) -> tuple[Sink, ...]:
     """List the sinks that a stream goes to."""
-    return tuple(sink for sink in application.sinks.values() if sink.input == stream)
+    return tuple(sink for sink in application.sinks.values() if sink.takes == stream)
 
 
 def operators_on(application: Application, node: str) -> tuple[OperatorSpec, ...]:

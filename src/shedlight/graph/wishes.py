@@ -1,4 +1,4 @@
-"""Whether the wishes for shedding can be met: types never to be shed, whole keys."""
+"""Whether wishes can be met: types never to be shed, whole keys, what timed out."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,17 @@ from shedlight.language.pattern import elements
 
 
 def wish_problems(application: Application) -> Iterator[Problem]:
-    """Find types that there are not, and keys where a pattern has none."""
+    """Find types that there are not, and keys or windows where a pattern has none."""
     for spec in application.operators.values():
         if spec.never_shed:
             yield from _label_problems(spec)
         if spec.shed_by is ShedBy.KEY:
             yield from _key_problems(spec)
+    for sink in application.sinks.values():
+        if sink.timed_out and application.pattern(sink.input).within is None:
+            here = ("sinks", sink.name, "timed_out")
+            problem = f"{dotted(here)} asks for what timed out, but {sink.input} has no WITHIN"
+            yield Problem(here, f"{problem}; add one, or leave the sink out")
 
 
 def _label_problems(spec: OperatorSpec) -> Iterator[Problem]:

@@ -46,7 +46,8 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
             sources=types.sources,
             feeds=types.feeds,
             patterns=tuple(
-                _pattern(snapshot, spec, stream, types, or_as) for stream in spec.outputs
+                _pattern(snapshot, spec, s, types, or_as, timed_out=s in application.timed_out)
+                for s in spec.outputs
             ),
             unused=types.unused,
         )
@@ -81,12 +82,20 @@ def _node(application: Application, snapshot: Snapshot, name: str) -> NodeModel:
 
 
 def _pattern(
-    snapshot: Snapshot, spec: OperatorSpec, stream: Stream, types: OperatorTypes, or_as: OrAs
+    snapshot: Snapshot,
+    spec: OperatorSpec,
+    stream: Stream,
+    types: OperatorTypes,
+    or_as: OrAs,
+    *,
+    timed_out: bool,
 ) -> PatternModel:
     pattern = spec.patterns[stream.name]
     needs = build_needs(pattern.where, types.accepts, or_as)
     key = _key(spec, pattern)
     firm = _protected(spec, types, needs, watched=bool(key))
+    if timed_out:  # any event may be the one without which a machine times out
+        firm = np.ones(len(needs.uses), np.bool_)
     if pattern.within and pattern.within.span is Span.EVENTS:  # its window counts all events
         needs = replace(needs, watched=np.ones(len(needs.uses), np.bool_))
     seconds = _seconds(snapshot, stream, types, needs)

@@ -116,7 +116,8 @@ class _Run:
         self._depth: dict[str, int] = {}
         for spec in operator_order(self.application):
             inputs = [self._input(stream) for stream in spec.inputs]
-            station = Station(spec, inputs, longest_windows(self.application))
+            windows = longest_windows(self.application)
+            station = Station(spec, inputs, windows, self.application.timed_out)
             station.unique = given.unique.issuperset(spec.inputs)
             self._stations[spec.name] = station
             fed = [self._depth[s.operator] for s in spec.inputs if s.operator]
@@ -181,13 +182,17 @@ class _Run:
             for stream, (table, at) in station.match(batch, leave).items():
                 told.outputs[stream] = len(table)
                 self._send(stream, table, at)
+            for stream, table in station.ended.items():
+                told.outputs[stream] = len(table)
+                self._deliver(stream, table)
 
     def _arriving(self, station: Station, end: float, start: float) -> dict[int, pa.Table]:
         tables = {}
         for number, stream in enumerate(station.spec.inputs):
             if stream.operator is None:
                 table, times = self._sources[stream.name][1], self._times[stream.name]
-                low, high = np.searchsorted(times, [start * 1e6, min(end * 1e6, 2**62)])
+                instants = [round(start * 1e6), round(min(end * 1e6, 2**62))]
+                low, high = np.searchsorted(times, instants)
                 if high > low:
                     tables[number] = table.slice(low, high - low)
             else:
@@ -218,8 +223,12 @@ class _Run:
         for station in self._stations.values():
             if stream in station.channels:
                 station.channels[stream].waiting.append((table, at))
+        self._deliver(stream, table)
+
+    def _deliver(self, stream: Stream, table: pa.Table) -> None:
+        """Give complex events, or what timed out, to the sinks that take it."""
         for sink in self.application.sinks.values():
-            if sink.input == stream:
+            if sink.takes == stream and len(table):
                 self._found[sink.name].append(table)
 
     def sinks(self) -> Mapping[str, pa.Table]:

@@ -1,6 +1,6 @@
 """An operator in a simulation: what arrives, what is kept, how long that takes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from shedlight.automaton.operator import (
     new_operator_state,
     take_in,
 )
+from shedlight.automaton.outputs import timed_out_name
 from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import EVENTS, ID, TIME
 from shedlight.automaton.signature import Types, looked_up
@@ -105,6 +106,10 @@ class Station:
         spec: What the application says of it.
         inputs: Its inputs with the schema of each.
         windows: The longest window of all patterns of each key, in microseconds.
+        timed_out: The patterns of which a sink takes what timed out.
+
+    Attributes:
+        ended: What timed out of them in the last batch.
     """
 
     def __init__(
@@ -112,9 +117,12 @@ class Station:
         spec: OperatorSpec,
         inputs: list[tuple[Input, pa.Schema]],
         windows: Mapping[str, int],
+        timed_out: Collection[Stream] = (),
     ) -> None:
         self.spec = spec
-        self.operator: Operator = build_operator(inputs, spec.patterns)
+        asked = {stream.name for stream in spec.outputs if stream in timed_out}
+        self.operator: Operator = build_operator(inputs, spec.patterns, timed_out=asked)
+        self.ended: Mapping[Stream, pa.Table] = {}
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
         self.choosers: Mapping[Stream, Chooser] = {}
@@ -242,6 +250,11 @@ class Station:
             np.concatenate([self._departed[0][-1:], batch.ready.time]),
             np.concatenate([self._departed[1][-1:], departures]),
         )
+        self.ended = {
+            Stream(timed_out_name(one.name), self.spec.name): found[timed_out_name(one.name)]
+            for one in self.operator.matchers
+            if one.timed_out
+        }
         times, leave = self._departed
         leave = np.maximum.accumulate(leave) if len(leave) else leave
         results = {}

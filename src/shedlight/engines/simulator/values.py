@@ -56,7 +56,7 @@ class Interval:
             inputs, by label.
         kept: Events of each type that each pattern kept.
         spent: Seconds that each pattern took, and the sum of their squares.
-        outputs: Complex events of each pattern.
+        outputs: Complex events of each pattern, and what timed out where a sink takes it.
         busy: Seconds of work that each node took on.
         backlog: Seconds of work that were queued at each node at the end.
         processed: Events at each node that some pattern kept.

@@ -19,7 +19,11 @@ def observation_of(interval: Interval) -> Observation:
             for operator, by_input in interval.arrivals.items()
         },
         kept={stream: _rates(counts, length) for stream, counts in interval.kept.items()},
-        outputs={stream: count / length for stream, count in interval.outputs.items()},
+        outputs={
+            stream: count / length
+            for stream, count in interval.outputs.items()
+            if stream in interval.kept  # what timed out is of no use to a plan
+        },
         processing_time={stream: interval.spent[stream][0] / n for stream, n in timed.items()},
         second_moment={stream: interval.spent[stream][1] / n for stream, n in timed.items()},
         backlog=interval.backlog,

@@ -185,7 +185,7 @@ class Assembly:
         return self.nodes[self._node(output)].outputs[output]
 
     def events(self, stream: Stream, *, streaming: bool = False) -> DataFrame:
-        """Give the complex events of a stream."""
+        """Give the complex events of a stream, or what timed out of it."""
         outbox = self._read(self._node(stream), streaming=streaming)
         return events_of(outbox, stream, self._columns(stream))
 
@@ -223,7 +223,7 @@ def _check_session(spark: SparkSession) -> None:
 
 def setting_of(application: Application, shares: Shares) -> Setting:
     """Find what all nodes have to know of each other."""
-    sunk = {sink.input for sink in application.sinks.values()}
+    sunk = {sink.takes for sink in application.sinks.values()}
     crossing = {
         stream
         for spec in application.operators.values()
@@ -242,10 +242,11 @@ def setting_of(application: Application, shares: Shares) -> Setting:
             for stream in spec.inputs
             if stream.operator is None and application.sources[stream.name].late
         ),
+        application.timed_out,
     )
 
 
 def sinks_of(assembly: Assembly) -> Mapping[str, DataFrame]:
     """Give what is in each sink so far."""
     sinks = assembly.application.sinks
-    return {name: assembly.events(sink.input) for name, sink in sinks.items()}
+    return {name: assembly.events(sink.takes) for name, sink in sinks.items()}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from shedlight.control.cause import OURS
 from shedlight.control.controller import Decision, Memory, Settings, decide
 from shedlight.control.pressure import batch_pressure
 from shedlight.control.wish import Wish, in_force, wished
@@ -35,6 +36,9 @@ from shedlight.shedding.shares import Shares
 
 INTERVAL = 2.0
 """After how many seconds there is an observation, or after a micro-batch that is longer."""
+_KNOWN, _CAUTION = 4, 2.0
+"""Before so many micro-batches an event is taken to cost so many times what it did: machines
+are still to be opened, and each makes it dearer."""
 _WARM = 2
 """How many micro-batches say nothing about costs: kernels are loaded, workers started."""
 _SOME = 0.01
@@ -42,8 +46,9 @@ _SOME = 0.01
 
 
 def micro_batch_settings() -> Settings:
-    """Give the settings of the controller for micro-batches."""
-    return Settings(wanted=Wanted(target=Target(latency=Latency.MICRO_BATCH)))
+    """Give the settings of the controller for micro-batches: each has thousands of events."""
+    wanted = Wanted(target=Target(latency=Latency.MICRO_BATCH))
+    return Settings(rule=replace(OURS, patience=1), wanted=wanted)
 
 
 @dataclass(slots=True)
@@ -187,9 +192,10 @@ class ControlLoop:
 
     def _pressure(self, name: str) -> float:
         node = self._nodes[name]
+        caution = _CAUTION if node.seen < _KNOWN else 1.0
         factor = batch_pressure(
             node.waiting,
-            node.work,
+            node.work * caution,
             fixed=node.costs.fixed,
             reading=node.costs.reading,
             bound=self.memory.application.nodes[name].bound,

@@ -9,14 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from shedlight.engines.spark.arrivals import ARRIVAL, FILES
 from shedlight.engines.spark.assembly import Assembly
 from shedlight.engines.spark.checkpoint import check_logs
 from shedlight.engines.spark.failures import SPARK_ERRORS, explained
 from shedlight.engines.spark.files import local_folder
+from shedlight.engines.spark.sources import quoted
 from shedlight.graph import Application, SideOutput, Sink, Stream
 
 _SINK, _LATE = "sink", "late"
@@ -79,6 +82,19 @@ def _check(query: Path, place: Sink | SideOutput) -> None:
     )
 
 
+def _writable(events: DataFrame, sink: Sink) -> DataFrame:
+    """Write lists and structs as JSON text where there are plain values only."""
+    if sink.format != "csv":
+        return events
+    columns = [
+        F.to_json(quoted(one.name)).alias(one.name)
+        if isinstance(one.dataType, ArrayType | StructType | MapType)
+        else F.col(quoted(one.name))
+        for one in events.schema
+    ]
+    return events.select(*columns)
+
+
 def _parts(assembly: Assembly, name: str) -> tuple[Sink | SideOutput, DataFrame, str]:
     """Find where a delivery goes, what is delivered, and where it is remembered.
 
@@ -88,7 +104,8 @@ def _parts(assembly: Assembly, name: str) -> tuple[Sink | SideOutput, DataFrame,
     application = assembly.application
     if what == _SINK:
         sink = application.sinks[of]
-        return sink, assembly.events(sink.input, streaming=True).drop(ARRIVAL), of
+        events = assembly.events(sink.takes, streaming=True).drop(ARRIVAL)
+        return sink, _writable(events, sink), of
     place = application.sources[of].sides[what]
     events = assembly.late(of, streaming=True) if what == _LATE else assembly.no_events(of)
     return place, events, f"{of}.{what}"

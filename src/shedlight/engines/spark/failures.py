@@ -79,10 +79,10 @@ def sentence_of(text: str) -> str:
     lines = [line.strip() for line in text.split("\n")]
     named = re.findall(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]{3,}\][^\n]*", text)
     causes = [one.removeprefix("Caused by: ") for one in lines if one.startswith("Caused by")]
-    thrown = [one.removeprefix(": ") for one in lines if one.startswith(": ")]
+    thrown = re.findall(r"^: ((?:\w+\.)+\w+(?:: [^\n]+)?)$", text, re.MULTILINE)
     ended = re.findall(r"terminated with exception: ([^\n]+)", text)
     first = [line for line in lines if line]
-    found = next(iter([*named, *causes[-1:], *thrown, *ended, *first]), "Spark failed")
+    found = next(iter([*named, *causes[-1:], *ended, *thrown, *first]), "Spark failed")
     return found.partition(" SQLSTATE")[0]
 
 

@@ -71,6 +71,7 @@ class PartSpec:
         shares: What patterns keep until told otherwise; one that is not in it never sheds.
         windows: The longest window of each key, for shedding by key.
         listed: The patterns whose complex events list the ids of their events.
+        timed_out: The patterns of which somebody asks for what timed out.
     """
 
     part: Part
@@ -79,6 +80,7 @@ class PartSpec:
     shares: Shares
     windows: Mapping[str, int]
     listed: frozenset[Stream]
+    timed_out: frozenset[Stream] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +90,7 @@ class Fused:
     Attributes:
         spec: What they were built of.
         operators: Each after those that feed it, with its columns of keep flags if it sheds.
-        outputs: The columns of the complex events of each pattern.
+        outputs: The columns of the complex events of each pattern, and of what timed out.
     """
 
     spec: PartSpec
@@ -116,7 +118,7 @@ class Advanced:
     """What came of a micro-batch in a group.
 
     Attributes:
-        found: The complex events of each pattern.
+        found: The complex events of each pattern, and what timed out where it is asked for.
         late: The late events at each operator.
         tallies: What was counted at each operator.
         idle: The operators all of whose inputs are idle.
@@ -136,7 +138,9 @@ def build_fused(given: PartSpec) -> Fused:
     operators = []
     outputs: dict[Stream, pa.Schema] = {}
     for spec in given.part.operators:
-        operator = build_operator([known[stream] for stream in spec.inputs], spec.patterns)
+        asked = {stream.name for stream in spec.outputs if stream in given.timed_out}
+        inputs = [known[stream] for stream in spec.inputs]
+        operator = build_operator(inputs, spec.patterns, timed_out=asked)
         for stream, schema in output_schemas(operator, spec, given.listed).items():
             outputs[stream] = schema
             known[stream] = outside_input(stream, schema)
@@ -147,11 +151,11 @@ def build_fused(given: PartSpec) -> Fused:
 def output_schemas(
     operator: Operator, spec: OperatorSpec, listed: frozenset[Stream]
 ) -> Mapping[Stream, pa.Schema]:
-    """Find the columns of the complex events of an operator's patterns."""
+    """Find the columns of the complex events of an operator's patterns, and what timed out."""
     state, ready, _ = take_in(operator, new_operator_state(operator), {}, frozenset())
     unlisted = {stream.name for stream in spec.outputs} - {one.name for one in listed}
     _, found = match_ready(operator, state, ready, {}, unlisted)
-    return {stream: found[stream.name].schema for stream in spec.outputs}
+    return {Stream(name, spec.name): table.schema for name, table in found.items()}
 
 
 def outside_input(stream: Stream, schema: pa.Schema) -> tuple[Input, pa.Schema]:
@@ -361,9 +365,11 @@ class _Course:
             )
             parts.append(found)
             late.append(behind)
+        for name in parts[0]:
+            both = [part[name] for part in parts]
+            self.found[Stream(name, spec.name)] = pa.concat_tables(both)
         for stream in spec.outputs:
-            both = [part[stream.name] for part in parts]
-            self.found[stream] = tables[stream] = pa.concat_tables(both)
+            tables[stream] = self.found[stream]
             self._frontiers[stream] = state.waiting.frontier
         self.late[spec.name] = pa.concat_tables(late)
         self.tallies[spec.name] = counting.tally(state)
@@ -416,7 +422,8 @@ def decided(
         if not carries.all():
             here = _by_hash(given, (spec, operator), (ready, stream), shares)
             mask = np.where(carries, mask, here)
-        masks[stream.name] = mask
+        if not mask.all():
+            masks[stream.name] = mask
     return masks
 
 

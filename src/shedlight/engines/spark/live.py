@@ -34,6 +34,7 @@ from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
 from shedlight.engines.spark.run import outbox_writer, partitioned
+from shedlight.engines.spark.session import hush
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
 from shedlight.shedding.blind import may_shed, under_pressure
@@ -189,6 +190,7 @@ class Live:
 
     def start(self) -> None:
         """Start all queries, each after those that it reads."""
+        hush(quiet=False)
         self._began = now = time.time()
         if self.loop is not None:
             self.loop.start(now)
@@ -230,6 +232,7 @@ class Live:
             self._thread.join(timeout=30)
         for one in self._running.values():
             self._let_end(one.query)
+        hush(quiet=True)
         for one in self._running.values():
             one.query.stop()
         self._held.close()

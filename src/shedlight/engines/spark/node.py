@@ -1,6 +1,7 @@
 """The query of a node: from its inputs to what its groups find."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -64,6 +65,7 @@ class Setting:
         leaving: The streams that other nodes or sinks read.
         told: The operators whose frontiers other nodes ask for.
         late: The operators whose late events somebody asks for.
+        timed_out: The patterns of which somebody asks for what timed out.
     """
 
     shares: Shares
@@ -72,6 +74,7 @@ class Setting:
     leaving: frozenset[Stream]
     told: frozenset[str]
     late: frozenset[str] = field(default_factory=frozenset)
+    timed_out: frozenset[Stream] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +109,7 @@ def build_part(part: Part, channels: Mapping[Stream, Channel], setting: Setting)
             shares={stream: one for stream, one in setting.shares.items() if stream in here},
             windows=setting.windows,
             listed=setting.listed,
+            timed_out=setting.timed_out & here,
         )
     )
 
@@ -137,14 +141,33 @@ def node_query(
         setting.late,
         str(plans) if has_plans else None,
     )
-    found = (
-        reduce(DataFrame.unionByName, packed)
-        .groupBy("group")
-        .applyInPandasWithState(stepper(step), FOUND, STATE, "append", "NoTimeout")
-        .observe(TALLIES, F.collect_list("tally").alias(TALLIES))
-        .where("tally IS NULL")
-    )
+    groups = reduce(DataFrame.unionByName, packed).groupBy("group")
+    with _own_workers(spark):
+        matched = groups.applyInPandasWithState(
+            stepper(step), FOUND, STATE, "append", "NoTimeout"
+        )
+    tallies = F.collect_list("tally").alias(TALLIES)
+    found = matched.observe(TALLIES, tallies).where("tally IS NULL")
     return NodeQuery(found.drop("tally"), dict(_outputs(parts, setting)), parts)
+
+
+@contextmanager
+def _own_workers(spark: SparkSession) -> Iterator[None]:
+    """Have functions that are made here run in Python processes that run nothing else.
+
+    Spark gives any idle process to any task, in turn, unless they differ in their environment.
+    Those that match have their operators and compiled code ready; others would have to get
+    them first, in micro-batch after micro-batch, until all processes have them.
+    """
+    environment = spark.sparkContext.environment
+    environment[_WORKERS] = "matching"
+    try:
+        yield
+    finally:
+        del environment[_WORKERS]
+
+
+_WORKERS = "SHEDLIGHT_WORKERS"
 
 
 def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Stream, pa.Schema]]:

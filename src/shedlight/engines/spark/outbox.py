@@ -1,8 +1,8 @@
 """The outbox of a node: one folder of Parquet files with all that its operators say.
 
-A row has complex events of one pattern as a group found them, packed (`packing.py`), or late
-events, or how far an operator of a group is. Everybody reads the folder's root, which honours
-the log of what was committed, and takes the rows that he wants.
+A row has complex events of one pattern as a group found them, packed (`packing.py`), or what
+timed out of it, or late events, or how far an operator of a group is. Everybody reads the
+folder's root, which honours the log of what was committed, and takes the rows that he wants.
 
 What a group says in a micro-batch, its complex events and how far it is, is in one file, and
 files are read whole and in the order in which they were written: so nobody learns that a group

@@ -162,12 +162,12 @@ class Plans:
 
     def shares(self, used: Used) -> Shares:
         """Give what patterns keep, by label."""
-        plan = _shares(self.folder / "plans" / f"{used.plan}.json")
+        plan = _shares(*_version(self.folder / "plans" / f"{used.plan}.json"))
         return {stream: one.under(used.pressure) for stream, one in plan.items()}
 
     def tables(self, used: Used) -> Mapping[str, Table]:
         """Give what patterns keep, by the number of a type, before pressure."""
-        return _tables(self.folder / "plans" / f"{used.plan}.npz")
+        return _tables(*_version(self.folder / "plans" / f"{used.plan}.npz"))
 
     def forget(self, before: int) -> None:
         """Remove the records of micro-batches before one that cannot come again."""
@@ -212,8 +212,14 @@ def _as_json(shares: Shares) -> list[dict[str, Any]]:
     ]
 
 
+def _version(path: Path) -> tuple[Path, int]:
+    """Tell a file from another that was in its place; a checkpoint may be begun anew."""
+    with _reading(path):
+        return path, path.stat().st_mtime_ns
+
+
 @lru_cache(maxsize=16)
-def _shares(path: Path) -> Shares:
+def _shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of this version
     with _reading(path):
         return {
             Stream(one["pattern"], one["operator"]): PatternShares(
@@ -224,7 +230,7 @@ def _shares(path: Path) -> Shares:
 
 
 @lru_cache(maxsize=16)
-def _tables(path: Path) -> Mapping[str, Table]:
+def _tables(path: Path, version: int) -> Mapping[str, Table]:  # noqa: ARG001
     with _reading(path), path.open("rb") as opened, np.load(opened) as file:
         names = [name.removeprefix("shares ") for name in file if name.startswith("shares ")]
         return {name: Table(file[f"shares {name}"], file[f"firm {name}"]) for name in names}

@@ -75,6 +75,12 @@ class NodeBatch:
         return min(times) / 1e6 if times else None
 
     @property
+    def instants(self) -> int:
+        """At how many instants its events arrived, as far as samples of those kept tell."""
+        samples = (one for group in self.groups for one in group.kept.values())
+        return max((len(set(one.points)) for one in samples), default=0)
+
+    @property
     def matching(self) -> float:
         """How long matching took where it took longest: groups run side by side."""
         return max(map(_matching, self.groups), default=0.0)

@@ -39,7 +39,8 @@ def _lines(application: Application, buckets: int) -> Iterator[str]:
     for spec in application.operators.values():
         yield from _operator_lines(spec)
     for name, sink in application.sinks.items():
-        yield f"sinks.{name}: {sink.input}"
+        what = "what timed out of " if sink.timed_out else ""
+        yield f"sinks.{name}: {what}{sink.input}"
 
 
 def _source_lines(source: Source) -> Iterator[str]:

@@ -202,6 +202,17 @@ _NOISE = (b"WARNING: Using incubator modules", b"Picked up ", b"NOTE: Picked up 
 """What Java says when it starts and cannot be told not to say."""
 
 
+_HUSHED = threading.Event()
+
+
+def hush(*, quiet: bool) -> None:
+    """Keep back what Java says while queries are stopped within a micro-batch, or no longer.
+
+    Tasks that are told to end complain of it, each with a stack; nothing is wrong.
+    """
+    (_HUSHED.set if quiet else _HUSHED.clear)()
+
+
 class _Words:
     """What a JVM says on its standard error: kept while it starts, then passed on."""
 
@@ -224,7 +235,7 @@ class _Words:
     def _read(self, reading: int) -> None:
         with open(reading, "rb") as lines:  # a number, not a path
             for line in lines:
-                if line.startswith(_NOISE):
+                if line.startswith(_NOISE) or _HUSHED.is_set():
                     continue
                 if self._started.is_set():
                     _say(line)

@@ -5,6 +5,7 @@ their way to Python. What is no event is refused, see `refused.py`.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ from shedlight.automaton.operator import kind_in, schema_of
 from shedlight.engines.finished import AT
 from shedlight.engines.spark.arrivals import FILES, with_arrivals, with_told_arrivals
 from shedlight.engines.spark.failures import SPARK_ERRORS, explained
+from shedlight.engines.spark.places import local_path
 from shedlight.engines.spark.refused import (
     parsing_options,
     refused_records,
@@ -80,12 +82,23 @@ def _loaded(
     if streaming:
         stream = spark.readStream.format(source.format).options(**_admitted(source))
         stream = stream.schema(schema) if schema is not None else stream
-        return stream.load(source.path)
+        file = _single_file(source)
+        if file is None:
+            return stream.load(source.path)
+        return stream.option("pathGlobFilter", file.name).load(str(file.parent))
     options = {**source.options, **parsing_options(source)}
     batch = spark.read.format(source.format).options(**options)
     declared = _declared(source)
     batch = batch.schema(declared) if declared is not None else batch
     return batch.load(source.path)
+
+
+def _single_file(source: Source) -> Path | None:
+    """Find the file that a source is, if it is one: as a stream Spark reads folders only."""
+    if source.path is None or source.format not in FILES:
+        return None
+    path = local_path(source.path)
+    return path if path is not None and path.is_file() else None
 
 
 _MOST_BYTES = 64 << 20

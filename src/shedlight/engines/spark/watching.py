@@ -75,10 +75,11 @@ class Watched:
     def span(self) -> float:
         """In how many seconds the events arrived, the silence before them left out."""
         wall = self.batches[-1].end - self.batches[0].start
-        begin, oldest = self.since, self.batches[0].oldest
-        if oldest is not None and oldest - begin > self.newest - oldest + _SILENCE:
-            begin = oldest
-        span = self.newest - begin
+        span, oldest = self.newest - self.since, self.batches[0].oldest
+        own = 0.0 if oldest is None else self.newest - oldest
+        if oldest is not None and oldest - self.since > own + _SILENCE:
+            times = self.batches[0].instants  # the first of them has a time before it, too
+            span = own * times / (times - 1) if times > 1 else 0.0
         return span if span > _LEAST * wall else wall
 
     @property

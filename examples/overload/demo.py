@@ -1,0 +1,221 @@
+"""The demo: more payments than a core can match, on Spark, with three ways to deal with it.
+
+    python examples/overload/demo.py
+
+The same payments come at the same pace, three times what a core can match: to an engine that
+sheds nothing, to one whose nodes shed for themselves, and to one that sheds for the sinks of
+the whole graph. It ends with a table and a picture, within three minutes.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compare import OVERLOAD, capacity
+
+from shedlight.cli_serve import served_at
+from shedlight.cli_watch import Watch
+from shedlight.engines.spark.control import micro_batch_settings
+from shedlight.engines.spark.live import Live, Options, Watcher
+from shedlight.engines.spark.session import close_session, open_session
+from shedlight.graph import Application, load_application
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from shedlight.engines.spark.progress import NodeBatch
+
+HERE = Path(__file__).parent
+NODE, CORE = "edge", "core"
+WAYS = {"none": "sheds nothing", "local": "each node for itself", "global": "for the sinks"}
+WARM, AFTER = 60.0, 4.0
+"""Seconds to wait for the first micro-batches, and after the last payment."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one way: latencies over time, what was kept, and what the sinks got."""
+
+    points: list[tuple[float, float]] = field(default_factory=list)
+    events: int = 0
+    kept: int = 0
+    results: int = 0
+
+    def take(self, batch: "NodeBatch", began: float) -> None:
+        """Take a micro-batch in."""
+        if batch.node == NODE and batch.kept:
+            number = sum(one.number for one in batch.passed.values())
+            mean = sum(one.number * one.mean for one in batch.passed.values()) / number
+            self.points.append((batch.end - began, batch.end - mean / 1e6))
+            self.events += batch.events
+            self.kept += batch.kept
+        tallies = [group.operators.get("cases") for group in batch.groups]
+        patterns = [one for tally in tallies if tally for one in tally.patterns.values()]
+        self.results += sum(one.found for one in patterns)
+
+
+def main() -> int:
+    """Run all, and show what came of it."""
+    parser = argparse.ArgumentParser(
+        description="Overload on Spark, with and without Shedlight."
+    )
+    parser.add_argument("--seconds", type=float, default=25.0, help="how long to feed each")
+    parser.add_argument("--output", type=Path, default=Path("results/demo.png"))
+    asked = parser.parse_args()
+    application = load_application(HERE / "app.yaml").application
+    bound = application.nodes[NODE].bound or 0.0
+    print("measuring what a core can match (the first time, the matcher is compiled) ...")
+    able = capacity()
+    rate = OVERLOAD * able
+    print(
+        f"  {able:,.0f} payments/s; fed are {rate:,.0f}/s, and node {NODE} has a bound of "
+        f"{bound:g} s"
+    )
+    print("starting Spark ...", flush=True)
+    session = open_session("shedlight demo")
+    try:
+        with tempfile.TemporaryDirectory(prefix="shedlight-demo-") as folder:
+            outcomes = {
+                way: _run(session, application, way, (rate, asked.seconds), Path(folder, way))
+                for way in WAYS
+            }
+    finally:
+        close_session(session)
+    _print_table(outcomes, bound)
+    asked.output.parent.mkdir(parents=True, exist_ok=True)
+    draw(outcomes, bound, asked.output)
+    print(f"picture: {asked.output}")
+    print("next: docs/tutorial.md starts from an empty folder and ends with a pattern of yours")
+    return 0
+
+
+def _run(
+    session: "SparkSession",
+    application: Application,
+    way: str,
+    load: tuple[float, float],
+    folder: Path,
+) -> Outcome:
+    """Run one way; tell how it goes."""
+    rate, seconds = load
+    data = folder / "data"
+    data.mkdir(parents=True)
+    sources = {n: replace(s, path=str(data)) for n, s in application.sources.items()}
+    sinks = {n: replace(s, path=str(folder / n)) for n, s in application.sinks.items()}
+    placed = replace(application, sources=sources, sinks=sinks)
+    log = folder / "state" / "log.jsonl"
+    watch, outcome = Watch(placed, log, timed=True), Outcome()
+    began: list[float] = []
+
+    def told(batch: "NodeBatch") -> None:
+        watch.batch(batch)
+        if began:
+            outcome.take(batch, began[0])
+
+    watch.running = running = Live(
+        placed,
+        session,
+        checkpoint=str(folder / "state"),
+        options=_options(way),
+        watcher=Watcher(told, lambda _: None),
+    )
+    print(f"\n{way}: {WAYS[way]}")
+    with _paged(log, folder / "state"), running:
+        _until_warm(running, watch)
+        began.append(time.time())
+        feed = [sys.executable, str(HERE / "feed.py"), str(data)]
+        feed += ["--rate", str(rate), "--duration", str(seconds)]
+        feeding = subprocess.Popen(feed, stdout=subprocess.DEVNULL)  # noqa: S603  # our own
+        shown = 0
+        while time.time() - began[0] < seconds + AFTER:
+            running.wait(0.5)
+            for at, latency in outcome.points[shown:]:
+                print(f"  at {at:4.0f} s: mean latency {latency:5.1f} s", flush=True)
+            shown = len(outcome.points)
+        feeding.wait()
+    return outcome
+
+
+def _options(way: str) -> Options:
+    if way == "none":
+        return Options(shares={})
+    settings = micro_batch_settings()
+    return Options(
+        settings=replace(settings, wanted=replace(settings.wanted, local=way == "local"))
+    )
+
+
+@contextmanager
+def _paged(log: Path, checkpoint: Path) -> Iterator[None]:
+    served = served_at(log, checkpoint, None, 0, None)
+    with served.beside():
+        print(f"  page: {served.link}")
+        yield
+
+
+def _until_warm(running: Live, watch: Watch) -> None:
+    """Wait until all nodes have run a micro-batch."""
+    over = time.monotonic() + WARM
+    while time.monotonic() < over:
+        if all(node.batches for node in watch.summary.nodes.values()):
+            return
+        running.wait(0.2)
+    raise SystemExit(f"no micro-batch within {WARM:g} s; `shedlight doctor` may know why")
+
+
+def _print_table(outcomes: dict[str, Outcome], bound: float) -> None:
+    print(f"\n{'':<8}{'latency at the end':>20}{'in the bound':>14}{'kept':>7}{'results':>9}")
+    for way, one in outcomes.items():
+        share = inside([latency for _, latency in one.points], bound)
+        last = f"{one.points[-1][1]:.1f} s" if one.points else "none came out"
+        kept = f"{one.kept / one.events:.0%}" if one.events else ""
+        print(f"{way:<8}{last:>20}{share:>14.0%}{kept:>7}{one.results:>9,}")
+
+
+def inside(latencies: Sequence[float], bound: float) -> float:
+    """Say which part of the micro-batches is within the bound on average."""
+    return sum(one <= bound for one in latencies) / len(latencies) if latencies else 0.0
+
+
+def draw(outcomes: dict[str, Outcome], bound: float, path: Path) -> None:
+    """Draw latencies against the bound, and what the sinks got."""
+    import matplotlib as mpl  # noqa: PLC0415  # slow to import
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    colours = {"none": "#d55e00", "local": "#cc79a7", "global": "#0072b2"}
+    markers = {"none": "s", "local": "^", "global": "o"}
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=(2, 1)
+    )
+    for way, one in outcomes.items():
+        times, latencies = zip(*one.points, strict=True) if one.points else ((), ())
+        style = {"color": colours[way], "marker": markers[way], "markersize": 4}
+        left.plot(times, latencies, label=f"{way}: {WAYS[way]}", **style)
+    left.axhline(bound, color="black", linestyle="--", linewidth=1)
+    left.annotate(f"bound {bound:g} s", (0, bound), (4, 4), textcoords="offset points")
+    left.set_xlabel("time, s")
+    left.set_ylabel("mean latency of a micro-batch, s")
+    left.set_ylim(bottom=0)
+    left.legend(frameon=False)
+    bars = right.bar(
+        list(outcomes), [one.results for one in outcomes.values()], color=colours.values()
+    )
+    right.bar_label(bars, fmt="{:,.0f}")
+    right.set_ylabel("results at the sinks, in the same time")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
