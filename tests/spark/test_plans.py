@@ -56,6 +56,20 @@ def test_records_are_forgotten_when_they_cannot_be_asked_for_again(plans):
     assert sorted(path.name for path in (plans.folder / "batches").iterdir()) == ["3", "4"]
 
 
+def test_plans_that_nobody_can_ask_for_again_are_removed(plans):
+    """A number is never given twice all the same."""
+    shares, tables = plans.shares(plans.now), plans.tables(plans.now)
+    for batch in range(4):
+        plans.put_in_force(Used(plans.publish(shares, tables)))
+        plans.used_by(batch)
+    last = plans.now
+    plans.forget(3)
+    left = sorted(int(path.stem) for path in (plans.folder / "plans").glob("*.npz"))
+    assert left == [last.plan]
+    assert plans.shares(plans.used_by(3)) == shares
+    assert plans.publish(shares, tables) == last.plan + 1
+
+
 def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
     """And what to do."""
     with pytest.raises(StateError, match=r"no plan in .*start with a new one"):

@@ -310,6 +310,8 @@ class Live:
                 source.looked = batch.start
         if self.loop is not None:
             self.loop.take(batch)
+        if batch.number % _KEPT_BATCHES == 0:
+            self.assembly.plans(node).forget(batch.number - _KEPT_BATCHES)
         if self._watcher.batch is not None:
             self._watcher.batch(batch)
 
@@ -370,6 +372,8 @@ class Live:
 
 
 _ENDING, _GLANCE = 5.0, 0.1
+_KEPT_BATCHES = 1000
+"""Of how many micro-batches at least it is kept on record what they used."""
 _LONG = 60.0
 """A query that ran for so long is not held to have failed in a row."""
 

@@ -170,10 +170,17 @@ class Plans:
         return _tables(*_version(self.folder / "plans" / f"{used.plan}.npz"))
 
     def forget(self, before: int) -> None:
-        """Remove the records of micro-batches before one that cannot come again."""
+        """Remove records of micro-batches that cannot come again, and plans that none uses."""
+        used = [] if self.now is None else [self.now.plan]
         for record in (self.folder / "batches").glob("[0-9]*"):
             if int(record.name) < before:
                 record.unlink(missing_ok=True)
+                continue
+            found = _read(record)
+            used += [] if found is None else [found.plan]
+        for file in (self.folder / "plans").glob("[0-9]*.*"):
+            if used and int(file.stem) < min(used):
+                file.unlink(missing_ok=True)
 
 
 _PATIENCE, _GLANCE = 2.0, 0.01
