@@ -31,9 +31,9 @@ from tests.spark.runs import locally, on_spark, with_files
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2, 7])
 def partitioned(spark, request):
-    """Shuffle to one and to two partitions."""
+    """Shuffle to one, two and seven partitions."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", request.param)
     yield spark
@@ -201,7 +201,7 @@ def test_keys_in_several_groups_are_put_in_order_downstream(partitioned, tmp_pat
     assert all(map(len, expected.values()))
 
     files = with_files(application, tables, tmp_path, [300, 500])
-    found = on_spark(partitioned, files, tmp_path, buckets=3)
+    found = on_spark(partitioned, files, tmp_path, buckets=7)
 
     assert found == expected
 
