@@ -34,6 +34,7 @@ def _shown(batches):
     return [(round(one.time), round(one.latency, 1), one.events, one.kept) for one in batches]
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("java")
 def test_a_minute_of_overload_is_within_the_bound(compare, tmp_path):
@@ -51,6 +52,7 @@ def test_a_minute_of_overload_is_within_the_bound(compare, tmp_path):
     assert statistics.mean(behind) < statistics.mean(before), "and more after the step"
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("java")
 def test_without_shedding_latency_grows_to_the_end(compare, tmp_path):
