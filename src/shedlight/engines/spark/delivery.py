@@ -43,6 +43,8 @@ def delivery(assembly: Assembly, name: str) -> DataStreamWriter:
     place, events, folder = _parts(assembly, name)
     _check(assembly.delivery_folder(folder), place)
     options = dict(place.options)
+    if place.format == "csv":
+        options.setdefault("escape", '"')  # as others read it, and not with backslashes
     if place.path is not None:
         options["path"] = place.path
     return (
