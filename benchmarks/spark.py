@@ -1,7 +1,7 @@
 """How fast applications run on Spark: throughput against the same query that does nothing.
 
-Figures are of the micro-batches after the first, in which Python warms up, and of runs after one
-that is not counted, in which the JVM does. All runs are in one session, one after the other.
+Figures are of the micro-batches after the first, in which Python warms up, and of runs after
+one that is not counted, in which the JVM does. All are in one session, one after the other.
 """
 
 import shutil
