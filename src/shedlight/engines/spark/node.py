@@ -1,7 +1,6 @@
 """The query of a node: from its inputs to what its groups find."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -142,32 +141,10 @@ def node_query(
         str(plans) if has_plans else None,
     )
     groups = reduce(DataFrame.unionByName, packed).groupBy("group")
-    with _own_workers(spark):
-        matched = groups.applyInPandasWithState(
-            stepper(step), FOUND, STATE, "append", "NoTimeout"
-        )
+    matched = groups.applyInPandasWithState(stepper(step), FOUND, STATE, "append", "NoTimeout")
     tallies = F.collect_list("tally").alias(TALLIES)
     found = matched.observe(TALLIES, tallies).where("tally IS NULL")
     return NodeQuery(found.drop("tally"), dict(_outputs(parts, setting)), parts)
-
-
-@contextmanager
-def _own_workers(spark: SparkSession) -> Iterator[None]:
-    """Have functions that are made here run in Python processes that run nothing else.
-
-    Spark gives any idle process to any task, in turn, unless they differ in their environment.
-    Those that match have their operators and compiled code ready; others would have to get
-    them first, in micro-batch after micro-batch, until all processes have them.
-    """
-    environment = spark.sparkContext.environment
-    environment[_WORKERS] = "matching"
-    try:
-        yield
-    finally:
-        del environment[_WORKERS]
-
-
-_WORKERS = "SHEDLIGHT_WORKERS"
 
 
 def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Stream, pa.Schema]]:
