@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from shedlight.automaton.compiled import is_first_run
 from shedlight.cli_scenario import seconds_of
 from shedlight.cli_serve import Host, Port, Token, announce, served_at
 from shedlight.cli_watch import Watch, shown
+from shedlight.cli_words import announce_compiling
 from shedlight.graph import Application, SideOutput, Sink, Source, load_application
 
 if TYPE_CHECKING:  # Spark takes a second to import
@@ -100,11 +100,7 @@ def run(  # noqa: PLR0913  # one argument per option
     loaded = load_application(application)
     for warning in loaded.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    if is_first_run():
-        print(
-            "compiling the matcher, once on this machine (about half a minute) ...",
-            file=sys.stderr,
-        )
+    announce_compiling()
     own = loaded.application.name + ("-once" if once else "")  # what may shed is another thing
     state = checkpoint or application.parent / "state" / own
     settings = dict(map(_setting, conf or ()))

@@ -18,8 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from shedlight.automaton.compiled import is_first_run
 from shedlight.cli_scenario import Wish, make_scenario, read_times, seconds_of, with_bound
+from shedlight.cli_words import announce_compiling
 from shedlight.engines.simulator import ServiceKind
 from shedlight.evaluation.latencies import latency_file
 from shedlight.evaluation.results import cannot_write, versions_and_machine, write_results
@@ -111,11 +111,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
         print(f"warning: {warning}", file=sys.stderr)
     given = with_bound(loaded.application, bound)
     times = read_times(given, processing_time or [], snapshot)
-    if is_first_run():
-        print(
-            "compiling the matcher, once on this machine (about half a minute) ...",
-            file=sys.stderr,
-        )
+    announce_compiling()
     scenario, unshed, words = make_scenario(given, application.parent, wish, (service, times))
     target = Target(latency=latency, aim=aim)
     every = seconds_of("--interval", interval)

@@ -10,8 +10,9 @@ from shedlight.automaton.intake import Input
 from shedlight.engines.spark.arrivals import Arrived, Passed
 from shedlight.engines.spark.control import ControlLoop
 from shedlight.engines.spark.fitting import GUESS
-from shedlight.engines.spark.fused import PartSpec, build_fused
+from shedlight.engines.spark.fused import build_fused
 from shedlight.engines.spark.layout import parts_of
+from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.samples import Sample

@@ -9,16 +9,16 @@ from shedlight.automaton.intake import FOREVER, Input
 from shedlight.engines.finished import match_tables
 from shedlight.engines.spark.fused import (
     Mark,
-    PartSpec,
     advance,
     build_fused,
     frontiers_of,
-    levels,
     new_fused_state,
     outside_input,
 )
 from shedlight.engines.spark.layout import Part
+from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.saved_group import from_bytes, to_bytes
+from shedlight.engines.spark.side_by_side import levels
 from shedlight.errors import StateError
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern

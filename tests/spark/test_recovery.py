@@ -27,16 +27,16 @@ from shedlight.automaton.intake import FOREVER, Input
 from shedlight.engines.finished import AT
 from shedlight.engines.spark.fused import (
     Mark,
-    PartSpec,
     advance,
     build_fused,
-    carried,
     new_fused_state,
     outside_input,
 )
+from shedlight.engines.spark.keeping import carried
 from shedlight.engines.spark.layout import parts_of
 from shedlight.engines.spark.outbox import packed_of, read_outbox
 from shedlight.engines.spark.packing import table_of
+from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.shedding import plan_tables
 from shedlight.graph import Stream, load_application

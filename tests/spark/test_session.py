@@ -425,7 +425,7 @@ def test_this_machine_can_call_itself():
 
 
 LIFE = """
-import os, signal
+import logging, os, signal
 from pathlib import Path
 from pyspark import SparkContext
 from shedlight.engines.spark.session import SessionError, close_session, open_session, try_query
@@ -439,9 +439,11 @@ def refused(**settings):
 refused(**{"spark.driver.memory": "much"})
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 one = open_session("test", master="local[2,4]", settings=QUICK)
+logging.disable()  # py4j has a thread that may call the dead one, and log that it is dead
 os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 SparkContext._gateway.proc.wait()
 close_session(one)
+logging.disable(logging.NOTSET)
 
 os.environ["PYSPARK_PYTHON"] = "/no/python"
 one = open_session("test", master="local[2,4]", settings=QUICK)

@@ -5,33 +5,24 @@ Text that is not ours is refused; a situation of too many types is not written a
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from shedlight.control.controller import Memory, planned_from
 from shedlight.errors import ShedlightError, SnapshotError
-from shedlight.graph.application import Application, Stream
+from shedlight.graph.application import Application, stream_of
 from shedlight.graph.loader import load_application
 from shedlight.graph.writing import application_text
 from shedlight.model.latency import Latency, Target
-from shedlight.model.snapshot import MicroBatch, Snapshot
+from shedlight.model.snapshot import OF_STREAMS, Snapshot, sections_of, snapshot_of
 from shedlight.planning.plan import Wanted
 from shedlight.shedding.shares import PatternShares, Shares
 
 VERSION = 1
 MOST_NUMBERS = 20_000
 """A situation of more numbers is not written: that would take longer than to plan."""
-
-_BY_STREAM = (
-    "rates",
-    "output_rates",
-    "processing_time",
-    "second_moment",
-    "calibration",
-    "events_per_window",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,7 +72,7 @@ def situation_text(situation: Situation) -> str | None:
             "time": situation.time,
             "interval": situation.interval,
             "application": application_text(situation.application),
-            "snapshot": _sections(situation.snapshot),
+            "snapshot": sections_of(situation.snapshot),
             "shares": {str(stream): _row(one) for stream, one in situation.shares.items()},
             "wanted": {
                 "latency": wanted.target.latency.value,
@@ -111,8 +102,8 @@ def read_situation(text: str) -> Situation:
             time=float(row["time"]),
             interval=float(row["interval"]),
             application=_application(row["application"]),
-            snapshot=_snapshot(row["snapshot"]),
-            shares={_stream(name): _shares(one) for name, one in row["shares"].items()},
+            snapshot=snapshot_of(row["snapshot"], "the situation"),
+            shares={stream_of(name): _shares(one) for name, one in row["shares"].items()},
             wanted=Wanted(
                 target=target,
                 local=wanted["local"],
@@ -143,53 +134,10 @@ def with_load(snapshot: Snapshot, factor: float) -> Snapshot:
 
 
 def _size(situation: Situation) -> int:
-    sections = [getattr(situation.snapshot, name).values() for name in _BY_STREAM]
+    sections = [getattr(situation.snapshot, name).values() for name in OF_STREAMS]
     maps = [one for section in sections for one in section if isinstance(one, Mapping)]
     shares = [one.shares for one in situation.shares.values()]
     return sum(map(len, [*maps, *shares]))
-
-
-def _sections(snapshot: Snapshot) -> dict[str, Any]:
-    """Write a snapshot in the form in which it can be a file of its own."""
-    of_streams = {
-        name: {str(stream): value for stream, value in getattr(snapshot, name).items()}
-        for name in _BY_STREAM
-    }
-    batches = {
-        node: {"a": one.fixed, "b_in": one.reading}
-        for node, one in snapshot.micro_batch.items()
-    }
-    return {
-        **of_streams,
-        "backlog": dict(snapshot.backlog),
-        "transport": dict(snapshot.transport),
-        "micro_batch": batches,
-    }
-
-
-def _snapshot(sections: Mapping[str, Any]) -> Snapshot:
-    of_streams = {name: dict(_by_stream(sections.get(name, {}))) for name in _BY_STREAM}
-    batches = {
-        node: MicroBatch(one["a"], one["b_in"])
-        for node, one in sections.get("micro_batch", {}).items()
-    }
-    return Snapshot(
-        **of_streams,
-        backlog=sections.get("backlog", {}),
-        transport=sections.get("transport", {}),
-        micro_batch=batches,
-        file="the situation",
-    )
-
-
-def _by_stream(section: Mapping[str, Any]) -> Iterator[tuple[Stream, Any]]:
-    for name, value in section.items():
-        yield _stream(name), value
-
-
-def _stream(text: str) -> Stream:
-    operator, dot, name = text.partition(".")
-    return Stream(name, operator) if dot else Stream(operator)
 
 
 def _row(shares: PatternShares) -> dict[str, Any]:

@@ -63,6 +63,17 @@ class Stream:
         return self.name if self.operator is None else f"{self.operator}.{self.name}"
 
 
+def stream_of(text: str) -> Stream:
+    """Read what a stream is written as: a source, or operator.pattern.
+
+    Example:
+        >>> stream_of(" w1.Q11 ") == Stream("Q11", "w1")
+        True
+    """
+    operator, dot, name = text.strip().partition(".")
+    return Stream(name.strip(), operator.strip()) if dot else Stream(operator)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutput:
     """Where something goes that is neither matched nor lost.

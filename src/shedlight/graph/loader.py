@@ -19,7 +19,7 @@ from shedlight.graph.application import (
     SideOutput,
     Sink,
     Source,
-    Stream,
+    stream_of,
 )
 from shedlight.graph.cautions import cautions
 from shedlight.graph.document import read_document
@@ -169,7 +169,7 @@ class _Reading:
         return OperatorSpec(
             name=name,
             node=settings.node,
-            inputs=tuple(map(_stream, settings.input)),
+            inputs=tuple(map(stream_of, settings.input)),
             patterns={
                 pattern: self._pattern(("operators", name, "patterns", pattern), text)
                 for pattern, text in settings.patterns.items()
@@ -201,12 +201,6 @@ _NOTHING = Literal(None)
 _ANYTHING = Pattern(select=(), where=Element("E1"))
 
 
-def _stream(text: str) -> Stream:
-    """Read a reference: a source, or operator.pattern."""
-    operator, dot, name = text.strip().partition(".")
-    return Stream(name.strip(), operator.strip()) if dot else Stream(operator)
-
-
 def _side(settings: PlaceSettings | None) -> SideOutput | None:
     if settings is None:
         return None
@@ -216,7 +210,7 @@ def _side(settings: PlaceSettings | None) -> SideOutput | None:
 def _sink(name: str, settings: SinkSettings) -> Sink:
     return Sink(
         name=name,
-        input=_stream(settings.input),
+        input=stream_of(settings.input),
         timed_out=settings.timed_out,
         weight=0.0 if settings.timed_out else settings.weight,
         least_rate=settings.least_rate,

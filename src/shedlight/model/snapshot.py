@@ -8,10 +8,11 @@ numbers when it is made and the names by `check_snapshot`.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from shedlight.automaton.labels import OTHER, Vocabulary, build_vocabulary
 from shedlight.errors import SnapshotError, known_names
-from shedlight.graph.application import Application, OperatorSpec, Stream
+from shedlight.graph.application import Application, OperatorSpec, Stream, stream_of
 from shedlight.graph.topology import readers
 from shedlight.language.pattern import elements
 from shedlight.model.quantity import (
@@ -116,16 +117,34 @@ def read_snapshot(path: Path, application: Application) -> Snapshot:
         SnapshotError: It cannot be used; the message has the first thing that is wrong and
             the place in the file.
     """
-    snapshot = _snapshot(read_sections(path), str(path))
+    snapshot = snapshot_of(read_sections(path), str(path))
     check_snapshot(snapshot, application)
     return snapshot
 
 
-def _snapshot(sections: Sections, file: str) -> Snapshot:
-    """Make the value; a key without a dot is a source, where there can be one."""
+def sections_of(snapshot: Snapshot) -> dict[str, Any]:
+    """Write a snapshot as the sections of a file."""
     by_stream = {
-        name: {_stream(key): value for key, value in sections.get(name, {}).items()}
-        for name in _OF_STREAMS
+        name: {str(stream): value for stream, value in getattr(snapshot, name).items()}
+        for name in OF_STREAMS
+    }
+    batches = {
+        node: {"a": one.fixed, "b_in": one.reading}
+        for node, one in snapshot.micro_batch.items()
+    }
+    return {
+        **by_stream,
+        "backlog": dict(snapshot.backlog),
+        "transport": dict(snapshot.transport),
+        "micro_batch": batches,
+    }
+
+
+def snapshot_of(sections: Sections, file: str) -> Snapshot:
+    """Make a snapshot of sections; a key without a dot is a source, where there can be one."""
+    by_stream = {
+        name: {stream_of(key): value for key, value in sections.get(name, {}).items()}
+        for name in OF_STREAMS
     }
     batches = {
         node: MicroBatch(costs["a"], costs["b_in"])
@@ -140,7 +159,7 @@ def _snapshot(sections: Sections, file: str) -> Snapshot:
     )
 
 
-_OF_STREAMS = (
+OF_STREAMS = (
     "rates",
     "output_rates",
     "processing_time",
@@ -148,12 +167,9 @@ _OF_STREAMS = (
     "calibration",
     "events_per_window",
 )
+"""The fields of a snapshot that have a value for each stream."""
+
 _OF_NODES = ("backlog", "micro_batch", "transport")
-
-
-def _stream(text: str) -> Stream:
-    operator, dot, name = text.partition(".")
-    return Stream(name, operator) if dot else Stream(operator)
 
 
 def check_snapshot(
@@ -218,7 +234,7 @@ def _check_names(snapshot: Snapshot, application: Application) -> None:
             _check_name(snapshot, "rates", "source", str(stream), application.sources)
         else:
             _check_name(snapshot, "rates", "pattern", str(stream), patterns)
-    for section in _OF_STREAMS[1:]:
+    for section in OF_STREAMS[1:]:
         for key in map(str, getattr(snapshot, section)):
             _check_name(snapshot, section, "pattern", key, patterns)
     for section in _OF_NODES:

@@ -6,20 +6,13 @@ is (a `Mark`), and the stream is as far as the group that is furthest behind. A 
 source that has nothing to say is idle, and holds nobody back until it says something again.
 """
 
-import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 
-import numpy as np
 import pyarrow as pa
 
 from shedlight.automaton.intake import FOREVER, NEVER, Input
-from shedlight.automaton.matching import Ready
 from shedlight.automaton.operator import (
-    Masks,
     Operator,
     OperatorState,
     build_operator,
@@ -27,27 +20,13 @@ from shedlight.automaton.operator import (
     new_operator_state,
     take_in,
 )
-from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import EVENTS, ID, TIME
-from shedlight.engines.spark.layout import Part
+from shedlight.engines.spark.keeping import carried, decided, kept_names
+from shedlight.engines.spark.parts import PartSpec, passes, sheds
+from shedlight.engines.spark.side_by_side import run_all
 from shedlight.engines.spark.tallies import Counting, Tally
 from shedlight.graph import OperatorSpec, Stream
-from shedlight.graph.keys import key_name
-from shedlight.shedding.shares import PatternShares, Shares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
-
-WORD = 62
-"""How many patterns a column of keep flags is for."""
-
-
-def kept_names(patterns: int) -> list[str]:
-    """Name the columns that say which patterns of an operator keep an event."""
-    return [f"#kept{number}" for number in range(-(-patterns // WORD))]
-
-
-def carried(operator: str, name: str) -> str:
-    """Name such a column while the events of several operators are in one table."""
-    return f"{name} {operator}"
+from shedlight.shedding.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +37,6 @@ class Mark:
     origin: int
     frontier: int
     idle: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartSpec:
-    """What all groups of a part need to know; it travels to where they run.
-
-    Attributes:
-        part: The operators.
-        inputs: The external streams and the columns of each.
-        origins: The groups that tell how far each external stream is.
-        shares: What patterns keep until told otherwise; one that is not in it never sheds.
-        windows: The longest window of each key, for shedding by key.
-        listed: The patterns whose complex events list the ids of their events.
-        timed_out: The patterns of which somebody asks for what timed out.
-    """
-
-    part: Part
-    inputs: Mapping[Stream, tuple[Input, pa.Schema]]
-    origins: Mapping[Stream, tuple[int, ...]]
-    shares: Shares
-    windows: Mapping[str, int]
-    listed: frozenset[Stream]
-    timed_out: frozenset[Stream] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,21 +121,6 @@ def outside_input(stream: Stream, schema: pa.Schema) -> tuple[Input, pa.Schema]:
     return Input(str(stream), (ID,), TIME, FOREVER), columns
 
 
-def sheds(spec: OperatorSpec, shares: Shares) -> bool:
-    """Say whether a plan has shares for any pattern of an operator."""
-    return any(stream in shares for stream in spec.outputs)
-
-
-def passes(given: PartSpec, stream: Stream) -> bool:
-    """Say whether complex events of another node come as they were packed there.
-
-    They do where none is shed and all go to one group.
-    """
-    if stream.operator is None or len(given.part.groups) > 1:
-        return False
-    return not any(sheds(spec, given.shares) for spec in given.part.readers(stream))
-
-
 def _widened(operator: Operator) -> Operator:
     """Let events carry what was decided about them until they are ready."""
     flags = [pa.field(name, pa.int64()) for name in kept_names(len(operator.matchers))]
@@ -215,62 +156,18 @@ def advance(
         *_frontiers(fused, told, idle),
         fused.spec.shares if shares is None else shares,
     )
-    states, together = run_all(fused, state, course.run)
-    own = frozenset(str(spec.name) for spec in fused.spec.part.operators)
+    specs = fused.spec.part.operators
+    states = list(state.operators)
+
+    def run(place: int) -> None:
+        states[place] = course.run(specs[place], fused.operators[place], states[place])
+
+    # the only group of a part has its machine's other cores to itself; several are side by side
+    together = run_all(specs, run, in_threads=len(fused.spec.part.groups) == 1)
+    own = frozenset(str(spec.name) for spec in specs)
     silent = frozenset(name for name in own if name in course.silent)
     done = Advanced(course.found, course.late, course.tallies, silent, together)
-    return FusedState(states, told, idle), done
-
-
-_Run = Callable[[OperatorSpec, Operator, OperatorState], OperatorState]
-
-
-def run_all(
-    fused: Fused, state: FusedState, run: _Run
-) -> tuple[tuple[OperatorState, ...], float]:
-    """Run all operators of a group, those side by side that do not need each other.
-
-    A group that is the only one of its part has its machine's other cores to itself; where
-    there are several, they are side by side already.
-
-    Returns:
-        Where the operators stand, and what part of their seconds passed on the clock.
-    """
-    specs = fused.spec.part.operators
-    new: dict[str, OperatorState] = {}
-    spent = 0.0
-
-    def one(place: int) -> float:
-        start = time.perf_counter()
-        spec = specs[place]
-        new[spec.name] = run(spec, fused.operators[place], state.operators[place])
-        return time.perf_counter() - start
-
-    begun = time.perf_counter()
-    for places in levels(specs):
-        if len(places) == 1 or len(fused.spec.part.groups) > 1:
-            spent += sum(map(one, places))
-        else:
-            spent += sum(_threads().map(one, places))
-    together = (time.perf_counter() - begun) / spent if spent else 1.0
-    return tuple(new[spec.name] for spec in specs), min(together, 1.0)
-
-
-def levels(specs: Sequence[OperatorSpec]) -> list[list[int]]:
-    """Put operators, each after those that feed it, into levels that do not feed themselves."""
-    level: dict[str | None, int] = {}
-    found: list[list[int]] = []
-    for place, spec in enumerate(specs):
-        own = 1 + max((level.get(stream.operator, -1) for stream in spec.inputs), default=-1)
-        level[spec.name] = own
-        found += [[] for _ in range(own + 1 - len(found))]
-        found[own].append(place)
-    return found
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(2, os.cpu_count() or 1), thread_name_prefix="operator")
+    return FusedState(tuple(states), told, idle), done
 
 
 def _with_marks(
@@ -405,43 +302,3 @@ def _told(state: OperatorState, frontiers: list[int]) -> OperatorState:
         for one, frontier in zip(state.waiting.seen, frontiers, strict=True)
     )
     return replace(state, waiting=replace(state.waiting, seen=seen))
-
-
-def decided(
-    given: PartSpec, spec: OperatorSpec, operator: Operator, ready: Ready, shares: Shares
-) -> Masks:
-    """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
-    if not sheds(spec, given.shares):
-        return {}
-    words = [ready.table.column(name) for name in kept_names(len(operator.matchers))]
-    carries = np.asarray(words[0].is_valid())
-    flags = [word.fill_null(0).to_numpy() for word in words]
-    masks = {}
-    for number, stream in enumerate(spec.outputs):
-        mask = (flags[number // WORD] >> (number % WORD)) & 1 == 1
-        if not carries.all():
-            here = _by_hash(given, (spec, operator), (ready, stream), shares)
-            mask = np.where(carries, mask, here)
-        if not mask.all():
-            masks[stream.name] = mask
-    return masks
-
-
-def _by_hash(
-    given: PartSpec,
-    which: tuple[OperatorSpec, Operator],
-    read: tuple[Ready, Stream],
-    plan: Shares,
-) -> Array:
-    spec, operator = which
-    ready, stream = read
-    shares: PatternShares | None = plan.get(stream)
-    if shares is None:
-        return np.ones(len(ready.time), np.bool_)
-    key = spec.patterns[stream.name].partition_by if shares.by_key else ()
-    if key:
-        window = given.windows.get(key_name(key), 1)
-        hashes = key_hashes(ready.table, key, ready.time, window)
-    else:
-        hashes = event_hashes(ready.table, operator.ids)
-    return kept_events(shares, ready.types, ready.numbers, hashes).mask

@@ -12,10 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from shedlight.automaton.intake import Input
 from shedlight.automaton.operator import schema_of
 from shedlight.engines.spark.arrivals import ARRIVAL, observed_packed
-from shedlight.engines.spark.fused import Fused, PartSpec, build_fused, passes
+from shedlight.engines.spark.fused import Fused, build_fused
 from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.outbox import late_output
 from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, packer
+from shedlight.engines.spark.parts import PartSpec, passes
 from shedlight.engines.spark.plan_source import read_plan
 from shedlight.engines.spark.shedding import arrivals_name, plan_tables, shed
 from shedlight.engines.spark.signatures import hash_sql

@@ -18,7 +18,9 @@ from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.operator import Operator, schema_of
 from shedlight.automaton.signature import Signature
 from shedlight.engines.spark.arrivals import ARRIVAL, observed_arrivals
-from shedlight.engines.spark.fused import WORD, Fused, PartSpec, carried, kept_names, sheds
+from shedlight.engines.spark.fused import Fused
+from shedlight.engines.spark.keeping import WORD, carried, kept_names
+from shedlight.engines.spark.parts import PartSpec, sheds
 from shedlight.engines.spark.plans import UNUSED, Table
 from shedlight.engines.spark.signatures import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.sources import quoted

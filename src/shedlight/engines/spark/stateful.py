@@ -17,13 +17,13 @@ from shedlight.engines.spark.fused import (
     Fused,
     FusedState,
     Mark,
-    PartSpec,
     advance,
     build_fused,
     frontiers_of,
     new_fused_state,
 )
 from shedlight.engines.spark.packing import LATE, sample_in, table_bytes, table_of
+from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.plan_source import batch_id
 from shedlight.engines.spark.plans import Plans
 from shedlight.engines.spark.samples import Sample, put_together

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from shedlight.automaton.labels import OTHER
 from shedlight.control.observation import Observation
 from shedlight.engines.spark.fitting import Costs
-from shedlight.engines.spark.fused import Fused, passes
+from shedlight.engines.spark.fused import Fused
+from shedlight.engines.spark.parts import passes
 from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.signatures import all_signatures
 from shedlight.engines.spark.tallies import of_pattern

@@ -1,0 +1,65 @@
+"""Which patterns get to see an event: as it says itself, from the JVM on, or by its hash."""
+
+import numpy as np
+
+from shedlight.automaton.matching import Ready
+from shedlight.automaton.operator import Masks, Operator
+from shedlight.automaton.pools import Array
+from shedlight.engines.spark.parts import PartSpec, sheds
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.graph.keys import key_name
+from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+
+WORD = 62
+"""How many patterns a column of keep flags is for."""
+
+
+def kept_names(patterns: int) -> list[str]:
+    """Name the columns that say which patterns of an operator keep an event."""
+    return [f"#kept{number}" for number in range(-(-patterns // WORD))]
+
+
+def carried(operator: str, name: str) -> str:
+    """Name such a column while the events of several operators are in one table."""
+    return f"{name} {operator}"
+
+
+def decided(
+    given: PartSpec, spec: OperatorSpec, operator: Operator, ready: Ready, shares: Shares
+) -> Masks:
+    """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
+    if not sheds(spec, given.shares):
+        return {}
+    words = [ready.table.column(name) for name in kept_names(len(operator.matchers))]
+    carries = np.asarray(words[0].is_valid())
+    flags = [word.fill_null(0).to_numpy() for word in words]
+    masks = {}
+    for number, stream in enumerate(spec.outputs):
+        mask = (flags[number // WORD] >> (number % WORD)) & 1 == 1
+        if not carries.all():
+            here = _by_hash(given, (spec, operator), (ready, stream), shares)
+            mask = np.where(carries, mask, here)
+        if not mask.all():
+            masks[stream.name] = mask
+    return masks
+
+
+def _by_hash(
+    given: PartSpec,
+    which: tuple[OperatorSpec, Operator],
+    read: tuple[Ready, Stream],
+    plan: Shares,
+) -> Array:
+    spec, operator = which
+    ready, stream = read
+    shares: PatternShares | None = plan.get(stream)
+    if shares is None:
+        return np.ones(len(ready.time), np.bool_)
+    key = spec.patterns[stream.name].partition_by if shares.by_key else ()
+    if key:
+        window = given.windows.get(key_name(key), 1)
+        hashes = key_hashes(ready.table, key, ready.time, window)
+    else:
+        hashes = event_hashes(ready.table, operator.ids)
+    return kept_events(shares, ready.types, ready.numbers, hashes).mask
