@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shedlight.automaton.hashing import hash_keys, hash_rows
+from shedlight.automaton.hashing import hash_keys, hash_rows, hash_twice
 from shedlight.language.column import column_of
 
 NUMBERS = [0, 1, -1, 42, 2**63 - 1, -(2**63), None, 7, 10**12, -5]
@@ -61,3 +61,25 @@ def test_null_has_its_place_in_a_key_of_several_columns():
     one, other = column_of(pa.array([None, 1])), column_of(pa.array([1, None]))
     first, second = hash_keys([one, other], 2)
     assert (first[0], second[0]) != (first[1], second[1])
+
+
+def test_two_hashes_at_once_are_those_of_each_seed():
+    """Of numbers and texts, with nulls."""
+    columns = [
+        column_of(pa.array([1, None, -7], pa.int64())),
+        column_of(pa.array(["a", "b" * 40, None])),
+    ]
+    both = hash_twice(columns, 3, (42, 7))
+    assert [one.tolist() for one in both] == [
+        hash_rows(columns, 3, seed).tolist() for seed in (42, 7)
+    ]
+
+
+def test_each_of_many_columns_has_a_null_mark():
+    """Also beyond those that one column of marks is for."""
+    keys = set()
+    for place in range(70):
+        values = [None if at == place else 1 for at in range(70)]
+        columns = [column_of(pa.array([one], pa.int64())) for one in values]
+        keys.add(tuple(int(one[0]) for one in hash_keys(columns, 1)))
+    assert len(keys) == 70

@@ -103,6 +103,14 @@ def _hash_numbers(values: Array, valid: Array, seeds: Array) -> None:
 
 
 @compiled
+def _hash_numbers_twice(values: Array, valid: Array, seeds: Array, others: Array) -> None:
+    for i in range(seeds.shape[0]):
+        if valid[i]:
+            seeds[i] = _hash_number(values[i], seeds[i])
+            others[i] = _hash_number(values[i], others[i])
+
+
+@compiled
 def _hash_texts(offsets: Array, data: Array, valid: Array, seeds: Array) -> None:
     for i in range(seeds.shape[0]):
         if valid[i]:
@@ -128,20 +136,42 @@ def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
     return seeds.view(np.int64)
 
 
+def hash_twice(
+    columns: Sequence[Column], rows: int, seeds: tuple[int, int]
+) -> tuple[Array, Array]:
+    """Hash rows with two seeds, as `hash_rows` would with each."""
+    first, second = (np.full(rows, seed, np.uint64) for seed in seeds)
+    for column in columns:
+        if column.kind is Kind.STRING:
+            offsets, data = text_buffers(column.values)
+            _hash_texts(offsets, data, column.valid, first)
+            _hash_texts(offsets, data, column.valid, second)
+        else:
+            _hash_numbers_twice(_as_whole(column), column.valid, first, second)
+    return first.view(np.int64), second.view(np.int64)
+
+
 def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     """Give the two hashes that identify a key; null is a key of its own."""
-    first = hash_rows(columns, rows)
     if len(columns) == 1 and columns[0].kind is not Kind.STRING:
-        return first, np.where(columns[0].valid, 0, _NULL)
-    marked = [*columns, *(_null_mark(column) for column in columns)]
-    return hash_rows(marked, rows), hash_rows(marked, rows, _OTHER_SEED)
+        return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
+    marks = [
+        _null_marks(columns[start : start + _MARKS], rows)
+        for start in range(0, len(columns), _MARKS)
+    ]
+    return hash_twice([*columns, *marks], rows, (SEED, _OTHER_SEED))
 
 
-def _null_mark(column: Column) -> Column:
-    """Make a column of whether another is null, so that (null, 1) is not (1, null)."""
-    return Column(
-        Kind.BIGINT, column.valid.astype(np.int64), np.ones(len(column.valid), np.bool_)
-    )
+_MARKS = 62
+"""How many columns one column of null marks is for."""
+
+
+def _null_marks(columns: Sequence[Column], rows: int) -> Column:
+    """Make a column of which others are not null, so that (null, 1) is not (1, null)."""
+    marks = np.zeros(rows, np.int64)
+    for place, column in enumerate(columns):
+        marks |= column.valid.astype(np.int64) << place
+    return Column(Kind.BIGINT, marks, np.ones(rows, np.bool_))
 
 
 def _as_whole(column: Column) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.automaton.hashing import hash_keys, hash_rows
+from shedlight.automaton.hashing import hash_keys, hash_twice
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.matching import Matches
 from shedlight.automaton.outputs import timed_out_name
@@ -69,7 +69,30 @@ class _Rows:
         places = self.lasts[:, self.numbers[variable]]
         rows = matches.rows[np.maximum(places, 0)]
         missing = self.misses(variable)
-        return table.take(pa.array(rows, mask=missing) if missing.any() else pa.array(rows))
+        return _rows_of(
+            table, pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
+        )
+
+
+def _rows_of(table: pa.Table, rows: pa.Array) -> pa.Table:
+    """Take rows; of a struct that is null in all of them, nothing is looked at.
+
+    That is what an operator of several inputs has: the structs of all, and each event has one.
+    """
+    structs = [pa.types.is_struct(field.type) for field in table.schema]
+    if not any(structs):
+        return table.take(rows)
+    columns = [
+        pa.nulls(len(rows), column.type)
+        if nested and column.null_count and not _any_valid(column, rows)
+        else column.take(rows)
+        for nested, column in zip(structs, table.columns, strict=True)
+    ]
+    return pa.table(columns, table.schema)
+
+
+def _any_valid(column: pa.ChunkedArray, rows: pa.Array) -> bool:
+    return bool(pc.any(column.is_valid().take(rows)).as_py())
 
 
 def complex_events(
@@ -277,10 +300,8 @@ def match_ids(name: str, matches: Matches, events: pa.Table) -> pa.Array:
     place = np.arange(size) - np.repeat(starts, np.diff(matches.ends, prepend=0))
     parts = [_numbers(part) for part in (*hash_keys(columns, size), place)]
     digest = hashlib.sha256(name.encode()).digest()
-    halves = [
-        np.add.reduceat(hash_rows(parts, size, int.from_bytes(salt, "little")), starts)
-        for salt in (digest[:4], digest[4:8])
-    ]
+    salts = (int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:8], "little"))
+    halves = [np.add.reduceat(one, starts) for one in hash_twice(parts, size, salts)]
     return _hexadecimal(np.stack(halves, axis=1))
 
 

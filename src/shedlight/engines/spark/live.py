@@ -33,7 +33,7 @@ from shedlight.engines.spark.failures import explained, sentence_of
 from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
-from shedlight.engines.spark.run import outbox_writer, partitioned
+from shedlight.engines.spark.run import outbox_writer, suited
 from shedlight.engines.spark.session import hush
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
@@ -272,7 +272,7 @@ class Live:
     def _start_node(self, node: str) -> StreamingQuery:
         every = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
-        with partitioned(self._spark, self.assembly.nodes[node].groups):
+        with suited(self._spark, self.assembly.nodes[node]):
             return writer.option("retention", self._options.retention).start()
 
     def _start_delivery(self, name: str) -> StreamingQuery:

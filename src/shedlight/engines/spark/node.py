@@ -96,6 +96,17 @@ class NodeQuery:
         """How many groups there are."""
         return sum(len(fused.spec.part.groups) for fused in self.parts)
 
+    @property
+    def is_even(self) -> bool:
+        """Whether all events that are packed are of one size: numbers and times, no text."""
+        return all(
+            pa.types.is_primitive(field.type)
+            for fused in self.parts
+            for stream, (_, schema) in fused.spec.inputs.items()
+            if not passes(fused.spec, stream)
+            for field in schema
+        )
+
 
 def build_part(part: Part, channels: Mapping[Stream, Channel], setting: Setting) -> Fused:
     """Build the operators of a part for the columns of its inputs."""
