@@ -84,11 +84,13 @@ def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
 def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
     """To the last bit, and everything is kept where the share is one."""
     table = Table(np.array([shares]), np.zeros((1, len(shares)), np.bool_))
-    (found,) = limits_of(table, pressure).to_pylist()[0]
+    (found,) = limits_of(table, pressure).to_pylist()
     lowered = [share * pressure for share in shares]
-    assert found == [None if share >= 1 else threshold(share) for share in lowered]
+    limits = [None if share >= 1 else threshold(share) for share in lowered]
+    assert found == [*limits, *(1 if 0 < share < 1 else None for share in lowered)]
 
 
 def test_what_a_pattern_has_no_use_for_is_never_kept():
     """Not even without pressure."""
-    assert limits_of(TABLE, 1.0).to_pylist() == [[[threshold(0.4), None, threshold(0.0)]]]
+    limits = [threshold(0.4), None, threshold(0.0)]
+    assert limits_of(TABLE, 1.0).to_pylist() == [[*limits, 1, None, None]]

@@ -1,7 +1,8 @@
 """The plan in force as a table of one row, read anew in every micro-batch.
 
 It has a column for each operator that sheds: for each of its patterns, and for each type by its
-number, the hash below which an event is kept; null keeps it whatever its hash is. Joined to a
+number, the hash below which an event is kept; null keeps it whatever its hash is. At the end it
+says for each type whether any pattern asks for the hash at all; null, if none. Joined to a
 stream by broadcast it is read once per micro-batch, where the task runs, and the id of the
 micro-batch is known there: so a new plan is in force in the next one, without a restart, and a
 replay gets the plan of the first time.
@@ -21,7 +22,7 @@ from shedlight.engines.spark.plans import Plans, Table
 from shedlight.model.needs import Floats
 
 FORMAT = "shedlight-plan"
-_LIMITS = pa.list_(pa.list_(pa.int64()))
+_LIMITS = pa.list_(pa.int64())
 _HASHES = float(1 << 64)
 _TOP = np.uint64(1 << 63)
 
@@ -61,9 +62,15 @@ def batch_id() -> int:
 
 
 def limits_of(table: Table, pressure: float) -> pa.Array:
-    """Find the hashes below which events are kept, as one row."""
-    limits = [_thresholds(shares) for shares in table.under(pressure)]
-    return pa.array([limits], _LIMITS)
+    """Find the hashes below which events are kept, as one row: by pattern, then by type.
+
+    After the patterns comes which types are to be hashed.
+    """
+    shares = table.under(pressure)
+    undecided = ((shares > 0) & (shares < 1)).any(axis=0)
+    hashed = pa.array(np.ones(len(undecided), np.int64), mask=~undecided)
+    row = pa.concat_arrays([*map(_thresholds, shares), hashed])
+    return pa.ListArray.from_arrays(pa.array([0, len(row)], pa.int32()), row).cast(_LIMITS)
 
 
 def _thresholds(shares: Floats) -> pa.Array:
@@ -77,6 +84,6 @@ def _thresholds(shares: Floats) -> pa.Array:
 def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> DataFrame:
     """Read the plan in force, micro-batch by micro-batch."""
     spark.dataSource.register(PlanSource)
-    columns = ", ".join(f"`{name}` array<array<bigint>>" for name in operators)
+    columns = ", ".join(f"`{name}` array<bigint>" for name in operators)
     reader = spark.read.format(FORMAT).schema(columns)
     return reader.option("folder", str(folder)).load()

@@ -177,10 +177,17 @@ def _with_flags(
     """Join a plan to events and write down which patterns keep each."""
     spec, operator, read = which
     frame = frame.crossJoin(F.broadcast(limits))
+    types = len(all_signatures(operator.alphabet) or ())
+
+    def limit_of(number: int) -> str:
+        return f"get({quoted(_LIMITS)}, {number * types} + {quoted(_TYPE)})"
+
     bits = []
     for number, output in enumerate(spec.outputs):
-        hashed = _hash(given, operator, output, given.inputs[read][0].time)
-        limit = f"get(get({quoted(_LIMITS)}, {number}), {quoted(_TYPE)})"
+        needed = _hash(given, operator, output, given.inputs[read][0].time)
+        # in one branch of IF, so that an event of which all is decided is not hashed
+        hashed = f"IF({limit_of(len(spec.outputs))} IS NULL, 0L, {needed})"
+        limit = limit_of(number)
         bits.append(f"IF({limit} IS NULL OR {hashed} < {limit}, {1 << number % WORD}L, 0L)")
     for number, name in enumerate(kept_names(len(bits))):
         word = " | ".join(bits[number * WORD : (number + 1) * WORD])
