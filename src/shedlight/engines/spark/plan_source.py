@@ -67,7 +67,7 @@ def limits_of(table: Table, pressure: float) -> pa.Array:
     After the patterns comes which types are to be hashed.
     """
     shares = table.under(pressure)
-    undecided = ((shares > 0) & (shares < 1)).any(axis=0)
+    undecided = np.asarray(((shares > 0) & (shares < 1)).any(axis=0))
     hashed = pa.array(np.ones(len(undecided), np.int64), mask=~undecided)
     row = pa.concat_arrays([*map(_thresholds, shares), hashed])
     return pa.ListArray.from_arrays(pa.array([0, len(row)], pa.int32()), row).cast(_LIMITS)
