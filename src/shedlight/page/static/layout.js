@@ -14,6 +14,7 @@ const SIZES = {
 const CELL_GAP = 10;
 const THIN = 12;
 const MARGIN = 9;
+const TOP = 14; // room for the tag on the ring of the uppermost box
 
 export function layoutOf(topology, width, isDown) {
   if (isDown) return laidOut(topology, width, SIZES.down, true);
@@ -118,7 +119,7 @@ function columnsOf(items, cells, sizes, width, isDown) {
   const needed = columns.reduce((sum, one) => sum + one.main + one.room + one.gap, 2 * MARGIN);
   const free = isDown ? 0 : Math.max(0, width - needed) / Math.max(1, columns.length - 1);
   const extra = Math.min(free, sizes.widest - sizes.gap);
-  let place = MARGIN + (isDown ? 0 : Math.max(0, (width - needed - extra * (columns.length - 1)) / 2));
+  let place = isDown ? TOP : MARGIN + Math.max(0, (width - needed - extra * (columns.length - 1)) / 2);
   for (const one of columns) {
     if (one.gap) one.gap += extra;
     place += one.room + one.gap;
@@ -132,7 +133,7 @@ function columnsOf(items, cells, sizes, width, isDown) {
 // From main and cross to x and y.
 function placed({ items, cells, routes, columns, sizes, isDown, width }) {
   const crossEnd = Math.max(...items.map((one) => one.start + one.size));
-  const shift = MARGIN + (isDown ? Math.max(0, (width - crossEnd - 2 * MARGIN) / 2) : 0);
+  const shift = isDown ? MARGIN + Math.max(0, (width - crossEnd - 2 * MARGIN) / 2) : TOP;
   const rect = (main, cross, mainSize, crossSize) =>
     isDown ? { x: cross, y: main, width: crossSize, height: mainSize } : { x: main, y: cross, width: mainSize, height: crossSize };
   const rects = new Map();
@@ -148,7 +149,7 @@ function placed({ items, cells, routes, columns, sizes, isDown, width }) {
     boxes.set(one.node, rect(from, one.start + shift, to - from, one.size));
   }
   const ways = waysOf(routes, columns, isDown);
-  const [mainSize, crossSize] = [columns.end, crossEnd + 2 * MARGIN];
+  const [mainSize, crossSize] = [columns.end, crossEnd + MARGIN + (isDown ? MARGIN : TOP)];
   return { rects, boxes, ways, isDown, width: isDown ? Math.max(crossSize, width) : mainSize, height: isDown ? mainSize : crossSize };
 }
 
