@@ -14,8 +14,8 @@ from shedlight.engines.spark.files import replacing
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 
-VERSION = 2
-"""Of the layout of a checkpoint."""
+VERSION = 3
+"""Of the layout of a checkpoint, and of the hashes in its states."""
 
 
 def lines_of(
