@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shedlight.automaton.matching import tally
 from shedlight.automaton.operator import new_operator_state
 from shedlight.automaton.saved import VERSION, from_bytes, to_bytes
 from shedlight.errors import StateError
@@ -22,15 +23,17 @@ PATTERNS = {
     "scan": "SELECT b.name WHERE SEQ(a.kind = 0, b.kind = 1 +, c.kind = 2) AND b.x > a.x "
     "WITHIN 1 h",
 }
-
-
+REFUSED = {"keys-v1.state", "keys-v2.state"}
+"""A key of several columns had another hash then."""
 FIRST = [0, 1, 0, 0, 1]
 REST = [2, 1, 1, 1, 2, 2, 0, 1, 2, 2]
 
 
 def _events(kinds):
     return [
-        Event(10 * i, 0, (i,), {"kind": kind, "x": i % 5, "y": 0.5, "key": i % 2, "name": "ä"})
+        Event(
+            10 * i, i % 2, (i,), {"kind": kind, "x": i % 5, "y": 0.5, "key": i % 2, "name": "ä"}
+        )
         for i, kind in enumerate(kinds)
     ]
 
@@ -52,10 +55,15 @@ def test_a_state_of_any_version_goes_on(name):
     files = sorted(GOLDEN.glob(f"{name}-v*.state"))
     assert f"{name}-v{VERSION}.state" in {file.name for file in files}
     operator, state = _state(name)
+    assert tally(state.states[0]).open > 0
     rest = _events(FIRST + REST)[len(FIRST) :]
     _, expected = step(operator, state, rest, ended=True)
     assert len(expected) > 0
     for file in files:
+        if file.name in REFUSED:
+            with pytest.raises(StateError, match="keys of several columns"):
+                from_bytes(operator.matchers[0], file.read_bytes())
+            continue
         restored = from_bytes(operator.matchers[0], file.read_bytes())
         _, found = step(operator, replace(state, states=(restored,)), rest, ended=True)
         assert listed(operator, found) == listed(operator, expected)

@@ -22,8 +22,9 @@ from shedlight.automaton.threads import Threads
 from shedlight.automaton.waiting import Queues
 from shedlight.errors import StateError
 
-VERSION = 2
-"""Since version 2 the machines of a key form a list, and their fields are in another order."""
+VERSION = 3
+"""Since version 2 the machines of a key form a list, and their fields are in another order;
+since version 3 a key of several columns has another hash."""
 _MARK = b"SHEDLIGHT"
 _FRONT = struct.Struct("<HII")
 
@@ -61,6 +62,12 @@ def from_bytes(matcher: Matcher, data: bytes) -> MatchState:
             f"the saved state is of another pattern:\n  saved: {header['pattern']}\n"
             f"  now:   {matcher.fingerprint}\n"
             "go on with the pattern as it was, or start without the saved state"
+        )
+    if version < 3 and len(matcher.pattern.partition_by) > 1:  # noqa: PLR2004  # see above
+        raise StateError(
+            f"the saved state has version {version}, in which keys of several columns were "
+            "told apart in another way; read it with the Shedlight that wrote it, "
+            "or start without the saved state"
         )
     try:
         state = _state(matcher, header, packed)

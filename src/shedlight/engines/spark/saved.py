@@ -19,7 +19,8 @@ from shedlight.engines.spark.framing import framed, unframed
 from shedlight.engines.spark.packing import table_bytes, table_of
 from shedlight.errors import StateError
 
-VERSION = 1
+VERSION = 2
+"""Since version 2 an id of several columns has another hash."""
 _MARK = b"SHEDLIGHT-OPERATOR"
 
 
