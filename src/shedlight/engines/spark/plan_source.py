@@ -2,9 +2,9 @@
 
 It has a column for each operator that sheds: for each of its patterns, and for each type by its
 number, the hash below which an event is kept; null keeps it whatever its hash is. At the end it
-says for each type whether any pattern asks for the hash at all; null, if none. Joined to a
-stream by broadcast it is read once per micro-batch, where the task runs, and the id of the
-micro-batch is known there: so a new plan is in force in the next one, without a restart, and a
+says for each type whether any pattern asks for the hash at all; null, if none. As the value of
+a subquery it is read once per micro-batch, where the task runs, and the id of the micro-batch
+is known there: so a new plan is in force in the next one, without a restart, and a
 replay gets the plan of the first time.
 """
 

@@ -1,8 +1,8 @@
 """Shedding in the JVM: which patterns keep an event, before it is sent anywhere.
 
 A plan is a table of one row (`plan_source.py`): for each pattern and type the hash below which
-an event of the type is kept; null keeps it whatever its hash is. It is joined to the events by
-broadcast, and what no pattern keeps goes no further. The decisions are those of
+an event of the type is kept; null keeps it whatever its hash is. Events see it as the value of
+a subquery, and what no pattern keeps goes no further. The decisions are those of
 `shedding/shedder.py`.
 """
 
@@ -31,6 +31,9 @@ from shedlight.language.pattern import Span
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import EPOCH
 
+_ONCE = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
+"""Nothing, of which Spark does not know that; so it computes the flags once, not for the filter
+again, and asks once for the plan."""
 _TYPE, _LIMITS, _OF_USE = "#type", "#limits", "#of use"
 
 
@@ -174,9 +177,9 @@ def _with_flags(
     given: PartSpec,
     which: tuple[OperatorSpec, Operator, Stream],
 ) -> DataFrame:
-    """Join a plan to events and write down which patterns keep each."""
+    """Write down which patterns keep each event under a plan."""
     spec, operator, read = which
-    frame = frame.crossJoin(F.broadcast(limits))
+    frame = frame.withColumn(_LIMITS, limits.scalar())
     types = len(all_signatures(operator.alphabet) or ())
 
     def limit_of(number: int) -> str:
@@ -190,7 +193,7 @@ def _with_flags(
         limit = limit_of(number)
         bits.append(f"IF({limit} IS NULL OR {hashed} < {limit}, {1 << number % WORD}L, 0L)")
     for number, name in enumerate(kept_names(len(bits))):
-        word = " | ".join(bits[number * WORD : (number + 1) * WORD])
+        word = " | ".join([*bits[number * WORD : (number + 1) * WORD], _ONCE])
         frame = frame.withColumn(carried(spec.name, name), F.expr(word))
     return frame.drop(_LIMITS)
 
