@@ -25,6 +25,7 @@ import pytest
 
 from shedlight.automaton.intake import FOREVER, Input
 from shedlight.engines.finished import AT
+from shedlight.engines.spark.compact import table_of
 from shedlight.engines.spark.fused import (
     Mark,
     advance,
@@ -35,7 +36,6 @@ from shedlight.engines.spark.fused import (
 from shedlight.engines.spark.keeping import carried
 from shedlight.engines.spark.layout import parts_of
 from shedlight.engines.spark.outbox import packed_of, read_outbox
-from shedlight.engines.spark.packing import table_of
 from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.shedding import plan_tables

@@ -14,7 +14,7 @@ from shedlight.graph.application import Application, OperatorSpec, Source, Strea
 from shedlight.graph.topology import operator_order
 from shedlight.language import Expression, Kind, Pattern, Schema
 from shedlight.language.expression import Aggregate, Attribute, Fold, Whole
-from shedlight.language.pattern import Item, elements, watched
+from shedlight.language.pattern import Item, selected
 from shedlight.language.rules import check_row
 from shedlight.language.typecheck import kind_of
 
@@ -102,14 +102,10 @@ def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Column
 
 def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
     """List what is selected; `*` is every event, or with EACH every column of the event."""
-    if pattern.select:
-        return pattern.select
-    if pattern.each:
+    if pattern.each and not pattern.select:
         names = (name for name in columns if "." not in name and name not in _OF_COMPLEX_EVENT)
         return tuple(Item(Attribute("", (name,)), name) for name in names)
-    nots = watched(pattern.where)
-    names = (each.variable for each in elements(pattern.where) if each not in nots)
-    return tuple(Item(Whole(name), name) for name in names)
+    return selected(pattern)
 
 
 def _item_columns(item: Item, columns: Columns) -> Columns:

@@ -224,5 +224,22 @@ def watched(part: Part) -> tuple[Element, ...]:
     return tuple(node.element for node in walk_parts(part) if isinstance(node, Not))
 
 
+def selected(pattern: Pattern) -> tuple[Item, ...]:
+    """List what is selected; `*` is every event, but with EACH what events there are."""
+    if pattern.select or pattern.each:
+        return pattern.select
+    nots = watched(pattern.where)
+    names = (each.variable for each in elements(pattern.where) if each not in nots)
+    return tuple(Item(Whole(name), name) for name in names)
+
+
+def expressions(pattern: Pattern) -> Iterator[Expression]:
+    """Give all expressions of a pattern: what it selects, what it asks for, and its key."""
+    yield from (item.expression for item in pattern.select)
+    yield from (each.condition for each in elements(pattern.where))
+    yield from pattern.conditions
+    yield from pattern.partition_by
+
+
 def _as_conjunct(condition: Expression) -> str:
     return f"({condition})" if condition.level < Level.NOT else str(condition)

@@ -29,14 +29,12 @@ from shedlight.language.expression import (
 from shedlight.language.pattern import (
     And,
     Element,
-    Item,
     Not,
     Part,
     Pattern,
     Repeat,
     Seq,
-    elements,
-    watched,
+    selected,
 )
 
 _Path = tuple[str, ...]
@@ -94,7 +92,7 @@ def facts_of(stream: Stream, pattern: Pattern, columns: Columns) -> Facts:
         for test in map(value_test, conjuncts(without_variable(each.condition)))
         if test and not test.negated and len(test.values) == 1
     ]
-    for item in _items(pattern):
+    for item in selected(pattern):
         if isinstance(item.expression, Literal) and type(item.expression.value) in (int, str):
             values[(item.name,)] = item.expression.value  # type: ignore[assignment]
         variable, start = _selected(item.expression)
@@ -114,15 +112,6 @@ def _certain(part: Part) -> Iterator[Element]:
         for inner in part.parts:
             if not isinstance(inner, Not):
                 yield from _certain(inner)
-
-
-def _items(pattern: Pattern) -> tuple[Item, ...]:
-    """List what is selected; `*` is every event, or with EACH the columns of an event."""
-    if pattern.select or pattern.each:
-        return pattern.select
-    nots = watched(pattern.where)
-    names = (each.variable for each in elements(pattern.where) if each not in nots)
-    return tuple(Item(Whole(name), name) for name in names)
 
 
 def _selected(expression: Expression) -> tuple[str, _Path]:

@@ -4,12 +4,12 @@ Which events match does not depend on what is selected of them. So a value that 
 downstream reads is left out, and so are the columns of a source that are read by nobody.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from shedlight.graph import Application, Stream, operator_order
-from shedlight.language.expression import Aggregate, Attribute, Expression, Literal, Whole, walk
-from shedlight.language.pattern import Item, Pattern, elements, watched
+from shedlight.language.expression import Aggregate, Attribute, Literal, Whole, walk
+from shedlight.language.pattern import Item, Pattern, expressions, selected
 
 _NOTHING = Item(Literal(1), "nothing")
 """Stands for what is selected if nobody reads any of it."""
@@ -51,32 +51,17 @@ def _without(pattern: Pattern, read: Read) -> Pattern:
     """Leave out selected values that nobody reads; with EACH, all that there is may be."""
     if read.everything or pattern.each:
         return pattern
-    items = tuple(item for item in _items(pattern) if item.name in read.names)
+    items = tuple(item for item in selected(pattern) if item.name in read.names)
     return replace(pattern, select=items or (_NOTHING,))
-
-
-def _items(pattern: Pattern) -> Iterable[Item]:
-    if pattern.select:
-        return pattern.select
-    nots = watched(pattern.where)
-    names = (each.variable for each in elements(pattern.where) if each not in nots)
-    return (Item(Whole(name), name) for name in names)
 
 
 def _needs(patterns: Iterable[Pattern]) -> Read:
     nodes = [
         node
         for pattern in patterns
-        for expression in _expressions(pattern)
+        for expression in expressions(pattern)
         for node in walk(expression)
     ]
     names = {n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path}
     everything = any(isinstance(node, Whole) for node in nodes)
     return Read(frozenset(names), everything or any(not one.select for one in patterns))
-
-
-def _expressions(pattern: Pattern) -> Iterator[Expression]:
-    yield from (item.expression for item in pattern.select)
-    yield from (each.condition for each in elements(pattern.where))
-    yield from pattern.conditions
-    yield from pattern.partition_by

@@ -51,7 +51,7 @@ def explained(error: Exception | str, what: str = "") -> Exception:
         error: What Spark said.
         what: What could not be done, if it is known.
     """
-    text = str(error)
+    text = all_said(error)
     for start, kind in _ERRORS.items():
         _, found, rest = text.partition(start)
         if found:
@@ -67,6 +67,18 @@ def explained(error: Exception | str, what: str = "") -> Exception:
     if what or not isinstance(error, Exception):
         return ShedlightError(before + sentence_of(text))
     return error
+
+
+def all_said(error: BaseException | str) -> str:
+    """Give what Spark said, and after it what it says of the causes.
+
+    What fails in a subquery is said there alone.
+    """
+    texts, cause = [str(error)], getattr(error, "_cause", None)
+    while cause is not None:
+        texts.append(str(cause))
+        cause = getattr(cause, "_cause", None)
+    return "\n\n".join(texts)
 
 
 def sentence_of(text: str) -> str:
@@ -99,4 +111,4 @@ def in_plain_words() -> Iterator[None]:
         problem = explained(error)
         if isinstance(problem, ShedlightError):
             raise problem from error
-        raise ShedlightError(f"Spark failed: {sentence_of(str(error))}") from error
+        raise ShedlightError(f"Spark failed: {sentence_of(all_said(error))}") from error

@@ -4,14 +4,17 @@ Events of sources say themselves how far their stream is. Complex events from an
 not, for they come from several groups in no common order: there, each group tells how far it
 is (a `Mark`), and the stream is as far as the group that is furthest behind. A group or a
 source that has nothing to say is idle, and holds nobody back until it says something again.
+
+Whole events in complex events are their numbers on a shelf (`referring.py`) until they leave.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
-from shedlight.automaton.intake import FOREVER, NEVER, Input
+from shedlight.automaton.intake import FOREVER, INPUT, NEVER, Input
 from shedlight.automaton.operator import (
     Operator,
     OperatorState,
@@ -20,9 +23,13 @@ from shedlight.automaton.operator import (
     new_operator_state,
     take_in,
 )
+from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import EVENTS, ID, TIME
+from shedlight.engines.spark.compact import compact_bytes, field_at
 from shedlight.engines.spark.keeping import carried, decided, kept_names
 from shedlight.engines.spark.parts import PartSpec, passes, sheds
+from shedlight.engines.spark.referring import ROW, Referring, numbered_operator, referring
+from shedlight.engines.spark.shelf import Shelf
 from shedlight.engines.spark.side_by_side import run_all
 from shedlight.engines.spark.tallies import Counting, Tally
 from shedlight.graph import OperatorSpec, Stream
@@ -47,11 +54,15 @@ class Fused:
         spec: What they were built of.
         operators: Each after those that feed it, with its columns of keep flags if it sheds.
         outputs: The columns of the complex events of each pattern, and of what timed out.
+        late: The columns of the late events of each operator.
+        referring: Which whole events in them are numbers here.
     """
 
     spec: PartSpec
     operators: tuple[Operator, ...]
     outputs: Mapping[Stream, pa.Schema]
+    late: Mapping[str, pa.Schema]
+    referring: Referring
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,11 +73,13 @@ class FusedState:
         operators: Where each operator stands.
         marks: How far external streams are, by stream and origin.
         idle: The origins of streams that hold nobody back.
+        shelves: The events that operators refer to by number.
     """
 
     operators: tuple[OperatorState, ...]
     marks: Mapping[tuple[str, int], int]
     idle: frozenset[tuple[str, int]] = frozenset()
+    shelves: Mapping[str, Shelf] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +92,7 @@ class Advanced:
         tallies: What was counted at each operator.
         idle: The operators all of whose inputs are idle.
         together: What part of the seconds of all operators passed on the clock.
+        shelves: The events to which numbers in complex events refer.
     """
 
     found: Mapping[Stream, pa.Table]
@@ -86,10 +100,30 @@ class Advanced:
     tallies: Mapping[str, Tally]
     idle: frozenset[str]
     together: float = 1.0
+    shelves: Mapping[str, Shelf] = field(default_factory=dict)
 
 
 def build_fused(given: PartSpec) -> Fused:
     """Build the operators of a part."""
+    plain, outputs = _operators(given, Referring())
+    known = {stream: schema for stream, (_, schema) in given.inputs.items()} | outputs
+    found = referring(given.part, plain, known)
+    operators = _operators(given, found)[0] if found.columns else plain
+    own = {
+        spec.name: pa.schema([one for one in operator.schema if not one.name.startswith("#")])
+        for spec, operator in zip(given.part.operators, plain, strict=True)
+    }
+    shedding = [
+        _widened(operator) if sheds(spec, given.shares) else operator
+        for spec, operator in zip(given.part.operators, operators, strict=True)
+    ]
+    return Fused(given, tuple(shedding), outputs, own, found)
+
+
+def _operators(
+    given: PartSpec, by_number: Referring
+) -> tuple[list[Operator], dict[Stream, pa.Schema]]:
+    """Build operators one after the other, and find the columns of what each gives."""
     known = dict(given.inputs)
     operators = []
     outputs: dict[Stream, pa.Schema] = {}
@@ -97,11 +131,14 @@ def build_fused(given: PartSpec) -> Fused:
         asked = {stream.name for stream in spec.outputs if stream in given.timed_out}
         inputs = [known[stream] for stream in spec.inputs]
         operator = build_operator(inputs, spec.patterns, timed_out=asked)
+        if spec.name in by_number.columns:
+            schemas = [schema for _, schema in inputs]
+            operator = numbered_operator(operator, spec, schemas, asked)
         for stream, schema in output_schemas(operator, spec, given.listed).items():
             outputs[stream] = schema
             known[stream] = outside_input(stream, schema)
-        operators.append(_widened(operator) if sheds(spec, given.shares) else operator)
-    return Fused(given, tuple(operators), outputs)
+        operators.append(operator)
+    return operators, outputs
 
 
 def output_schemas(
@@ -129,7 +166,10 @@ def _widened(operator: Operator) -> Operator:
 
 def new_fused_state(fused: Fused) -> FusedState:
     """Make the state before any event."""
-    return FusedState(tuple(map(new_operator_state, fused.operators)), {})
+    columns = fused.referring.columns
+    shelves = {name: Shelf(schema.empty_table()) for name, schema in columns.items()}
+    states = tuple(map(new_operator_state, fused.operators))
+    return FusedState(states, {}, shelves=shelves)
 
 
 def advance(
@@ -155,6 +195,7 @@ def advance(
         tables,
         *_frontiers(fused, told, idle),
         fused.spec.shares if shares is None else shares,
+        state.shelves,
     )
     specs = fused.spec.part.operators
     states = list(state.operators)
@@ -166,8 +207,49 @@ def advance(
     together = run_all(specs, run, in_threads=len(fused.spec.part.groups) == 1)
     own = frozenset(str(spec.name) for spec in specs)
     silent = frozenset(name for name in own if name in course.silent)
-    done = Advanced(course.found, course.late, course.tallies, silent, together)
-    return FusedState(tuple(states), told, idle), done
+    shelves = course.shelves
+    done = Advanced(course.found, course.late, course.tallies, silent, together, shelves)
+    kept = {name: one.kept(_referred(fused, states, name)) for name, one in shelves.items()}
+    return FusedState(tuple(states), told, idle, kept), done
+
+
+def _referred(fused: Fused, states: Iterable[OperatorState], name: str) -> Array:
+    """List the numbers of an operator's events that states have; some may be there twice."""
+    found = [np.zeros(0, np.int64)]
+    for spec, state in zip(fused.spec.part.operators, states, strict=True):
+        paths = [path for path, of in fused.referring.read_by(spec).items() if of == name]
+        for table in (state.waiting.buffer, *(one.store for one in state.states)):
+            there = [path for path in paths if len(table) and path[0] in table.column_names]
+            found += [field_at(table, path).drop_null().to_numpy() for path in there]
+    return np.concatenate(found)
+
+
+def packed_events(
+    fused: Fused, done: Advanced, stream: Stream, most: int
+) -> Iterator[tuple[int, bytes]]:
+    """Pack the complex events of a pattern, with whole events.
+
+    Args:
+        fused: The operators.
+        done: What came of a micro-batch.
+        stream: The pattern.
+        most: How many there are in a piece at most.
+
+    Returns:
+        The number of complex events in a piece, and the piece.
+    """
+    table, paths = done.found[stream], fused.referring.paths.get(stream, {})
+    names = list(dict.fromkeys(paths.values()))
+    beside = [done.shelves[name].events for name in names]
+    rows = {
+        path: (names.index(of), done.shelves[of].places(field_at(table, path)))
+        for path, of in paths.items()
+    }
+    for start in range(0, len(table), most):
+        piece = table.slice(start, most)
+        end = start + len(piece)
+        own = {path: (number, places[start:end]) for path, (number, places) in rows.items()}
+        yield len(piece), compact_bytes(piece, own, beside)
 
 
 def _with_marks(
@@ -222,7 +304,9 @@ class _Course:
         frontiers: dict[Stream, int],
         idle: set[Stream],
         shares: Shares,
+        shelves: Mapping[str, Shelf],
     ) -> None:
+        self.shelves = dict(shelves)
         self._fused, self._tables, self._frontiers = fused, tables, frontiers
         self._idle, self._shares = idle, shares
         spec = fused.spec
@@ -241,9 +325,14 @@ class _Course:
         """Run one operator: first what arrived, then how far its inputs are told to be."""
         tables = self._tables
         arrivals = {
-            number: _own_columns(operator, spec, tables[stream])
+            number: tables[stream]
             for number, stream in enumerate(spec.inputs)
             if stream in tables and len(tables[stream])
+        }
+        if spec.name in self.shelves:
+            arrivals = self._numbered(spec.name, arrivals)
+        arrivals = {
+            number: _own_columns(operator, spec, table) for number, table in arrivals.items()
         }
         unlisted = {stream.name for stream in spec.outputs}
         unlisted -= {one.name for one in self._fused.spec.listed}
@@ -268,9 +357,27 @@ class _Course:
         for stream in spec.outputs:
             tables[stream] = self.found[stream]
             self._frontiers[stream] = state.waiting.frontier
-        self.late[spec.name] = pa.concat_tables(late)
+        self.late[spec.name] = self._whole(spec.name, pa.concat_tables(late))
         self.tallies[spec.name] = counting.tally(state)
         return state
+
+    def _numbered(self, name: str, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+        """Put events on the shelf of an operator, and give them their numbers."""
+        columns = self._fused.referring.columns[name]
+        whole = {number: _completed(table, columns) for number, table in arrivals.items()}
+        self.shelves[name], numbers = self.shelves[name].with_events(whole)
+        return {
+            number: table.append_column(ROW, numbers[number])
+            for number, table in arrivals.items()
+        }
+
+    def _whole(self, name: str, events: pa.Table) -> pa.Table:
+        """Give events with all their columns."""
+        if name not in self.shelves:
+            return events
+        shelf = self.shelves[name]
+        rows = shelf.places(field_at(events, (ROW,)))
+        return shelf.events.take(pa.array(rows)).append_column(INPUT, events[INPUT])
 
     def _ended(self, spec: OperatorSpec, state: OperatorState) -> frozenset[int]:
         """Find the inputs that hold nobody back; if all are idle, the furthest leads."""
@@ -293,6 +400,17 @@ def _own_columns(operator: Operator, spec: OperatorSpec, table: pa.Table) -> pa.
     names = [flags.get(name, name) for name in table.column_names]
     table = table.rename_columns(names)
     return table.select([name for name in names if name in operator.schema.names])
+
+
+def _completed(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Give a table the columns of all inputs of an operator, null where it has none."""
+    arrays = [
+        table[one.name].cast(one.type)
+        if one.name in table.column_names
+        else pa.nulls(len(table), one.type)
+        for one in columns
+    ]
+    return pa.table(arrays, columns)
 
 
 def _told(state: OperatorState, frontiers: list[int]) -> OperatorState:

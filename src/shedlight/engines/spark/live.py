@@ -29,7 +29,7 @@ from shedlight.engines.spark.checkpoint import locked
 from shedlight.engines.spark.columns import FileColumns
 from shedlight.engines.spark.control import ControlLoop
 from shedlight.engines.spark.delivery import deliveries, started
-from shedlight.engines.spark.failures import explained, sentence_of
+from shedlight.engines.spark.failures import all_said, explained, sentence_of
 from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
@@ -364,10 +364,10 @@ class Live:
         if one.failures > self._options.restarts:
             raise ShedlightError(
                 f"the query of {name} failed {one.failures} times in a row, last with: "
-                f"{sentence_of(str(problem))}"
+                f"{sentence_of(all_said(problem))}"
             ) from problem
         wait = self._options.back_off * 2 ** (one.failures - 1)
-        _LOG.warning("%s failed, again in %g s: %s", name, wait, sentence_of(str(problem)))
+        _LOG.warning("%s failed, again in %g s: %s", name, wait, sentence_of(all_said(problem)))
         one.again = time.monotonic() + wait
 
 

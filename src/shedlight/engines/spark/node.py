@@ -164,10 +164,9 @@ def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Strea
         for stream, schema in fused.outputs.items():
             if stream in setting.leaving:
                 yield stream, schema
-        for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
-            if spec.name in setting.late:
-                own = [one for one in operator.schema if not one.name.startswith("#")]
-                yield late_output(spec.name), pa.schema(own)
+        for name, schema in fused.late.items():
+            if name in setting.late:
+                yield late_output(name), schema
 
 
 def _packed(

@@ -2,7 +2,7 @@
 
 A packed row holds the events of one Arrow batch that go to one group, as an Arrow stream. So
 values of any kind reach Python as they are, and groups, which cost, get few and large rows.
-What a group finds is packed in the same way, and stays so until somebody wants the columns.
+What a group finds is packed too (`compact.py`), and stays so until somebody wants the columns.
 
 This is kept apart from matching, and imports next to nothing: Spark runs it in processes of
 their own, which start the sooner.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from shedlight.engines.spark.compact import plain_bytes, table_of
 from shedlight.engines.spark.samples import Sample, sample_of
 
 GROUP = "#group"
@@ -53,21 +54,6 @@ _PACKED = pa.schema(
 )
 
 
-def table_bytes(table: pa.Table, codec: str | None = None) -> bytes:
-    """Write a table as an Arrow stream, compressed if there is a codec."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
-        stream.write_table(table)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
-
-
-def table_of(data: bytes) -> pa.Table:
-    """Read a table that `table_bytes` wrote."""
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-
-
 def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Make the function that packs the events of a stream by group."""
 
@@ -81,7 +67,7 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
                 every = bool(mine.all())
                 chosen = table if every else table.filter(pa.array(mine))
                 sample = sample_of(arrivals if every else arrivals[mine])
-                row = [group, operator, name, 0, 0, False, len(chosen), table_bytes(chosen)]
+                row = [group, operator, name, 0, 0, False, len(chosen), plain_bytes(chosen)]
                 row += [sample.mean, _points(sample)]
                 named = dict(zip(_PACKED.names, row, strict=True))
                 yield pa.RecordBatch.from_pylist([named], _PACKED)

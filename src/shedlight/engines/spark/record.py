@@ -14,7 +14,7 @@ from shedlight.engines.spark.files import replacing
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 
-VERSION = 3
+VERSION = 4
 """Of the layout of a checkpoint, and of the hashes in its states."""
 
 

@@ -15,8 +15,8 @@ from shedlight.automaton.intake import Seen, Waiting, new_waiting
 from shedlight.automaton.operator import Operator, OperatorState
 from shedlight.automaton.pools import Array
 from shedlight.automaton.signature import Types
+from shedlight.engines.spark.compact import plain_bytes, table_of
 from shedlight.engines.spark.framing import framed, unframed
-from shedlight.engines.spark.packing import table_bytes, table_of
 from shedlight.errors import StateError
 
 VERSION = 2
@@ -28,7 +28,7 @@ def to_bytes(operator: Operator, state: OperatorState) -> bytes:
     """Save the state of an operator."""
     waiting = state.waiting
     intake = [part for one in waiting.seen for part in (one.ids.tobytes(), one.times.tobytes())]
-    intake.append(table_bytes(waiting.buffer))
+    intake.append(plain_bytes(waiting.buffer))
     body = b"".join(intake)
     states = [
         saved.to_bytes(matcher, one)

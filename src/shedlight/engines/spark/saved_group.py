@@ -1,11 +1,17 @@
-"""The state of a group as versioned bytes: what it was told, and each of its operators."""
+"""The state of a group as versioned bytes: what it was told, its operators and its shelves."""
+
+import numpy as np
+import pyarrow as pa
 
 from shedlight.engines.spark import saved
+from shedlight.engines.spark.compact import compact_bytes, table_of
 from shedlight.engines.spark.framing import framed, unframed
 from shedlight.engines.spark.fused import Fused, FusedState
+from shedlight.engines.spark.shelf import Shelf
 from shedlight.errors import StateError
 
-VERSION = 2
+VERSION = 3
+"""Since version 3 whole events are on shelves."""
 _MARK = b"SHEDLIGHT-GROUP"
 
 
@@ -15,12 +21,18 @@ def to_bytes(fused: Fused, state: FusedState) -> bytes:
         saved.to_bytes(operator, one)
         for operator, one in zip(fused.operators, state.operators, strict=True)
     ]
+    bodies = [one.old.tobytes() + compact_bytes(one.events) for one in state.shelves.values()]
     header = {
         "operators": _names(fused),
         "marks": [[*place, frontier] for place, frontier in state.marks.items()],
         "idle": sorted(state.idle),
+        "shelves": [
+            [name, one.start, len(one.old), len(body)]
+            for (name, one), body in zip(state.shelves.items(), bodies, strict=True)
+        ],
     }
-    return framed(_MARK, VERSION, header, operators)
+    shelves = [pa.compress(body, codec="zstd", asbytes=True) for body in bodies]
+    return framed(_MARK, VERSION, header, [*operators, *shelves])
 
 
 def from_bytes(fused: Fused, data: bytes) -> FusedState:
@@ -36,13 +48,25 @@ def from_bytes(fused: Fused, data: bytes) -> FusedState:
             f"are {', '.join(_names(fused))}; go on with the operators as they were, or start "
             "without the saved state"
         )
+    number = len(fused.operators)
     states = [
         saved.from_bytes(operator, part)
-        for operator, part in zip(fused.operators, parts, strict=True)
+        for operator, part in zip(fused.operators, parts[:number], strict=True)
     ]
+    shelves = {
+        name: _shelf(start, old, pa.decompress(part, size, codec="zstd", asbytes=True))
+        for (name, start, old, size), part in zip(
+            header["shelves"], parts[number:], strict=True
+        )
+    }
     marks = {(stream, origin): frontier for stream, origin, frontier in header["marks"]}
     idle = frozenset((stream, origin) for stream, origin in header["idle"])
-    return FusedState(tuple(states), marks, idle)
+    return FusedState(tuple(states), marks, idle, shelves)
+
+
+def _shelf(start: int, number: int, data: bytes) -> Shelf:
+    old = np.frombuffer(data, np.int64, number).copy()
+    return Shelf(table_of(data[old.nbytes :]), old, start)
 
 
 def _names(fused: Fused) -> list[str]:

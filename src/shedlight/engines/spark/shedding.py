@@ -22,6 +22,7 @@ from shedlight.engines.spark.fused import Fused
 from shedlight.engines.spark.keeping import WORD, carried, kept_names
 from shedlight.engines.spark.parts import PartSpec, sheds
 from shedlight.engines.spark.plans import UNUSED, Table
+from shedlight.engines.spark.referring import ROW
 from shedlight.engines.spark.signatures import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.sources import quoted
 from shedlight.graph import OperatorSpec, Stream
@@ -148,7 +149,7 @@ def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:
     """Add the columns that only other inputs of an operator have, null."""
     there = set(frame.columns)
     for field in operator.schema:
-        if field.name not in there and not field.name.startswith("#kept"):
+        if field.name not in there and not field.name.startswith(("#kept", ROW)):
             frame = frame.withColumn(field.name, F.lit(None).cast(from_arrow_type(field.type)))
     return frame
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 
+from shedlight.engines.spark.compact import compact_bytes, table_of
 from shedlight.engines.spark.fused import (
     Advanced,
     Fused,
@@ -21,8 +22,9 @@ from shedlight.engines.spark.fused import (
     build_fused,
     frontiers_of,
     new_fused_state,
+    packed_events,
 )
-from shedlight.engines.spark.packing import LATE, sample_in, table_bytes, table_of
+from shedlight.engines.spark.packing import LATE, sample_in
 from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.plan_source import batch_id
 from shedlight.engines.spark.plans import Plans
@@ -70,7 +72,7 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
         new, done = advance(fused, old, taken.events, taken.marks, _shares(step))
         saved = to_bytes(fused, new)
         state.update((saved,))
-        rows = [*_rows(step, group, done), *_told(step, group, fused, new, done)]
+        rows = [*_rows(step, group, fused, done), *_told(step, group, fused, new, done)]
         spent = time.perf_counter() - start
         tally = GroupTally(group, spent, len(saved), done.tallies, taken.kept, done.together)
         rows.append(("", "", group, 0, False, 0, None, tally.encoded()))
@@ -93,17 +95,16 @@ _PIECE = 16_384
 """How many events a packed row has at most, that no row be too large for the JVM."""
 
 
-def _rows(step: Step, group: int, done: Advanced) -> Iterator[_Row]:
+def _rows(step: Step, group: int, fused: Fused, done: Advanced) -> Iterator[_Row]:
     """Give what others read: complex events, and late events."""
-    said = [(stream, found) for stream, found in done.found.items() if stream in step.leaving]
-    said += [
-        (Stream(LATE, name), late) for name, late in done.late.items() if name in step.late
-    ]
-    for stream, table in said:
-        for start in range(0, len(table), _PIECE):
-            part = table.slice(start, _PIECE)
-            data = table_bytes(part, "lz4")
-            yield (stream.operator, stream.name, group, 0, False, len(part), data, None)
+    for stream in done.found:
+        if stream in step.leaving:
+            for number, data in packed_events(fused, done, stream, _PIECE):
+                yield (stream.operator, stream.name, group, 0, False, number, data, None)
+    for name in step.late & done.late.keys():
+        for start in range(0, len(done.late[name]), _PIECE):
+            part = done.late[name].slice(start, _PIECE)
+            yield (name, LATE, group, 0, False, len(part), compact_bytes(part), None)
 
 
 def _told(
