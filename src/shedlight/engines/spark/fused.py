@@ -26,7 +26,7 @@ from shedlight.automaton.operator import (
 from shedlight.automaton.pools import Array
 from shedlight.automaton.selection import EVENTS, ID, TIME
 from shedlight.engines.spark.compact import compact_bytes, field_at
-from shedlight.engines.spark.keeping import carried, decided, kept_names
+from shedlight.engines.spark.keeping import carried, decided, kept_kinds, kept_names
 from shedlight.engines.spark.parts import PartSpec, passes, sheds
 from shedlight.engines.spark.referring import ROW, Referring, numbered_operator, referring
 from shedlight.engines.spark.shelf import Shelf
@@ -160,7 +160,8 @@ def outside_input(stream: Stream, schema: pa.Schema) -> tuple[Input, pa.Schema]:
 
 def _widened(operator: Operator) -> Operator:
     """Let events carry what was decided about them until they are ready."""
-    flags = [pa.field(name, pa.int64()) for name in kept_names(len(operator.matchers))]
+    number = len(operator.matchers)
+    flags = map(pa.field, kept_names(number), kept_kinds(number))
     return replace(operator, schema=pa.schema([*operator.schema, *flags]))
 
 

@@ -1,6 +1,7 @@
 """Which patterns get to see an event: as it says itself, from the JVM on, or by its hash."""
 
 import numpy as np
+import pyarrow as pa
 
 from shedlight.automaton.matching import Ready
 from shedlight.automaton.operator import Masks, Operator
@@ -18,6 +19,15 @@ WORD = 62
 def kept_names(patterns: int) -> list[str]:
     """Name the columns that say which patterns of an operator keep an event."""
     return [f"#kept{number}" for number in range(-(-patterns // WORD))]
+
+
+def kept_kinds(patterns: int) -> list[pa.DataType]:
+    """Say what numbers these columns have: short ones, for all events carry them."""
+    words = len(kept_names(patterns))
+    left = patterns - (words - 1) * WORD
+    narrow = next((bits for bits in (8, 16, 32) if left < bits), 64)
+    last = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[narrow]
+    return [pa.int64()] * (words - 1) + [last]
 
 
 def carried(operator: str, name: str) -> str:

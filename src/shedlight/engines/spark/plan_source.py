@@ -8,48 +8,38 @@ is known there: so a new plan is in force in the next one, without a restart, an
 replay gets the plan of the first time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from shedlight.engines.spark.plans import Plans, Table
 from shedlight.model.needs import Floats
 
-FORMAT = "shedlight-plan"
 _LIMITS = pa.list_(pa.int64())
 _HASHES = float(1 << 64)
 _TOP = np.uint64(1 << 63)
 
-
-class PlanSource(DataSource):
-    """The plans of a node."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Name the format."""
-        return FORMAT
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Make the reader, which travels to where it reads."""
-        return _Reader(self.options["folder"], tuple(schema.names))
+Batches = Iterable[pa.RecordBatch]
 
 
-class _Reader(DataSourceReader):
-    def __init__(self, folder: str, operators: tuple[str, ...]) -> None:
-        self._folder, self._operators = folder, operators
+def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> DataFrame:
+    """Read the plan in force, micro-batch by micro-batch."""
+    where, names = str(folder), tuple(operators)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        plans = Plans(Path(self._folder))
-        used = plans.used_by(batch_id())
-        tables = plans.tables(used)
-        columns = [limits_of(tables[name], used.pressure) for name in self._operators]
-        yield pa.RecordBatch.from_arrays(columns, list(self._operators))
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            plans = Plans(Path(where))
+            used = plans.used_by(batch_id())
+            tables = plans.tables(used)
+            limits = [limits_of(tables[name], used.pressure) for name in names]
+            yield pa.RecordBatch.from_arrays(limits, list(names))
+
+    columns = ", ".join(f"`{name}` array<bigint>" for name in names)
+    return spark.range(0, 1, 1, 1).mapInArrow(read, columns)
 
 
 def batch_id() -> int:
@@ -79,11 +69,3 @@ def _thresholds(shares: Floats) -> pa.Array:
     everything = shares >= 1
     signed = (np.where(everything, 0.0, hashes).astype(np.uint64) ^ _TOP).view(np.int64)
     return pa.array(signed, pa.int64(), mask=everything)
-
-
-def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> DataFrame:
-    """Read the plan in force, micro-batch by micro-batch."""
-    spark.dataSource.register(PlanSource)
-    columns = ", ".join(f"`{name}` array<bigint>" for name in operators)
-    reader = spark.read.format(FORMAT).schema(columns)
-    return reader.option("folder", str(folder)).load()

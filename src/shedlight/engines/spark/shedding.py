@@ -19,7 +19,7 @@ from shedlight.automaton.operator import Operator, schema_of
 from shedlight.automaton.signature import Signature
 from shedlight.engines.spark.arrivals import ARRIVAL, observed_arrivals
 from shedlight.engines.spark.fused import Fused
-from shedlight.engines.spark.keeping import WORD, carried, kept_names
+from shedlight.engines.spark.keeping import WORD, carried, kept_kinds, kept_names
 from shedlight.engines.spark.parts import PartSpec, sheds
 from shedlight.engines.spark.plans import UNUSED, Table
 from shedlight.engines.spark.referring import ROW
@@ -129,8 +129,8 @@ def _judged(
     spec, operator, _ = which
     signatures, flags = all_signatures(operator.alphabet), _flags(spec, operator)
     if signatures is None:
-        for name in flags:
-            frame = frame.withColumn(name, F.lit(None).cast("bigint"))
+        for name, kind in zip(flags, kept_kinds(len(operator.matchers)), strict=True):
+            frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(kind)))
         return frame, "true"
     if plan is not None and sheds(spec, given.shares):
         limits = plan.select(F.col(quoted(spec.name)).alias(_LIMITS))
@@ -193,9 +193,11 @@ def _with_flags(
         hashed = f"IF({limit_of(len(spec.outputs))} IS NULL, 0L, {needed})"
         limit = limit_of(number)
         bits.append(f"IF({limit} IS NULL OR {hashed} < {limit}, {1 << number % WORD}L, 0L)")
+    kinds = kept_kinds(len(bits))
     for number, name in enumerate(kept_names(len(bits))):
         word = " | ".join([*bits[number * WORD : (number + 1) * WORD], _ONCE])
-        frame = frame.withColumn(carried(spec.name, name), F.expr(word))
+        flags = F.expr(word).cast(from_arrow_type(kinds[number]))
+        frame = frame.withColumn(carried(spec.name, name), flags)
     return frame.drop(_LIMITS)
 
 
