@@ -232,17 +232,23 @@ def draw(outcomes: dict[str, Outcome], bound: float, path: Path) -> None:
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=(2, 1)
     )
+    open_end = {"linestyle": ":", "markerfacecolor": "white"}
     for way, one in outcomes.items():
         times, latencies = zip(*one.points, strict=True) if one.points else ((), ())
         style = {"color": colours[way], "marker": markers[way], "markersize": 4}
         left.plot(times, latencies, label=f"{way}: {WAYS[way]}", **style)
         if one.waiting is not None:
             ahead = zip(*one.points[-1:], one.waiting, strict=True)
-            left.plot(*ahead, linestyle=":", markerfacecolor="white", **style)
+            left.plot(*ahead, markevery=[-1], **style, **open_end)
+    if any(one.waiting is not None for one in outcomes.values()):
+        left.plot(
+            [], [], color="grey", marker="o", label="still waiting at the end", **open_end
+        )
     left.axhline(bound, color="black", linestyle="--", linewidth=1)
     left.annotate(f"bound {bound:g} s", (0, bound), (4, 4), textcoords="offset points")
     left.set_xlabel("time, s")
     left.set_ylabel("mean latency of a micro-batch, s")
+    left.set_xlim(left=0)
     left.set_ylim(bottom=0)
     left.legend(frameon=False)
     bars = right.bar(
