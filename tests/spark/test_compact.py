@@ -128,6 +128,16 @@ def test_what_complex_events_are_made_of_takes_few_bytes():
     assert len(compact_bytes(table)) - empty < size * (2 + 16 + 1)
 
 
+def test_texts_and_decimals_are_compressed():
+    """They have no form of their own."""
+    texts = [f"machine {i % 7} of rack {i % 3}" for i in range(1_000)]
+    for table in (
+        pa.table({"t": texts}),
+        pa.table({"x": [0.5 * (i % 9) for i in range(1_000)]}),
+    ):
+        assert len(compact_bytes(table)) < len(plain_bytes(table)) / 2
+
+
 def test_a_field_of_nothing_is_null():
     """What is inside a struct that is null is not looked at."""
     inner = pa.StructArray.from_arrays([pa.array([1, 2])], ["x"], mask=pa.array([True, False]))

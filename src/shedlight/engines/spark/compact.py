@@ -4,7 +4,7 @@ What is large in complex events is known: whole events, the same ones in several
 32 hexadecimal digits; numbers that need a few of their 64 bits; the name of their pattern, in
 all rows the same. Each column is written in the form that suits it, whole events beside it and
 each of them once, and the schema says how it is to be read. That takes no longer than to
-compress it, and leaves much less.
+compress it, and leaves much less. A table with anything else in it is compressed.
 
 This imports next to nothing, for it runs in processes that start often.
 """
@@ -79,8 +79,9 @@ def in_one_piece(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(some) if some else pa.array([], column.type)
 
 
-def _write(sink: pa.NativeFile, table: pa.Table) -> None:
-    with pa.ipc.new_stream(sink, table.schema) as stream:
+def _write(sink: pa.NativeFile, table: pa.Table, codec: str | None = None) -> None:
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
         stream.write_table(table)
 
 
@@ -95,6 +96,7 @@ def _write_compact(
         for one in range(len(beside))
     ]
     forms: list[tuple[str, Path, Any]] = []
+    as_they_were: list[Path] = []
 
     def written(path: Path, array: pa.Array) -> pa.Array | None:
         if path in rows:
@@ -107,13 +109,16 @@ def _write_compact(
         if _has_inside(array):
             return None
         form, new = _suited(array)
-        if form is not None:
+        if form is None:
+            as_they_were.append(path)
+        else:
             forms.append((form[0], path, form[1]))
         return new
 
     new = _changed(table, written)
     told = json.dumps({"forms": forms, "beside": len(beside)}, separators=(",", ":"))
-    _write(sink, new.replace_schema_metadata({**(table.schema.metadata or {}), _FORMS: told}))
+    new = new.replace_schema_metadata({**(table.schema.metadata or {}), _FORMS: told})
+    _write(sink, new, "lz4" if as_they_were else None)
     for one, used in zip(beside, needed, strict=True):
         _write_compact(sink, _taken(one, used.rows), {}, ())
 

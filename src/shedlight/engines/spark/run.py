@@ -92,7 +92,7 @@ def outbox_writer(assembly: Assembly, node: str) -> DataStreamWriter:
         .frame.writeStream.format("parquet")
         .queryName(f"shedlight node {node}")
         .option("path", str(assembly.outbox(node)))
-        .option("compression", "none")  # what is packed is compressed already
+        .option("compression", "none")  # what is packed is small already
         .option("parquet.enable.dictionary", "false")  # and never comes twice
         .option("checkpointLocation", str(assembly.query_folder(node)))
     )
