@@ -7,14 +7,8 @@ from hypothesis import strategies as st
 
 from shedlight.automaton.intake import FOREVER, Input
 from shedlight.engines.finished import match_tables
-from shedlight.engines.spark.fused import (
-    Mark,
-    advance,
-    build_fused,
-    frontiers_of,
-    new_fused_state,
-    outside_input,
-)
+from shedlight.engines.spark.advancing import Mark, advance, frontiers_of
+from shedlight.engines.spark.fused import build_fused, new_fused_state, outside_input
 from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.saved_group import from_bytes, to_bytes

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.plan_source import limits_of
+from shedlight.engines.spark.plan_row import limits_of
 from shedlight.engines.spark.plans import UNUSED, Plans, Table, Used
 from shedlight.errors import StateError
 from shedlight.graph import Stream

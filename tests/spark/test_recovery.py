@@ -25,14 +25,9 @@ import pytest
 
 from shedlight.automaton.intake import FOREVER, Input
 from shedlight.engines.finished import AT
+from shedlight.engines.spark.advancing import Mark, advance
 from shedlight.engines.spark.compact import table_of
-from shedlight.engines.spark.fused import (
-    Mark,
-    advance,
-    build_fused,
-    new_fused_state,
-    outside_input,
-)
+from shedlight.engines.spark.fused import build_fused, new_fused_state, outside_input
 from shedlight.engines.spark.keeping import carried
 from shedlight.engines.spark.layout import parts_of
 from shedlight.engines.spark.outbox import packed_of, read_outbox

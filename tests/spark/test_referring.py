@@ -9,14 +9,9 @@ from hypothesis import strategies as st
 
 from shedlight.automaton.intake import FOREVER, Input
 from shedlight.engines.finished import match_tables
+from shedlight.engines.spark.advancing import Mark, advance, packed_events
 from shedlight.engines.spark.compact import table_of
-from shedlight.engines.spark.fused import (
-    Mark,
-    advance,
-    build_fused,
-    new_fused_state,
-    packed_events,
-)
+from shedlight.engines.spark.fused import build_fused, new_fused_state
 from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.saved_group import from_bytes, to_bytes
@@ -160,7 +155,7 @@ def test_late_events_have_all_their_columns():
     assert done.late["w"].drop_columns(["#input"]).to_pylist() == [
         {"at": 3, "no": 999, "x": 1, "name": "é1"}
     ]
-    assert fused.late["w"].names == ["at", "no", "x", "name"]
+    assert fused.whole["w"].names == ["at", "no", "x", "name"]
 
 
 def test_what_timed_out_has_whole_events():

@@ -14,7 +14,7 @@ from shedlight.engines.spark.fused import build_fused
 from shedlight.engines.spark.keeping import carried, kept_names
 from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.parts import PartSpec
-from shedlight.engines.spark.plan_source import limits_of
+from shedlight.engines.spark.plan_row import limits_of
 from shedlight.engines.spark.shedding import plan_tables, shed
 from shedlight.engines.spark.signatures import all_signatures, type_sql
 from shedlight.graph import OperatorSpec, Stream

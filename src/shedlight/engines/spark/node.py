@@ -17,7 +17,7 @@ from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.outbox import late_output
 from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, packer
 from shedlight.engines.spark.parts import PartSpec, passes
-from shedlight.engines.spark.plan_source import read_plan
+from shedlight.engines.spark.plan_row import read_plan
 from shedlight.engines.spark.shedding import arrivals_name, plan_tables, shed
 from shedlight.engines.spark.signatures import hash_sql
 from shedlight.engines.spark.sources import arrow_schema
@@ -164,7 +164,7 @@ def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Strea
         for stream, schema in fused.outputs.items():
             if stream in setting.leaving:
                 yield stream, schema
-        for name, schema in fused.late.items():
+        for name, schema in fused.whole.items():
             if name in setting.late:
                 yield late_output(name), schema
 

@@ -43,13 +43,13 @@ class Referring:
 
 
 def referring(
-    part: Part, operators: Sequence[Operator], schemas: Mapping[Stream, pa.Schema]
+    part: Part, whole: Mapping[str, pa.Schema], schemas: Mapping[Stream, pa.Schema]
 ) -> Referring:
     """Find what can be given by number.
 
     Args:
         part: The operators of a part.
-        operators: The same, built without any numbers.
+        whole: All columns of the events of each.
         schemas: The columns of all streams that they read.
     """
     made = set(part.outputs)
@@ -57,11 +57,10 @@ def referring(
     if any(map(_takes_apart, readers)):
         return Referring()
     columns = {}
-    for spec, operator in zip(part.operators, operators, strict=True):
+    for spec in part.operators:
         others = (one for one in part.operators if one.name != spec.name)
         if spec not in readers and _may(spec, others):
-            own = [one for one in operator.schema if not one.name.startswith("#")]
-            columns[spec.name] = pa.schema(own)
+            columns[spec.name] = whole[spec.name]
     found = Referring(columns, _paths(part, columns))
     clear = all(_is_clear(spec, found, schemas) for spec in readers)
     return found if clear else Referring()

@@ -1,6 +1,6 @@
 """Shedding in the JVM: which patterns keep an event, before it is sent anywhere.
 
-A plan is a table of one row (`plan_source.py`): for each pattern and type the hash below which
+A plan is a table of one row (`plan_row.py`): for each pattern and type the hash below which
 an event of the type is kept; null keeps it whatever its hash is. Events see it as the value of
 a subquery, and what no pattern keeps goes no further. The decisions are those of
 `shedding/shedder.py`.

@@ -12,21 +12,18 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 
-from shedlight.engines.spark.compact import compact_bytes, table_of
-from shedlight.engines.spark.fused import (
+from shedlight.engines.spark.advancing import (
     Advanced,
-    Fused,
-    FusedState,
     Mark,
     advance,
-    build_fused,
     frontiers_of,
-    new_fused_state,
     packed_events,
 )
+from shedlight.engines.spark.compact import compact_bytes, table_of
+from shedlight.engines.spark.fused import Fused, FusedState, build_fused, new_fused_state
 from shedlight.engines.spark.packing import LATE, sample_in
 from shedlight.engines.spark.parts import PartSpec
-from shedlight.engines.spark.plan_source import batch_id
+from shedlight.engines.spark.plan_row import batch_id
 from shedlight.engines.spark.plans import Plans
 from shedlight.engines.spark.samples import Sample, put_together
 from shedlight.engines.spark.saved_group import from_bytes, to_bytes
