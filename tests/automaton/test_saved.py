@@ -89,6 +89,18 @@ def test_a_newer_version_is_refused_with_its_number():
         from_bytes(matcher, bytes(data))
 
 
+@pytest.mark.parametrize("place", range(len(b"SHEDLIGHT") + 10))
+def test_no_byte_of_the_front_can_be_changed(place):
+    """Mark, version, length and checksum; an older version's number above all."""
+    operator, state = _state("scan")
+    matcher = operator.matchers[0]
+    good = to_bytes(matcher, state.states[0])
+    for change in range(1, 256):
+        bad = good[:place] + bytes([good[place] ^ change]) + good[place + 1 :]
+        with pytest.raises(StateError, match="saved state"):
+            from_bytes(matcher, bad)
+
+
 @settings(max_examples=300)
 @given(st.data())
 def test_damaged_bytes_are_always_found_out(data):

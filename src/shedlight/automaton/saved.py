@@ -1,9 +1,9 @@
 """Match states as versioned bytes.
 
-The form: a mark, the version, the length of a JSON header and a checksum of all that follows;
-the header; and then the arrays and the stored events, compressed. The header says which
-pattern the state is of, and lists the symbols and sets of states in the order in which the
-arrays number them.
+The form: a mark, the version, the length of a JSON header and a checksum of these two and of
+all that follows; the header; and then the arrays and the stored events, compressed. The header
+says which pattern the state is of, and lists the symbols and sets of states in the order in
+which the arrays number them.
 """
 
 import json
@@ -24,9 +24,11 @@ from shedlight.errors import StateError
 
 VERSION = 3
 """Since version 2 the machines of a key form a list, and their fields are in another order;
-since version 3 a key of several columns has another hash."""
+since version 3 a key of several columns has another hash, and the checksum is of the version
+and the length too."""
 _MARK = b"SHEDLIGHT"
 _FRONT = struct.Struct("<HII")
+_NUMBERS = struct.Struct("<HI")
 
 
 def to_bytes(matcher: Matcher, state: MatchState) -> bytes:
@@ -47,7 +49,8 @@ def to_bytes(matcher: Matcher, state: MatchState) -> bytes:
     }
     front = json.dumps(header, separators=(",", ":")).encode()
     rest = front + pa.compress(body, codec="zstd", asbytes=True)
-    return _MARK + _FRONT.pack(VERSION, len(front), zlib.crc32(rest)) + rest
+    checksum = _checksum(VERSION, len(front), rest)
+    return _MARK + _FRONT.pack(VERSION, len(front), checksum) + rest
 
 
 def from_bytes(matcher: Matcher, data: bytes) -> MatchState:
@@ -87,13 +90,18 @@ def _split(data: bytes) -> tuple[int, dict[str, Any], bytes]:
             "and older ones; "
             "read it with the Shedlight that wrote it, or start without the saved state"
         )
-    if zlib.crc32(data[start:]) != checksum:
+    if _checksum(version, length, data[start:]) != checksum:
         raise _damaged()
     try:
         header = json.loads(data[start : start + length])
     except ValueError as error:
         raise _damaged() from error
     return version, header, data[start + length :]
+
+
+def _checksum(version: int, length: int, rest: bytes) -> int:
+    numbers = _NUMBERS.pack(version, length) if version >= 3 else b""  # noqa: PLR2004
+    return zlib.crc32(rest, zlib.crc32(numbers))
 
 
 def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchState:
