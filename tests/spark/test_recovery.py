@@ -32,6 +32,7 @@ from shedlight.engines.spark.keeping import carried
 from shedlight.engines.spark.layout import parts_of
 from shedlight.engines.spark.outbox import packed_of, read_outbox
 from shedlight.engines.spark.parts import PartSpec
+from shedlight.engines.spark.pieces import piece_of
 from shedlight.engines.spark.plans import Plans, Used
 from shedlight.engines.spark.shedding import plan_tables
 from shedlight.graph import Stream, load_application
@@ -89,6 +90,12 @@ sinks:
   m: {{input: joined.M, weight: 1, format: parquet, path: out/m}}
 """
 K, P, Q = Stream("K", "keyed"), Stream("P", "plain"), Stream("Q", "plain")
+COMMAND = """
+from shedlight.cli import main
+from shedlight.engines.spark import node
+node.LARGE = 1  # all that is found is in files beside the outbox
+main()
+"""
 EVENTS = 90
 LATER = 3600 * 10**6
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
@@ -168,7 +175,7 @@ class Run:
 
     def start(self, said: str = "said") -> subprocess.Popen[bytes]:
         """Start it, in a process group of its own."""
-        command = [sys.executable, "-c", "from shedlight.cli import main; main()"]
+        command = [sys.executable, "-c", COMMAND]
         command += ["run", str(self.folder / "app.yaml"), "--checkpoint", str(self.checkpoint)]
         command += [
             "--conf",
@@ -437,7 +444,8 @@ def _survives(run, spark, rng, kills, meanwhile=lambda: None):
     outbox = read_outbox(spark, str(run.checkpoint / "edge" / "outbox"), streaming=False)
     for stream in (K, P, Q):
         packed = packed_of(outbox, stream).collect()
-        there = [one for row in packed for one in table_of(row.events)["id"].to_pylist()]
+        tables = [table_of(piece_of(row.events)) for row in packed]
+        there = [one for table in tables for one in table["id"].to_pylist()]
         assert sorted(there) == sorted(found[stream]["id"].to_pylist())
     used = {text for (node, _), text in run.records.items() if node == "edge"}
     assert len(used) > min(kills, 3), "plans have changed"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from shedlight.automaton.intake import INPUT, NEVER
 from shedlight.automaton.operator import Operator, OperatorState, match_ready, take_in
 from shedlight.automaton.pools import Array
-from shedlight.engines.spark.compact import compact_bytes, field_at
+from shedlight.engines.spark.compact import compact_form, field_at
 from shedlight.engines.spark.fused import Fused, FusedState
 from shedlight.engines.spark.keeping import carried, decided, kept_names
 from shedlight.engines.spark.parts import passes
@@ -112,7 +112,7 @@ def _referred(fused: Fused, states: Iterable[OperatorState], name: str) -> Array
 
 def packed_events(
     fused: Fused, done: Advanced, stream: Stream, most: int
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[tuple[int, pa.Buffer]]:
     """Pack the complex events of a pattern, with whole events.
 
     Args:
@@ -135,7 +135,7 @@ def packed_events(
         piece = table.slice(start, most)
         end = start + len(piece)
         own = {path: (number, places[start:end]) for path, (number, places) in rows.items()}
-        yield len(piece), compact_bytes(piece, own, beside)
+        yield len(piece), compact_form(piece, own, beside)
 
 
 def _with_marks(

@@ -4,6 +4,7 @@ checkpoint/
     application      what it is of
     <node>/query     where Spark remembers what was read and where matching stands
     <node>/outbox    what the node's operators say
+    <node>/pieces    what of that is large
     <node>/marks     what the driver tells its groups
     <node>/plan      what patterns keep, and what each micro-batch used
     deliveries       where Spark remembers what was delivered to sinks
@@ -98,7 +99,9 @@ class Assembly:
         channels = {s: self._channel(node, s) for part in parts for s in part.external}
         fused = tuple(build_part(part, channels, self._setting) for part in parts)
         plans = self.plans(node)
-        built = node_query(self._spark, fused, channels, self._setting, plans.folder)
+        built = node_query(
+            self._spark, fused, channels, self._setting, plans.folder, self.pieces(node)
+        )
         self.nodes[node] = built
         for part in parts:
             for spec in part.operators:
@@ -130,6 +133,10 @@ class Assembly:
     def outbox(self, node: str) -> Path:
         """Find the outbox of a node."""
         return self._checkpoint / node / "outbox"
+
+    def pieces(self, node: str) -> Path:
+        """Find the folder of what is large in the outbox of a node."""
+        return self._checkpoint / node / "pieces"
 
     def query_folder(self, node: str) -> Path:
         """Find the folder where Spark remembers where the query of a node stands."""

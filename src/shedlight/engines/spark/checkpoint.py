@@ -129,6 +129,30 @@ def _check_log(folder: Path, least: int, remedy: str) -> None:
         _entries(folder, there[number], remedy)
 
 
+def logged_files(sink: Path) -> dict[str, float] | None:
+    """List the files that count in a folder of files, and when they were written.
+
+    Returns:
+        Seconds since 1970 by name; None if that is not to be known now, for Spark, which works
+        on its log, has just taken a part of it away, or there is no log yet.
+    """
+    folder = sink / _SINK
+    there = _numbered(folder)
+    summaries = [number for number, name in there.items() if name.endswith(".compact")]
+    first = max(summaries, default=0)
+    if first not in there:
+        return None
+    found: dict[str, float] = {}
+    for number in sorted(there):
+        try:
+            entries = _entries(folder, there[number], _NEW) if number >= first else []
+        except StateError:
+            return None
+        for one in entries:
+            found[one["path"].rpartition("/")[2]] = one["modificationTime"] / 1e3
+    return found
+
+
 def _last(folder: Path) -> int:
     return max(_numbered(folder), default=-1)
 

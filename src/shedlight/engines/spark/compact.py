@@ -41,11 +41,11 @@ def plain_bytes(table: pa.Table) -> bytes:
     return written
 
 
-def compact_bytes(
+def compact_form(
     table: pa.Table,
     rows: Mapping[Path, tuple[int, Numbers]] | None = None,
     beside: Sequence[pa.Table] = (),
-) -> bytes:
+) -> pa.Buffer:
     """Write a table in as few bytes as are quickly found.
 
     Args:
@@ -56,11 +56,10 @@ def compact_bytes(
     """
     sink = pa.BufferOutputStream()
     _write_compact(sink, table, rows or {}, beside)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    return sink.getvalue()
 
 
-def table_of(data: bytes) -> pa.Table:
+def table_of(data: bytes | pa.Buffer) -> pa.Table:
     """Read a table that was written plain or compact."""
     return _read(pa.BufferReader(data))
 

@@ -33,6 +33,7 @@ from shedlight.engines.spark.failures import all_said, explained, sentence_of
 from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
+from shedlight.engines.spark.retention import clean
 from shedlight.engines.spark.run import outbox_writer, suited
 from shedlight.engines.spark.session import hush
 from shedlight.errors import ShedlightError
@@ -57,7 +58,7 @@ class Options:
         idle: After how long a silent source holds nobody back, in seconds, if it does not say.
         restarts: How often a query is started again, if it does not run for long in between.
         back_off: How long to wait before that, in seconds; twice as long each time.
-        retention: For how long outboxes are kept, as Spark writes durations.
+        retention: For how long outboxes are kept, in seconds.
     """
 
     shares: Shares | None = None
@@ -69,7 +70,7 @@ class Options:
     idle: float = 10.0
     restarts: int = 5
     back_off: float = 1.0
-    retention: str = "24h"
+    retention: float = 86_400.0
 
 
 @dataclass(slots=True)
@@ -273,7 +274,7 @@ class Live:
         every = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
         with suited(self._spark, self.assembly.nodes[node]):
-            return writer.option("retention", self._options.retention).start()
+            return writer.option("retention", f"{round(self._options.retention)}s").start()
 
     def _start_delivery(self, name: str) -> StreamingQuery:
         return started(self.assembly, name, self._options.deliver)
@@ -312,8 +313,19 @@ class Live:
             self.loop.take(batch)
         if batch.number % _KEPT_BATCHES == 0:
             self.assembly.plans(node).forget(batch.number - _KEPT_BATCHES)
+            self._clean(node)
         if self._watcher.batch is not None:
             self._watcher.batch(batch)
+
+    def _clean(self, node: str) -> None:
+        """Remove what the outbox of a node has no longer to keep.
+
+        Not at first: after a long stop there may be old files that are still to be delivered.
+        """
+        now = time.time()
+        if now - self._began >= _CATCHING_UP:
+            outbox, pieces = self.assembly.outbox(node), self.assembly.pieces(node)
+            clean(outbox, pieces, now - self._options.retention)
 
     def _tell_groups(self) -> None:
         """Tell the groups how far sources are, and which of them are silent.
@@ -374,6 +386,8 @@ class Live:
 _ENDING, _GLANCE = 5.0, 0.1
 _KEPT_BATCHES = 1000
 """Of how many micro-batches at least it is kept on record what they used."""
+_CATCHING_UP = 3600.0
+"""Seconds for those who read an outbox to read what is old in it, after a start."""
 _LONG = 60.0
 """A query that ran for so long is not held to have failed in a row."""
 

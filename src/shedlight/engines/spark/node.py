@@ -17,6 +17,7 @@ from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.outbox import late_output
 from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, packer
 from shedlight.engines.spark.parts import PartSpec, passes
+from shedlight.engines.spark.pieces import LARGE
 from shedlight.engines.spark.plan_row import read_plan
 from shedlight.engines.spark.shedding import arrivals_name, plan_tables, shed
 from shedlight.engines.spark.signatures import hash_sql
@@ -131,6 +132,7 @@ def node_query(
     channels: Mapping[Stream, Channel],
     setting: Setting,
     plans: Path,
+    pieces: Path,
 ) -> NodeQuery:
     """Write the query of a node.
 
@@ -140,6 +142,7 @@ def node_query(
         channels: What they read.
         setting: What all nodes have in common.
         plans: The folder of its plans.
+        pieces: The folder of what is large of what it finds.
     """
     shedding = [name for fused in parts for name in plan_tables(fused, {})]
     plan = read_plan(spark, plans, shedding) if shedding else None
@@ -149,6 +152,8 @@ def node_query(
         tuple(fused.spec for fused in parts),
         setting.leaving,
         setting.told,
+        str(pieces),
+        LARGE,
         setting.late,
         str(plans) if has_plans else None,
     )

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark.compact import plain_bytes, table_of
+from shedlight.engines.spark.pieces import piece_of
 from shedlight.engines.spark.samples import Sample, sample_of
 
 GROUP = "#group"
@@ -95,7 +96,7 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]
     def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                table = table_of(row["events"]).combine_chunks()
+                table = table_of(piece_of(row["events"])).combine_chunks()
                 if ARRIVAL in schema.names:
                     arrival = pa.repeat(pa.scalar(row[ARRIVAL], pa.int64()), len(table))
                     table = table.append_column(ARRIVAL, arrival)

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark import saved
-from shedlight.engines.spark.compact import compact_bytes, table_of
+from shedlight.engines.spark.compact import compact_form, table_of
 from shedlight.engines.spark.framing import framed, unframed
 from shedlight.engines.spark.fused import Fused, FusedState
 from shedlight.engines.spark.shelf import Shelf
@@ -21,7 +21,10 @@ def to_bytes(fused: Fused, state: FusedState) -> bytes:
         saved.to_bytes(operator, one)
         for operator, one in zip(fused.operators, state.operators, strict=True)
     ]
-    bodies = [one.old.tobytes() + compact_bytes(one.events) for one in state.shelves.values()]
+    bodies = [
+        one.old.tobytes() + compact_form(one.events).to_pybytes()
+        for one in state.shelves.values()
+    ]
     header = {
         "operators": _names(fused),
         "marks": [[*place, frontier] for place, frontier in state.marks.items()],

@@ -116,6 +116,8 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         "spark.sql.session.timeZone": "UTC",
         # each partition has a state to commit in each micro-batch: no more than can work
         "spark.sql.shuffle.partitions": str(master.cores or _PARTITIONS_ELSEWHERE),
+        # over TCP a small batch waits 40 ms for the answer to the one before it
+        "spark.python.unix.domain.socket.enabled": "true",
         # tables travel between Spark and Python as columns
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # events live in the Python workers, so that the JVM needs little

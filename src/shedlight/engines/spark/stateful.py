@@ -19,10 +19,11 @@ from shedlight.engines.spark.advancing import (
     frontiers_of,
     packed_events,
 )
-from shedlight.engines.spark.compact import compact_bytes, table_of
+from shedlight.engines.spark.compact import compact_form, table_of
 from shedlight.engines.spark.fused import Fused, FusedState, build_fused, new_fused_state
 from shedlight.engines.spark.packing import LATE, sample_in
 from shedlight.engines.spark.parts import PartSpec
+from shedlight.engines.spark.pieces import PieceFile, piece_of
 from shedlight.engines.spark.plan_row import batch_id
 from shedlight.engines.spark.plans import Plans
 from shedlight.engines.spark.samples import Sample, put_together
@@ -44,6 +45,8 @@ class Step:
         parts: What its parts are; it travels to where the groups run.
         leaving: The streams that others read.
         told: The operators whose frontiers others ask for.
+        pieces: The folder of what is large.
+        large: From how many bytes on something is.
         late: The operators whose late events somebody asks for.
         plans: The folder of the plans, if any operator sheds.
     """
@@ -51,6 +54,8 @@ class Step:
     parts: tuple[PartSpec, ...]
     leaving: frozenset[Stream]
     told: frozenset[str]
+    pieces: str
+    large: int
     late: frozenset[str] = frozenset()
     plans: str | None = None
 
@@ -94,14 +99,17 @@ _PIECE = 16_384
 
 def _rows(step: Step, group: int, fused: Fused, done: Advanced) -> Iterator[_Row]:
     """Give what others read: complex events, and late events."""
-    for stream in done.found:
-        if stream in step.leaving:
-            for number, data in packed_events(fused, done, stream, _PIECE):
-                yield (stream.operator, stream.name, group, 0, False, number, data, None)
-    for name in step.late & done.late.keys():
-        for start in range(0, len(done.late[name]), _PIECE):
-            part = done.late[name].slice(start, _PIECE)
-            yield (name, LATE, group, 0, False, len(part), compact_bytes(part), None)
+    with PieceFile(Path(step.pieces), step.large) as file:
+        for stream in done.found:
+            if stream in step.leaving:
+                for number, piece in packed_events(fused, done, stream, _PIECE):
+                    data = file.put(piece)
+                    yield (stream.operator, stream.name, group, 0, False, number, data, None)
+        for name in step.late & done.late.keys():
+            for start in range(0, len(done.late[name]), _PIECE):
+                part = done.late[name].slice(start, _PIECE)
+                data = file.put(compact_form(part))
+                yield (name, LATE, group, 0, False, len(part), data, None)
 
 
 def _told(
@@ -134,7 +142,7 @@ def _taken_apart(frames: Frames) -> _Taken:
                 mark = Mark(stream, int(row.origin), int(row.frontier), bool(row.idle))
                 marks.append(mark)
                 continue
-            tables.setdefault(stream, []).append(table_of(row.events))
+            tables.setdefault(stream, []).append(table_of(piece_of(row.events)))
             sample = sample_in(int(row.number), row.arrival, row.arrivals)
             samples.setdefault(str(stream), []).append(sample)
     both = ((name, put_together(some)) for name, some in samples.items())
