@@ -25,7 +25,7 @@ from shedlight.engines.spark.doctor import (
     pins,
 )
 from shedlight.engines.spark.master import Master, check_master, check_ports, read_master
-from shedlight.engines.spark.session import open_session, session_settings
+from shedlight.engines.spark.session import open_session, session_settings, without_partings
 
 GIB = 2**30
 
@@ -486,3 +486,30 @@ def test_a_session_opens_works_and_ends_for_good(tmp_path):
     assert lines[4].endswith("a Python that has shedlight (PYSPARK_PYTHON)")
     assert done.stderr == ""
     assert not list(tmp_path.iterdir())
+
+
+def _stack(file, error):
+    return [
+        b"Traceback (most recent call last):\n",
+        b'  File "/x/pyspark.zip/pyspark/%s", line 264, in manager\n' % file,
+        b"    worker(sock)\n",
+        b"%s\n" % error,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stack", "is_told"),
+    [
+        (_stack(b"daemon.py", b"BrokenPipeError: [Errno 32] Broken pipe"), False),
+        (_stack(b"daemon.py", b"ConnectionResetError: [Errno 104]"), False),
+        (_stack(b"daemon.py", b"ValueError: no"), True),
+        (_stack(b"worker.py", b"BrokenPipeError: [Errno 32] Broken pipe"), True),
+        (_stack(b"daemon.py", b"BrokenPipeError")[:2], True),
+    ],
+)
+def test_only_partings_of_workers_are_left_out(stack, is_told):
+    """Spark hung up on them; what else is said is passed on."""
+    said = [b"before\n", *stack]
+    rest = [b"after\n"] if len(stack) > 2 else []
+    found = list(without_partings([*said, *rest]))
+    assert found == [*(said if is_told else said[:1]), *rest]

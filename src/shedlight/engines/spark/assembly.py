@@ -11,13 +11,14 @@ checkpoint/
     lock             which process works with it
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from shedlight.engines.spark.checkpoint import Reader
 from shedlight.engines.spark.fused import outside_input
 from shedlight.engines.spark.layout import node_order, parts_of
 from shedlight.engines.spark.marks import Marks
@@ -40,7 +41,7 @@ from shedlight.engines.spark.sources import (
     read_source,
 )
 from shedlight.errors import InputError
-from shedlight.graph import Application, Stream, with_schemas
+from shedlight.graph import Application, OperatorSpec, Stream, with_schemas
 from shedlight.graph.keys import longest_windows
 from shedlight.shedding.shares import Shares
 
@@ -169,6 +170,30 @@ class Assembly:
                 logs += [first, first + (stream.operator is None)]
         return logs
 
+    def readers(self, node: str) -> list[Reader]:
+        """Find all that read the outbox of a node."""
+        return [one for of, one in (*self._reading_nodes(), *self._delivered()) if of == node]
+
+    def _reading_nodes(self) -> Iterator[tuple[str, Reader]]:
+        for name, query in self.nodes.items():
+            read = [stream for fused in query.parts for stream in fused.spec.part.external]
+            for number, (stream, log) in enumerate(
+                zip(read, self.logs_of(name)[::2], strict=True)
+            ):
+                if stream.operator:
+                    yield self._node(stream), Reader(self.query_folder(name), 2 * number, log)
+
+    def _delivered(self) -> Iterator[tuple[str, Reader]]:
+        for name, sink in self.application.sinks.items():
+            yield self._node(sink.takes), Reader(self.delivery_folder(name), 0, 0)
+        for name, source in self.application.sources.items():
+            for log, spec in enumerate(self._reading(name) if source.late else ()):
+                yield spec.node, Reader(self.delivery_folder(f"{name}.late"), log, log)
+
+    def _reading(self, source: str) -> list[OperatorSpec]:
+        specs = self.application.operators.values()
+        return [spec for spec in specs if Stream(source) in spec.inputs]
+
     def _channel(self, node: str, stream: Stream) -> Channel:
         if stream.operator is None:
             source = self.application.sources[stream.name]
@@ -209,8 +234,7 @@ class Assembly:
                 self._columns(late_output(spec.name)),
                 names,
             )
-            for spec in self.application.operators.values()
-            if stream in spec.inputs
+            for spec in self._reading(source)
         ]
         return reduce(DataFrame.unionByName, found)
 

@@ -14,6 +14,7 @@ import re
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,40 @@ def logged_files(sink: Path) -> dict[str, float] | None:
         for one in entries:
             found[one["path"].rpartition("/")[2]] = one["modificationTime"] / 1e3
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Somebody who reads files, and what Spark remembers of that.
+
+    Attributes:
+        query: The folder where Spark remembers where the query stands.
+        place: Which of the sources of the query it is.
+        log: The number of its log.
+    """
+
+    query: Path
+    place: int
+    log: int
+
+
+def last_read(reader: Reader) -> float:
+    """Say when the last file was written with which a reader of files is through.
+
+    Returns:
+        Seconds since 1970; 0 if it is through with none, or if that is not to be known.
+    """
+    query = reader.query
+    folder = query / "sources" / str(reader.log)
+    try:
+        offsets = _entries(query / "offsets", str(_last(query / "commits")), _NEW)
+        offset = offsets[1 + reader.place]
+        there = _numbered(folder)
+        until = [number for number in there if offset and number <= offset["logOffset"]]
+        entries = _entries(folder, there[max(until)], _NEW) if until else []
+    except StateError:
+        return 0.0
+    return max((one["timestamp"] / 1e3 for one in entries), default=0.0)
 
 
 def _last(folder: Path) -> int:

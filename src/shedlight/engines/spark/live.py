@@ -33,7 +33,7 @@ from shedlight.engines.spark.failures import all_said, explained, sentence_of
 from shedlight.engines.spark.files import local_folder
 from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
-from shedlight.engines.spark.retention import clean
+from shedlight.engines.spark.retention import Retention
 from shedlight.engines.spark.run import outbox_writer, suited
 from shedlight.engines.spark.session import hush
 from shedlight.errors import ShedlightError
@@ -58,7 +58,7 @@ class Options:
         idle: After how long a silent source holds nobody back, in seconds, if it does not say.
         restarts: How often a query is started again, if it does not run for long in between.
         back_off: How long to wait before that, in seconds; twice as long each time.
-        retention: For how long outboxes are kept, in seconds.
+        retention: For how long outboxes are kept once everybody has read them, in seconds.
     """
 
     shares: Shares | None = None
@@ -70,7 +70,7 @@ class Options:
     idle: float = 10.0
     restarts: int = 5
     back_off: float = 1.0
-    retention: float = 86_400.0
+    retention: float = 3600.0
 
 
 @dataclass(slots=True)
@@ -168,6 +168,7 @@ class Live:
                 wishes=Wishes(folder),
                 heard=self._watcher.wish,
             )
+        self._retention = Retention(self.assembly, self._options.retention)
         self._running: dict[str, _Running] = {}
         self._sources: dict[tuple[str, str], _Source] = {}
         self._thread = threading.Thread(target=self._follow, name="shedlight", daemon=True)
@@ -257,7 +258,13 @@ class Live:
     def process_all(self) -> None:
         """Wait until all that has arrived is through all nodes and in the sinks."""
         for name in self._starters():
-            self._running[name].query.processAllAvailable()
+            query = None
+            while query is not self._running[name].query and not self._stopping.is_set():
+                query = self._running[name].query
+                query.processAllAvailable()
+                if not query.isActive:  # it is started again
+                    query = None
+                    time.sleep(_GLANCE)
 
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         nodes = {f"node {name}": _bound(self._start_node, name) for name in self.assembly.nodes}
@@ -274,7 +281,7 @@ class Live:
         every = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
         with suited(self._spark, self.assembly.nodes[node]):
-            return writer.option("retention", f"{round(self._options.retention)}s").start()
+            return writer.option("retention", self._retention.begin(node)).start()
 
     def _start_delivery(self, name: str) -> StreamingQuery:
         return started(self.assembly, name, self._options.deliver)
@@ -299,6 +306,18 @@ class Live:
         batch = batch_of(node, progress, self._began)
         if batch is None:
             return
+        self._heard(node, batch)
+        if self.loop is not None:
+            self.loop.take(batch)
+        if batch.number % _KEPT_BATCHES == 0:
+            self.assembly.plans(node).forget(batch.number - _KEPT_BATCHES)
+            if not self._retention.look_after(node):
+                self._start_again(f"node {node}", "its outbox must wait for who reads it")
+        if self._watcher.batch is not None:
+            self._watcher.batch(batch)
+
+    def _heard(self, node: str, batch: NodeBatch) -> None:
+        """Note what was heard of sources."""
         for (_, stream), arrived in batch.arrived.items():
             source = self._sources.get((node, stream))
             if source is None:
@@ -309,23 +328,14 @@ class Live:
                 source.frontier = max(source.frontier or 0, (arrived.latest or 0) - lateness)
             else:
                 source.looked = batch.start
-        if self.loop is not None:
-            self.loop.take(batch)
-        if batch.number % _KEPT_BATCHES == 0:
-            self.assembly.plans(node).forget(batch.number - _KEPT_BATCHES)
-            self._clean(node)
-        if self._watcher.batch is not None:
-            self._watcher.batch(batch)
 
-    def _clean(self, node: str) -> None:
-        """Remove what the outbox of a node has no longer to keep.
-
-        Not at first: after a long stop there may be old files that are still to be delivered.
-        """
-        now = time.time()
-        if now - self._began >= _CATCHING_UP:
-            outbox, pieces = self.assembly.outbox(node), self.assembly.pieces(node)
-            clean(outbox, pieces, now - self._options.retention)
+    def _start_again(self, name: str, why: str) -> None:
+        """Stop a query, and start it with other settings."""
+        _LOG.warning("%s is started again: %s", name, why)
+        query = self._running[name].query
+        self._let_end(query)
+        query.stop()
+        self._begin(name)
 
     def _tell_groups(self) -> None:
         """Tell the groups how far sources are, and which of them are silent.
@@ -386,8 +396,6 @@ class Live:
 _ENDING, _GLANCE = 5.0, 0.1
 _KEPT_BATCHES = 1000
 """Of how many micro-batches at least it is kept on record what they used."""
-_CATCHING_UP = 3600.0
-"""Seconds for those who read an outbox to read what is old in it, after a start."""
 _LONG = 60.0
 """A query that ran for so long is not held to have failed in a row."""
 

@@ -1,16 +1,75 @@
 """What leaves an outbox when nobody can ask for it any more.
 
-Spark takes files out of its log of an outbox when they are old enough, and leaves the files
-where they are. Here they are removed: files that are old and that the log no longer has, and
-pieces that are older than anything in the log.
+Whoever reads an outbox reads all of Spark's log of it, in every micro-batch: a log of a day
+would take him two seconds each time. So files leave the log soon, but not before everybody has
+read them: the time that the oldest unread file has waited is added to the time that files are
+kept. Spark does not ask who has read what, and its log's time is set when a query starts; if a
+reader falls behind, the query is started again to keep more.
+
+Spark takes files out of its log and leaves them on the disk. Here they are removed, and so
+are pieces that are older than anything in the log.
 """
 
+import math
+import threading
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from shedlight.engines.spark.checkpoint import logged_files
+from shedlight.engines.spark.assembly import Assembly
+from shedlight.engines.spark.checkpoint import Reader, last_read, logged_files
 
 _WRITING = 3600.0
 """Seconds that a piece may be older than the file that speaks of it: a micro-batch, by far."""
+
+
+class Retention:
+    """How long the outboxes of an application are kept.
+
+    Args:
+        assembly: The application.
+        seconds: For how long, if everybody reads in time.
+    """
+
+    def __init__(self, assembly: Assembly, seconds: float) -> None:
+        self._assembly, self._seconds = assembly, seconds
+        self._kept: dict[str, float] = {}
+
+    def begin(self, node: str) -> str:
+        """Say how long the query of a node, which starts now, has to keep files."""
+        self._kept[node] = self._seconds + self._unread(node)
+        return f"{math.ceil(self._kept[node])}s"
+
+    def look_after(self, node: str) -> bool:
+        """Remove what is old, beside everything else, for it may take a second.
+
+        Returns:
+            Whether that is all: if not, somebody is so far behind that the query has to be
+            started again, to keep more.
+        """
+        if self._unread(node) > self._kept[node] - self._seconds / 2:
+            return False
+        outbox, pieces = self._assembly.outbox(node), self._assembly.pieces(node)
+        before = time.time() - self._kept[node]
+        threading.Thread(target=clean, args=(outbox, pieces, before), daemon=True).start()
+        return True
+
+    def _unread(self, node: str) -> float:
+        return unread(self._assembly.outbox(node), self._assembly.readers(node), time.time())
+
+
+def unread(outbox: Path, readers: Iterable[Reader], now: float) -> float:
+    """Say for how many seconds the oldest file has waited that somebody has not read.
+
+    Args:
+        outbox: The outbox of a node.
+        readers: All that read it.
+        now: Seconds since 1970.
+    """
+    written = logged_files(outbox) or {}
+    furthest_behind = min(map(last_read, readers), default=now)
+    waiting = [at for at in written.values() if at > furthest_behind]
+    return max(now - min(waiting), 0.0) if waiting else 0.0
 
 
 def clean(outbox: Path, pieces: Path, before: float) -> int:

@@ -236,7 +236,7 @@ class _Words:
 
     def _read(self, reading: int) -> None:
         with open(reading, "rb") as lines:  # a number, not a path
-            for line in lines:
+            for line in without_partings(lines):
                 if line.startswith(_NOISE) or _HUSHED.is_set():
                     continue
                 if self._started.is_set():
@@ -255,6 +255,27 @@ class _Words:
         if self._reader is not None:
             self._reader.join(_ENDING)
         return [line.decode(errors="replace").rstrip() for line in self._kept]
+
+
+def without_partings(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Leave out the stacks of Python workers to whom Spark hung up: it says itself why."""
+    stack: list[bytes] = []
+    for line in lines:
+        if line.startswith(_STACK) and not stack:
+            stack = [line]
+        elif not stack:
+            yield line
+        elif line.startswith(b" "):
+            stack.append(line)
+        else:
+            if b"pyspark/daemon.py" not in b"".join(stack) or not line.startswith(_PARTING):
+                yield from (*stack, line)
+            stack = []
+    yield from stack
+
+
+_STACK = b"Traceback (most recent call last):"
+_PARTING = (b"BrokenPipeError", b"ConnectionResetError")
 
 
 def _say(line: bytes) -> None:
