@@ -194,5 +194,5 @@ def test_what_everybody_has_read_leaves_the_log_and_the_disk(hasty, tmp_path):
 def test_a_query_is_started_again_for_a_slow_reader(hasty, tmp_path, caplog):
     """Its sinks are written after so long that what waits for them would have left the log."""
     options = Options(shares={}, trigger=1.0, deliver=6.0, retention=8.0)
-    _live(hasty, tmp_path, options, 10)
+    _live(hasty, tmp_path, options, 14)
     assert "started again: its outbox must wait for who reads it" in caplog.text
