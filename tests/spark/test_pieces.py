@@ -1,6 +1,7 @@
 """Large pieces of an outbox: they are as they were, or it is said that they are not."""
 
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ def test_a_piece_is_what_it_was(sizes):
     """Small or large, alone or among others; without a large one there is no file."""
     with tempfile.TemporaryDirectory() as folder:
         pieces = [_piece(size, seed) for seed, size in enumerate(sizes)]
-        with PieceFile(Path(folder) / "pieces", LARGE) as file:
+        with closing(PieceFile(Path(folder) / "pieces", LARGE)) as file:
             told = [file.put(piece) for piece in pieces]
         for one, piece in zip(told, pieces, strict=True):
             assert _octets(piece_of(one)) == piece.to_pybytes()
@@ -45,7 +46,7 @@ def test_a_piece_is_what_it_was(sizes):
 def test_a_damaged_piece_is_found_out(size, data):
     """Changed anywhere, cut off anywhere, or not there."""
     with tempfile.TemporaryDirectory() as folder:
-        with PieceFile(Path(folder), LARGE) as file:
+        with closing(PieceFile(Path(folder), LARGE)) as file:
             told = [file.put(_piece(size, seed)) for seed in range(2)]
         (path,) = Path(folder).iterdir()
         good = path.read_bytes()

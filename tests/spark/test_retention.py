@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark import live, node
+from shedlight.engines.spark import node
 from shedlight.engines.spark.assembly import Assembly
 from shedlight.engines.spark.checkpoint import Reader, logged_files
 from shedlight.engines.spark.live import Live, Options
@@ -144,11 +144,13 @@ def test_what_is_not_delivered_is_kept_for_longer(spark, tmp_path):
     run_on_spark(application, spark, checkpoint=str(checkpoint))
     assembly = Assembly(application, spark, checkpoint, {}, 2)
     waiting = time.time() - max((logged_files(assembly.outbox("core")) or {}).values())
-    kept = {name: Retention(assembly, 60.0).begin(name) for name in application.nodes}
+    kept = {
+        name: Retention(assembly, 60.0).begin(name, time.time()) for name in application.nodes
+    }
     assert kept["edge-1"] == kept["edge-2"] == "60s"
     assert int(kept["core"][:-1]) >= 60 + waiting
     run_on_spark(application, spark, checkpoint=str(checkpoint), deliver=True)
-    assert Retention(assembly, 60.0).begin("core") == "60s"
+    assert Retention(assembly, 60.0).begin("core", time.time()) == "60s"
 
 
 def _live(spark, folder, options, files):
@@ -171,9 +173,8 @@ def _live(spark, folder, options, files):
 
 
 @pytest.fixture
-def hasty(spark, monkeypatch):
-    """Have Spark sum its logs up often, and us look after outboxes after each micro-batch."""
-    monkeypatch.setattr(live, "_KEPT_BATCHES", 1)
+def hasty(spark):
+    """Have Spark sum its logs up often."""
     spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
     yield spark
     spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")

@@ -258,13 +258,12 @@ class Live:
     def process_all(self) -> None:
         """Wait until all that has arrived is through all nodes and in the sinks."""
         for name in self._starters():
-            query = None
-            while query is not self._running[name].query and not self._stopping.is_set():
+            while not self._stopping.is_set():
                 query = self._running[name].query
                 query.processAllAvailable()
-                if not query.isActive:  # it is started again
-                    query = None
-                    time.sleep(_GLANCE)
+                if query.isActive and query is self._running[name].query:
+                    break
+                time.sleep(_GLANCE)  # it is being started again
 
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         nodes = {f"node {name}": _bound(self._start_node, name) for name in self.assembly.nodes}
@@ -281,7 +280,7 @@ class Live:
         every = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
         with suited(self._spark, self.assembly.nodes[node]):
-            return writer.option("retention", self._retention.begin(node)).start()
+            return writer.option("retention", self._retention.begin(node, time.time())).start()
 
     def _start_delivery(self, name: str) -> StreamingQuery:
         return started(self.assembly, name, self._options.deliver)
@@ -311,8 +310,8 @@ class Live:
             self.loop.take(batch)
         if batch.number % _KEPT_BATCHES == 0:
             self.assembly.plans(node).forget(batch.number - _KEPT_BATCHES)
-            if not self._retention.look_after(node):
-                self._start_again(f"node {node}", "its outbox must wait for who reads it")
+        if not self._retention.look_after(node, time.time()):
+            self._start_again(f"node {node}", "its outbox must wait for who reads it")
         if self._watcher.batch is not None:
             self._watcher.batch(batch)
 

@@ -12,8 +12,7 @@ This imports next to nothing, for it runs in processes that start often.
 import json
 import uuid
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -38,20 +37,6 @@ class PieceFile:
         self._file: IO[bytes] | None = None
         self._end = 0
 
-    def __enter__(self) -> Self:
-        """Begin to write."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Have all on its way to the disk."""
-        if self._file is not None:
-            self._file.close()
-
     def put(self, piece: pa.Buffer) -> bytes:
         """Write a piece if it is large.
 
@@ -70,6 +55,11 @@ class PieceFile:
         self._end += piece.size
         told = {"file": str(self._path), "start": start, "size": piece.size, "sum": _sum(piece)}
         return _MARK + json.dumps(told).encode()
+
+    def close(self) -> None:
+        """End it, if it was begun."""
+        if self._file is not None:
+            self._file.close()
 
 
 def piece_of(data: bytes) -> bytes | pa.Buffer:

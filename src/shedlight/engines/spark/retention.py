@@ -1,7 +1,7 @@
 """What leaves an outbox when nobody can ask for it any more.
 
 Whoever reads an outbox reads all of Spark's log of it, in every micro-batch: a log of a day
-would take him two seconds each time. So files leave the log soon, but not before everybody has
+would take him a second each time. So files leave the log soon, but not before everybody has
 read them: the time that the oldest unread file has waited is added to the time that files are
 kept. Spark does not ask who has read what, and its log's time is set when a query starts; if a
 reader falls behind, the query is started again to keep more.
@@ -12,13 +12,14 @@ are pieces that are older than anything in the log.
 
 import math
 import threading
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from shedlight.engines.spark.assembly import Assembly
 from shedlight.engines.spark.checkpoint import Reader, last_read, logged_files
 
+_OFTEN = 0.1
+"""How often to look, as a part of the time that files are kept: half of it may have passed."""
 _WRITING = 3600.0
 """Seconds that a piece may be older than the file that speaks of it: a micro-batch, by far."""
 
@@ -34,28 +35,35 @@ class Retention:
     def __init__(self, assembly: Assembly, seconds: float) -> None:
         self._assembly, self._seconds = assembly, seconds
         self._kept: dict[str, float] = {}
+        self._looked: dict[str, float] = {}
 
-    def begin(self, node: str) -> str:
+    def begin(self, node: str, now: float) -> str:
         """Say how long the query of a node, which starts now, has to keep files."""
-        self._kept[node] = self._seconds + self._unread(node)
+        self._kept[node] = self._seconds + self._unread(node, now)
+        self._looked[node] = now
         return f"{math.ceil(self._kept[node])}s"
 
-    def look_after(self, node: str) -> bool:
-        """Remove what is old, beside everything else, for it may take a second.
+    def look_after(self, node: str, now: float) -> bool:
+        """See from time to time how far all have read, and remove what is old.
+
+        It is removed beside everything else, for it may take a second.
 
         Returns:
             Whether that is all: if not, somebody is so far behind that the query has to be
             started again, to keep more.
         """
-        if self._unread(node) > self._kept[node] - self._seconds / 2:
+        if now - self._looked[node] < self._seconds * _OFTEN:
+            return True
+        self._looked[node] = now
+        if self._unread(node, now) > self._kept[node] - self._seconds / 2:
             return False
         outbox, pieces = self._assembly.outbox(node), self._assembly.pieces(node)
-        before = time.time() - self._kept[node]
+        before = now - self._kept[node]
         threading.Thread(target=clean, args=(outbox, pieces, before), daemon=True).start()
         return True
 
-    def _unread(self, node: str) -> float:
-        return unread(self._assembly.outbox(node), self._assembly.readers(node), time.time())
+    def _unread(self, node: str, now: float) -> float:
+        return unread(self._assembly.outbox(node), self._assembly.readers(node), now)
 
 
 def unread(outbox: Path, readers: Iterable[Reader], now: float) -> float:

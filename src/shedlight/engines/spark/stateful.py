@@ -3,6 +3,7 @@
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -99,7 +100,7 @@ _PIECE = 16_384
 
 def _rows(step: Step, group: int, fused: Fused, done: Advanced) -> Iterator[_Row]:
     """Give what others read: complex events, and late events."""
-    with PieceFile(Path(step.pieces), step.large) as file:
+    with closing(PieceFile(Path(step.pieces), step.large)) as file:
         for stream in done.found:
             if stream in step.leaving:
                 for number, piece in packed_events(fused, done, stream, _PIECE):
