@@ -1,16 +1,17 @@
 """How fast applications run on Spark: throughput against the same query that does nothing.
 
 Figures are of the micro-batches after the first, in which Python warms up, and of runs after
-one that is not counted, in which the JVM does. All are in one session, one after the other;
-ratios are taken within a round, and the median of the rounds counts.
+some that are not counted, in which the JVM does. All are in one session, in turns of a few
+seconds, for a machine that is shared is not equally fast all the time; ratios are taken within
+a round, and the median of the rounds counts.
 """
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 from unittest.mock import patch
 
@@ -23,6 +24,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from benchmarks.question import Answer
 from shedlight.engines.spark import node
+from shedlight.engines.spark.memory import keep_memory
 from shedlight.engines.spark.progress import NodeBatch
 from shedlight.engines.spark.run import run_on_spark
 from shedlight.engines.spark.session import close_session, open_session
@@ -42,10 +44,16 @@ from shedlight.language import parse_pattern
 from shedlight.shedding.shares import PatternShares, Shares
 
 _FILE = Path("examples/paper/app.yaml")
-_EVENTS = 10_000_000
-_FILES = 10
-_ROUNDS = 3
-"""How often all is measured, one after the other; the median counts."""
+_BATCH = 1_000_000
+"""How many events a micro-batch has where several runs are compared in turns."""
+_SHORT = 4
+"""How many micro-batches such a run has: in all rounds together, many more than ten."""
+_LONG = 10
+"""How many micro-batches other runs have."""
+_ROUNDS = 13
+"""How often all are measured in turns; the median counts."""
+_WARM = 3
+"""How many rounds do not count."""
 _RATE = 100_000
 """Events per second of event time."""
 
@@ -76,7 +84,7 @@ _SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 
 def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     application = _on_one_node(load_application(_FILE).application)
-    application = _with_files(application, folder, _EVENTS, _borg)
+    application = _with_files(application, folder, _SHORT, _BATCH, _borg)
     patterns = [s for spec in application.operators.values() for s in spec.outputs]
     everything = {stream: PatternShares({}, others=1.0) for stream in patterns}
     fifth = {
@@ -84,9 +92,8 @@ def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
         for stream in patterns
         if stream.operator in {"w1", "w2"}
     }
-    _run(spark, application, folder)  # the JVM is warm then, for all alike
     rounds = []
-    for _ in range(_ROUNDS):
+    for _ in range(_WARM + _ROUNDS):
         with patch.object(node, "stepper", _does_nothing):
             idle = _run(spark, application, folder).events
         full, kept, shed = (
@@ -94,6 +101,7 @@ def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
             for shares in (None, everything, fifth)
         )
         rounds.append((idle, full, kept, shed))
+    rounds = rounds[_WARM:]
     typical = [median(column) for column in zip(*rounds, strict=True)]
     for question, over, under, limit in (
         ("the paper's application / a step that does nothing", 1, 0, 0.75),
@@ -105,13 +113,20 @@ def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
             median(one[over] / one[under] for one in rounds),
             limit,
             at_least=True,
-            detail=f"{typical[over]:,.0f} and {typical[under]:,.0f} events/s",
+            detail=f"{typical[over]:,.0f} and {typical[under]:,.0f} events/s, "
+            f"half of the rounds {_middle(rounds, over, under)}",
         )
+
+
+def _middle(rounds: Sequence[tuple[float, ...]], over: int, under: int) -> str:
+    """Say between which ratios half of the rounds are."""
+    low, _, high = quantiles((one[over] / one[under] for one in rounds), n=4)
+    return f"{low:.2f}-{high:.2f}"
 
 
 def _keys(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     one, many = (
-        _run(spark, _with_files(_keyed(), folder, _EVENTS // 4, _keys_of(keys)), folder)
+        _run(spark, _with_files(_keyed(), folder, _LONG, _BATCH // 4, _keys_of(keys)), folder)
         for keys in (1, 100_000)
     )
     yield Answer(
@@ -125,7 +140,7 @@ def _keys(spark: SparkSession, folder: Path) -> Iterator[Answer]:
 
 def _machines(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     few, many = (
-        _run(spark, _with_files(_waiting(number), folder, _EVENTS // 4, _openers), folder)
+        _run(spark, _with_files(_waiting(number), folder, _LONG, _BATCH // 4, _openers), folder)
         for number in (1_000, 100_000)
     )
     yield Answer(
@@ -158,6 +173,7 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
     """Make a stateful step that reads everything and finds nothing."""
 
     def nothing(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:  # noqa: ARG001
+        keep_memory()
         for frame in frames:
             len(frame)
         state.update((b"nothing",))
@@ -188,17 +204,17 @@ _Make = Callable[[int, int, np.random.Generator], Mapping[str, Any]]
 
 
 def _with_files(
-    application: Application, folder: Path, events: int, make: _Make
+    application: Application, folder: Path, files: int, events: int, make: _Make
 ) -> Application:
-    """Write the events of the sources, and have them read file by file."""
+    """Write files with so many events in all sources together, to be read one by one."""
     sources = {}
     for seed, (name, source) in enumerate(application.sources.items()):
         path = folder / "in" / name
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
-        number = events // len(application.sources) // _FILES
+        number = events // len(application.sources)
         rng = np.random.default_rng(seed)
-        for file in range(_FILES):
+        for file in range(files):
             table = pa.table(make(file * number, number, rng))
             pq.write_table(table, path / f"{file:03}.parquet", compression="snappy")
         sources[name] = replace(source, path=str(path), options={"maxFilesPerTrigger": "1"})

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.compact import compact_form, field_at, plain_bytes, table_of
+from shedlight.engines.spark.compact import field_at, plain_bytes, table_of
+from shedlight.engines.spark.compacting import compact_form
 
 NUMBERS = st.one_of(
     st.integers(0, 3),

@@ -91,7 +91,10 @@ def _expected(tables, texts):
 
 
 def _spelled_out(fused, done, stream, most=7):
-    pieces = [table_of(data) for _, data in packed_events(fused, done, stream, most)]
+    pieces = [
+        table_of(data)
+        for _, data in packed_events(fused, stream, done.found[stream], done.shelves, most)
+    ]
     return pa.concat_tables([fused.outputs[stream].empty_table(), *pieces])
 
 

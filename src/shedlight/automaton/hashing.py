@@ -45,7 +45,8 @@ def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
 
 
 @step
-def _hash_number(value: np.int64, seed: np.uint64) -> np.uint64:
+def hash_number(value: int, seed: np.uint64) -> np.uint64:
+    """Hash a whole number."""
     h = seed + _P5 + np.uint64(8)
     h ^= _round(np.uint64(0), np.uint64(value))
     return _finished(_rotated(h, 27) * _P1 + _P4)
@@ -53,10 +54,10 @@ def _hash_number(value: np.int64, seed: np.uint64) -> np.uint64:
 
 @step
 def _word(data: Array, at: int, size: int) -> np.uint64:
-    """Read bytes as a little-endian number."""
+    """Read bytes as a little-endian number; places without a sign make it one load."""
     word = np.uint64(0)
     for i in range(size):
-        word |= np.uint64(data[at + i]) << np.uint64(8 * i)
+        word |= np.uint64(data[np.uint64(at) + np.uint64(i)]) << np.uint64(8 * i)
     return word
 
 
@@ -96,25 +97,25 @@ def _hash_text(data: Array, start: int, end: int, seed: np.uint64) -> np.uint64:
 
 
 @compiled
-def _hash_numbers(values: Array, valid: Array, seeds: Array) -> None:
+def hash_onto(values: Array, seeds: Array) -> None:
+    """Hash whole numbers onto what was hashed before; so plain that several go at once."""
     for i in range(seeds.shape[0]):
-        if valid[i]:
-            seeds[i] = _hash_number(values[i], seeds[i])
+        seeds[i] = hash_number(values[i], seeds[i])
 
 
 @compiled
-def _hash_numbers_twice(values: Array, valid: Array, seeds: Array, others: Array) -> None:
+def _hash_valid(values: Array, valid: Array, seeds: Array) -> None:
     for i in range(seeds.shape[0]):
         if valid[i]:
-            seeds[i] = _hash_number(values[i], seeds[i])
-            others[i] = _hash_number(values[i], others[i])
+            seeds[i] = hash_number(values[i], seeds[i])
 
 
 @compiled
-def _hash_texts(offsets: Array, data: Array, valid: Array, seeds: Array) -> None:
+def _hash_texts(offsets: Array, data: Array, valid: Array, rows: Array, seeds: Array) -> None:
     for i in range(seeds.shape[0]):
-        if valid[i]:
-            seeds[i] = _hash_text(data, offsets[i], offsets[i + 1], seeds[i])
+        row = rows[i]
+        if valid[row]:
+            seeds[i] = _hash_text(data, offsets[row], offsets[row + 1], seeds[i])
 
 
 def text_buffers(texts: pa.Array) -> tuple[Array, Array]:
@@ -127,50 +128,75 @@ def text_buffers(texts: pa.Array) -> tuple[Array, Array]:
 
 def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
     """Hash rows as Spark SQL's `xxhash64(columns...)` does: whole numbers and texts."""
-    seeds = np.full(rows, seed, np.uint64)
-    for column in columns:
-        if column.kind is Kind.STRING:
-            _hash_texts(*text_buffers(column.values), column.valid, seeds)
-        else:
-            _hash_numbers(_as_whole(column), column.valid, seeds)
-    return seeds.view(np.int64)
+    (hashed,) = _hashed(columns, rows, (seed,), None)
+    return hashed
 
 
 def hash_twice(
     columns: Sequence[Column], rows: int, seeds: tuple[int, int]
 ) -> tuple[Array, Array]:
     """Hash rows with two seeds, as `hash_rows` would with each."""
-    first, second = (np.full(rows, seed, np.uint64) for seed in seeds)
+    first, second = _hashed(columns, rows, seeds, None)
+    return first, second
+
+
+def _hashed(
+    columns: Sequence[Column], rows: int, seeds: Sequence[int], at: Array | None
+) -> list[Array]:
+    """Hash rows with each of some seeds; `at` says which rows, None: all."""
+    found = [np.full(rows, seed, np.uint64) for seed in seeds]
     for column in columns:
         if column.kind is Kind.STRING:
-            offsets, data = text_buffers(column.values)
-            _hash_texts(offsets, data, column.valid, first)
-            _hash_texts(offsets, data, column.valid, second)
+            texts = text_buffers(column.values)
+            places = np.arange(rows) if at is None else at
+            for one in found:
+                _hash_texts(*texts, column.valid, places, one)
+            continue
+        values = _as_whole(column) if at is None else _as_whole(column)[at]
+        if column.valid.all():
+            for one in found:
+                hash_onto(values, one)
         else:
-            _hash_numbers_twice(_as_whole(column), column.valid, first, second)
-    return first.view(np.int64), second.view(np.int64)
+            valid = column.valid if at is None else column.valid[at]
+            for one in found:
+                _hash_valid(values, valid, one)
+    return [one.view(np.int64) for one in found]
 
 
-def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
-    """Give the two hashes that identify a key; null is a key of its own."""
+def hash_keys(
+    columns: Sequence[Column], rows: int, at: Array | None = None
+) -> tuple[Array, Array]:
+    """Give the two hashes that identify a key; null is a key of its own.
+
+    Args:
+        columns: The columns of the key.
+        rows: How many hashes there are to be.
+        at: The rows of which, in any order and as often as they are in it; None: of all.
+    """
     if len(columns) == 1 and columns[0].kind is not Kind.STRING:
-        return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
+        (first,) = _hashed(columns, rows, (SEED,), at)
+        valid = columns[0].valid if at is None else columns[0].valid[at]
+        return first, np.where(valid, 0, _NULL)
     marks = [
-        _null_marks(columns[start : start + _MARKS], rows)
-        for start in range(0, len(columns), _MARKS)
+        _null_marks(columns[start : start + _MARKS]) for start in range(0, len(columns), _MARKS)
     ]
-    return hash_twice([*columns, *marks], rows, (SEED, _OTHER_SEED))
+    first, second = _hashed([*columns, *marks], rows, (SEED, _OTHER_SEED), at)
+    return first, second
 
 
 _MARKS = 62
 """How many columns one column of null marks is for."""
 
 
-def _null_marks(columns: Sequence[Column], rows: int) -> Column:
+def _null_marks(columns: Sequence[Column]) -> Column:
     """Make a column of which others are not null, so that (null, 1) is not (1, null)."""
-    marks = np.zeros(rows, np.int64)
-    for place, column in enumerate(columns):
-        marks |= column.valid.astype(np.int64) << place
+    rows = len(columns[0])
+    if all(column.valid.all() for column in columns):
+        marks = np.full(rows, (1 << len(columns)) - 1, np.int64)
+    else:
+        marks = np.zeros(rows, np.int64)
+        for place, column in enumerate(columns):
+            marks |= column.valid.astype(np.int64) << place
     return Column(Kind.BIGINT, marks, np.ones(rows, np.bool_))
 
 

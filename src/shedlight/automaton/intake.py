@@ -157,11 +157,13 @@ def chosen_rows(table: pa.Table, chosen: Array) -> pa.Table:
 
 
 def _joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Put tables one after the other, those with rows in one piece each."""
+    """Put tables one after the other, in one piece."""
     some = [table for table in tables if len(table)]
     if not some:
         return schema.empty_table()
-    return some[0] if len(some) == 1 else pa.concat_tables(some).combine_chunks()
+    whole = some[0] if len(some) == 1 else pa.concat_tables(some)
+    is_whole = all(column.num_chunks <= 1 for column in whole.columns)
+    return whole if is_whole else whole.combine_chunks()
 
 
 def _as(schema: pa.Schema, table: pa.Table) -> pa.Table:
@@ -251,6 +253,9 @@ def _in_time(seen: Seen, times: Array, lateness: int) -> tuple[Seen, Array]:
     """Decide which events of one input are late, where none comes twice."""
     if not len(times):
         return seen, np.zeros(0, np.int8)
+    if times[0] >= seen.frontier and (times[1:] >= times[:-1]).all():
+        frontier = max(seen.frontier, int(times[-1]) - lateness)
+        return replace(seen, frontier=frontier), np.zeros(len(times), np.int8)
     latest = np.maximum.accumulate(times) - lateness
     before = np.concatenate([[seen.frontier], np.maximum(latest[:-1], seen.frontier)])
     fate = np.where(times < before, _LATE, _FINE).astype(np.int8)

@@ -1,6 +1,5 @@
 """From matches to complex events: what SELECT makes of the events of each match."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.automaton.hashing import hash_keys, hash_twice
+from shedlight.automaton.compiled import compiled
+from shedlight.automaton.hashing import hash_keys
 from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.matching import Matches
+from shedlight.automaton.naming import match_ids
 from shedlight.automaton.outputs import timed_out_name
 from shedlight.automaton.pools import Array
 from shedlight.automaton.runs import row_column
@@ -40,9 +41,8 @@ class _Rows:
     @cached_property
     def lasts(self) -> Array:
         """The last row of each element."""
-        of_match = _match_of_event(self.matches)
         lasts = np.full((len(self.matches), len(self.numbers)), -1, np.int64)
-        lasts[of_match, self.matches.elements] = np.arange(len(of_match))
+        _write_rows(self.matches.ends, self.matches.elements, lasts)
         return lasts
 
     @cached_property
@@ -113,9 +113,8 @@ def complex_events(
         timed_out: Whether they are no matches but machines that timed out; their ids are those
             of no match.
     """
-    events = matches.events(ids)
     named = timed_out_name(matcher.name) if timed_out else matcher.name
-    names = match_ids(named, matches, events)
+    names = match_ids(named, matches.ends, _keys(matches, ids))
     time, each = matches.time, None
     if matcher.pattern.each:
         each, place = _each(matches)
@@ -129,7 +128,7 @@ def complex_events(
         ID: names,
     }
     if listed:
-        listing = _event_ids(matches, events)
+        listing = _event_ids(matches, matches.events(ids))
         columns[EVENTS] = listing if each is None else listing.take(pa.array(each))
     variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}
     rows = _Rows(matches, variables)
@@ -149,6 +148,16 @@ def _items(matcher: Matcher) -> Sequence[Item]:
     nots = watched(pattern.where)
     names = [e.variable for e in matcher.automaton.elements if e not in nots]
     return [Item(Whole(name), name) for name in names]
+
+
+@compiled
+def _write_rows(ends: Array, elements: Array, lasts: Array) -> None:
+    """Write down the last row of each element of each match."""
+    row = 0
+    for match in range(ends.shape[0]):
+        while row < ends[match]:
+            lasts[match, elements[row]] = row
+            row += 1
 
 
 def _match_of_event(matches: Matches) -> Array:
@@ -290,36 +299,18 @@ def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
     return Column(Kind.BIGINT, (high << 32) | (low & 0xFFFFFFFF), some & fits)
 
 
-def match_ids(name: str, matches: Matches, events: pa.Table) -> pa.Array:
-    """Derive the id of each match from the pattern's name and its events' ids, in order."""
-    if not len(matches):
-        return pa.array([], pa.string())
-    columns = [column_of(column) for column in events.columns]
-    size = len(events)
-    starts = np.concatenate([[0], matches.ends])[:-1]
-    place = np.arange(size) - np.repeat(starts, np.diff(matches.ends, prepend=0))
-    parts = [_numbers(part) for part in (*hash_keys(columns, size), place)]
-    digest = hashlib.sha256(name.encode()).digest()
-    salts = (int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:8], "little"))
-    halves = [np.add.reduceat(one, starts) for one in hash_twice(parts, size, salts)]
-    return _hexadecimal(np.stack(halves, axis=1))
+def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
+    """Hash the ids of the events of all matches."""
+    size = len(matches.rows)
+    if size * _FEW < len(matches.table):
+        columns = [column_of(column) for column in matches.events(ids).columns]
+        return hash_keys(columns, size)
+    columns = [column_of(matches.table.column(name)) for name in ids]
+    return hash_keys(columns, size, np.ascontiguousarray(matches.rows, np.int64))
 
 
-_DIGITS = np.array([f"{byte:02x}".encode() for byte in range(256)], "S2").view(np.uint16)
-
-
-def _hexadecimal(numbers: Array) -> pa.Array:
-    """Write rows of two 64-bit numbers as 32 hexadecimal digits each."""
-    octets = np.ascontiguousarray(numbers.astype(">i8")).view(np.uint8)
-    digits = np.take(_DIGITS, octets)
-    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * 32
-    return pa.StringArray.from_buffers(
-        len(numbers), pa.py_buffer(offsets), pa.py_buffer(digits)
-    )
-
-
-def _numbers(values: Array) -> Column:
-    return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
+_FEW = 8
+"""Of how many times as many events those of matches are taken out before they are hashed."""
 
 
 def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:

@@ -120,6 +120,28 @@ def _look_up(table: Array, numbers: Array, found: Array) -> None:
         found[i] = table[numbers[i]]
 
 
+def counted(numbers: Array, size: int, chosen: Array | None = None) -> Array:
+    """Count how often each number below `size` occurs, in chosen rows or (None) in all."""
+    counts = np.zeros(size, np.int64)
+    if chosen is None:
+        _count(numbers, counts)
+    else:
+        _count_chosen(numbers, chosen, counts)
+    return counts
+
+
+@compiled
+def _count(numbers: Array, counts: Array) -> None:
+    for i in range(numbers.shape[0]):
+        counts[numbers[i]] += 1
+
+
+@compiled
+def _count_chosen(numbers: Array, chosen: Array, counts: Array) -> None:
+    for i in range(numbers.shape[0]):
+        counts[numbers[i]] += chosen[i]
+
+
 @compiled
 def _find_first(codes: Array, first: Array) -> None:
     """Find the first row of every code."""

@@ -205,8 +205,10 @@ def _plain(kind: Kind, array: pa.Array, valid: Flags) -> Column:
         array = array.cast(pa.string())
     if kind is Kind.NULL:
         return Column(kind, np.zeros(len(array), np.bool_), valid)
-    filled = array.cast(_ARROW_TYPES[kind]).fill_null(_DTYPES[kind]())
-    return Column(kind, filled.to_numpy(zero_copy_only=False), valid)
+    array = array.cast(_ARROW_TYPES[kind])
+    if array.null_count:
+        array = array.fill_null(_DTYPES[kind]())
+    return Column(kind, array.to_numpy(zero_copy_only=False), valid)
 
 
 def _timestamps(array: pa.Array, valid: Flags) -> Column:

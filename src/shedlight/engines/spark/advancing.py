@@ -6,7 +6,7 @@ is (a `Mark`), and the stream is as far as the group that is furthest behind. A 
 source that has nothing to say is idle, and holds nobody back until it says something again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,13 +15,14 @@ import pyarrow as pa
 from shedlight.automaton.intake import INPUT, NEVER
 from shedlight.automaton.operator import Operator, OperatorState, match_ready, take_in
 from shedlight.automaton.pools import Array
-from shedlight.engines.spark.compact import compact_form, field_at
+from shedlight.engines.spark.compact import field_at
+from shedlight.engines.spark.compacting import compact_form
 from shedlight.engines.spark.fused import Fused, FusedState
 from shedlight.engines.spark.keeping import carried, decided, kept_names
 from shedlight.engines.spark.parts import passes
 from shedlight.engines.spark.referring import ROW
 from shedlight.engines.spark.shelf import Shelf
-from shedlight.engines.spark.side_by_side import run_all
+from shedlight.engines.spark.side_by_side import each, run_all
 from shedlight.engines.spark.tallies import Counting, Tally
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.shedding.shares import Shares
@@ -58,12 +59,16 @@ class Advanced:
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
 
 
+Leaves = Callable[[Stream, pa.Table, Mapping[str, Shelf]], None]
+
+
 def advance(
     fused: Fused,
     state: FusedState,
     arrivals: Mapping[Stream, pa.Table],
     marks: Iterable[Mark],
     shares: Shares | None = None,
+    leaves: Leaves | None = None,
 ) -> tuple[FusedState, Advanced]:
     """Take in what arrived at a group, and match what is ready.
 
@@ -73,6 +78,8 @@ def advance(
         arrivals: New events of external streams, in any order.
         marks: How far origins are with these streams, the new events included.
         shares: What patterns keep now, where that is not decided yet; None: as at first.
+        leaves: Is told of the complex events of each pattern as soon as they are there, while
+            other operators may still be at work.
     """
     told, idle = _with_marks(state, arrivals, marks)
     tables = {stream: _by_time(fused, stream, table) for stream, table in arrivals.items()}
@@ -88,9 +95,11 @@ def advance(
 
     def run(place: int) -> None:
         states[place] = course.run(specs[place], fused.operators[place], states[place])
+        if leaves is not None:
+            for stream in course.found_by(specs[place]):
+                leaves(stream, course.found[stream], course.shelves)
 
-    # the only group of a part has its machine's other cores to itself; several are side by side
-    together = run_all(specs, run, in_threads=len(fused.spec.part.groups) == 1)
+    together = run_all(specs, run, in_threads=fused.is_alone)
     own = frozenset(str(spec.name) for spec in specs)
     silent = frozenset(name for name in own if name in course.silent)
     shelves = course.shelves
@@ -111,31 +120,35 @@ def _referred(fused: Fused, states: Iterable[OperatorState], name: str) -> Array
 
 
 def packed_events(
-    fused: Fused, done: Advanced, stream: Stream, most: int
+    fused: Fused, stream: Stream, table: pa.Table, shelves: Mapping[str, Shelf], most: int
 ) -> Iterator[tuple[int, pa.Buffer]]:
     """Pack the complex events of a pattern, with whole events.
 
     Args:
         fused: The operators.
-        done: What came of a micro-batch.
         stream: The pattern.
+        table: Its complex events.
+        shelves: The events to which numbers in them refer.
         most: How many there are in a piece at most.
 
     Returns:
         The number of complex events in a piece, and the piece.
     """
-    table, paths = done.found[stream], fused.referring.paths.get(stream, {})
+    paths = fused.referring.paths.get(stream, {})
     names = list(dict.fromkeys(paths.values()))
-    beside = [done.shelves[name].events for name in names]
+    beside = [shelves[name].events for name in names]
     rows = {
-        path: (names.index(of), done.shelves[of].places(field_at(table, path)))
+        path: (names.index(of), shelves[of].places(field_at(table, path)))
         for path, of in paths.items()
     }
-    for start in range(0, len(table), most):
+
+    def packed(start: int) -> tuple[int, pa.Buffer]:
         piece = table.slice(start, most)
         end = start + len(piece)
         own = {path: (number, places[start:end]) for path, (number, places) in rows.items()}
-        yield len(piece), compact_form(piece, own, beside)
+        return len(piece), compact_form(piece, own, beside)
+
+    return each(packed, range(0, len(table), most), in_threads=fused.is_alone)
 
 
 def _with_marks(
@@ -246,6 +259,10 @@ class _Course:
         self.late[spec.name] = self._whole(spec.name, pa.concat_tables(late))
         self.tallies[spec.name] = counting.tally(state)
         return state
+
+    def found_by(self, spec: OperatorSpec) -> list[Stream]:
+        """List the patterns of an operator, and what timed out, of which there is something."""
+        return [one for one in list(self.found) if one.operator == spec.name]
 
     def _numbered(self, name: str, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
         """Put events on the shelf of an operator, and give them their numbers."""

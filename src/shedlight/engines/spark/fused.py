@@ -44,6 +44,11 @@ class Fused:
     whole: Mapping[str, pa.Schema]
     referring: Referring
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the part has one group, which has its machine's other cores to itself."""
+        return len(self.spec.part.groups) == 1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedState:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark.compact import plain_bytes, table_of
+from shedlight.engines.spark.memory import keep_memory
 from shedlight.engines.spark.pieces import piece_of
 from shedlight.engines.spark.samples import Sample, sample_of
 
@@ -59,6 +60,7 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
     """Make the function that packs the events of a stream by group."""
 
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
+        keep_memory()
         for batch in batches:
             groups = batch.column(GROUP).to_numpy()
             arrivals = batch.column(ARRIVAL).to_numpy()
@@ -94,6 +96,7 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]
     """Make the function that gives packed events as rows, with the columns of a schema."""
 
     def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
+        keep_memory()
         for batch in batches:
             for row in batch.to_pylist():
                 table = table_of(piece_of(row["events"])).combine_chunks()

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark import saved
-from shedlight.engines.spark.compact import compact_form, table_of
+from shedlight.engines.spark.compact import table_of
+from shedlight.engines.spark.compacting import compact_form
 from shedlight.engines.spark.framing import framed, unframed
 from shedlight.engines.spark.fused import Fused, FusedState
 from shedlight.engines.spark.shelf import Shelf

@@ -1,12 +1,23 @@
-"""Operators of a group that do not need each other, side by side in threads."""
+"""What does not need each other in a group, side by side in threads."""
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import TypeVar
 
 from shedlight.graph import OperatorSpec
+
+_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
+
+
+def each(
+    work: Callable[[_Given], _Result], given: Iterable[_Given], *, in_threads: bool
+) -> Iterator[_Result]:
+    """Do the same work with each of several things, and give the results in their order."""
+    return _threads().map(work, given) if in_threads else map(work, given)
 
 
 def run_all(
@@ -30,8 +41,7 @@ def run_all(
 
     begun, spent = time.perf_counter(), 0.0
     for places in levels(specs):
-        each = _threads().map if in_threads and len(places) > 1 else map
-        spent += sum(each(timed, places))
+        spent += sum(each(timed, places, in_threads=in_threads and len(places) > 1))
     clock = time.perf_counter() - begun
     return min(clock / spent, 1.0) if spent else 1.0
 

@@ -2,7 +2,7 @@
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -20,8 +20,10 @@ from shedlight.engines.spark.advancing import (
     frontiers_of,
     packed_events,
 )
-from shedlight.engines.spark.compact import compact_form, table_of
+from shedlight.engines.spark.compact import table_of
+from shedlight.engines.spark.compacting import compact_form
 from shedlight.engines.spark.fused import Fused, FusedState, build_fused, new_fused_state
+from shedlight.engines.spark.memory import keep_memory
 from shedlight.engines.spark.packing import LATE, sample_in
 from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.pieces import PieceFile, piece_of
@@ -29,6 +31,7 @@ from shedlight.engines.spark.plan_row import batch_id
 from shedlight.engines.spark.plans import Plans
 from shedlight.engines.spark.samples import Sample, put_together
 from shedlight.engines.spark.saved_group import from_bytes, to_bytes
+from shedlight.engines.spark.shelf import Shelf
 from shedlight.engines.spark.tallies import GroupTally
 from shedlight.graph import Stream
 from shedlight.shedding.shares import Shares
@@ -36,6 +39,8 @@ from shedlight.shedding.shares import Shares
 STATE = "state binary"
 
 Frames = Iterator[pd.DataFrame]
+Pieces = Iterator[tuple[int, pa.Buffer]]
+"""The number of complex events in a piece, and the piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +71,23 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
     definition = pickle.dumps(step)
 
     def match(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:
+        keep_memory()
         start = time.perf_counter()
         step, built = _built(definition)
         group = int(key[0])
         fused = built[group]
         taken = _taken_apart(frames)
         old = from_bytes(fused, state.get[0]) if state.exists else new_fused_state(fused)
-        new, done = advance(fused, old, taken.events, taken.marks, _shares(step))
+        packed: dict[Stream, Pieces] = {}
+
+        def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, Shelf]) -> None:
+            if stream in step.leaving:
+                packed[stream] = packed_events(fused, stream, table, shelves, _PIECE)
+
+        new, done = advance(fused, old, taken.events, taken.marks, _shares(step), leaves)
         saved = to_bytes(fused, new)
         state.update((saved,))
-        rows = [*_rows(step, group, fused, done), *_told(step, group, fused, new, done)]
+        rows = [*_rows(step, group, packed, done.late), *_told(step, group, fused, new, done)]
         spent = time.perf_counter() - start
         tally = GroupTally(group, spent, len(saved), done.tallies, taken.kept, done.together)
         rows.append(("", "", group, 0, False, 0, None, tally.encoded()))
@@ -98,17 +110,18 @@ _PIECE = 16_384
 """How many events a packed row has at most, that no row be too large for the JVM."""
 
 
-def _rows(step: Step, group: int, fused: Fused, done: Advanced) -> Iterator[_Row]:
+def _rows(
+    step: Step, group: int, packed: Mapping[Stream, Pieces], late: Mapping[str, pa.Table]
+) -> Iterator[_Row]:
     """Give what others read: complex events, and late events."""
     with closing(PieceFile(Path(step.pieces), step.large)) as file:
-        for stream in done.found:
-            if stream in step.leaving:
-                for number, piece in packed_events(fused, done, stream, _PIECE):
-                    data = file.put(piece)
-                    yield (stream.operator, stream.name, group, 0, False, number, data, None)
-        for name in step.late & done.late.keys():
-            for start in range(0, len(done.late[name]), _PIECE):
-                part = done.late[name].slice(start, _PIECE)
+        for stream, pieces in packed.items():
+            for number, piece in pieces:
+                data = file.put(piece)
+                yield (stream.operator, stream.name, group, 0, False, number, data, None)
+        for name in step.late & late.keys():
+            for start in range(0, len(late[name]), _PIECE):
+                part = late[name].slice(start, _PIECE)
                 data = file.put(compact_form(part))
                 yield (name, LATE, group, 0, False, len(part), data, None)
 
@@ -148,7 +161,7 @@ def _taken_apart(frames: Frames) -> _Taken:
             samples.setdefault(str(stream), []).append(sample)
     both = ((name, put_together(some)) for name, some in samples.items())
     return _Taken(
-        {s: pa.concat_tables(parts).combine_chunks() for s, parts in tables.items()},
+        {s: pa.concat_tables(parts) for s, parts in tables.items()},
         {name: one for name, one in both if one is not None},
         marks,
     )

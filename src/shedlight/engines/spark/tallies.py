@@ -14,6 +14,7 @@ from shedlight.automaton.matcher import Matcher
 from shedlight.automaton.matching import Ready, tally
 from shedlight.automaton.operator import Masks, Operator, OperatorState
 from shedlight.automaton.pools import Array
+from shedlight.automaton.signature import counted
 from shedlight.automaton.state import MatchState
 from shedlight.engines.spark.samples import Sample
 from shedlight.graph import OperatorSpec, Stream
@@ -130,14 +131,15 @@ class Counting:
     def starts(self, ready: Ready, masks: Masks) -> None:
         """Count what is ready, and start the clock."""
         self._ready += len(ready.time)
-        signatures = ready.types.signatures
+        signatures, numbers = ready.types.signatures, ready.numbers
         for number, name in self._uncounted:
-            of_input = ready.numbers[ready.inputs == number]
-            _add(self._types.setdefault(name, {}), ready, np.bincount(of_input))
+            counts = counted(numbers, len(signatures), ready.inputs == number)
+            _add(self._types.setdefault(name, {}), ready, counts)
+        every = counted(numbers, len(signatures))
         for matcher in self._matchers:
-            mask = masks.get(matcher.name)
-            numbers = ready.numbers if mask is None else ready.numbers[mask]
-            counts = np.bincount(numbers, minlength=len(signatures))
+            mask, counts = masks.get(matcher.name), every
+            if mask is not None:
+                counts = counted(numbers, len(signatures), mask)
             kept = self._kept[matcher.name]
             for number in np.flatnonzero(counts).tolist():
                 if matcher.symbol(signatures[number]):
