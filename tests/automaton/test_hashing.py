@@ -3,8 +3,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from shedlight.automaton.hashing import hash_keys, hash_rows, hash_twice
+from shedlight.automaton.hashing import hash_keys, hash_rows
 from shedlight.language.column import column_of
 
 NUMBERS = [0, 1, -1, 42, 2**63 - 1, -(2**63), None, 7, 10**12, -5]
@@ -63,16 +65,30 @@ def test_null_has_its_place_in_a_key_of_several_columns():
     assert (first[0], second[0]) != (first[1], second[1])
 
 
-def test_two_hashes_at_once_are_those_of_each_seed():
-    """Of numbers and texts, with nulls."""
-    columns = [
-        column_of(pa.array([1, None, -7], pa.int64())),
-        column_of(pa.array(["a", "b" * 40, None])),
-    ]
-    both = hash_twice(columns, 3, (42, 7))
-    assert [one.tolist() for one in both] == [
-        hash_rows(columns, 3, seed).tolist() for seed in (42, 7)
-    ]
+ROWS = st.lists(
+    st.tuples(
+        st.none() | st.integers(-(2**63), 2**63 - 1),
+        st.none() | st.text(max_size=40),
+        st.integers(-5, 5),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(ROWS, st.permutations(range(3)))
+def test_rows_together_are_hashed_as_each_alone(rows, order):
+    """Whichever column comes first, with nulls or without, also where all are plain."""
+    kinds = (pa.int64(), pa.string(), pa.int64())
+
+    def hashed(some):
+        arrays = [pa.array([row[i] for row in some], kinds[i]) for i in order]
+        columns = [column_of(array) for array in arrays]
+        return list(
+            zip(hash_rows(columns, len(some)), *hash_keys(columns, len(some)), strict=True)
+        )
+
+    assert hashed(rows) == [one for row in rows for one in hashed([row])]
 
 
 def test_each_of_many_columns_has_a_null_mark():

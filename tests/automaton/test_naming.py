@@ -36,8 +36,10 @@ def test_an_id_is_as_defined(name, matches):
     """For all names and events, what is compiled gives what the definition does."""
     ends = np.cumsum([len(events) for events in matches], dtype=np.int64)
     keys = [key for events in matches for key in events]
-    both = tuple(np.array([key[half] for key in keys], np.int64) for half in range(2))
-    assert match_ids(name, ends, both).to_pylist() == [_id(name, one) for one in matches]
+    first, second = (np.array([key[half] for key in keys], np.int64) for half in range(2))
+    assert match_ids(name, ends, (first, second)).to_pylist() == [
+        _id(name, one) for one in matches
+    ]
 
 
 def _rows(texts):
@@ -57,6 +59,7 @@ def test_ids_are_read_wherever_they_lie_in_memory():
     for shift in range(9):
         data = b"." * shift + bytes(range(16)).hex().encode()
         found = octets_of(np.frombuffer(data, np.uint8)[shift:].reshape(1, DIGITS))
+        assert found is not None
         assert found.tobytes() == bytes(range(16))
 
 

@@ -104,6 +104,20 @@ def hash_onto(values: Array, seeds: Array) -> None:
 
 
 @compiled
+def hash_first(values: Array, seed: int, found: Array) -> None:
+    """Hash whole numbers onto the same seed."""
+    start = np.uint64(seed)
+    for i in range(found.shape[0]):
+        found[i] = hash_number(values[i], start)
+
+
+@compiled
+def _hash_same(value: int, seeds: Array) -> None:
+    for i in range(seeds.shape[0]):
+        seeds[i] = hash_number(value, seeds[i])
+
+
+@compiled
 def _hash_valid(values: Array, valid: Array, seeds: Array) -> None:
     for i in range(seeds.shape[0]):
         if valid[i]:
@@ -111,11 +125,10 @@ def _hash_valid(values: Array, valid: Array, seeds: Array) -> None:
 
 
 @compiled
-def _hash_texts(offsets: Array, data: Array, valid: Array, rows: Array, seeds: Array) -> None:
+def _hash_texts(offsets: Array, data: Array, valid: Array, seeds: Array) -> None:
     for i in range(seeds.shape[0]):
-        row = rows[i]
-        if valid[row]:
-            seeds[i] = _hash_text(data, offsets[row], offsets[row + 1], seeds[i])
+        if valid[i]:
+            seeds[i] = _hash_text(data, offsets[i], offsets[i + 1], seeds[i])
 
 
 def text_buffers(texts: pa.Array) -> tuple[Array, Array]:
@@ -128,76 +141,57 @@ def text_buffers(texts: pa.Array) -> tuple[Array, Array]:
 
 def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
     """Hash rows as Spark SQL's `xxhash64(columns...)` does: whole numbers and texts."""
-    (hashed,) = _hashed(columns, rows, (seed,), None)
-    return hashed
+    found = np.empty(rows, np.uint64)
+    plain = bool(columns) and _is_plain(columns[0])
+    if plain:
+        hash_first(_as_whole(columns[0]), seed, found)
+    else:
+        found[:] = seed
+    for column in columns[int(plain) :]:
+        _hash_column(column, found)
+    return found.view(np.int64)
 
 
-def hash_twice(
-    columns: Sequence[Column], rows: int, seeds: tuple[int, int]
-) -> tuple[Array, Array]:
-    """Hash rows with two seeds, as `hash_rows` would with each."""
-    first, second = _hashed(columns, rows, seeds, None)
-    return first, second
+def _is_plain(column: Column) -> bool:
+    return column.kind is not Kind.STRING and bool(column.valid.all())
 
 
-def _hashed(
-    columns: Sequence[Column], rows: int, seeds: Sequence[int], at: Array | None
-) -> list[Array]:
-    """Hash rows with each of some seeds; `at` says which rows, None: all."""
-    found = [np.full(rows, seed, np.uint64) for seed in seeds]
-    for column in columns:
-        if column.kind is Kind.STRING:
-            texts = text_buffers(column.values)
-            places = np.arange(rows) if at is None else at
-            for one in found:
-                _hash_texts(*texts, column.valid, places, one)
-            continue
-        values = _as_whole(column) if at is None else _as_whole(column)[at]
-        if column.valid.all():
-            for one in found:
-                hash_onto(values, one)
-        else:
-            valid = column.valid if at is None else column.valid[at]
-            for one in found:
-                _hash_valid(values, valid, one)
-    return [one.view(np.int64) for one in found]
+def _hash_column(column: Column, seeds: Array) -> None:
+    if column.kind is Kind.STRING:
+        _hash_texts(*text_buffers(column.values), column.valid, seeds)
+    elif _is_plain(column):
+        hash_onto(_as_whole(column), seeds)
+    else:
+        _hash_valid(_as_whole(column), column.valid, seeds)
 
 
-def hash_keys(
-    columns: Sequence[Column], rows: int, at: Array | None = None
-) -> tuple[Array, Array]:
-    """Give the two hashes that identify a key; null is a key of its own.
-
-    Args:
-        columns: The columns of the key.
-        rows: How many hashes there are to be.
-        at: The rows of which, in any order and as often as they are in it; None: of all.
-    """
+def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
+    """Give the two hashes that identify a key; null is a key of its own."""
     if len(columns) == 1 and columns[0].kind is not Kind.STRING:
-        (first,) = _hashed(columns, rows, (SEED,), at)
-        valid = columns[0].valid if at is None else columns[0].valid[at]
-        return first, np.where(valid, 0, _NULL)
-    marks = [
-        _null_marks(columns[start : start + _MARKS]) for start in range(0, len(columns), _MARKS)
-    ]
-    first, second = _hashed([*columns, *marks], rows, (SEED, _OTHER_SEED), at)
-    return first, second
+        return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
+    both = tuple(hash_rows(columns, rows, seed) for seed in (SEED, _OTHER_SEED))
+    for start in range(0, len(columns), _MARKS):
+        some = columns[start : start + _MARKS]
+        if all(column.valid.all() for column in some):
+            for one in both:
+                _hash_same((1 << len(some)) - 1, one.view(np.uint64))
+        else:
+            marks = _null_marks(some)
+            for one in both:
+                hash_onto(marks, one.view(np.uint64))
+    return both[0], both[1]
 
 
 _MARKS = 62
 """How many columns one column of null marks is for."""
 
 
-def _null_marks(columns: Sequence[Column]) -> Column:
-    """Make a column of which others are not null, so that (null, 1) is not (1, null)."""
-    rows = len(columns[0])
-    if all(column.valid.all() for column in columns):
-        marks = np.full(rows, (1 << len(columns)) - 1, np.int64)
-    else:
-        marks = np.zeros(rows, np.int64)
-        for place, column in enumerate(columns):
-            marks |= column.valid.astype(np.int64) << place
-    return Column(Kind.BIGINT, marks, np.ones(rows, np.bool_))
+def _null_marks(columns: Sequence[Column]) -> Array:
+    """Say which columns are not null, in bits, so that (null, 1) is not (1, null)."""
+    marks = np.zeros(len(columns[0]), np.int64)
+    for place, column in enumerate(columns):
+        marks |= column.valid.astype(np.int64) << place
+    return marks
 
 
 def _as_whole(column: Column) -> Array:

@@ -20,7 +20,7 @@ from shedlight.automaton.hashing import hash_keys
 from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import Array
 from shedlight.errors import InputError
-from shedlight.language.column import column_of
+from shedlight.language.column import column_of, kind_of_arrow
 from shedlight.language.kind import Kind
 
 NEVER = -(1 << 62)
@@ -221,16 +221,16 @@ def _times(one: Input, table: pa.Table) -> Array:
 
 def _ids(one: Input, table: pa.Table, start: int = 0) -> tuple[Array, Array]:
     """Hash ids, from a row on; all are looked at."""
-    columns = [column_of(table[name]) for name in one.ids]
-    for name, column in zip(one.ids, columns, strict=True):
-        if column.kind not in {Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN}:
+    for name in one.ids:
+        column, kind = table[name], kind_of_arrow(table[name].type)
+        if kind not in {Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN}:
             raise InputError(
-                f"{one.name}: the id column {name!r} has {column.kind}; ids are whole numbers, "
+                f"{one.name}: the id column {name!r} has {kind}; ids are whole numbers, "
                 "text, true or false, or timestamps"
             )
-        refuse_nulls(one.name, name, column.valid)
-    if start:
-        columns = [column_of(table[name].slice(start)) for name in one.ids]
+        if column.null_count or not pa.types.is_signed_integer(column.type):
+            refuse_nulls(one.name, name, column_of(column).valid)
+    columns = [column_of(table[name].slice(start)) for name in one.ids]
     return hash_keys(columns, len(table) - start)
 
 

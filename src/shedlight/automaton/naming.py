@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.automaton.compiled import compiled, step
-from shedlight.automaton.hashing import hash_onto
+from shedlight.automaton.hashing import hash_first, hash_onto
 from shedlight.automaton.pools import Array
 
 DIGITS = 32
@@ -30,14 +30,20 @@ def match_ids(name: str, ends: Array, keys: tuple[Array, Array]) -> pa.Array:
     salts = np.frombuffer(digest[:8], "<u4")
     places = np.empty(len(keys[0]), np.int64)
     _number_places(ends, places)
-    first, second = (np.full(len(places), salt, np.uint64) for salt in salts)
-    for values in (*keys, places):
-        hash_onto(values, first)
-        hash_onto(values, second)
+    first, second = (_hashed(*keys, places, int(salt)) for salt in salts)
     digits = np.empty((len(ends), DIGITS // 8), np.uint64)
     _write_ids(first, second, ends, digits)
     offsets = np.arange(len(ends) + 1, dtype=np.int32) * DIGITS
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(digits))
+
+
+def _hashed(first: Array, second: Array, places: Array, salt: int) -> Array:
+    """Hash events with their places."""
+    found = np.empty(len(places), np.uint64)
+    hash_first(first, salt, found)
+    hash_onto(second, found)
+    hash_onto(places, found)
+    return found
 
 
 @compiled

@@ -301,16 +301,16 @@ def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
 
 def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
     """Hash the ids of the events of all matches."""
-    size = len(matches.rows)
-    if size * _FEW < len(matches.table):
-        columns = [column_of(column) for column in matches.events(ids).columns]
-        return hash_keys(columns, size)
-    columns = [column_of(matches.table.column(name)) for name in ids]
-    return hash_keys(columns, size, np.ascontiguousarray(matches.rows, np.int64))
+    columns = [_key_column(matches, name) for name in ids]
+    return hash_keys(columns, len(matches.rows))
 
 
-_FEW = 8
-"""Of how many times as many events those of matches are taken out before they are hashed."""
+def _key_column(matches: Matches, name: str) -> Column:
+    column = matches.table.column(name)
+    if not pa.types.is_int64(column.type) or column.null_count:
+        return column_of(matches.events([name]).column(0))
+    values = in_one_piece(column).to_numpy()[matches.rows]
+    return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
 
 
 def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:
