@@ -60,6 +60,7 @@ class Advanced:
 
 
 Leaves = Callable[[Stream, pa.Table, Mapping[str, Shelf]], None]
+"""Is told a stream, its complex events, and the events to which numbers in them refer."""
 
 
 def advance(
@@ -261,7 +262,7 @@ class _Course:
         return state
 
     def found_by(self, spec: OperatorSpec) -> list[Stream]:
-        """List the patterns of an operator, and what timed out, of which there is something."""
+        """List what an operator found: its patterns, and what timed out if it was asked for."""
         return [one for one in list(self.found) if one.operator == spec.name]
 
     def _numbered(self, name: str, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
