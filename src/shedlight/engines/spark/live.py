@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +22,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from shedlight.automaton.intake import NEVER
 from shedlight.control.controller import Decision, Settings
 from shedlight.engines.spark.assembly import Assembly
 from shedlight.engines.spark.beside import Heard, Wishes
@@ -36,6 +36,7 @@ from shedlight.engines.spark.progress import NodeBatch, batch_of
 from shedlight.engines.spark.retention import Retention
 from shedlight.engines.spark.run import outbox_writer, suited
 from shedlight.engines.spark.session import hush
+from shedlight.engines.spark.silence import Silence
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
 from shedlight.shedding.blind import may_shed, under_pressure
@@ -71,25 +72,6 @@ class Options:
     restarts: int = 5
     back_off: float = 1.0
     retention: float = 3600.0
-
-
-@dataclass(slots=True)
-class _Source:
-    """What is known of a source at a node.
-
-    Attributes:
-        heard: When its last events were through, in seconds since 1970.
-        looked: When the query last looked for events and there were none.
-        frontier: How far it is by its events, if there were any.
-        told: How far the groups were told that it is.
-        is_idle: Whether they were told that it is idle.
-    """
-
-    heard: float
-    looked: float = 0.0
-    frontier: int | None = None
-    told: int | None = None
-    is_idle: bool = False
 
 
 @dataclass(slots=True)
@@ -170,7 +152,7 @@ class Live:
             )
         self._retention = Retention(self.assembly, self._options.retention)
         self._running: dict[str, _Running] = {}
-        self._sources: dict[tuple[str, str], _Source] = {}
+        self._silence: dict[str, Silence] = {}
         self._thread = threading.Thread(target=self._follow, name="shedlight", daemon=True)
         self._stopping = threading.Event()
         self._problem: Exception | None = None
@@ -197,10 +179,12 @@ class Live:
         if self.loop is not None:
             self.loop.start(now)
         for node in self.assembly.nodes:
-            for source in self.assembly.sources_of(node):
-                self._sources[node, source] = _Source(heard=now)
-            warm = [SourceMark(name) for name in self.assembly.sources_of(node)]
-            self.assembly.marks(node).write(warm)  # a micro-batch before there are events
+            names = self.assembly.sources_of(node)
+            sources = {name: self.assembly.application.sources[name] for name in names}
+            pulse, idle = self._options.pulse, self._options.idle
+            self._silence[node] = Silence(sources, pulse, idle, now)
+            # a micro-batch before there are events
+            self.assembly.marks(node).write(map(SourceMark, names))
         try:
             for name in self._starters():
                 self._begin(name)
@@ -251,8 +235,8 @@ class Live:
 
     def end(self, source: str) -> None:
         """Say that a source is at its end: everything that waits for it goes on."""
-        for node, name in self._sources:
-            if name == source:
+        for node in self.assembly.nodes:
+            if source in self.assembly.sources_of(node):
                 self.assembly.marks(node).write([ended(source)])
 
     def process_all(self) -> None:
@@ -266,9 +250,11 @@ class Live:
                 time.sleep(_GLANCE)  # it is being started again
 
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
-        nodes = {f"node {name}": _bound(self._start_node, name) for name in self.assembly.nodes}
+        nodes = {
+            f"node {name}": partial(self._start_node, name) for name in self.assembly.nodes
+        }
         others = deliveries(self.assembly.application)
-        return nodes | {name: _bound(self._start_delivery, name) for name in others}
+        return nodes | {name: partial(self._start_delivery, name) for name in others}
 
     def _begin(self, name: str) -> None:
         query = self._starters()[name]()
@@ -305,7 +291,7 @@ class Live:
         batch = batch_of(node, progress, self._began)
         if batch is None:
             return
-        self._heard(node, batch)
+        self._silence[node].hear(batch, time.time())
         if self.loop is not None:
             self.loop.take(batch)
         if batch.number % _KEPT_BATCHES == 0:
@@ -314,19 +300,6 @@ class Live:
             self._start_again(f"node {node}", "its outbox must wait for who reads it")
         if self._watcher.batch is not None:
             self._watcher.batch(batch)
-
-    def _heard(self, node: str, batch: NodeBatch) -> None:
-        """Note what was heard of sources."""
-        for (_, stream), arrived in batch.arrived.items():
-            source = self._sources.get((node, stream))
-            if source is None:
-                continue
-            if arrived.number:
-                lateness = self.assembly.application.sources[stream].lateness
-                source.heard, source.is_idle = time.time(), False
-                source.frontier = max(source.frontier or 0, (arrived.latest or 0) - lateness)
-            else:
-                source.looked = batch.start
 
     def _start_again(self, name: str, why: str) -> None:
         """Stop a query, and start it with other settings."""
@@ -337,27 +310,10 @@ class Live:
         self._begin(name)
 
     def _tell_groups(self) -> None:
-        """Tell the groups how far sources are, and which of them are silent.
-
-        While a micro-batch runs nobody knows what has come since it began: a source is silent
-        only as far as the query has looked. That it has looked counts the next time, when all
-        is known of micro-batches that had ended by then.
-        """
-        now = time.time()
-        for (node, name), source in self._sources.items():
-            if source.is_idle or now - source.heard < self._options.pulse:
-                continue
-            own = self.assembly.application.sources[name].idle
-            silent = source.looked - source.heard
-            far = NEVER if source.frontier is None else source.frontier
-            if silent >= (self._options.idle if own is None else own / 1e6):
-                self.assembly.marks(node).write([SourceMark(name, far, idle=True)])
-                source.told, source.is_idle = source.frontier, True
-            elif source.frontier != source.told and silent >= self._options.pulse:
-                self.assembly.marks(node).write([SourceMark(name, far)])
-                source.told = source.frontier
-            if not self._is_at_work(node):
-                source.looked = now
+        """Tell the groups how far sources are, and which of them are silent."""
+        for node, silence in self._silence.items():
+            marks = silence.marks(time.time(), partial(self._is_at_work, node))
+            self.assembly.marks(node).write(marks)
 
     def _is_at_work(self, node: str) -> bool:
         query = self._running[f"node {node}"].query
@@ -410,7 +366,3 @@ def _news(running: _Running) -> list[StreamingQueryProgress]:
         found = [one for one in recent if one.batchId > running.seen]
     running.seen = last.batchId
     return found
-
-
-def _bound(start: Callable[[str], StreamingQuery], name: str) -> Callable[[], StreamingQuery]:
-    return lambda: start(name)
