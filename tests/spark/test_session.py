@@ -25,7 +25,8 @@ from shedlight.engines.spark.doctor import (
     pins,
 )
 from shedlight.engines.spark.master import Master, check_master, check_ports, read_master
-from shedlight.engines.spark.session import open_session, session_settings, without_partings
+from shedlight.engines.spark.session import open_session, session_settings
+from shedlight.engines.spark.words import without_ends, without_partings
 
 GIB = 2**30
 
@@ -513,3 +514,27 @@ def test_only_partings_of_workers_are_left_out(stack, is_told):
     rest = [b"after\n"] if len(stack) > 2 else []
     found = list(without_partings([*said, *rest]))
     assert found == [*(said if is_told else said[:1]), *rest]
+
+
+_ABORTING = b"spark: 12:53:23 Aborting task\n"
+_KILLED = b"org.apache.spark.TaskKilledException: Stage cancelled: Query was stopped\n"
+_LISTENER = b"spark: 12:56:32 Error in TaskCompletionListener\n"
+_CUT_OFF = b"java.io.InterruptedIOException: java.lang.InterruptedException\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ([_ABORTING, _KILLED], []),
+        ([_ABORTING, _KILLED, _LISTENER, _CUT_OFF], []),
+        ([b"one\n", _ABORTING, _KILLED, b"two\n"], [b"one\n", b"two\n"]),
+        ([_ABORTING, b"java.io.IOException: full\n"], None),
+        ([_ABORTING, _ABORTING, _KILLED], [_ABORTING]),
+        ([_ABORTING], None),
+        ([_KILLED], None),
+        ([_LISTENER, b"two\n", _ABORTING], None),
+    ],
+)
+def test_only_what_tasks_say_that_were_told_to_end_is_left_out(said, told):
+    """A task that fails for another reason is heard."""
+    assert list(without_ends(said)) == (said if told is None else told)

@@ -35,8 +35,8 @@ from shedlight.engines.spark.marks import SourceMark, ended
 from shedlight.engines.spark.progress import NodeBatch, batch_of
 from shedlight.engines.spark.retention import Retention
 from shedlight.engines.spark.run import outbox_writer, suited
-from shedlight.engines.spark.session import hush
 from shedlight.engines.spark.silence import Silence
+from shedlight.engines.spark.words import hush
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
 from shedlight.shedding.blind import may_shed, under_pressure

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from shedlight.engines.spark.doctor import (
     find_java,
 )
 from shedlight.engines.spark.master import Master, check_master, check_ports, read_master
+from shedlight.engines.spark.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,7 +183,7 @@ def _start(conf: "SparkConf", failed: str) -> "SparkSession":
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    words = _Words()
+    words = Words()
     try:
         with words.pipe() as writing:
             gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
@@ -191,96 +191,13 @@ def _start(conf: "SparkConf", failed: str) -> "SparkSession":
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         _end_gateway()
-        reason = _reason(str(error), words.end())
+        reason = _reason(str(error), words.end(_ENDING))
         raise SessionError(f"{failed}: {reason}; check the settings") from error
     except BaseException:  # an interrupt, most of all
         _end_gateway()
         raise
     words.let_through()
     return session
-
-
-_NOISE = (b"WARNING: Using incubator modules", b"Picked up ", b"NOTE: Picked up ")
-"""What Java says when it starts and cannot be told not to say."""
-
-
-_HUSHED = threading.Event()
-
-
-def hush(*, quiet: bool) -> None:
-    """Keep back what Java says while queries are stopped within a micro-batch, or no longer.
-
-    Tasks that are told to end complain of it, each with a stack; nothing is wrong.
-    """
-    (_HUSHED.set if quiet else _HUSHED.clear)()
-
-
-class _Words:
-    """What a JVM says on its standard error: kept while it starts, then passed on."""
-
-    def __init__(self) -> None:
-        self._kept: list[bytes] = []
-        self._started = threading.Event()
-        self._reader: threading.Thread | None = None
-
-    @contextlib.contextmanager
-    def pipe(self) -> Iterator[int]:
-        """Give the end of a pipe to write to, and read from the other one."""
-        reading, writing = os.pipe()
-        self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
-        self._reader.start()
-        try:
-            yield writing
-        finally:
-            os.close(writing)  # the JVM has its own
-
-    def _read(self, reading: int) -> None:
-        with open(reading, "rb") as lines:  # a number, not a path
-            for line in without_partings(lines):
-                if line.startswith(_NOISE) or _HUSHED.is_set():
-                    continue
-                if self._started.is_set():
-                    _say(line)
-                else:
-                    self._kept.append(line)
-
-    def let_through(self) -> None:
-        """Pass on what was said and what will be."""
-        self._started.set()
-        for line in self._kept:
-            _say(line)
-
-    def end(self) -> list[str]:
-        """Wait for the end, and give what was said and not passed on."""
-        if self._reader is not None:
-            self._reader.join(_ENDING)
-        return [line.decode(errors="replace").rstrip() for line in self._kept]
-
-
-def without_partings(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Leave out the stacks of Python workers to whom Spark hung up: it says itself why."""
-    stack: list[bytes] = []
-    for line in lines:
-        if line.startswith(_STACK) and not stack:
-            stack = [line]
-        elif not stack:
-            yield line
-        elif line.startswith(b" "):
-            stack.append(line)
-        else:
-            if b"pyspark/daemon.py" not in b"".join(stack) or not line.startswith(_PARTING):
-                yield from (*stack, line)
-            stack = []
-    yield from stack
-
-
-_STACK = b"Traceback (most recent call last):"
-_PARTING = (b"BrokenPipeError", b"ConnectionResetError")
-
-
-def _say(line: bytes) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, line)  # not sys.stderr: its lock may be held when Python ends
 
 
 def _reason(error: str, said: Iterable[str]) -> str:
