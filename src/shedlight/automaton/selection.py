@@ -306,8 +306,9 @@ def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
 
 
 def _key_column(matches: Matches, name: str) -> Column:
+    """Give an id column of these events; whole numbers without a null are the quick case."""
     column = matches.table.column(name)
-    if not pa.types.is_int64(column.type) or column.null_count:
+    if not len(matches) or not pa.types.is_int64(column.type) or column.null_count:
         return column_of(matches.events([name]).column(0))
     values = in_one_piece(column).to_numpy()[matches.rows]
     return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
