@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from shedlight.automaton.compiled import compiled
 from shedlight.automaton.hashing import hash_keys
-from shedlight.automaton.ordered import Ordered
+from shedlight.automaton.ordered import Ordered, rises, rises_strictly
 from shedlight.automaton.pools import Array
 from shedlight.errors import InputError
 from shedlight.language.column import column_of, kind_of_arrow
@@ -179,7 +179,7 @@ _FINE, _LATE, _DUPLICATE = range(3)
 def order_of(table: pa.Table, inputs: Sequence[Input]) -> Array | None:
     """Find the order by timestamp, input and id; None if the events are in order already."""
     times, numbers = table[TIME].to_numpy(), table[INPUT].to_numpy()
-    if len(times) < 2 or (times[1:] > times[:-1]).all():  # noqa: PLR2004  # no pair, no order
+    if rises_strictly(times):
         return None
     order = _by_time_and_input(times, numbers)
     times, numbers = times[order], numbers[order]
@@ -253,7 +253,7 @@ def _in_time(seen: Seen, times: Array, lateness: int) -> tuple[Seen, Array]:
     """Decide which events of one input are late, where none comes twice."""
     if not len(times):
         return seen, np.zeros(0, np.int8)
-    if times[0] >= seen.frontier and (times[1:] >= times[:-1]).all():
+    if times[0] >= seen.frontier and rises(times):
         frontier = max(seen.frontier, int(times[-1]) - lateness)
         return replace(seen, frontier=frontier), np.zeros(len(times), np.int8)
     latest = np.maximum.accumulate(times) - lateness
@@ -264,7 +264,7 @@ def _in_time(seen: Seen, times: Array, lateness: int) -> tuple[Seen, Array]:
 
 def _are_new(seen: Seen, times: Array) -> bool:
     """Say whether all timestamps rise, from those of remembered events on."""
-    if not len(times) or not (times[1:] > times[:-1]).all():
+    if not len(times) or not rises_strictly(times):
         return False
     return not len(seen.times) or bool(seen.times.max() < times[0])
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from shedlight.automaton.compiled import compiled
 from shedlight.automaton.matcher import Matcher
+from shedlight.automaton.numbered import Numbered, numbered
 from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import (
     DROPPED,
@@ -65,7 +66,7 @@ class Matches:
     Attributes:
         time: Timestamp of each match, in microseconds.
         ends: Where the events of each match end among all events.
-        table: The events that there were.
+        table: The events that there were, stored ones first.
         rows: The rows of the table that are in matches, match by match in the order taken.
         elements: The element that took each of these events.
         timed_out: The same of machines that timed out, in the order of their opening; None if
@@ -74,7 +75,7 @@ class Matches:
 
     time: Array
     ends: Array
-    table: pa.Table
+    table: Numbered
     rows: Array
     elements: Array
     timed_out: "Matches | None" = None
@@ -84,7 +85,7 @@ class Matches:
 
     def events(self, names: Sequence[str]) -> pa.Table:
         """Give some columns of the events of all matches, in the order of `rows`."""
-        return _taken(self.table.select(list(names)), self.rows)
+        return self.table.take(self.rows, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +141,9 @@ def match(
         run = QueueRun(matcher, started)
     run.process(events, ready.frontier)
     found, rows, elements = run.gathered.all()
-    table = _joined(state.store, batch.table)
-    if len(rows):
-        table = table.combine_chunks()  # rows are taken several times, each from one piece
-        rows = _rows_of(rows, stored, batch)
+    nothing = state.store.slice(0, 0)  # without matches nobody looks at events
+    table = numbered(state.store, batch.table) if len(rows) else numbered(nothing, nothing)
+    rows = _rows_of(rows, stored, batch)
     matches = Matches(found[TIME], found[END], table, rows, elements)
     if matcher.timed_out:
         incomplete = run.gathered.incomplete()
@@ -184,10 +184,10 @@ def _cells_of(matcher: Matcher, store: pa.Table, batch: Ordered) -> pa.Table:
 
 def _rows_of(places: Array, stored: int, batch: Ordered) -> Array:
     """Find the rows of events that are numbered through, stored ones first."""
-    if batch.order is None:
-        return places
-    new = places >= stored
     rows = places.astype(np.int64)
+    if batch.order is None:
+        return rows
+    new = rows >= stored
     rows[new] = stored + batch.order[rows[new] - stored]
     return rows
 

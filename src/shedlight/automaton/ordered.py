@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from shedlight.automaton.compiled import compiled
 from shedlight.automaton.pools import Array
 
 
@@ -55,3 +56,21 @@ class Ordered:
         """Give the event at a place."""
         row = place if self.order is None else int(self.order[place])
         return Ordered(self.table.slice(row, 1))
+
+
+@compiled
+def rises(times: Array) -> bool:
+    """Say whether no time is before the one before it; so plain that several go at once."""
+    falls = 0
+    for i in range(1, times.shape[0]):
+        falls += times[i] < times[i - 1]
+    return falls == 0
+
+
+@compiled
+def rises_strictly(times: Array) -> bool:
+    """Say whether each time is after the one before it."""
+    others = 0
+    for i in range(1, times.shape[0]):
+        others += times[i] <= times[i - 1]
+    return others == 0

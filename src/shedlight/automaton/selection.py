@@ -60,39 +60,15 @@ class _Rows:
 
     def last_events(self, variable: str, names: Sequence[str] | None = None) -> pa.Table:
         """Give the last event of an element in each match, null where it has none."""
-        matches = self.matches
-        table = matches.table if names is None else matches.table.select(list(names))
-        if not len(matches.rows):
-            return pa.table(
-                [pa.nulls(len(matches), f.type) for f in table.schema], table.schema
-            )
         places = self.lasts[:, self.numbers[variable]]
-        rows = matches.rows[np.maximum(places, 0)]
         missing = self.misses(variable)
-        return _rows_of(
-            table, pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
-        )
+        if missing.any():
+            return self.matches.table.take(self._rows_at(np.maximum(places, 0)), names, missing)
+        return self.matches.table.take(self._rows_at(places), names)
 
-
-def _rows_of(table: pa.Table, rows: pa.Array) -> pa.Table:
-    """Take rows; of a struct that is null in all of them, nothing is looked at.
-
-    That is what an operator of several inputs has: the structs of all, and each event has one.
-    """
-    structs = [pa.types.is_struct(field.type) for field in table.schema]
-    if not any(structs):
-        return table.take(rows)
-    columns = [
-        pa.nulls(len(rows), column.type)
-        if nested and column.null_count and not _any_valid(column, rows)
-        else column.take(rows)
-        for nested, column in zip(structs, table.columns, strict=True)
-    ]
-    return pa.table(columns, table.schema)
-
-
-def _any_valid(column: pa.ChunkedArray, rows: pa.Array) -> bool:
-    return bool(pc.any(column.is_valid().take(rows)).as_py())
+    def _rows_at(self, places: Array) -> Array:
+        rows = self.matches.rows
+        return np.asarray(rows[places] if len(rows) else places)
 
 
 def complex_events(
@@ -307,10 +283,9 @@ def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
 
 def _key_column(matches: Matches, name: str) -> Column:
     """Give an id column of these events; whole numbers without a null are the quick case."""
-    column = matches.table.column(name)
-    if not len(matches) or not pa.types.is_int64(column.type) or column.null_count:
+    values = matches.table.numbers(name, matches.rows)
+    if values is None:
         return column_of(matches.events([name]).column(0))
-    values = in_one_piece(column).to_numpy()[matches.rows]
     return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
 
 

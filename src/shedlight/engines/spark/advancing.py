@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from shedlight.automaton.intake import INPUT, NEVER
 from shedlight.automaton.operator import Operator, OperatorState, match_ready, take_in
+from shedlight.automaton.ordered import rises
 from shedlight.automaton.pools import Array
 from shedlight.engines.spark.compact import field_at
 from shedlight.engines.spark.compacting import compact_form
@@ -25,6 +26,7 @@ from shedlight.engines.spark.shelf import Shelf
 from shedlight.engines.spark.side_by_side import each, run_all
 from shedlight.engines.spark.tallies import Counting, Tally
 from shedlight.graph import OperatorSpec, Stream
+from shedlight.language.column import column_of
 from shedlight.shedding.shares import Shares
 
 
@@ -190,8 +192,8 @@ def frontiers_of(fused: Fused, state: FusedState) -> Mapping[str, int]:
 def _by_time(fused: Fused, stream: Stream, table: pa.Table) -> pa.Table:
     """Sort events by time, unless they are sorted already."""
     name = fused.spec.inputs[stream][0].time
-    times = table[name].to_numpy()
-    return table if (times[1:] >= times[:-1]).all() else table.sort_by(name)
+    times = column_of(table[name])  # where it is null, the intake refuses it
+    return table if rises(times.values) else table.sort_by(name)
 
 
 class _Course:
@@ -281,7 +283,9 @@ class _Course:
             return events
         shelf = self.shelves[name]
         rows = shelf.places(field_at(events, (ROW,)))
-        return shelf.events.take(pa.array(rows)).append_column(INPUT, events[INPUT])
+        # even to take nothing would copy what is in several pieces
+        whole = shelf.events.take(pa.array(rows)) if len(rows) else shelf.events.slice(0, 0)
+        return whole.append_column(INPUT, events[INPUT])
 
     def _ended(self, spec: OperatorSpec, state: OperatorState) -> frozenset[int]:
         """Find the inputs that hold nobody back; if all are idle, the furthest leads."""

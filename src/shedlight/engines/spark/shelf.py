@@ -51,5 +51,16 @@ class Shelf:
     def kept(self, numbers: Array) -> "Shelf":
         """Keep events for later micro-batches."""
         old = np.unique(numbers)
-        events = self.events.take(pa.array(self.places(pa.array(old))))
+        events = rows_in_order(self.events, self.places(pa.array(old)))
         return Shelf(events, old, self.start + len(self.events) - len(self.old))
+
+
+def rows_in_order(table: pa.Table, rows: Array) -> pa.Table:
+    """Take rows in order, from each piece of a table by itself; else all would be copied."""
+    parts, start = [], 0
+    for batch in table.to_batches():
+        first, last = np.searchsorted(rows, (start, start + len(batch)))
+        if last > first:
+            parts.append(batch.take(pa.array(rows[first:last] - start)))
+        start += len(batch)
+    return pa.Table.from_batches(parts, table.schema)

@@ -82,7 +82,8 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
 
         def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, Shelf]) -> None:
             if stream in step.leaving:
-                packed[stream] = packed_events(fused, stream, table, shelves, _PIECE)
+                most = _piece(table)
+                packed[stream] = packed_events(fused, stream, table, shelves, most)
 
         new, done = advance(fused, old, taken.events, taken.marks, _shares(step), leaves)
         saved = to_bytes(fused, new)
@@ -106,8 +107,10 @@ def _shares(step: Step) -> Shares | None:
 
 _Row = tuple[str | None, str, int, int, bool, int, bytes | None, str | None]
 
-_PIECE = 16_384
-"""How many events a packed row has at most, that no row be too large for the JVM."""
+_PIECE = 1 << 16
+"""How many events a packed row has at most."""
+_PIECE_BYTES = 1 << 25
+"""How many bytes they have at most, unpacked: who reads them has to hold them."""
 
 
 def _rows(
@@ -120,10 +123,17 @@ def _rows(
                 data = file.put(piece)
                 yield (stream.operator, stream.name, group, 0, False, number, data, None)
         for name in step.late & late.keys():
-            for start in range(0, len(late[name]), _PIECE):
-                part = late[name].slice(start, _PIECE)
+            most = _piece(late[name])
+            for start in range(0, len(late[name]), most):
+                part = late[name].slice(start, most)
                 data = file.put(compact_form(part))
                 yield (name, LATE, group, 0, False, len(part), data, None)
+
+
+def _piece(table: pa.Table) -> int:
+    """Say how many events of a table to pack together."""
+    bytes_each = table.nbytes / max(len(table), 1)
+    return max(1, min(_PIECE, int(_PIECE_BYTES / max(bytes_each, 1))))
 
 
 def _told(
