@@ -1,6 +1,7 @@
 """Large pieces of an outbox: they are as they were, or it is said that they are not."""
 
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -30,11 +31,14 @@ def _octets(piece):
 
 @given(st.lists(st.integers(0, 3 * LARGE), max_size=6))
 def test_a_piece_is_what_it_was(sizes):
-    """Small or large, alone or among others; without a large one there is no file."""
+    """Small or large, written side by side; without a large one there is no file."""
     with tempfile.TemporaryDirectory() as folder:
         pieces = [_piece(size, seed) for seed, size in enumerate(sizes)]
-        with closing(PieceFile(Path(folder) / "pieces", LARGE)) as file:
-            told = [file.put(piece) for piece in pieces]
+        with (
+            closing(PieceFile(Path(folder) / "pieces", LARGE)) as file,
+            ThreadPoolExecutor(4) as threads,
+        ):
+            told = list(threads.map(file.put, pieces))
         for one, piece in zip(told, pieces, strict=True):
             assert _octets(piece_of(one)) == piece.to_pybytes()
             assert (one == piece.to_pybytes()) == (piece.size < LARGE)

@@ -91,9 +91,10 @@ def _expected(tables, texts):
 
 
 def _spelled_out(fused, done, stream, most=7):
+    found, put = done.found[stream], pa.Buffer.to_pybytes
     pieces = [
         table_of(data)
-        for _, data in packed_events(fused, stream, done.found[stream], done.shelves, most)
+        for _, data in packed_events(fused, stream, found, done.shelves, most, put)
     ]
     return pa.concat_tables([fused.outputs[stream].empty_table(), *pieces])
 

@@ -99,6 +99,7 @@ def admit(
     arrivals: Mapping[int, pa.Table],
     remember: int | None,
     ended: frozenset[int] = frozenset(),
+    told: Sequence[int] | None = None,
 ) -> tuple[Waiting, Arrived]:
     """Take in arrivals and give out what is ready.
 
@@ -109,6 +110,7 @@ def admit(
         remember: How long ids are remembered, in microseconds; None: it is known that none
             comes twice.
         ended: Inputs that will not say anything more, or hold nobody back for now.
+        told: How far each input is said to be with these arrivals; None: they say it alone.
 
     Raises:
         InputError: A null or missing timestamp or id.
@@ -135,6 +137,7 @@ def admit(
         left_behind.append(chosen_rows(full, fate == _LATE))
         late[number] += len(left_behind[-1])
         duplicates[number] += len(full) - len(fresh[-1]) - len(left_behind[-1])
+    seen = _further(seen, told) if told is not None else seen
     frontiers = (FOREVER if i in ended else one.frontier for i, one in enumerate(seen))
     frontier = max(waiting.frontier, min(frontiers))
     buffer = _joined(fresh, waiting.buffer.schema)
@@ -145,6 +148,14 @@ def admit(
     )
     late_ones = _joined(left_behind, buffer.schema)
     return new, Arrived(Ordered(ready, order_of(ready, inputs)), late_ones)
+
+
+def _further(seen: Sequence[Seen], told: Sequence[int]) -> list[Seen]:
+    """Move inputs ahead to where they are said to be."""
+    return [
+        replace(one, frontier=frontier) if frontier > one.frontier else one
+        for one, frontier in zip(seen, told, strict=True)
+    ]
 
 
 def chosen_rows(table: pa.Table, chosen: Array) -> pa.Table:

@@ -172,6 +172,7 @@ def take_in(
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
     ended: frozenset[int] = frozenset(),
+    told: Sequence[int] | None = None,
     *,
     unique: bool = False,
 ) -> tuple[OperatorState, Ready, pa.Table]:
@@ -182,12 +183,13 @@ def take_in(
         state: Where it stands; not changed.
         arrivals: New events by the number of their input, in the order of their arrival.
         ended: Inputs that will not say anything more.
+        told: How far each input is said to be with these arrivals; None: they say it alone.
         unique: Whether it is known that no event comes twice; else ids are remembered for as
             long as the longest window.
     """
     full = _completed(operator, arrivals)
     length = None if unique else operator.remember
-    waiting, arrived = admit(state.waiting, operator.inputs, full, length, ended)
+    waiting, arrived = admit(state.waiting, operator.inputs, full, length, ended, told)
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = Ready(

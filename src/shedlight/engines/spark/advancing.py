@@ -7,7 +7,7 @@ source that has nothing to say is idle, and holds nobody back until it says some
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -123,8 +123,13 @@ def _referred(fused: Fused, states: Iterable[OperatorState], name: str) -> Array
 
 
 def packed_events(
-    fused: Fused, stream: Stream, table: pa.Table, shelves: Mapping[str, Shelf], most: int
-) -> Iterator[tuple[int, pa.Buffer]]:
+    fused: Fused,
+    stream: Stream,
+    table: pa.Table,
+    shelves: Mapping[str, Shelf],
+    most: int,
+    put: Callable[[pa.Buffer], bytes],
+) -> Iterator[tuple[int, bytes]]:
     """Pack the complex events of a pattern, with whole events.
 
     Args:
@@ -133,9 +138,10 @@ def packed_events(
         table: Its complex events.
         shelves: The events to which numbers in them refer.
         most: How many there are in a piece at most.
+        put: Puts a piece where it is to be, and says what stands for it; threads call it.
 
     Returns:
-        The number of complex events in a piece, and the piece.
+        The number of complex events in a piece, and what stands for it.
     """
     paths = fused.referring.paths.get(stream, {})
     names = list(dict.fromkeys(paths.values()))
@@ -145,11 +151,11 @@ def packed_events(
         for path, of in paths.items()
     }
 
-    def packed(start: int) -> tuple[int, pa.Buffer]:
+    def packed(start: int) -> tuple[int, bytes]:
         piece = table.slice(start, most)
         end = start + len(piece)
         own = {path: (number, places[start:end]) for path, (number, places) in rows.items()}
-        return len(piece), compact_form(piece, own, beside)
+        return len(piece), put(compact_form(piece, own, beside))
 
     return each(packed, range(0, len(table), most), in_threads=fused.is_alone)
 
@@ -224,7 +230,7 @@ class _Course:
     def run(
         self, spec: OperatorSpec, operator: Operator, state: OperatorState
     ) -> OperatorState:
-        """Run one operator: first what arrived, then how far its inputs are told to be."""
+        """Run one operator with what arrived, and with how far its inputs are told to be."""
         tables = self._tables
         arrivals = {
             number: tables[stream]
@@ -241,25 +247,16 @@ class _Course:
         ended = self._ended(spec, state)
         unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
         counting = Counting(spec, operator, self._uncounted)
-        parts, late = [], []
-        for step in (arrivals, None):
-            if step is None:
-                state = _told(state, [self._frontiers[stream] for stream in spec.inputs])
-            state, ready, behind = take_in(operator, state, step or {}, ended, unique=unique)
-            masks = decided(self._fused.spec, spec, operator, ready, self._shares)
-            counting.starts(ready, masks)
-            state, found = match_ready(
-                operator, state, ready, masks, unlisted, counting.is_done
-            )
-            parts.append(found)
-            late.append(behind)
-        for name in parts[0]:
-            both = [part[name] for part in parts]
-            self.found[Stream(name, spec.name)] = pa.concat_tables(both)
+        told = [self._frontiers[stream] for stream in spec.inputs]
+        state, ready, late = take_in(operator, state, arrivals, ended, told, unique=unique)
+        masks = decided(self._fused.spec, spec, operator, ready, self._shares)
+        counting.starts(ready, masks)
+        state, found = match_ready(operator, state, ready, masks, unlisted, counting.is_done)
+        self.found.update((Stream(name, spec.name), table) for name, table in found.items())
         for stream in spec.outputs:
             tables[stream] = self.found[stream]
             self._frontiers[stream] = state.waiting.frontier
-        self.late[spec.name] = self._whole(spec.name, pa.concat_tables(late))
+        self.late[spec.name] = self._whole(spec.name, late)
         self.tallies[spec.name] = counting.tally(state)
         return state
 
@@ -319,12 +316,3 @@ def _completed(table: pa.Table, columns: pa.Schema) -> pa.Table:
         for one in columns
     ]
     return pa.table(arrays, columns)
-
-
-def _told(state: OperatorState, frontiers: list[int]) -> OperatorState:
-    """Move the frontiers of inputs ahead."""
-    seen = tuple(
-        replace(one, frontier=max(one.frontier, frontier))
-        for one, frontier in zip(state.waiting.seen, frontiers, strict=True)
-    )
-    return replace(state, waiting=replace(state.waiting, seen=seen))

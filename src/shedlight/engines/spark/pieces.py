@@ -10,8 +10,10 @@ This imports next to nothing, for it runs in processes that start often.
 """
 
 import json
+import os
 import uuid
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 import numpy as np
@@ -27,6 +29,8 @@ _MARK = b"SHEDLIGHT PIECE "
 class PieceFile:
     """A file for the large pieces of a group in a micro-batch; there is none if none is large.
 
+    Threads may write to it side by side.
+
     Args:
         folder: Where it is to be.
         large: From how many bytes on a piece has its place in it.
@@ -35,7 +39,7 @@ class PieceFile:
     def __init__(self, folder: Path, large: int) -> None:
         self._path, self._large = folder / uuid.uuid4().hex, large
         self._file: IO[bytes] | None = None
-        self._end = 0
+        self._end, self._lock = 0, Lock()
 
     def put(self, piece: pa.Buffer) -> bytes:
         """Write a piece if it is large.
@@ -46,15 +50,23 @@ class PieceFile:
         if piece.size < self._large:
             own: bytes = piece.to_pybytes()
             return own
-        if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("wb", buffering=0)
-        view, start = memoryview(piece), self._end
+        file, start = self._place(piece.size)
+        view, at = memoryview(piece), start
         while view:
-            view = view[self._file.write(view) :]
-        self._end += piece.size
+            written = os.pwrite(file.fileno(), view, at)
+            view, at = view[written:], at + written
         told = {"file": str(self._path), "start": start, "size": piece.size, "sum": _sum(piece)}
         return _MARK + json.dumps(told).encode()
+
+    def _place(self, size: int) -> tuple[IO[bytes], int]:
+        """Find a place for a piece that nobody else writes to."""
+        with self._lock:
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open("wb", buffering=0)
+            start = self._end
+            self._end += size
+            return self._file, start
 
     def close(self) -> None:
         """End it, if it was begun."""

@@ -3,7 +3,6 @@
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,8 +38,8 @@ from shedlight.shedding.shares import Shares
 STATE = "state binary"
 
 Frames = Iterator[pd.DataFrame]
-Pieces = Iterator[tuple[int, pa.Buffer]]
-"""The number of complex events in a piece, and the piece."""
+Pieces = Iterator[tuple[int, bytes]]
+"""The number of complex events in a piece, and what stands for it in the outbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +77,23 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
         fused = built[group]
         taken = _taken_apart(frames)
         old = from_bytes(fused, state.get[0]) if state.exists else new_fused_state(fused)
+        file = PieceFile(Path(step.pieces), step.large)
         packed: dict[Stream, Pieces] = {}
 
         def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, Shelf]) -> None:
             if stream in step.leaving:
                 most = _piece(table)
-                packed[stream] = packed_events(fused, stream, table, shelves, most)
+                packed[stream] = packed_events(fused, stream, table, shelves, most, file.put)
 
         new, done = advance(fused, old, taken.events, taken.marks, _shares(step), leaves)
         saved = to_bytes(fused, new)
         state.update((saved,))
-        rows = [*_rows(step, group, packed, done.late), *_told(step, group, fused, new, done)]
+        rows = [
+            *_rows(group, packed),
+            *_late_rows(step, group, done.late, file.put),
+            *_told(step, group, fused, new, done),
+        ]
+        file.close()  # all that threads write to it is written
         spent = time.perf_counter() - start
         tally = GroupTally(group, spent, len(saved), done.tallies, taken.kept, done.together)
         rows.append(("", "", group, 0, False, 0, None, tally.encoded()))
@@ -113,21 +118,25 @@ _PIECE_BYTES = 1 << 25
 """How many bytes they have at most, unpacked: who reads them has to hold them."""
 
 
-def _rows(
-    step: Step, group: int, packed: Mapping[Stream, Pieces], late: Mapping[str, pa.Table]
+def _rows(group: int, packed: Mapping[Stream, Pieces]) -> Iterator[_Row]:
+    """Give the complex events that others read."""
+    for stream, pieces in packed.items():
+        for number, data in pieces:
+            yield (stream.operator, stream.name, group, 0, False, number, data, None)
+
+
+def _late_rows(
+    step: Step,
+    group: int,
+    late: Mapping[str, pa.Table],
+    put: Callable[[pa.Buffer], bytes],
 ) -> Iterator[_Row]:
-    """Give what others read: complex events, and late events."""
-    with closing(PieceFile(Path(step.pieces), step.large)) as file:
-        for stream, pieces in packed.items():
-            for number, piece in pieces:
-                data = file.put(piece)
-                yield (stream.operator, stream.name, group, 0, False, number, data, None)
-        for name in step.late & late.keys():
-            most = _piece(late[name])
-            for start in range(0, len(late[name]), most):
-                part = late[name].slice(start, most)
-                data = file.put(compact_form(part))
-                yield (name, LATE, group, 0, False, len(part), data, None)
+    """Give the late events that others read."""
+    for name in step.late & late.keys():
+        most = _piece(late[name])
+        for start in range(0, len(late[name]), most):
+            part = late[name].slice(start, most)
+            yield (name, LATE, group, 0, False, len(part), put(compact_form(part)), None)
 
 
 def _piece(table: pa.Table) -> int:
