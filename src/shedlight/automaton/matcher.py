@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -60,8 +61,7 @@ class Matcher:
     @property
     def fingerprint(self) -> str:
         """What a saved state must have been saved for: the pattern and the stored columns."""
-        columns = hashlib.sha256(str(self.store_schema).encode()).hexdigest()[:12]
-        return f"{self.pattern} [{columns}]"
+        return _fingerprint(self)
 
     def symbol(self, signature: Signature) -> Symbol:
         """Say which elements events of a signature satisfy."""
@@ -70,6 +70,12 @@ class Matcher:
             for i, demand in enumerate(self.demands)
             if demand.met_by(signature, self.closed_sets)
         )
+
+
+@lru_cache(maxsize=256)  # a matcher is itself alone, and states are saved often
+def _fingerprint(matcher: Matcher) -> str:
+    columns = hashlib.sha256(str(matcher.store_schema).encode()).hexdigest()[:12]
+    return f"{matcher.pattern} [{columns}]"
 
 
 def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its stream

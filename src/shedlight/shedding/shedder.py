@@ -20,7 +20,7 @@ from shedlight.automaton.hashing import hash_rows
 from shedlight.automaton.ordered import Ordered
 from shedlight.automaton.pools import Array
 from shedlight.automaton.runs import row_column
-from shedlight.automaton.signature import Types
+from shedlight.automaton.signature import Types, counted
 from shedlight.language.column import Column
 from shedlight.language.expression import Attribute
 from shedlight.language.kind import Kind
@@ -64,12 +64,10 @@ def kept_events(shares: PatternShares, types: Types, numbers: Array, hashes: Arr
         numbers: The type of each event.
         hashes: The hash of each event: of its id, or of its key.
     """
-    occurring = np.unique(numbers)
     limits = np.full(len(types.signatures), _LOWEST, np.int64)
     everything = np.zeros(len(types.signatures), np.bool_)
     unknown = []
-    for number in occurring.tolist():
-        label = types.label(number)
+    for number, label in _occurring(types, numbers):
         if label and label not in shares.shares:
             unknown.append(label)
         share = shares.shares.get(label, shares.mean if label else 0.0)
@@ -77,6 +75,18 @@ def kept_events(shares: PatternShares, types: Types, numbers: Array, hashes: Arr
     mask = np.empty(len(numbers), np.bool_)
     _decide(numbers, hashes, limits, everything, mask)
     return Kept(mask, tuple(unknown))
+
+
+def keeps_all(shares: PatternShares, types: Types, numbers: Array) -> bool:
+    """Say whether a pattern keeps all events of a batch that it has a use for."""
+    labels = {label for _, label in _occurring(types, numbers) if label}
+    return all(shares.shares.get(label, shares.mean) >= 1 for label in labels)
+
+
+def _occurring(types: Types, numbers: Array) -> list[tuple[int, str]]:
+    """List the types that occur: their numbers and their labels."""
+    found = np.flatnonzero(counted(numbers, len(types.signatures))).tolist()
+    return [(number, types.label(number)) for number in found]
 
 
 @compiled

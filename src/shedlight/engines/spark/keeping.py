@@ -10,7 +10,7 @@ from shedlight.engines.spark.parts import PartSpec, sheds
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.shedding.shares import PatternShares, Shares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
 
 WORD = 62
 """How many patterns a column of keep flags is for."""
@@ -42,17 +42,26 @@ def decided(
     if not sheds(spec, given.shares):
         return {}
     words = [ready.table.column(name) for name in kept_names(len(operator.matchers))]
-    carries = np.asarray(words[0].is_valid())
-    flags = [word.fill_null(0).to_numpy() for word in words]
+    carries = np.asarray(words[0].is_valid()) if words[0].null_count else None
     masks = {}
     for number, stream in enumerate(spec.outputs):
-        mask = (flags[number // WORD] >> (number % WORD)) & 1 == 1
-        if not carries.all():
+        mask: Array | None = None
+        if carries is None or carries.any():
+            mask = _flags(words[number // WORD], number % WORD)
+        if carries is not None:
             here = _by_hash(given, (spec, operator), (ready, stream), shares)
-            mask = np.where(carries, mask, here)
-        if not mask.all():
+            mask = here if mask is None else np.where(carries, mask, here)
+        if mask is not None and not mask.all():
             masks[stream.name] = mask
     return masks
+
+
+def _flags(word: pa.ChunkedArray, bit: int) -> Array | None:
+    """Read the flags of a pattern; None if all events have it."""
+    words = (word.fill_null(0) if word.null_count else word).to_numpy()
+    if np.bitwise_and.reduce(words) >> bit & 1:
+        return None
+    return np.asarray(words >> bit & 1, np.bool_)
 
 
 def _by_hash(
@@ -64,7 +73,7 @@ def _by_hash(
     spec, operator = which
     ready, stream = read
     shares: PatternShares | None = plan.get(stream)
-    if shares is None:
+    if shares is None or keeps_all(shares, ready.types, ready.numbers):
         return np.ones(len(ready.time), np.bool_)
     key = spec.patterns[stream.name].partition_by if shares.by_key else ()
     if key:
