@@ -72,3 +72,26 @@ def test_an_id_that_is_null_is_refused_wherever_it_is():
     table = pa.table({"id": [1, None, 3], "at": [1, 2, 3]}, schema=SCHEMA)
     with pytest.raises(InputError, match="'id' is null in 1 of 3 events, first in event 2"):
         admit(new_waiting(SCHEMA, 1), [one], {0: table}, 100)
+
+
+@given(
+    st.lists(st.tuples(events, events), max_size=4),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=4, max_size=4),
+    st.sampled_from([None, 15]),
+)
+def test_what_inputs_are_told_to_be_counts_after_what_arrives(batches, told, remember):
+    """At once, it is as if it were told when all has arrived."""
+    inputs = [Input(f"s{i}", ("id", "at"), "at") for i in range(2)]
+    at_once = afterwards = new_waiting(SCHEMA, 2)
+    for batch, frontiers in zip(batches, told, strict=False):
+        arrivals = {number: _table(rows) for number, rows in enumerate(batch) if rows}
+        at_once, one = admit(at_once, inputs, arrivals, remember, told=frontiers)
+        afterwards, first = admit(afterwards, inputs, arrivals, remember)
+        afterwards, second = admit(afterwards, inputs, {}, remember, told=frontiers)
+        parts = [part.ready.select(SCHEMA.names).to_pylist() for part in (first, second)]
+        assert one.ready.select(SCHEMA.names).to_pylist() == parts[0] + parts[1]
+        assert one.late.to_pylist() == first.late.to_pylist()
+        assert at_once.frontier == afterwards.frontier
+        assert at_once.buffer.to_pylist() == afterwards.buffer.to_pylist()
+        assert at_once.late == afterwards.late
+        assert at_once.duplicates == afterwards.duplicates

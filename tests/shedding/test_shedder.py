@@ -15,7 +15,13 @@ from shedlight.automaton.signature import Types
 from shedlight.language import parse_pattern
 from shedlight.language.expression import Attribute
 from shedlight.shedding.shares import PatternShares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes, threshold
+from shedlight.shedding.shedder import (
+    event_hashes,
+    keeps_all,
+    kept_events,
+    key_hashes,
+    threshold,
+)
 
 SEQUENCE = "SELECT a.type WHERE SEQ(a.type = 0, b.type = 0, c.type = 1) WITHIN 10 ms"
 CONJUNCTION = "SELECT a.type WHERE AND(a.type = 1, b.type = 2, c.type = 3) WITHIN 10 ms"
@@ -174,3 +180,19 @@ def test_matching_what_is_kept_is_matching_a_stream_of_it(seed, share, cuts):
         kept = table.filter(pa.array(mask))
         _, outcome = process(alone, new_operator_state(alone), {0: kept}, frozenset({0}))
         assert found[name] == outcome.complex_events[name]["id"].to_pylist()
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([f"type={i}" for i in range(4)]), st.sampled_from([0.5, 1])
+    ),
+    st.sampled_from([0.5, 1.0]),
+    st.lists(st.integers(0, 3), max_size=50),
+)
+def test_a_pattern_keeps_all_only_if_no_hash_sheds_an_event(shares, others, types):
+    """What no hash sheds needs no hash."""
+    table, one = _events(4), PatternShares(shares, others=others)
+    numbers = np.array(types, np.int32)
+    highest = np.full(len(types), np.iinfo(np.int64).max)
+    mask = kept_events(one, _types(table), numbers, highest).mask
+    assert keeps_all(one, _types(table), numbers) == bool(mask.all())
