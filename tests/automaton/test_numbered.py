@@ -67,7 +67,9 @@ def test_whole_numbers_without_a_null_are_given_as_numbers(stored, new, data):
     rows = data.draw(st.lists(st.integers(0, size - 1), max_size=9)) if size else []
     events, places = numbered(store, batch), np.array(rows, np.int64)
     values = [one["whole"] for one in (*stored, *new)]
-    assert events.numbers("whole", places).tolist() == [values[row] for row in rows]
+    found = events.numbers("whole", places)
+    assert found is not None
+    assert found.tolist() == [values[row] for row in rows]
     assert events.numbers("double", places) is None
     assert events.numbers("text", places) is None
     has_null = any(one["some"] is None for one in (*stored, *new))
