@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.plan_row import limits_of
-from shedlight.engines.spark.plans import UNUSED, Plans, Table, Used
+from shedlight.engines.spark.plans import UNUSED, WORD, Plans, Table, Used
 from shedlight.errors import StateError
 from shedlight.graph import Stream
 from shedlight.shedding.shares import PatternShares
@@ -86,11 +86,26 @@ def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
     table = Table(np.array([shares]), np.zeros((1, len(shares)), np.bool_))
     (found,) = limits_of(table, pressure).to_pylist()
     lowered = [share * pressure for share in shares]
-    limits = [None if share >= 1 else threshold(share) for share in lowered]
-    assert found == [*limits, *(1 if 0 < share < 1 else None for share in lowered)]
+    everything = [int(share >= 1) for share in lowered]
+    asked = [int(0 < share < 1) for share in lowered]
+    limits = [threshold(0.0 if share >= 1 else share) for share in lowered]
+    assert found == [*everything, *asked, *limits]
 
 
 def test_what_a_pattern_has_no_use_for_is_never_kept():
     """Not even without pressure."""
-    limits = [threshold(0.4), None, threshold(0.0)]
-    assert limits_of(TABLE, 1.0).to_pylist() == [[*limits, 1, None, None]]
+    limits = [threshold(0.4), threshold(0.0), threshold(0.0)]
+    assert limits_of(TABLE, 1.0).to_pylist() == [[0, 1, 0, 1, 0, 0, *limits]]
+
+
+@pytest.mark.parametrize("patterns", [1, 61, 62, 63, 125])
+def test_flags_of_many_patterns_go_into_several_words(patterns):
+    """Each pattern has its own bit."""
+    shares = np.eye(patterns)
+    (found,) = limits_of(Table(shares, np.zeros(shares.shape, np.bool_)), 1.0).to_pylist()
+    words = -(-patterns // WORD)
+    assert len(found) == patterns * (words + 1 + patterns)
+    for number in range(patterns):
+        for word in range(words):
+            mine = 1 << number % WORD if number // WORD == word else 0
+            assert found[word * patterns + number] == mine

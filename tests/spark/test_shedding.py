@@ -123,8 +123,9 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
 
     frame = spark.read.parquet(str(tmp_path / "events.parquet"))
     tables = plan_tables(fused, case.shares)
-    row = pa.table({name: limits_of(table, 1.0) for name, table in tables.items()})
-    rows = shed(fused, READ, frame, spark.createDataFrame(row)).toArrow()
+    rows = {name: pa.table({"limits": limits_of(table, 1.0)}) for name, table in tables.items()}
+    plan = {name: spark.createDataFrame(row) for name, row in rows.items()}
+    rows = shed(fused, READ, frame, plan).toArrow()
 
     word = carried("w", kept_names(3)[0])
     found = dict(zip(rows["small"].to_pylist(), rows[word].to_pylist(), strict=True))

@@ -55,7 +55,8 @@ def explained(error: Exception | str, what: str = "") -> Exception:
     for start, kind in _ERRORS.items():
         _, found, rest = text.partition(start)
         if found:
-            return kind(rest.partition(" SQLSTATE")[0].split("\n\n")[0].strip())
+            said = rest.partition(" SQLSTATE")[0].split("\n\n")[0]
+            return kind(said.removesuffix("\n.").strip())
     damage = damage_in(text)
     if damage is not None:
         return damage

@@ -7,13 +7,11 @@ from shedlight.automaton.matching import Ready
 from shedlight.automaton.operator import Masks, Operator
 from shedlight.automaton.pools import Array
 from shedlight.engines.spark.parts import PartSpec, sheds
+from shedlight.engines.spark.plans import WORD
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
-
-WORD = 62
-"""How many patterns a column of keep flags is for."""
 
 
 def kept_names(patterns: int) -> list[str]:

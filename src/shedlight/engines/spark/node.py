@@ -18,7 +18,7 @@ from shedlight.engines.spark.outbox import late_output
 from shedlight.engines.spark.packing import FOUND, GROUP, PACKED, packer
 from shedlight.engines.spark.parts import PartSpec, passes
 from shedlight.engines.spark.pieces import LARGE
-from shedlight.engines.spark.plan_row import read_plan
+from shedlight.engines.spark.plan_row import Limits, read_plan
 from shedlight.engines.spark.shedding import arrivals_name, plan_tables, shed
 from shedlight.engines.spark.signatures import hash_sql
 from shedlight.engines.spark.sources import arrow_schema
@@ -175,7 +175,7 @@ def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Strea
 
 
 def _packed(
-    fused: Fused, channels: Mapping[Stream, Channel], plan: DataFrame | None
+    fused: Fused, channels: Mapping[Stream, Channel], plan: Limits | None
 ) -> Iterator[DataFrame]:
     groups = fused.spec.part.groups
     every = f"explode(sequence({groups[0]}, {groups[-1]}))"

@@ -34,6 +34,8 @@ from shedlight.shedding.shares import PatternShares, Shares
 
 UNUSED = -1.0
 """The share of a type that a pattern has no use for."""
+WORD = 62
+"""How many patterns a column of keep flags is for."""
 
 
 @dataclass(frozen=True, slots=True)

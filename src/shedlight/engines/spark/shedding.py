@@ -1,7 +1,7 @@
 """Shedding in the JVM: which patterns keep an event, before it is sent anywhere.
 
-A plan is a table of one row (`plan_row.py`): for each pattern and type the hash below which
-an event of the type is kept; null keeps it whatever its hash is. Events see it as the value of
+A plan is a table of one row (`plan_row.py`): for each type the patterns that keep it all, and
+for each pattern and type the hash below which an event is kept. Events see it as the value of
 a subquery, and what no pattern keeps goes no further. The decisions are those of
 `shedding/shedder.py`.
 """
@@ -19,9 +19,10 @@ from shedlight.automaton.operator import Operator, schema_of
 from shedlight.automaton.signature import Signature
 from shedlight.engines.spark.arrivals import ARRIVAL, observed_arrivals
 from shedlight.engines.spark.fused import Fused
-from shedlight.engines.spark.keeping import WORD, carried, kept_kinds, kept_names
+from shedlight.engines.spark.keeping import carried, kept_kinds, kept_names
 from shedlight.engines.spark.parts import PartSpec, sheds
-from shedlight.engines.spark.plans import UNUSED, Table
+from shedlight.engines.spark.plan_row import Limits
+from shedlight.engines.spark.plans import UNUSED, WORD, Table
 from shedlight.engines.spark.referring import ROW
 from shedlight.engines.spark.signatures import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.sources import quoted
@@ -77,7 +78,7 @@ def _counts_events(matcher: Matcher) -> bool:
     return within is not None and within.span is Span.EVENTS
 
 
-def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: DataFrame | None) -> DataFrame:
+def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: Limits | None) -> DataFrame:
     """Drop the events of a stream that no pattern keeps; the rest carry who keeps them.
 
     Args:
@@ -123,7 +124,7 @@ def _judged(
     given: PartSpec,
     which: tuple[OperatorSpec, Operator, Stream],
     frame: DataFrame,
-    plan: DataFrame | None,
+    plan: Limits | None,
 ) -> tuple[DataFrame, str]:
     """Say which patterns of an operator keep an event, and how to ask whether any does."""
     spec, operator, _ = which
@@ -133,8 +134,8 @@ def _judged(
             frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(kind)))
         return frame, "true"
     if plan is not None and sheds(spec, given.shares):
-        limits = plan.select(F.col(quoted(spec.name)).alias(_LIMITS))
-        return _with_flags(frame, limits, given, which), _kept_by_any(operator, flags)
+        frame = frame.withColumn(_LIMITS, plan[spec.name].scalar())
+        return _with_flags(frame, given, which), _kept_by_any(operator, flags)
     of_use = carried(spec.name, _OF_USE)
     frame = frame.withColumn(of_use, F.expr(_of_use(operator, signatures)))
     return frame, quoted(of_use)
@@ -173,32 +174,33 @@ def _kept_by_any(operator: Operator, flags: Iterable[str]) -> str:
 
 
 def _with_flags(
-    frame: DataFrame,
-    limits: DataFrame,
-    given: PartSpec,
-    which: tuple[OperatorSpec, Operator, Stream],
+    frame: DataFrame, given: PartSpec, which: tuple[OperatorSpec, Operator, Stream]
 ) -> DataFrame:
-    """Write down which patterns keep each event under a plan."""
+    """Write down which patterns keep each event by the limits of a plan."""
     spec, operator, read = which
-    frame = frame.withColumn(_LIMITS, limits.scalar())
-    types = len(all_signatures(operator.alphabet) or ())
+    types, names = len(all_signatures(operator.alphabet) or ()), kept_names(len(spec.outputs))
+    time = given.inputs[read][0].time
 
-    def limit_of(number: int) -> str:
-        return f"get({quoted(_LIMITS)}, {number * types} + {quoted(_TYPE)})"
+    def told(row: int) -> str:
+        return f"get({quoted(_LIMITS)}, {row * types} + {quoted(_TYPE)})"
 
-    bits = []
-    for number, output in enumerate(spec.outputs):
-        needed = _hash(given, operator, output, given.inputs[read][0].time)
-        # in one branch of IF, so that an event of which all is decided is not hashed
-        hashed = f"IF({limit_of(len(spec.outputs))} IS NULL, 0L, {needed})"
-        limit = limit_of(number)
-        bits.append(f"IF({limit} IS NULL OR {hashed} < {limit}, {1 << number % WORD}L, 0L)")
-    kinds = kept_kinds(len(bits))
-    for number, name in enumerate(kept_names(len(bits))):
-        word = " | ".join([*bits[number * WORD : (number + 1) * WORD], _ONCE])
-        flags = F.expr(word).cast(from_arrow_type(kinds[number]))
-        frame = frame.withColumn(carried(spec.name, name), flags)
-    return frame.drop(_LIMITS)
+    needed = [_hash(given, operator, output, time) for output in spec.outputs]
+    hashes = {one: f"#hash{number}" for number, one in enumerate(dict.fromkeys(needed))}
+    # in a branch of IF, so that an event of which all is decided is not hashed
+    hashed = {
+        name: F.expr(f"IF({told(len(names))} = 0L, 0L, {one})") for one, name in hashes.items()
+    }
+    bits = [
+        f"IF({quoted(hashes[one])} < {told(len(names) + 1 + number)}, "
+        f"{1 << number % WORD}L, 0L)"
+        for number, one in enumerate(needed)
+    ]
+    flags = {}
+    for number, kind in enumerate(kept_kinds(len(bits))):
+        word = [told(number), *bits[number * WORD : (number + 1) * WORD], _ONCE]
+        name = carried(spec.name, names[number])
+        flags[name] = F.expr(" | ".join(word)).cast(from_arrow_type(kind))
+    return frame.withColumns(hashed).withColumns(flags).drop(_LIMITS, *hashed)
 
 
 def _hash(given: PartSpec, operator: Operator, stream: Stream, time: str) -> str:
