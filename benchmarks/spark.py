@@ -47,7 +47,7 @@ from shedlight.shedding.shares import PatternShares, Shares
 _FILE = Path("examples/paper/app.yaml")
 _BATCH = 1_000_000
 """How many events a micro-batch has where several runs are compared in turns."""
-_SHORT = 4
+_SHORT = 6
 """How many micro-batches such a run has: in all rounds together, many more than ten."""
 _LONG = 10
 """How many micro-batches other runs have."""
