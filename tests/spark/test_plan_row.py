@@ -146,7 +146,7 @@ def test_functions_are_not_left_behind_in_the_session(spark, plans):
 def test_what_is_asked_outside_of_a_micro_batch_has_no_answer(spark):
     """For there is none to answer for."""
     with pytest.raises(Exception, match="no micro-batch of a streaming query"):
-        asked(spark, lambda batch: [batch]).collect()
+        asked(spark, lambda batch: np.array([batch])).collect()
 
 
 def test_where_spark_would_not_ask_a_job_does(spark, monkeypatch):

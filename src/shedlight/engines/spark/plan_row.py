@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from shedlight.engines.spark.asking import BATCH, asked, can_ask
+from shedlight.engines.spark.asking import BATCH, Numbers, asked, can_ask
 from shedlight.engines.spark.plans import WORD, Plans, Table
 from shedlight.engines.spark.sources import quoted
 from shedlight.model.needs import Floats
@@ -29,7 +29,6 @@ _HASHES, _LOWEST = float(1 << 64), -(1 << 63)
 _TOP = np.uint64(1 << 63)
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
-Longs = np.ndarray[Any, np.dtype[np.int64]]
 Batches = Iterable[pa.RecordBatch]
 
 
@@ -45,10 +44,9 @@ def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Li
     return {name: asked(spark, answer) for name, answer in answers.items()}
 
 
-def _numbers(folder: str, operator: str, batch: int) -> list[int]:
+def _numbers(folder: str, operator: str, batch: int) -> Numbers:
     (found,) = _limits(folder, [operator], batch)
-    numbers: list[int] = found.values.to_pylist()
-    return numbers
+    return np.asarray(found.values)
 
 
 def _limits(folder: str, operators: Sequence[str], batch: int) -> list[pa.ListArray]:
@@ -93,13 +91,13 @@ def limits_of(table: Table, pressure: float) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array([0, len(row)], pa.int32()), row).cast(_LIMITS)
 
 
-def _words(flags: Flags) -> list[Longs]:
+def _words(flags: Flags) -> list[Numbers]:
     """Put the flags of each type together, as many as go into a word."""
     parts = [flags[start : start + WORD] for start in range(0, len(flags), WORD)]
     return [(1 << np.arange(len(part))) @ part for part in parts]
 
 
-def _below(shares: Floats) -> Longs:
+def _below(shares: Floats) -> Numbers:
     """Find `threshold(share)` for many at once, of shares below one."""
     hashes = np.clip(shares, 0.0, 1.0 - 2.0**-53) * _HASHES
     return (hashes.astype(np.uint64) ^ _TOP).view(np.int64)
