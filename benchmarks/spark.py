@@ -51,6 +51,8 @@ _SHORT = 6
 """How many micro-batches such a run has: in all rounds together, many more than ten."""
 _LONG = 10
 """How many micro-batches other runs have."""
+_TURNS = 5
+"""How often two of those are measured in turns, besides once that does not count."""
 _ROUNDS = 12
 """How often all are measured in turns; the median counts."""
 _ORDERS = ((0, 1, 3, 2), (1, 2, 0, 3), (2, 3, 1, 0), (3, 0, 2, 1))
@@ -129,30 +131,43 @@ def _middle(rounds: Sequence[tuple[float, ...]], over: int, under: int) -> str:
 
 
 def _keys(spark: SparkSession, folder: Path) -> Iterator[Answer]:
-    one, many = (
-        _run(spark, _with_files(_keyed(), folder, _LONG, _BATCH // 4, _keys_of(keys)), folder)
-        for keys in (1, 100_000)
-    )
+    made = [(_keyed(), _keys_of(keys)) for keys in (1, 100_000)]
+    rounds = _in_turns(spark, folder, made)
+    one, many = (median(speed.events for speed in way) for way in zip(*rounds, strict=True))
     yield Answer(
         "Spark: 100,000 keys / one key",
-        many.events / one.events,
+        median(many.events / one.events for one, many in rounds),
         0.5,
         at_least=True,
-        detail=f"{many.events:,.0f} and {one.events:,.0f} events/s",
+        detail=f"{many:,.0f} and {one:,.0f} events/s",
     )
 
 
 def _machines(spark: SparkSession, folder: Path) -> Iterator[Answer]:
-    few, many = (
-        _run(spark, _with_files(_waiting(number), folder, _LONG, _BATCH // 4, _openers), folder)
-        for number in (1_000, 100_000)
-    )
+    made = [(_waiting(number), _openers) for number in (1_000, 100_000)]
+    rounds = _in_turns(spark, folder, made)
+    few, many = (median(speed.batch for speed in way) for way in zip(*rounds, strict=True))
     yield Answer(
         "Spark: a batch with 100,000 open machines / with 1,000",
-        many.batch / few.batch,
+        median(many.batch / few.batch for few, many in rounds),
         2.0,
-        detail=f"{many.batch:.2f} and {few.batch:.2f} s",
+        detail=f"{many:.2f} and {few:.2f} s",
     )
+
+
+def _in_turns(
+    spark: SparkSession, folder: Path, made: Sequence[tuple[Application, "_Make"]]
+) -> list[list[_Speed]]:
+    """Measure two applications several times, now one and now the other first."""
+    rounds = []
+    for number in range(1 + _TURNS):
+        found = {}
+        for way in (0, 1) if number % 2 else (1, 0):
+            application, make = made[way]
+            files = _with_files(application, folder, _LONG, _BATCH // 4, make)
+            found[way] = _run(spark, files, folder)
+        rounds.append([found[0], found[1]])
+    return rounds[1:]  # in the first the JVM warms up
 
 
 QUESTIONS: tuple[Callable[[], Iterator[Answer]], ...] = (on_spark,)
