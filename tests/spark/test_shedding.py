@@ -123,8 +123,8 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
 
     frame = spark.read.parquet(str(tmp_path / "events.parquet"))
     tables = plan_tables(fused, case.shares)
-    rows = {name: pa.table({"limits": limits_of(table, 1.0)}) for name, table in tables.items()}
-    plan = {name: spark.createDataFrame(row) for name, row in rows.items()}
+    limits = {name: pa.table({"": limits_of(table, 1.0)}) for name, table in tables.items()}
+    plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
     rows = shed(fused, READ, frame, plan).toArrow()
 
     word = carried("w", kept_names(3)[0])

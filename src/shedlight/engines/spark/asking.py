@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 BATCH = "streaming.sql.batchId"
 """The property of Spark's threads and tasks that tells the micro-batch."""
 _RULE = "ConvertToLocalRelation"
+"""The rule by which Spark computes when it plans."""
 _NUMBERS = '{"type": "array", "elementType": "long", "containsNull": false}'
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
