@@ -15,6 +15,7 @@ from shedlight.engines.spark.keeping import carried, kept_names
 from shedlight.engines.spark.layout import Part
 from shedlight.engines.spark.parts import PartSpec
 from shedlight.engines.spark.plan_row import limits_of
+from shedlight.engines.spark.plans import WORD
 from shedlight.engines.spark.shedding import plan_tables, shed
 from shedlight.engines.spark.signatures import all_signatures, type_sql
 from shedlight.graph import OperatorSpec, Stream
@@ -59,12 +60,12 @@ def _events(number, seed):
     )
 
 
-def _built(table, case):
+def _built(table, case, patterns=PATTERNS):
     spec = OperatorSpec(
         name="w",
         node="n",
         inputs=(READ,),
-        patterns={name: parse_pattern(text).pattern for name, text in PATTERNS.items()},
+        patterns={name: parse_pattern(text).pattern for name, text in patterns.items()},
     )
     given = PartSpec(
         part=Part((spec,), (), range(1)),
@@ -121,19 +122,48 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
     ready = _ready(fused, table)
     expected = _expected(fused, ready)
 
-    frame = spark.read.parquet(str(tmp_path / "events.parquet"))
+    words = _shed_in_the_jvm(spark, fused, tmp_path / "events.parquet", case)
+    assert len(words) == 1
+    for place, small in enumerate(ready.table.column("small").to_pylist()):
+        flags = words[0].get(small, 0)
+        ours = {name: bool(flags >> i & 1) for i, name in enumerate("ABC")}
+        assert ours == {name: bool(mask[place]) for name, mask in expected.items()}
+    assert all(flags for flags in words[0].values())
+
+
+def _shed_in_the_jvm(spark, fused, path, case):
+    """Give the words of flags of what is left, by `small`."""
     tables = plan_tables(fused, case.shares)
     limits = {name: pa.table({"": limits_of(table, 1.0)}) for name, table in tables.items()}
     plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
-    rows = shed(fused, READ, frame, plan).toArrow()
+    rows = shed(fused, READ, spark.read.parquet(str(path)), plan).toArrow()
+    smalls = rows["small"].to_pylist()
+    names = kept_names(len(fused.operators[0].matchers))
+    words = [rows[carried("w", name)].to_pylist() for name in names]
+    return [dict(zip(smalls, flags, strict=True)) for flags in words]
 
-    word = carried("w", kept_names(3)[0])
-    found = dict(zip(rows["small"].to_pylist(), rows[word].to_pylist(), strict=True))
+
+def test_more_patterns_than_a_word_has_flags_are_told_apart(spark, tmp_path):
+    """Each with its own share, of nothing, everything and in between."""
+    number = WORD + 3
+    patterns = {f"P{i}": PATTERNS["A"] for i in range(number)}
+    shares = {
+        Stream(name, "w"): PatternShares({}, others=(0.0, 1.0, i / number)[i % 3])
+        for i, name in enumerate(patterns)
+    }
+    case, table = Case(("n", "small"), shares), _events(500, 7)
+    pq.write_table(table, tmp_path / "events.parquet")
+    fused = _built(table, case, patterns)
+    ready = _ready(fused, table)
+    expected = _expected(fused, ready)
+
+    words = _shed_in_the_jvm(spark, fused, tmp_path / "events.parquet", case)
+
+    assert len(words) == 2
     for place, small in enumerate(ready.table.column("small").to_pylist()):
-        flags = found.get(small, 0)
-        ours = {name: bool(flags >> i & 1) for i, name in enumerate("ABC")}
-        assert ours == {name: bool(mask[place]) for name, mask in expected.items()}
-    assert all(flags for flags in found.values())
+        for i, name in enumerate(patterns):
+            kept = bool(words[i // WORD].get(small, 0) >> i % WORD & 1)
+            assert kept == bool(expected[name][place])
 
 
 def test_types_in_the_jvm_are_types_in_python(spark, tmp_path):
