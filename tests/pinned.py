@@ -310,8 +310,9 @@ def write() -> None:
     for name, make in PINS.items():
         _write(name, make())
     with tempfile.TemporaryDirectory() as folder:
-        _write(ON_SPARK, shed_on_spark(open_session("pins"), Path(folder)))
-    close_session()
+        spark = open_session("pins")
+        _write(ON_SPARK, shed_on_spark(spark, Path(folder)))
+        close_session(spark)
 
 
 def _write(name: str, pins: dict[str, Any]) -> None:
