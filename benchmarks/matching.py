@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numba
 import numpy as np
-from tests import reference
 
 from benchmarks.question import Answer, ratio, seconds
 from benchmarks.streams import EVENTS, Stream, prepared, random_stream
+from tests import reference
 
 SEQUENCE = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 0, C.type = 1) WITHIN 10 s"
 CONJUNCTION = "SELECT A.value WHERE AND(A.type = 1, B.type = 2, C.type = 3) WITHIN 10 s"
@@ -98,8 +98,8 @@ def across_events() -> Iterator[Answer]:
 
 
 def _pattern(text: str, stream: Stream):  # noqa: ANN202
-    from shedlight.automaton.operator import schema_of  # noqa: PLC0415
     from shedlight.language import parse_pattern  # noqa: PLC0415
+    from shedlight.matching.operators.cep_operator import schema_of  # noqa: PLC0415
 
     return parse_pattern(text, schema_of(stream.table.schema)).pattern
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.question import Answer, ratio, seconds
-from shedlight.evaluation.instances import Arrays, draw_arrays, model_of
-from shedlight.evaluation.scalability import Program
-from shedlight.evaluation.timing import work_of
+from experiments.instances import Arrays, draw_arrays, model_of
+from experiments.scalability import Program
+from experiments.timing import work_of
 from shedlight.model.latency import Latency, Target, limit_of
-from shedlight.planning.assembly import assemble
+from shedlight.planning.lp_rows import assemble
 from shedlight.planning.paper import paper_program
 from shedlight.planning.plan import Plan, make_plan
-from shedlight.planning.reduced import reduced_program
+from shedlight.planning.reduced_lp import reduced_program
 
 _SEED = 1
 _LARGE = (10_000, 100, 1.0)

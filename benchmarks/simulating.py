@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.question import Answer
 from shedlight.engines.simulator import Service, simulate
-from shedlight.evaluation.source_streams import (
+from shedlight.generate.for_sources import (
     StreamKind,
     asked_of_sources,
     make_sources,

@@ -24,13 +24,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.state import GroupState
 
 from benchmarks.question import Answer
-from shedlight.engines.spark import node
-from shedlight.engines.spark.memory import keep_memory
-from shedlight.engines.spark.progress import NodeBatch
-from shedlight.engines.spark.run import run_on_spark
-from shedlight.engines.spark.session import close_session, open_session
-from shedlight.engines.spark.stateful import Frames, Step
-from shedlight.engines.spark.tallies import GroupTally
+from shedlight.engines.spark.run import node_query
+from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.session.session import close_session, open_session
+from shedlight.engines.spark.step.metrics import GroupTally
+from shedlight.engines.spark.step.stateful import Frames, Step
+from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.engines.spark.support.micro_batch import NodeBatch
 from shedlight.graph import (
     Application,
     Node,
@@ -103,7 +103,7 @@ def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     for number in range(_WARM + _ROUNDS):
         found = [0.0] * len(plans)
         for way in _ORDERS[number % len(_ORDERS)]:
-            does_nothing = patch.object(node, "stepper", _does_nothing)
+            does_nothing = patch.object(node_query, "stepper", _does_nothing)
             with does_nothing if way == 0 else nullcontext():
                 found[way] = _run(spark, application, folder, plans[way]).events
         rounds.append(tuple(found))

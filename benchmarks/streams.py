@@ -6,15 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shedlight.automaton.hashing import hash_keys
-from shedlight.automaton.intake import FOREVER, Input
-from shedlight.automaton.matching import Matches, Ready, match
-from shedlight.automaton.operator import Operator, build_operator, operator_keys, schema_of
-from shedlight.automaton.ordered import Ordered
-from shedlight.automaton.runs import row_column
-from shedlight.automaton.signature import Types, classify
-from shedlight.automaton.state import MatchState, new_state
 from shedlight.language import parse_pattern
+from shedlight.matching.hashing import hash_keys
+from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.operators.cep_operator import (
+    Operator,
+    build_operator,
+    operator_keys,
+    schema_of,
+)
+from shedlight.matching.operators.classify import Types, classify
+from shedlight.matching.operators.permuted import Ordered
+from shedlight.matching.operators.reorder import FOREVER, Input
+from shedlight.matching.operators.step import Matches, Ready, match
+from shedlight.matching.state.match_state import MatchState, new_state
 
 __all__ = ["Stream", "hash_keys", "prepared", "random_stream"]
 

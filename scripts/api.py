@@ -27,7 +27,7 @@ are per second; shares are shares *kept*, from 0 to 1. Tables of events are Arro
 
 | to ... | start at |
 |---|---|
-| read a pattern, or build one in Python | [`parse_pattern`](#parse_pattern), [`shedlight.language.build`](#shedlightlanguagebuild) |
+| read a pattern, or build one in Python | [`parse_pattern`](#parse_pattern), [`shedlight.language.dsl`](#shedlightlanguagebuild) |
 | read an application file, or build it in Python | [`load_application`](#load_application), [`build_application`](#build_application) |
 | find matches in tables | [`run_application`](#run_application), [`match_tables`](#match_tables) |
 | run on Spark | [`Live`](#live), [`run_on_spark`](#run_on_spark) |
@@ -141,7 +141,7 @@ SECTIONS = (
             "PlanError",
         ),
     ),
-    Section("shedlight.language.build", "", "shedlight.language.build", ()),
+    Section("shedlight.language.dsl", "", "shedlight.language.dsl", ()),
     Section("shedlight.testing", "", "shedlight.testing", ("matches",)),
 )
 

@@ -5,22 +5,22 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from shedlight.automaton.intake import Input, admit
-from shedlight.automaton.matching import Matches, Ready, match
-from shedlight.automaton.operator import (
+from shedlight.language.ast.pattern import Pattern
+from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.kernel.records import BLOCKS, MACHINES, NODES, THREADS
+from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
     build_operator,
     new_operator_state,
     operator_keys,
 )
-from shedlight.automaton.pools import BLOCKS, MACHINES, NODES, THREADS
-from shedlight.automaton.runs import row_column
-from shedlight.automaton.saved import from_bytes, to_bytes
-from shedlight.automaton.selection import complex_events
-from shedlight.automaton.signature import classify
-from shedlight.automaton.state import MatchState
-from shedlight.language.pattern import Pattern
+from shedlight.matching.operators.classify import classify
+from shedlight.matching.operators.reorder import Input, admit
+from shedlight.matching.operators.step import Matches, Ready, match
+from shedlight.matching.output.complex_events import complex_events
+from shedlight.matching.state.match_state import MatchState
+from shedlight.matching.state.saved import from_bytes, to_bytes
 from tests.reference import Event
 
 SCHEMA = pa.schema(

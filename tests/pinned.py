@@ -19,23 +19,27 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from shedlight.automaton.intake import Input
-from shedlight.automaton.operator import build_operator, new_operator_state, take_in
 from shedlight.engines.application import run_application
-from shedlight.engines.finished import match_tables
 from shedlight.engines.simulator import Service, ServiceKind, simulate
 from shedlight.engines.simulator.policies import Controlled
-from shedlight.engines.spark.session import close_session, open_session
+from shedlight.engines.spark.session.session import close_session, open_session
+from shedlight.engines.tables import match_tables
 from shedlight.graph import Application, Stream, load_application
 from shedlight.language import parse_pattern
-from shedlight.language.expression import Attribute
+from shedlight.language.ast.expression import Attribute
+from shedlight.matching.operators.cep_operator import (
+    build_operator,
+    new_operator_state,
+    take_in,
+)
+from shedlight.matching.operators.reorder import Input
 from shedlight.model.build import build_model
 from shedlight.model.latency import Latency, Target
 from shedlight.model.snapshot import read_snapshot
 from shedlight.planning.plan import Wanted, make_plan
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
-from tests.spark.runs import on_spark, with_files
+from tests.engines.spark.runs import on_spark, with_files
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "fixtures" / "pins"

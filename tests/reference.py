@@ -19,7 +19,7 @@ from functools import cached_property, singledispatch
 from itertools import compress, product
 from typing import Any, Protocol
 
-from shedlight.language.expression import (
+from shedlight.language.ast.expression import (
     Aggregate,
     Attribute,
     Binary,
@@ -36,7 +36,7 @@ from shedlight.language.expression import (
     Whole,
     variables,
 )
-from shedlight.language.pattern import (
+from shedlight.language.ast.pattern import (
     And,
     Element,
     Not,

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from shedlight.language.expression import (
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import (
     TRUE,
     Aggregate,
     Attribute,
@@ -26,8 +27,7 @@ from shedlight.language.expression import (
     Operator,
     rebuilt,
 )
-from shedlight.language.kind import Kind
-from shedlight.language.pattern import (
+from shedlight.language.ast.pattern import (
     And,
     Element,
     Item,

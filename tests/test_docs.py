@@ -20,13 +20,10 @@ import typer
 from pydantic import BaseModel
 
 import shedlight
-from shedlight.automaton.automaton import MOST_STATES
-from shedlight.automaton.matcher import MOST_MACHINES
-from shedlight.automaton.threads import MOST_THREADS
-from shedlight.cli import app
-from shedlight.control.state import State
+from shedlight.cli.main import app
+from shedlight.control.node_status import State
 from shedlight.errors import LanguageError
-from shedlight.graph.settings import (
+from shedlight.graph.file.settings import (
     ApplicationSettings,
     NodeSettings,
     OperatorSettings,
@@ -34,22 +31,25 @@ from shedlight.graph.settings import (
     SinkSettings,
     SourceSettings,
 )
-from shedlight.language import Pattern, build, parse_expression, parse_pattern
-from shedlight.language.columns import Column, arrow_of, evaluate
-from shedlight.language.expression import KEYWORDS, Expression, Fold
-from shedlight.language.functions import FUNCTIONS
-from shedlight.language.kind import TYPE_NAMES
-from shedlight.language.pattern import Element, Not, Part, Repeat, Seq
-from shedlight.language.rules import RESERVED
-from shedlight.language.shape import (
+from shedlight.language import Pattern, dsl, parse_expression, parse_pattern
+from shedlight.language.ast.data_type import TYPE_NAMES
+from shedlight.language.ast.expression import KEYWORDS, Expression, Fold
+from shedlight.language.ast.pattern import Element, Not, Part, Repeat, Seq
+from shedlight.language.ast.window import UNITS
+from shedlight.language.check.normal_form import (
     MOST_DEPTH,
     MOST_ELEMENTS,
     MOST_LEVELS,
     MOST_NODES,
     MOST_REPEAT,
 )
-from shedlight.language.syntax import MOST_CHARACTERS
-from shedlight.language.window import UNITS
+from shedlight.language.check.rules import RESERVED
+from shedlight.language.eval.evaluate import Column, arrow_of, evaluate
+from shedlight.language.functions import FUNCTIONS
+from shedlight.language.parse.syntax import MOST_CHARACTERS
+from shedlight.matching.compile.nfa import MOST_STATES
+from shedlight.matching.kernel.scan_bindings import MOST_THREADS
+from shedlight.matching.operators.matcher import MOST_MACHINES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -172,7 +172,7 @@ def test_every_name_that_cannot_be_selected_is_named():
     assert not RESERVED - set(named)
 
 
-@pytest.mark.parametrize("name", sorted(set(build.__all__) - {"Event", "Value"}))
+@pytest.mark.parametrize("name", sorted(set(dsl.__all__) - {"Event", "Value"}))
 def test_every_function_of_the_builder_is_shown(name):
     """By its name with the prefix of the examples."""
     assert re.search(rf"\bp\.{name}\b", section(LANGUAGE, "## Patterns in Python"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.console import ROOT, blocks, follow, open_shell, same
-from tests.dashboard.logs import batch, decision, header, text
+from tests.runlog.logs import batch, decision, header, text
 
 DOCS = ROOT / "docs"
 COMMAND = re.compile(r"^    (?=shedlight |python )(.+)$", re.MULTILINE)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shedlight.cli import main
-from shedlight.engines.files import read_events
+from shedlight.cli.main import main
+from shedlight.engines.event_files import read_events
 from shedlight.graph import load_application
 from shedlight.language import parse_pattern
 from tests.reference import Event, match, selected

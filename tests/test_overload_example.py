@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from shedlight.engines.application import run_application
-from shedlight.engines.files import read_events
+from shedlight.engines.event_files import read_events
 from shedlight.graph import load_application
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "overload"

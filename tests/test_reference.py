@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.language.expression import (
+from shedlight.language.ast.expression import (
     TRUE,
     Aggregate,
     Attribute,
@@ -34,7 +34,7 @@ from shedlight.language.expression import (
     Whole,
     without_variable,
 )
-from shedlight.language.pattern import (
+from shedlight.language.ast.pattern import (
     And,
     Element,
     Item,

@@ -4,7 +4,7 @@ import pytest
 
 from shedlight import testing
 from shedlight.errors import InputError, LanguageError
-from shedlight.language import build as p
+from shedlight.language import dsl as p
 
 PAIR = "SELECT * WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 5 s"
 

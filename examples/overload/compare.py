@@ -51,13 +51,13 @@ class Load:
 
 def capacity(payments: int = 90_000, warm: int = 60_000) -> float:
     """Measure how many payments a second a core can match, once the machines are open."""
-    from shedlight.automaton.intake import Input  # noqa: PLC0415  # slow to import
-    from shedlight.automaton.operator import (  # noqa: PLC0415
+    from shedlight.graph import load_application  # noqa: PLC0415
+    from shedlight.matching.operators.cep_operator import (  # noqa: PLC0415
         build_operator,
         new_operator_state,
         process,
     )
-    from shedlight.graph import load_application  # noqa: PLC0415
+    from shedlight.matching.operators.reorder import Input  # noqa: PLC0415  # slow to import
 
     spec = importlib.util.spec_from_file_location("feed", HERE / "feed.py")
     if spec is None or spec.loader is None:

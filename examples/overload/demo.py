@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 from compare import OVERLOAD, capacity
 
-from shedlight.cli_serve import served_at
-from shedlight.cli_watch import Watch
-from shedlight.engines.spark.control import micro_batch_settings
-from shedlight.engines.spark.live import Live, Options, Watcher
-from shedlight.engines.spark.session import close_session, open_session
+from shedlight.cli.run_view import Watch
+from shedlight.cli.serve import served_at
+from shedlight.engines.spark.control.loop import micro_batch_settings
+from shedlight.engines.spark.run.streaming import Live, Options, Watcher
+from shedlight.engines.spark.session.session import close_session, open_session
 from shedlight.graph import Application, load_application
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shedlight.engines.spark.progress import NodeBatch
+    from shedlight.engines.spark.support.micro_batch import NodeBatch
 
 HERE = Path(__file__).parent
 NODE, CORE = "edge", "core"

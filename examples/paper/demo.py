@@ -6,10 +6,10 @@ from pathlib import Path
 
 from generate import write
 
-from shedlight.automaton.compiled import is_first_run
 from shedlight.engines.application import run_application
-from shedlight.engines.files import read_events
+from shedlight.engines.event_files import read_events
 from shedlight.graph import load_application
+from shedlight.matching.kernel.jit import is_first_run
 
 EVENTS = 500_000
 FILE = Path(__file__).with_name("app.yaml")

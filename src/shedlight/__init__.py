@@ -13,11 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shedlight.automaton.intake import Input
     from shedlight.control.controller import Decision
     from shedlight.engines.application import run_application
-    from shedlight.engines.files import read_events, write_events
-    from shedlight.engines.finished import Result, match_tables
+    from shedlight.engines.event_files import read_events, write_events
     from shedlight.engines.simulator import (
         Counts,
         Interval,
@@ -28,10 +26,11 @@ if TYPE_CHECKING:
         simulate,
     )
     from shedlight.engines.simulator.policies import Controlled
-    from shedlight.engines.spark.live import Live, Options, Watcher
-    from shedlight.engines.spark.progress import NodeBatch
-    from shedlight.engines.spark.run import run_on_spark
-    from shedlight.engines.spark.session import close_session, open_session
+    from shedlight.engines.spark.run.finite import run_on_spark
+    from shedlight.engines.spark.run.streaming import Live, Options, Watcher
+    from shedlight.engines.spark.session.session import close_session, open_session
+    from shedlight.engines.spark.support.micro_batch import NodeBatch
+    from shedlight.engines.tables import Result, match_tables
     from shedlight.errors import (
         ApplicationError,
         CapError,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
         load_application,
     )
     from shedlight.language import Parsed, Pattern, parse_expression, parse_pattern
+    from shedlight.matching.operators.reorder import Input
     from shedlight.model.build import build_model
     from shedlight.model.latency import Latency, Target
     from shedlight.model.model import Model
@@ -127,11 +127,11 @@ __all__ = [
 ]
 
 _PLACES = {
-    "automaton.intake": ("Input",),
+    "matching.operators.reorder": ("Input",),
     "control.controller": ("Decision",),
     "engines.application": ("run_application",),
-    "engines.files": ("read_events", "write_events"),
-    "engines.finished": ("Result", "match_tables"),
+    "engines.event_files": ("read_events", "write_events"),
+    "engines.tables": ("Result", "match_tables"),
     "engines.simulator": (
         "Counts",
         "Interval",
@@ -142,10 +142,10 @@ _PLACES = {
         "simulate",
     ),
     "engines.simulator.policies": ("Controlled",),
-    "engines.spark.live": ("Live", "Options", "Watcher"),
-    "engines.spark.progress": ("NodeBatch",),
-    "engines.spark.run": ("run_on_spark",),
-    "engines.spark.session": ("close_session", "open_session"),
+    "engines.spark.run.streaming": ("Live", "Options", "Watcher"),
+    "engines.spark.support.micro_batch": ("NodeBatch",),
+    "engines.spark.run.finite": ("run_on_spark",),
+    "engines.spark.session.session": ("close_session", "open_session"),
     "errors": (
         "ApplicationError",
         "CapError",

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
-from shedlight.automaton.intake import Input
-from shedlight.automaton.operator import schema_of
-from shedlight.engines.finished import match_tables
+from shedlight.engines.tables import match_tables
 from shedlight.errors import InputError
 from shedlight.language import Pattern, parse_pattern
+from shedlight.matching.operators.cep_operator import schema_of
+from shedlight.matching.operators.reorder import Input
 
 _EVENT = re.compile(
     r"\s*(?P<kind>[A-Za-z_]+)(?P<time>-?\d+(?:\.\d+)?)"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.control.cause import OURS, PAPERS, RULES
 from shedlight.control.controller import Memory, Settings, decide
-from shedlight.control.state import State
+from shedlight.control.node_status import State
+from shedlight.control.replan_trigger import OURS, PAPERS, RULES
 from shedlight.planning.plan import Wanted
 from tests.control.loops import FITS, START, TOO_MUCH, run, still
 from tests.control.observations import APPLICATION, NODE, RATES, observed

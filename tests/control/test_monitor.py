@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shedlight.control.averages import Averages, Counts, Key, Measure, Tally
 from shedlight.control.controller import Memory, decide
 from shedlight.control.monitor import MonitorMemory, Watch, known, observation_of, observe
-from shedlight.control.state import State
+from shedlight.control.node_status import State
 from shedlight.graph.application import Stream
 from tests.control.observations import APPLICATION, observed
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from shedlight.control.controller import Memory
-from shedlight.control.situation import (
+from shedlight.control.override import Wish, wished
+from shedlight.control.planning_input import (
     MOST_NUMBERS,
     Situation,
     read_situation,
@@ -14,7 +15,6 @@ from shedlight.control.situation import (
     situation_text,
 )
 from shedlight.control.what_if import what_if
-from shedlight.control.wish import Wish, wished
 from shedlight.errors import PlanError, SnapshotError
 from shedlight.graph.application import Stream
 from shedlight.model.build import build_model

@@ -5,7 +5,7 @@ import pytest
 from shedlight.errors import ApplicationError
 from shedlight.graph import explain, load_application
 from tests.graph.applications import PAPER, edited, loaded, stream
-from tests.graph.test_loader import WISHES
+from tests.graph.file.test_loader import WISHES
 
 PAPERS = """\
 borg: 2 sources, 3 nodes, 4 operators, 6 patterns, 2 sinks

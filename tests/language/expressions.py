@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from shedlight.language.expression import (
+from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.expression import (
     COMPARISONS,
     Attribute,
     Binary,
@@ -27,7 +28,6 @@ from shedlight.language.expression import (
     Unary,
     negated,
 )
-from shedlight.language.kind import Kind, Schema
 
 Strategy = st.SearchStrategy[Expression]
 Found = TypeVar("Found")

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 from shedlight.page.app import build_app
-from shedlight.page.guard import Access
-from shedlight.page.watch import Watch, place_of
+from shedlight.page.auth import Access
+from shedlight.page.run_view import Watch, place_of
 
 TOKEN = "a-token-for-the-tests"  # noqa: S105
 BEARER = {"authorization": f"Bearer {TOKEN}"}

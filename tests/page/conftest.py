@@ -4,9 +4,9 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from shedlight.engines.spark.checkpoint import locked
-from shedlight.page.serving import Address, Served
-from shedlight.page.watch import place_of
+from shedlight.engines.spark.support.checkpoint import locked
+from shedlight.page.run_view import place_of
+from shedlight.page.server import Address, Served
 from tests.page.asking import TOKEN, to_close
 from tests.page.rehearsal import rehearse
 

@@ -2,7 +2,7 @@
 
 import random
 
-from tests.dashboard.logs import batch, decision, header, text
+from tests.runlog.logs import batch, decision, header, text
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -6,23 +6,23 @@ has to shed. It takes about a second, and is the same every time.
 
 from dataclasses import replace
 
+from shedlight.control.assessment import keep_of
 from shedlight.control.controller import Memory, decide
 from shedlight.control.observation import Observation
-from shedlight.control.outlook import keep_of
-from shedlight.control.wish import in_force, wished
-from shedlight.dashboard import run_row
-from shedlight.engines.spark.arrivals import Arrived, Passed
-from shedlight.engines.spark.beside import Heard, Wishes
-from shedlight.engines.spark.checkpoint import LOCK
-from shedlight.engines.spark.control import micro_batch_settings
-from shedlight.engines.spark.offers import Known
-from shedlight.engines.spark.progress import NodeBatch
-from shedlight.engines.spark.run_log import RunLog
-from shedlight.engines.spark.tallies import GroupTally, PatternTally, Tally
+from shedlight.control.override import in_force, wished
+from shedlight.engines.spark.control.event_log import RunLog
+from shedlight.engines.spark.control.loop import micro_batch_settings
+from shedlight.engines.spark.control.override_store import Heard, Wishes
+from shedlight.engines.spark.control.type_counts import Known
+from shedlight.engines.spark.source.arrival import Arrived, Passed
+from shedlight.engines.spark.step.metrics import GroupTally, PatternTally, Tally
+from shedlight.engines.spark.support.checkpoint import LOCK
+from shedlight.engines.spark.support.micro_batch import NodeBatch
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
 from shedlight.model.snapshot import MicroBatch, Snapshot
+from shedlight.runlog import run_row
 from tests.engines.applications import paper_application
 
 BEGAN = 1_800_000_000.0

@@ -9,14 +9,14 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from shedlight.engines.spark.checkpoint import locked
-from shedlight.page.serving import Address, Served
-from shedlight.page.watch import place_of
-from tests.dashboard.logs import batch, decision, header, text
+from shedlight.engines.spark.support.checkpoint import locked
+from shedlight.page.run_view import place_of
+from shedlight.page.server import Address, Served
 from tests.page.browsing import chromium, looking, photograph
 from tests.page.conftest import TOKEN, page_of
 from tests.page.made_up import HOSTILE, hostile_log
 from tests.page.rehearsal import BOUND, BUSY, QUIET, Rehearsal, rehearse
+from tests.runlog.logs import batch, decision, header, text
 
 pytestmark = pytest.mark.xdist_group("browser")
 

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from shedlight.dashboard.tally import STATES
-from shedlight.engines.spark.checkpoint import locked
-from shedlight.page.now import MOST_KEEPS, STARTING
-from tests.dashboard.logs import HOSTILE, batch, decision, header, hostile_run, text
+from shedlight.engines.spark.support.checkpoint import locked
+from shedlight.page.status import MOST_KEEPS, STARTING
+from shedlight.runlog.aggregate import STATES
 from tests.page.asking import Asking, to_close
 from tests.page.rehearsal import BEGAN, BOUND, BUSY, QUIET, Rehearsal
+from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, text
 
 
 @pytest.fixture

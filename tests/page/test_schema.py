@@ -7,8 +7,8 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 
 from shedlight.page.app import build_app
-from shedlight.page.guard import Access
-from shedlight.page.watch import Place, Watch
+from shedlight.page.auth import Access
+from shedlight.page.run_view import Place, Watch
 from tests.page.asking import BEARER, TOKEN
 from tests.page.conftest import page_of
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from shedlight.control.situation import read_situation
+from shedlight.control.override import Wish
+from shedlight.control.planning_input import read_situation
 from shedlight.control.what_if import what_if
-from shedlight.control.wish import Wish
-from shedlight.engines.spark.beside import WISH, read_wish, situation_beside
+from shedlight.engines.spark.control.override_store import WISH, read_wish, situation_beside
 from tests.page.asking import BEARER, Asking, posted
 from tests.page.rehearsal import BOUND, BUSY
 

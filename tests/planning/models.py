@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from shedlight.graph.application import Stream
 from shedlight.model.latency import Latency, Target, limit_of
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
-from shedlight.model.needs import Needs, Split, plain_needs
 from shedlight.model.rates import with_capacities
+from shedlight.model.selectivity.needs import Needs, Split, plain_needs
 
 RATES = st.floats(0.5, 200).map(lambda x: round(x, 3))
 SECONDS = st.floats(1e-4, 2e-2).map(lambda x: float(f"{x:.3g}"))

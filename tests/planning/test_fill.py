@@ -9,7 +9,7 @@ from shedlight.graph.application import Stream
 from shedlight.model.latency import Latency, Target, limit_of
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
 from shedlight.planning.fill import filled
-from shedlight.planning.scope import Scope
+from shedlight.planning.problem import Scope
 from tests.planning.models import application, pattern
 
 TARGET = Target(latency=Latency.MICRO_BATCH, aim=1.0)

@@ -14,7 +14,7 @@ from shedlight.model.latency import Latency, Target
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
 from shedlight.model.rates import predict
 from shedlight.planning.plan import Wanted, make_plan
-from shedlight.planning.scope import Scope
+from shedlight.planning.problem import Scope
 from tests.planning.models import TARGETS, application, limits_of, models, pattern
 
 BARE = Wanted(target=Target(latency=Latency.MM1, aim=1.0), fill=False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shedlight.model.latency import Latency, Target
 from shedlight.planning.plan import Wanted, make_plan
-from shedlight.planning.scope import Scope
+from shedlight.planning.problem import Scope
 from tests.planning.models import TARGETS, limits_of, models
 
 RESTLESS = st.sampled_from([1, 2])

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from shedlight.graph import load_application
 from shedlight.graph.application import Stream
 from shedlight.model.build import build_model
-from shedlight.model.flows import match_rate
 from shedlight.model.latency import Latency, Target, limit_of
 from shedlight.model.load import work_of
 from shedlight.model.model import NodeModel
-from shedlight.model.needs import Needs, Split, plain_needs
 from shedlight.model.rates import predict
+from shedlight.model.selectivity.flow_lp import match_rate
+from shedlight.model.selectivity.needs import Needs, Split, plain_needs
 from shedlight.model.snapshot import read_snapshot
 from shedlight.planning.paper import solve_paper
 from shedlight.planning.plan import Wanted, make_plan
-from shedlight.planning.reduced import solve_reduced
+from shedlight.planning.reduced_lp import solve_reduced
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "paper"
 TARGET = Target(latency=Latency.MM1, aim=1.0)

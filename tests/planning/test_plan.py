@@ -11,11 +11,11 @@ from shedlight.errors import PlanError, SolverError
 from shedlight.graph.application import Stream
 from shedlight.model.latency import Latency, Target
 from shedlight.model.load import work_of
+from shedlight.model.lp import Program
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
-from shedlight.model.needs import Needs
-from shedlight.model.program import Program
+from shedlight.model.selectivity.needs import Needs
+from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import Wanted, make_plan
-from shedlight.planning.wishes import InfeasibleError
 from tests.planning.models import application, limits_of, pattern
 
 TARGET = Target(latency=Latency.MM1, aim=1.0)

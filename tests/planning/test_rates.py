@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shedlight.errors import PlanError
 from shedlight.model.load import work_of
 from shedlight.model.rates import predict
-from shedlight.planning.scope import Scope
+from shedlight.planning.problem import Scope
 from tests.planning.models import TARGETS, limits_of, models
 
 SHARES = st.sampled_from([0.0, 0.0, 0.25, 0.7, 1.0])

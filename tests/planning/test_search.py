@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.evaluation.workloads import workloads
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
+from shedlight.model.sampled.windows import draw
 from shedlight.model.snapshot import Snapshot
-from shedlight.model.windows import draw
 from shedlight.planning.plan import Wanted, make_plan
 from shedlight.planning.search import value_of
+from tests.workloads import workloads
 
 SPARSE = workloads()[0]
 

@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.automaton.intake import Input
-from shedlight.automaton.operator import build_operator, new_operator_state, process
-from shedlight.automaton.signature import Types
 from shedlight.language import parse_pattern
-from shedlight.language.expression import Attribute
+from shedlight.language.ast.expression import Attribute
+from shedlight.matching.operators.cep_operator import (
+    build_operator,
+    new_operator_state,
+    process,
+)
+from shedlight.matching.operators.classify import Types
+from shedlight.matching.operators.reorder import Input
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import (
     event_hashes,

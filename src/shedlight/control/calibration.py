@@ -11,9 +11,9 @@ import numpy as np
 
 from shedlight.control.observation import Observation, offered_to
 from shedlight.graph.application import Stream
-from shedlight.model.flows import match_rate
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.quantity import FACTOR
+from shedlight.model.selectivity.flow_lp import match_rate
 
 Factors = Mapping[Stream, float]
 """The factor of each pattern; 1 for one that is not in it."""

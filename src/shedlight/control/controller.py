@@ -7,6 +7,7 @@ puts plans in force. If the loop dies, the last plan stays in force, for nothing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from shedlight.control.assessment import Basis, Outlook, keep_of, look, streams_that_shed
 from shedlight.control.calibration import (
     Factors,
     Learning,
@@ -15,7 +16,7 @@ from shedlight.control.calibration import (
     factors_of,
     learned,
 )
-from shedlight.control.cause import OURS, WELL, Before, Cause, Rule, find_cause
+from shedlight.control.node_status import NodeState, Refusal, states_of
 from shedlight.control.observation import (
     Observation,
     Times,
@@ -24,16 +25,15 @@ from shedlight.control.observation import (
     snapshot_of,
     with_times,
 )
-from shedlight.control.outlook import Basis, Outlook, keep_of, look, streams_that_shed
+from shedlight.control.replan_trigger import OURS, WELL, Before, Cause, Rule, find_cause
 from shedlight.control.smoothing import Recent, Smoothing, averaged, course_of
-from shedlight.control.state import NodeState, Refusal, states_of
 from shedlight.errors import PlanError, SnapshotError
 from shedlight.graph.application import Application
 from shedlight.model.build import build_model
 from shedlight.model.model import Model
 from shedlight.model.snapshot import Snapshot
+from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import Plan, Wanted, make_plan
-from shedlight.planning.wishes import InfeasibleError
 from shedlight.shedding.shares import Shares, shares_by_label
 
 _HORIZON = 2

@@ -8,9 +8,9 @@ types is as their readers counted.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from shedlight.automaton.labels import OTHER
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.graph.topology import descendants, operators_on, readers
+from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.snapshot import ByType, MicroBatch, Snapshot
 
 _SHED = 0.99

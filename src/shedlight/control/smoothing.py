@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from shedlight.control.observation import Observation, offered_to
 from shedlight.graph.application import Stream
-from shedlight.model.drawing import Course
+from shedlight.model.sampled.draw import Course
 
 _Name = TypeVar("_Name")
 _STEPS = 5

@@ -4,20 +4,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from shedlight.control.assessment import Outlook, keep_of, look
 from shedlight.control.calibration import calibrated
 from shedlight.control.controller import plannable
+from shedlight.control.node_status import NodeState, Refusal, states_of
 from shedlight.control.observation import Observation
-from shedlight.control.outlook import Outlook, keep_of, look
-from shedlight.control.situation import Situation, with_load
-from shedlight.control.state import NodeState, Refusal, states_of
-from shedlight.control.wish import Wish, wished
+from shedlight.control.override import Wish, wished
+from shedlight.control.planning_input import Situation, with_load
 from shedlight.errors import PlanError
 from shedlight.graph.application import Application
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target
 from shedlight.model.model import Model
+from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import Plan, Wanted, make_plan
-from shedlight.planning.wishes import InfeasibleError
 from shedlight.shedding.shares import Shares, shares_by_label
 
 _HORIZON = 2

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from shedlight.automaton.intake import Input
-from shedlight.automaton.operator import build_operator, schema_of
-from shedlight.automaton.runs import row_column
-from shedlight.automaton.selection import EVENTS, ID, TIME
-from shedlight.engines.finished import AT, Result, run_operator, timed
+from shedlight.engines.tables import AT, Result, run_operator, timed
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
-from shedlight.language.column import arrow_of
-from shedlight.language.columns import evaluate
+from shedlight.language.eval.column import arrow_of
+from shedlight.language.eval.evaluate import evaluate
+from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.operators.cep_operator import build_operator, schema_of
+from shedlight.matching.operators.reorder import Input
+from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 
 
 def run_application(

@@ -12,11 +12,10 @@ from shedlight.graph.application import (
     TimeUnit,
     build_application,
 )
-from shedlight.graph.check import check_application, with_schemas
+from shedlight.graph.columns import operator_columns, operator_schema
 from shedlight.graph.explain import explain
-from shedlight.graph.loader import Loaded, load_application
-from shedlight.graph.schema import operator_columns, operator_schema
-from shedlight.graph.settings import application_json_schema
+from shedlight.graph.file.loader import Loaded, load_application
+from shedlight.graph.file.settings import application_json_schema
 from shedlight.graph.topology import (
     ancestors,
     descendants,
@@ -26,6 +25,7 @@ from shedlight.graph.topology import (
     sinks_of,
     successors,
 )
+from shedlight.graph.with_schemas import check_application, with_schemas
 
 __all__ = [
     "Application",

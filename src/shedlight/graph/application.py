@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
-from shedlight.automaton.outputs import timed_out_name
 from shedlight.language import Expression, Pattern, Schema
+from shedlight.matching.output.timed_out import timed_out_name
 
 
 class TimeUnit(Enum):

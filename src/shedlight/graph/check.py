@@ -1,46 +1,197 @@
-"""All checks of an application that was made in Python, or that has got schemas from data."""
+"""What has to hold between the parts of an application: references, names, partition keys."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from shedlight.graph.application import Application
-from shedlight.graph.cautions import cautions
-from shedlight.graph.kinds import kind_problems
-from shedlight.graph.problem import raise_any
-from shedlight.graph.rules import key_problems, reference_problems
-from shedlight.graph.wishes import wish_problems
-from shedlight.language import Schema
+from shedlight.errors import known_names
+from shedlight.graph.application import (
+    Application,
+    OperatorSpec,
+    SideOutput,
+    Sink,
+    Source,
+    Stream,
+)
+from shedlight.graph.file.problem import Path, Problem, dotted, shortened
+from shedlight.graph.topology import find_cycle
+from shedlight.language import Pattern
+from shedlight.language.ast.expression import Aggregate, Attribute, Fold
+from shedlight.language.ast.pattern import Item
+
+FILE_FORMATS = frozenset({"avro", "csv", "delta", "json", "orc", "parquet", "text"})
+"""The formats that need a path."""
+
+_LONGEST_CYCLE = 12
 
 
-def check_application(application: Application) -> tuple[str, ...]:
-    """See that an application holds together, and list what cannot be what was meant.
-
-    Raises:
-        ApplicationError: It does not; all that is wrong is in the message.
-    """
-    raise_any(reference_problems(application))
-    raise_any(
-        chain(key_problems(application), kind_problems(application), wish_problems(application))
-    )
-    return tuple(each.message for each in cautions(application))
+def reference_problems(application: Application) -> Iterator[Problem]:
+    """Find references that lead nowhere, and outputs that do."""
+    yield from _path_problems(application)
+    wrong = False
+    for problem in _wrong_references(application):
+        wrong = True
+        yield problem
+    if not wrong:  # else a name that is wrong makes others look unused
+        yield from _dangling_problems(application)
 
 
-def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> Application:
-    """Give sources the schemas that their data turned out to have, and check once more.
+def _wrong_references(application: Application) -> Iterator[Problem]:
+    yield from _name_problems(application)
+    known = frozenset(application.streams)
+    for spec in application.operators.values():
+        where: Path = ("operators", spec.name)
+        if spec.node not in application.nodes:
+            yield _unknown((*where, "node"), "node", spec.node, application.nodes)
+        for number, stream in enumerate(spec.inputs):
+            if stream in spec.inputs[:number]:
+                yield Problem((*where, "input"), f"{dotted(where)} reads {stream} twice")
+            elif stream not in known:
+                yield _unknown_stream(application, _input_path(spec, number), stream)
+    for sink in application.sinks.values():
+        if sink.input not in known or sink.input.operator is None:
+            yield _not_for_sink(application, sink)
+    yield from _cycle_problems(application)
 
-    Args:
-        application: An application that was checked.
-        schemas: By the name of the source, without its derived columns. A declared schema
-            stays as it is.
 
-    Raises:
-        ApplicationError: A column is missing or has the wrong kind.
-    """
-    sources = {
-        name: replace(source, schema=schemas.get(name)) if source.schema is None else source
-        for name, source in application.sources.items()
-    }
-    found = replace(application, sources=sources)
-    raise_any(kind_problems(found))
-    return found
+def _input_path(spec: OperatorSpec, number: int) -> Path:
+    only = len(spec.inputs) == 1
+    return ("operators", spec.name, "input", *(() if only else (number,)))
+
+
+def _unknown(path: Path, what: str, name: str, known: Mapping[str, object]) -> Problem:
+    name = shortened(name)
+    hint = known_names(name, known)
+    return Problem(path, f"{dotted(path)} names the unknown {what} {name!r}; {hint}")
+
+
+def _unknown_stream(application: Application, path: Path, stream: Stream) -> Problem:
+    """Say what else could have been meant: an operator's pattern, most often."""
+    problem = f"{dotted(path)} names the unknown input {shortened(str(stream))!r}"
+    if stream.operator is None and stream.name in application.operators:
+        outputs = ", ".join(map(str, application.operators[stream.name].outputs[:12]))
+        hint = f"{stream.name} is an operator; name a pattern of it: {outputs}"
+        return Problem(path, f"{problem}; {hint}")
+    same = [one for one in application.streams if one.operator and one.name == stream.name]
+    if same:
+        return Problem(path, f"{problem}; did you mean '{same[0]}'?")
+    names = [str(one) for one in application.streams]
+    return Problem(path, f"{problem}; {known_names(shortened(str(stream)), names)}")
+
+
+def _not_for_sink(application: Application, sink: Sink) -> Problem:
+    path = ("sinks", sink.name, "input")
+    if sink.input.operator is None and sink.input.name in application.sources:
+        problem = f"{dotted(path)} is the source {sink.input.name!r}"
+        hint = "a sink takes the complex events of a pattern, written operator.pattern"
+        return Problem(path, f"{problem}; {hint}")
+    return _unknown_stream(application, path, sink.input)
+
+
+def _name_problems(application: Application) -> Iterator[Problem]:
+    """Find pattern names that differ in case alone, which not every system tells apart."""
+    seen: dict[str, Stream] = {}
+    for spec in application.operators.values():
+        for stream in spec.outputs:
+            first = seen.setdefault(stream.name.casefold(), stream)
+            if first == stream:
+                continue
+            path = ("operators", spec.name, "patterns", stream.name)
+            apart = "" if first.name == stream.name else " but for case"
+            problem = f"{dotted(path)} has the same name as {first}{apart}"
+            hint = "a pattern's name is unique in the application"
+            yield Problem(path, f"{problem}; {hint}")
+
+
+def _cycle_problems(application: Application) -> Iterator[Problem]:
+    cycle = find_cycle(application)
+    if cycle:
+        path = ("operators", cycle[0], "input")
+        names = cycle if len(cycle) <= _LONGEST_CYCLE else (*cycle[:5], "...", *cycle[-5:])
+        problem = f"operators feed each other in a circle: {' -> '.join(names)}"
+        yield Problem(path, f"{problem}; take one of these inputs away")
+
+
+def _dangling_problems(application: Application) -> Iterator[Problem]:
+    inputs = (spec.inputs for spec in application.operators.values())
+    used = {*chain.from_iterable(inputs), *(sink.input for sink in application.sinks.values())}
+    for stream in application.streams:
+        if stream.operator is not None and stream not in used:
+            path = ("operators", stream.operator, "patterns", stream.name)
+            hint = f"name {stream} as an input of one, or leave the pattern out"
+            yield Problem(path, f"{dotted(path)} goes to no operator and no sink; {hint}")
+
+
+def _path_problems(application: Application) -> Iterator[Problem]:
+    """Find formats of files without a path, and paths that are written to twice."""
+    taken: dict[str, str] = {}
+    sources, sinks = application.sources, application.sinks
+    parts: list[tuple[Path, Source | Sink | SideOutput]] = [
+        *((("sources", name), source) for name, source in sources.items()),
+        *((("sinks", name), sink) for name, sink in sinks.items()),
+        *(
+            (("sources", name, side), one)
+            for name, source in sources.items()
+            for side, one in source.sides.items()
+        ),
+    ]
+    for here, part in parts:
+        if part.path is None and part.format.lower() in FILE_FORMATS:
+            problem = f"{dotted(here)} has no 'path', which the format {part.format} needs"
+            yield Problem(here, f"{problem}: where the files are")
+        if part.path is None:
+            continue
+        if not isinstance(part, Source) and part.path in taken:
+            problem = f"writes to {shortened(part.path)!r}, which is the path of"
+            hint = "give it a path of its own"
+            path = (*here, "path")
+            yield Problem(path, f"{dotted(here)} {problem} {taken[part.path]}; {hint}")
+        taken.setdefault(part.path, dotted(here))
+
+
+def key_problems(application: Application) -> Iterator[Problem]:
+    """Find nodes whose patterns cannot run side by side: a node has one partition key."""
+    first: dict[str, Stream] = {}
+    for spec in application.operators.values():
+        for stream in spec.outputs:
+            one, other = first.setdefault(spec.node, stream), stream
+            keys = [_key(application.pattern(each)) for each in (one, other)]
+            if keys[0] != keys[1]:
+                path = ("operators", spec.name, "patterns", stream.name)
+                problem = f"{dotted(path)} is partitioned by {keys[1]}, but {one} by {keys[0]}"
+                hint = f"both are on node {spec.node!r}, and a node has one partition key"
+                yield Problem(path, f"{problem}; {hint}: put them on different nodes")
+        yield from _inherited_key_problems(application, spec)
+
+
+def _key(pattern: Pattern) -> str:
+    return ", ".join(map(str, pattern.partition_by)) or "nothing"
+
+
+def _inherited_key_problems(application: Application, spec: OperatorSpec) -> Iterator[Problem]:
+    """See that complex events that stay on a node have the key of their events."""
+    for number, stream in enumerate(spec.inputs):
+        if stream.operator is None or application.operators[stream.operator].node != spec.node:
+            continue
+        pattern = application.pattern(stream)
+        for key in pattern.partition_by:
+            if not _selects(pattern, key):
+                path = _input_path(spec, number)
+                problem = f"{dotted(path)} is {stream}, which does not select its key {key}"
+                hint = f"select it, as in SELECT E1.{key}, or put {spec.name} on another node"
+                yield Problem(path, f"{problem}; {hint}")
+
+
+def _selects(pattern: Pattern, key: Attribute) -> bool:
+    """Whether a complex event has the key of its events, under the same name."""
+    if pattern.each and not pattern.select:
+        return True
+    return len(key.path) == 1 and any(_is_key(item, key) for item in pattern.select)
+
+
+def _is_key(item: Item, key: Attribute) -> bool:
+    match item.expression:
+        case Attribute(_, path):
+            return path == key.path and item.name == key.column
+        case Aggregate(Fold.FIRST | Fold.LAST | Fold.MIN | Fold.MAX, _, path):
+            return path == key.path and item.name == key.column
+    return False

@@ -4,8 +4,8 @@ import re
 from fractions import Fraction
 
 from shedlight.errors import known_names
-from shedlight.graph.problem import shortened
-from shedlight.language.window import MOST_LENGTH, UNITS
+from shedlight.graph.file.problem import shortened
+from shedlight.language.ast.window import MOST_LENGTH, UNITS
 
 _FORM = re.compile(
     r"\s*(?P<number>-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))\s*(?P<unit>[A-Za-z]*)\s*"

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from shedlight.automaton.alphabet import Alphabet, build_alphabet
-from shedlight.automaton.automaton import build_automaton
 from shedlight.errors import ApplicationError, CapError
 from shedlight.graph.application import (
     Application,
@@ -17,8 +15,10 @@ from shedlight.graph.application import (
 )
 from shedlight.graph.topology import operators_on
 from shedlight.language import Kind, Pattern, Window
-from shedlight.language.expression import TRUE
-from shedlight.language.pattern import Span, elements
+from shedlight.language.ast.expression import TRUE
+from shedlight.language.ast.pattern import Span, elements
+from shedlight.matching.compile.nfa import build_automaton
+from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 
 WIDTH = 96
 """How wide a line may be; a single word may be wider."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from shedlight.graph.application import Application
-from shedlight.language.expression import Attribute
-from shedlight.language.pattern import Span
+from shedlight.language.ast.expression import Attribute
+from shedlight.language.ast.pattern import Span
 
 
 def key_name(key: Sequence[Attribute]) -> str:

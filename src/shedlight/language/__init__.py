@@ -1,11 +1,11 @@
 """The language of patterns: text -> Pattern, and the expressions in it."""
 
-from shedlight.language.cautions import Caution
-from shedlight.language.expression import Expression
-from shedlight.language.kind import Kind, Schema
-from shedlight.language.parser import Parsed, parse_expression, parse_pattern
-from shedlight.language.pattern import Pattern, Window
-from shedlight.language.rules import check
+from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.expression import Expression
+from shedlight.language.ast.pattern import Pattern, Window
+from shedlight.language.check.lint import Caution
+from shedlight.language.check.rules import check
+from shedlight.language.parse.patterns import Parsed, parse_expression, parse_pattern
 
 __all__ = [
     "Caution",

@@ -7,8 +7,8 @@ names in `FUNCTIONS`.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shedlight.language.expression import Operator
-from shedlight.language.kind import Kind
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import Operator
 
 BOOLEANS = frozenset({Kind.BOOLEAN})
 BIGINTS = frozenset({Kind.BIGINT})

@@ -7,7 +7,7 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.model.model import Model, OperatorModel
-from shedlight.model.needs import Flags
+from shedlight.model.selectivity.needs import Flags
 
 
 @dataclass(frozen=True, slots=True)

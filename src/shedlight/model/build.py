@@ -6,17 +6,17 @@ from dataclasses import replace
 import numpy as np
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
+from shedlight.graph.columns import operator_columns
 from shedlight.graph.keys import key_name
-from shedlight.graph.schema import operator_columns
 from shedlight.graph.topology import operator_order
-from shedlight.language.pattern import Pattern, Span, elements
-from shedlight.model.legs import OrAs, build_needs
+from shedlight.language.ast.pattern import Pattern, Span, elements
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
-from shedlight.model.needs import Flags, Floats, Needs
+from shedlight.model.operator_types import OperatorTypes, operator_types
 from shedlight.model.quantity import dotted
 from shedlight.model.rates import with_capacities
+from shedlight.model.selectivity.needs import Flags, Floats, Needs
+from shedlight.model.selectivity.needs_builder import OrAs, build_needs
 from shedlight.model.snapshot import Snapshot, check_snapshot, operator_vocabularies
-from shedlight.model.types import OperatorTypes, operator_types
 
 _OF_EXPONENTIAL = 2.0
 """The second moment of an exponential time over the square of its mean."""

@@ -28,7 +28,7 @@ from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
 from shedlight.model.arrivals import Arrivals, node_arrivals
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel
-from shedlight.model.needs import Floats
+from shedlight.model.selectivity.needs import Floats
 
 WAITS = 1.5
 """How many batches an event spends on average: half of one until it is read, then its own."""

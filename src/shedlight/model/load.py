@@ -7,8 +7,8 @@ import numpy as np
 
 from shedlight.model.latency import Limit
 from shedlight.model.model import Model, OperatorModel, PatternModel
-from shedlight.model.needs import Floats, dot
 from shedlight.model.rates import Rates
+from shedlight.model.selectivity.needs import Floats, dot
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.language.pattern import Pattern
-from shedlight.model.needs import Flags, Floats, Ints, Needs
+from shedlight.language.ast.pattern import Pattern
+from shedlight.model.selectivity.needs import Flags, Floats, Ints, Needs
 
 Keep = Mapping[Stream, Floats]
 """The share that a pattern keeps of each of its uses; a pattern that is not in it keeps all."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.flows import match_rate
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
-from shedlight.model.needs import Floats, dot
+from shedlight.model.selectivity.flow_lp import match_rate
+from shedlight.model.selectivity.needs import Floats, dot
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shedlight.automaton.labels import OTHER, Vocabulary, build_vocabulary
 from shedlight.errors import SnapshotError, known_names
 from shedlight.graph.application import Application, OperatorSpec, Stream, stream_of
 from shedlight.graph.topology import readers
-from shedlight.language.pattern import elements
+from shedlight.language.ast.pattern import elements
+from shedlight.matching.compile.type_labels import OTHER, Vocabulary, build_vocabulary
 from shedlight.model.quantity import (
     BUSY,
     COST,

@@ -12,24 +12,24 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 
 from shedlight import __version__
-from shedlight.dashboard.exposition import CONTENT_TYPE, exposition
-from shedlight.dashboard.metrics import families
-from shedlight.dashboard.numbers import plain
-from shedlight.dashboard.records import Decision
 from shedlight.errors import known_names
-from shedlight.page import answers
-from shedlight.page.guard import Access, Guard
-from shedlight.page.replies import (
+from shedlight.page import schemas
+from shedlight.page.auth import Access, Guard
+from shedlight.page.log_follower import thinned
+from shedlight.page.responses import (
     Json,
     RefusedError,
     on_http_error,
     on_invalid,
     on_refused,
 )
-from shedlight.page.seen import thinned
-from shedlight.page.stream import Readers, news
-from shedlight.page.watch import Watch
+from shedlight.page.run_view import Watch
+from shedlight.page.sse import Readers, news
 from shedlight.page.what_if import Planner, apply
+from shedlight.report.format import plain
+from shedlight.runlog.exposition import CONTENT_TYPE, exposition
+from shedlight.runlog.prometheus import families
+from shedlight.runlog.records import Decision
 
 STATIC = Path(__file__).parent / "static"
 MOST_POINTS = 600
@@ -38,7 +38,7 @@ _TYPES_IN_METRICS = 20
 """How many types of a pattern have a metric of their own."""
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": answers.Problem} for status in (401, 403, 413, 422)
+    status: {"model": schemas.Problem} for status in (401, 403, 413, 422)
 }
 _bearer = HTTPBearer(auto_error=False, description="The token that was printed at the start.")
 
@@ -85,20 +85,20 @@ def _add_files(app: FastAPI) -> None:
 def _add_questions(app: FastAPI, watch: Watch) -> None:
     """Add what can be asked about the run."""
 
-    @app.get("/api/run", response_model=answers.RunAnswer)
+    @app.get("/api/run", response_model=schemas.RunAnswer)
     async def run() -> Response:
         """Say what is run."""
         return Json(watch.run())
 
-    @app.get("/api/now", response_model=answers.NowAnswer)
+    @app.get("/api/now", response_model=schemas.NowAnswer)
     async def now() -> Response:
         """Say how it is now."""
         return Json(watch.now())
 
     @app.get(
         "/api/latency",
-        response_model=answers.LatencyAnswer,
-        responses={404: {"model": answers.Problem}},
+        response_model=schemas.LatencyAnswer,
+        responses={404: {"model": schemas.Problem}},
     )
     async def latency(
         node: Annotated[str, Query(max_length=200)],
@@ -107,7 +107,7 @@ def _add_questions(app: FastAPI, watch: Watch) -> None:
         """Say how long events spent at a node, up to the latest micro-batch."""
         return Json(latency_of(watch, node, seconds))
 
-    @app.get("/api/decisions", response_model=list[answers.DecisionAnswer])
+    @app.get("/api/decisions", response_model=list[schemas.DecisionAnswer])
     async def decisions(limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
         """List what was decided, newest first."""
         watch.refresh()
@@ -147,17 +147,17 @@ def _add_wishes(app: FastAPI, watch: Watch, access: Access) -> None:
     """Add what-if, and what changes the run."""
     planner = Planner(watch.place.log)
     conflict: dict[int | str, dict[str, Any]] = {
-        status: {"model": answers.Problem} for status in (400, 404, 409, 429)
+        status: {"model": schemas.Problem} for status in (400, 404, 409, 429)
     }
 
-    @app.post("/api/what-if", response_model=answers.WhatIfAnswer, responses=conflict)
-    def what_if(question: answers.Question) -> Response:
+    @app.post("/api/what-if", response_model=schemas.WhatIfAnswer, responses=conflict)
+    def what_if(question: schemas.Question) -> Response:
         """Say what would come of other bounds, weights or loads; nothing is changed."""
         return Json(planner.answer(question))
 
-    @app.post("/api/apply", response_model=answers.Applied, responses=conflict)
+    @app.post("/api/apply", response_model=schemas.Applied, responses=conflict)
     async def apply_changes(
-        changes: answers.Changes,
+        changes: schemas.Changes,
         request: Request,
         _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Response:

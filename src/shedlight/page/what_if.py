@@ -5,15 +5,15 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from shedlight.control.situation import Situation, read_situation
+from shedlight.control.override import Wish
+from shedlight.control.planning_input import Situation, read_situation
 from shedlight.control.what_if import Forecast, what_if
-from shedlight.control.wish import Wish
-from shedlight.dashboard.numbers import count, percent, plain
-from shedlight.engines.spark.beside import leave_wish, situation_beside
+from shedlight.engines.spark.control.override_store import leave_wish, situation_beside
 from shedlight.errors import InputError, PlanError, ShedlightError, known_names
-from shedlight.page.answers import Changes, Question
-from shedlight.page.replies import RefusedError
-from shedlight.page.watch import Watch
+from shedlight.page.responses import RefusedError
+from shedlight.page.run_view import Watch
+from shedlight.page.schemas import Changes, Question
+from shedlight.report.format import count, percent, plain
 from shedlight.shedding.shares import Shares
 
 MOST_CHANGES = 100

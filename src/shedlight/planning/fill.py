@@ -11,8 +11,8 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.model.model import Keep, PatternModel
-from shedlight.model.needs import Flags, Floats, dot
-from shedlight.planning.scope import Draft, Scope
+from shedlight.model.selectivity.needs import Flags, Floats, dot
+from shedlight.planning.problem import Draft, Scope
 from shedlight.planning.shares import scalable
 
 _MOST_STEPS = 60

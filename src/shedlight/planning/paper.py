@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.flows import demand_of
 from shedlight.model.latency import Limit
+from shedlight.model.lp import Outcome, Program, Solution
 from shedlight.model.model import Keep, Model
-from shedlight.model.needs import Floats, dot
-from shedlight.model.program import Outcome, Program, Solution
-from shedlight.planning.assembly import Assembly, assemble
+from shedlight.model.selectivity.flow_lp import demand_of
+from shedlight.model.selectivity.needs import Floats, dot
+from shedlight.planning.lp_rows import Assembly, assemble
 
 
 @dataclass(frozen=True, slots=True, eq=False)

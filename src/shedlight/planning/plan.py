@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shedlight.errors import PlanError, known_names
-from shedlight.model.drawing import Course
 from shedlight.model.latency import Limit, Target, check_feasible, limit_of
 from shedlight.model.load import Work
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
-from shedlight.model.windows import Sample
+from shedlight.model.sampled.draw import Course
+from shedlight.model.sampled.windows import Sample
 from shedlight.planning.fill import filled
-from shedlight.planning.reduced import solve_reduced
-from shedlight.planning.scope import Draft, Scope
+from shedlight.planning.infeasible import refusal
+from shedlight.planning.problem import Draft, Scope
+from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.search import improved, sample_for, value_of
 from shedlight.planning.shares import shares_of
-from shedlight.planning.wishes import refusal
 
 STAYS = 0.99
 """A plan in force stays if it brings this share of the optimum."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.drawing import Course
 from shedlight.model.model import Keep, Model
-from shedlight.model.needs import Flags, dot
-from shedlight.model.windows import Sample, draw, sampled_rates
+from shedlight.model.sampled.draw import Course
+from shedlight.model.sampled.windows import Sample, draw, sampled_rates
+from shedlight.model.selectivity.needs import Flags, dot
 from shedlight.planning.fill import filled
-from shedlight.planning.reduced import solve_reduced
-from shedlight.planning.scope import Draft, Scope
+from shedlight.planning.problem import Draft, Scope
+from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.shares import fitted, scalable, shares_of
 
 _MOST_TRIES = 100

@@ -4,9 +4,9 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.model.model import Keep, PatternModel
-from shedlight.model.needs import Flags, Floats, dot, repeated
-from shedlight.planning.optimum import Optimum
-from shedlight.planning.scope import Draft, Scope
+from shedlight.model.selectivity.needs import Flags, Floats, dot, repeated
+from shedlight.planning.problem import Draft, Scope
+from shedlight.planning.solution import Optimum
 
 _MOST_ROUNDS = 200
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shedlight.automaton.compiled import compiled
-from shedlight.automaton.hashing import hash_rows
-from shedlight.automaton.ordered import Ordered
-from shedlight.automaton.pools import Array
-from shedlight.automaton.runs import row_column
-from shedlight.automaton.signature import Types, counted
-from shedlight.language.column import Column
-from shedlight.language.expression import Attribute
-from shedlight.language.kind import Kind
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import Attribute
+from shedlight.language.eval.column import Column
+from shedlight.matching.hashing import hash_rows
+from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.kernel.records import Array
+from shedlight.matching.operators.classify import Types, counted
+from shedlight.matching.operators.permuted import Ordered
 from shedlight.shedding.shares import PatternShares
 
 EPOCH = 10

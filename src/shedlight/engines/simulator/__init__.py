@@ -1,7 +1,6 @@
 """The simulator: an application in virtual time, with a queue and a server at each node."""
 
-from shedlight.engines.simulator.simulator import Simulation, simulate
-from shedlight.engines.simulator.values import (
+from shedlight.engines.simulator.api import (
     Counts,
     Interval,
     Policy,
@@ -9,6 +8,7 @@ from shedlight.engines.simulator.values import (
     Service,
     ServiceKind,
 )
+from shedlight.engines.simulator.simulate import Simulation, simulate
 
 __all__ = [
     "Counts",

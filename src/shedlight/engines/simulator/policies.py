@@ -16,15 +16,15 @@ from shedlight.control.observation import (
     with_times,
 )
 from shedlight.control.pressure import pressure
-from shedlight.engines.simulator.values import Interval
-from shedlight.engines.simulator.watching import joined, observation_of
+from shedlight.engines.simulator.api import Interval
+from shedlight.engines.simulator.observation import joined, observation_of
 from shedlight.graph import Application, Stream
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, limit_of
 from shedlight.model.load import Work, work_of
 from shedlight.model.model import Model
 from shedlight.model.rates import predict
-from shedlight.shedding.blind import under_pressure
+from shedlight.shedding.initial import under_pressure
 from shedlight.shedding.shares import PatternShares, Shares
 
 Factors = Mapping[str, float]

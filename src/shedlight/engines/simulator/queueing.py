@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from shedlight.automaton.compiled import compiled
-from shedlight.model.needs import Floats
+from shedlight.matching.kernel.jit import compiled
+from shedlight.model.selectivity.needs import Floats
 
 
 def served(arrivals: Floats, service: Floats, free: float) -> tuple[Floats, float]:

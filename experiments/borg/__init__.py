@@ -1,0 +1,1 @@
+"""The Google cluster traces: files, events, types."""

@@ -1,0 +1,67 @@
+"""How shedders look in figures: a colour and a form each, the same in all of them.
+
+Colours are from the palette of Okabe and Ito, which people with any colour vision can tell
+apart; what a colour says, the form of the marker says too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from shedlight.engines.simulator.csv_rows import cannot_write
+
+GREY = "#555555"
+BLACK = "#000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A name, a colour, a form of markers and one of lines."""
+
+    label: str
+    colour: str
+    marker: str
+    line: str | tuple[int, tuple[int, int]] = "-"
+
+
+LOOKS: Mapping[str, Look] = MappingProxyType(
+    {
+        "global": Look("global", "#0072B2", "o"),
+        "local": Look("local", "#D55E00", "s", "-."),
+        "utility": Look("by utility", "#CC79A7", "D"),
+        "random": Look("random", "#009E73", "^"),
+        "none": Look("no shedding", GREY, "x", (0, (1, 1))),
+        "paper": Look("global, by the paper's limit and rule", "#E69F00", "v", (0, (3, 1))),
+    }
+)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make an empty figure of so many inches."""
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plainly(panel: Axes) -> None:
+    """Draw a panel without what says nothing."""
+    panel.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: Figure, image: Path) -> None:
+    """Write a figure.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    try:
+        figure.savefig(image)
+    except OSError as error:
+        raise cannot_write(image, error) from error

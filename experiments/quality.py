@@ -1,0 +1,245 @@
+"""The experiment on quality: how many results are left, by who sheds, how much and from what.
+
+A job is one data set at one load with one seed. All shedders of a job see the same events and
+the same bound. The global one is also run without pressure, which says what pressure costs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+
+from experiments.data_sets import (
+    BALANCED,
+    BORG_HALVES,
+    BORG_ODD_EVEN,
+    BURSTY,
+    EXAMPLE,
+    MIRRORED,
+    SPARSE,
+    DataSet,
+    Drawn,
+)
+from experiments.run import Run, Setting, run
+from shedlight.engines.simulator.shedders import Control, Shedder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One run: a row of the results. All of it is from when on the run was settled.
+
+    Attributes:
+        data: The data set.
+        load: Of the bottleneck without shedding, over its capacity, on average.
+        shedder: Who shed.
+        pressed: Whether there was pressure between decisions.
+        seed: Of the streams, or of the piece of the trace; and of the processing times.
+        compression: How many times as fast as it happened; None if it was generated.
+        events: Of source 2.
+        sink1: Results of SEQ with SEQ.
+        sink2: Results of AND with AND.
+        results: Of both sinks.
+        unshed: Results of both sinks if nothing is shed.
+        loss: The share of the results of `global` that is missing, as in the paper; less than
+            nothing if there are more.
+        lost_to_pressure: How many results more there are without pressure; None if it was not
+            tried.
+        bound: Seconds that an event may spend at the bottleneck, on average.
+        limit: Busy seconds per second at which it would.
+        busy: Busy time over that limit.
+        latency: Mean seconds that processed events spent there.
+        latency_95: Of 95 % of them, no more than this.
+        over: The share of the intervals whose events spent more than the bound on average.
+        pressure: The mean factor that pressure put on shares.
+        replans: How many plans were made.
+        planning_seconds: How long that took, in all.
+        seconds: How long the run took on a processor.
+    """
+
+    data: str
+    load: float
+    shedder: Shedder
+    pressed: bool
+    seed: int
+    compression: float | None
+    events: int
+    sink1: int
+    sink2: int
+    results: int
+    unshed: int
+    loss: float
+    lost_to_pressure: int | None
+    bound: float
+    limit: float
+    busy: float
+    latency: float
+    latency_95: float
+    over: float
+    pressure: float
+    replans: int
+    planning_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """The experiment.
+
+    Attributes:
+        name: The name of its files.
+        data: The data sets.
+        loads: In multiples of the capacity.
+        seeds: How often each is run.
+        setting: Bound and times.
+        every: After how many intervals there is an observation; in less than the bound.
+    """
+
+    name: str
+    data: tuple[DataSet, ...]
+    loads: tuple[float, ...] = (1.2, 1.5, 2.0, 3.0)
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    setting: Setting = field(default_factory=Setting)
+    every: int = 2
+
+    @property
+    def jobs(self) -> tuple["Job", ...]:
+        """What is to be done, one after the other or side by side."""
+        return tuple(
+            Job(data, load, seed, replace(self.setting, window=data.window), self.every)
+            for data, load, seed in product(self.data, self.loads, self.seeds)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One data set at one load with one seed."""
+
+    data: DataSet
+    load: float
+    seed: int
+    setting: Setting
+    every: int
+
+
+FIGURE = Quality(
+    name="quality",
+    data=(BALANCED, MIRRORED, EXAMPLE, SPARSE, BURSTY, BORG_HALVES, BORG_ODD_EVEN),
+)
+QUICK = Quality(
+    name="quality-quick",
+    data=(BALANCED, MIRRORED, BORG_HALVES),
+    loads=(2.0,),
+    seeds=(1, 2),
+    setting=Setting(duration=14.0, settled=6.0),
+)
+
+_RUNS = (
+    (Shedder.NONE, True),
+    (Shedder.GLOBAL, True),
+    (Shedder.LOCAL, True),
+    (Shedder.RANDOM, True),
+    (Shedder.UTILITY, True),
+)
+_ALONE = (Shedder.GLOBAL, False)
+
+
+def outcomes(job: Job) -> tuple[Outcome, ...]:
+    """Run a job."""
+    drawn = job.data.draw(job.load, job.setting.duration, job.seed)
+
+    def done(which: tuple[Shedder, bool]) -> Run:
+        control = Control(every=job.every, pressed=which[1])
+        return run(drawn, which[0], control, job.setting, seed=job.seed)
+
+    runs = {which: done(which) for which in _RUNS}
+    pressed = runs[Shedder.GLOBAL, True]
+    # where there was no pressure, it would be the same without
+    runs[_ALONE] = done(_ALONE) if (pressed.pressure < 1).any() else pressed
+    return tuple(_outcome(job, drawn, which, runs) for which in runs)
+
+
+def _outcome(
+    job: Job,
+    drawn: Drawn,
+    which: tuple[Shedder, bool],
+    done: "dict[tuple[Shedder, bool], Run]",
+) -> Outcome:
+    shedder, pressed = which
+    mine = done[which]
+    settled, spent, limit = mine.is_settled, mine.settled_spent, mine.limit()
+    latencies = mine.latencies()[settled]
+    best = _results(done[Shedder.GLOBAL, True])
+    results = _results(mine)
+    unpressed = done.get((shedder, False)) if pressed else None
+    return Outcome(
+        data=job.data.name,
+        load=job.load,
+        shedder=shedder,
+        pressed=pressed,
+        seed=job.seed,
+        compression=drawn.compression,
+        events=int((drawn.tables["s2"]["time"].to_numpy() >= job.setting.settled * 1e6).sum()),
+        sink1=mine.found("sink1"),
+        sink2=mine.found("sink2"),
+        results=results,
+        unshed=_results(done[Shedder.NONE, True]),
+        loss=1 - results / best if best else 0.0,
+        lost_to_pressure=None if unpressed is None else _results(unpressed) - results,
+        bound=job.setting.bound,
+        limit=limit,
+        busy=float(mine.busy[settled].mean()) / limit if limit else float("inf"),
+        latency=float(spent.mean()) if len(spent) else 0.0,
+        latency_95=float(np.quantile(spent, 0.95)) if len(spent) else 0.0,
+        over=_share(latencies[~np.isnan(latencies)] > job.setting.bound),
+        pressure=float(mine.pressure[settled[: len(mine.pressure)]].mean()),
+        replans=mine.replans,
+        planning_seconds=mine.planning_seconds,
+        seconds=mine.seconds,
+    )
+
+
+def _results(one: Run) -> int:
+    return sum(one.found(sink) for sink in one.results)
+
+
+def _share(marks: "np.typing.NDArray[np.bool_]") -> float:
+    return float(marks.mean()) if len(marks) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A mean, and how far the values are apart."""
+
+    mean: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The outcomes of one shedder on one data set at one load, over all seeds."""
+
+    outcomes: tuple[Outcome, ...]
+
+    def spread(self, value: Callable[[Outcome], float]) -> Spread:
+        """Say what a value is on average, at least and at most."""
+        values = [value(one) for one in self.outcomes]
+        return Spread(sum(values) / len(values), min(values), max(values))
+
+
+Key = tuple[str, float, Shedder, bool]
+"""Data set, load, shedder, and whether it was pressed."""
+
+
+def cells(rows: Iterable[Outcome]) -> dict[Key, Cell]:
+    """Put the rows of all seeds together."""
+    groups: dict[Key, list[Outcome]] = {}
+    for row in rows:
+        groups.setdefault((row.data, row.load, row.shedder, row.pressed), []).append(row)
+    return {key: Cell(tuple(group)) for key, group in groups.items()}
+
+
+def data_and_loads(rows: Sequence[Outcome]) -> Iterator[tuple[str, float]]:
+    """Give each data set and load once, in the order of the rows."""
+    yield from dict.fromkeys((row.data, row.load) for row in rows)

@@ -1,0 +1,1 @@
+"""The command line: a verb calls one function and prints its result."""

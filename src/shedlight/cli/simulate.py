@@ -1,0 +1,212 @@
+"""`shedlight simulate`: what would come of an application under a load, in virtual time."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from shedlight.cli.console import announce_compiling
+from shedlight.cli.simulate_options import (
+    Wish,
+    make_scenario,
+    read_times,
+    seconds_of,
+    with_bound,
+)
+from shedlight.cli.simulate_text import Report, as_json, as_text, plan_row
+from shedlight.engines.simulator import ServiceKind
+from shedlight.engines.simulator.csv_rows import (
+    cannot_write,
+    versions_and_machine,
+    write_results,
+)
+from shedlight.engines.simulator.latency_file import latency_file
+from shedlight.engines.simulator.scenario import Scenario, Unshed, check_bounds
+from shedlight.engines.simulator.scenario_run import LOOKS, NodeRow, SinkRow, run_scenario
+from shedlight.engines.simulator.shedders import Shedder
+from shedlight.generate.for_sources import StreamKind
+from shedlight.graph import load_application
+from shedlight.model.latency import Latency, Target
+
+_PATIENCE = 3.0
+"""Seconds without a progress bar."""
+
+
+def simulate(  # noqa: PLR0913  # one argument per option
+    application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
+    *,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            help="What the busiest node with a bound is asked for, of what it can do.  "
+            "[default: 2 for generated events; files: as their times say]"
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option(
+            help="Virtual time, e.g. '10 min'.  [default: 10 min; files: all of them]"
+        ),
+    ] = None,
+    shedder: Annotated[
+        Shedder, typer.Option(help="Who decides what is shed.")
+    ] = Shedder.GLOBAL,
+    stream: Annotated[
+        StreamKind | None,
+        typer.Option(help="Generate events of this kind.  [default: read the sources' files]"),
+    ] = None,
+    input_: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Events of a source: NAME=FILE; may be repeated."),
+    ] = None,
+    service: Annotated[
+        ServiceKind | None,
+        typer.Option(
+            help="How processing times vary.  [default: measured; exponential if given]"
+        ),
+    ] = None,
+    processing_time: Annotated[
+        list[str] | None,
+        typer.Option(help="OPERATOR.PATTERN=TIME for an event; may be repeated."),
+    ] = None,
+    snapshot: Annotated[
+        Path | None, typer.Option(help="Take the processing times of this snapshot (JSON).")
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(help="From one decision to the next, in virtual time.")
+    ] = "5 s",
+    bound: Annotated[
+        str | None,
+        typer.Option(help="The bound of all nodes that have one.  [default: as in the file]"),
+    ] = None,
+    latency: Annotated[
+        Latency, typer.Option(help="How a bound becomes a limit on busy time.")
+    ] = Latency.MG1,
+    aim: Annotated[float, typer.Option(help="The share of the limit to aim at.")] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, help="The same one gives the same result.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(help="A folder for rows and a picture.")
+    ] = None,
+    as_json_: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines to read.")
+    ] = False,
+) -> None:
+    """Simulate an application under a load: latency, results, plans, without a cluster."""
+    if not 0 < aim <= 1:
+        raise typer.BadParameter("--aim must be above 0 and at most 1")
+    if load is not None and not 0 < load < float("inf"):
+        raise typer.BadParameter(f"--load must be above 0, got {load:g}; 2 is twice too much")
+    wish = Wish(
+        stream=stream,
+        inputs=tuple(input_ or ()),
+        load=load,
+        duration=None if duration is None else seconds_of("--duration", duration),
+        seed=seed,
+    )
+    loaded = load_application(application)
+    for warning in loaded.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    given = with_bound(loaded.application, bound)
+    times = read_times(given, processing_time or [], snapshot)
+    announce_compiling()
+    scenario, unshed, words = make_scenario(given, application.parent, wish, (service, times))
+    target = Target(latency=latency, aim=aim)
+    every = seconds_of("--interval", interval)
+    report = _run(scenario, unshed, (shedder, target, every, words), output)
+    print(json.dumps(as_json(report), indent=2) if as_json_ else as_text(report))
+
+
+def _run(
+    scenario: Scenario,
+    unshed: Unshed,
+    how: tuple[Shedder, Target, float, str],
+    output: Path | None,
+) -> Report:
+    """Simulate, and write rows and the picture if they are wanted."""
+    shedder, target, every, words = how
+    limits = check_bounds(scenario, unshed, target)
+    if output is not None:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(output, error) from error
+    number = int(scenario.duration / every * LOOKS) + 2
+    with (
+        _progress(number) as told,
+        latency_file(output / "latency.parquet" if output else None) as rows,
+    ):
+        outcome = run_scenario(
+            scenario,
+            shedder,
+            target=target,
+            interval=every,
+            limits=limits,
+            watch=rows.add if rows else None,
+            told=told,
+        )
+    report = Report(scenario=scenario, unshed=unshed, outcome=outcome, events=words)
+    if output is not None:
+        _write(report, output)
+    return report
+
+
+def _write(report: Report, folder: Path) -> None:
+    from shedlight.cli.simulate_figure import draw_simulation  # noqa: PLC0415  # slow
+
+    made_with = {
+        "application": report.scenario.application.name,
+        "shedder": report.outcome.shedder.value,
+        "load": f"{max(report.unshed.asked.values()):.2f}",
+        "seed": str(report.scenario.seed),
+        **versions_and_machine(),
+    }
+    nodes, sinks = folder / "nodes.csv", folder / "sinks.csv"
+    write_results(nodes, report.outcome.nodes, NodeRow, made_with)
+    write_results(sinks, report.outcome.sinks, SinkRow, made_with)
+    lines = "".join(json.dumps(plan_row(one)) + "\n" for one in report.outcome.decisions)
+    decisions = folder / "decisions.jsonl"
+    try:
+        decisions.write_text(lines, encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(decisions, error) from error
+    draw_simulation(nodes, sinks, folder / "simulation.png")
+    names = "nodes.csv, sinks.csv, decisions.jsonl, latency.parquet, simulation.png"
+    print(f"-> {folder}: {names}", file=sys.stderr)
+
+
+@contextmanager
+def _progress(number: int) -> Iterator[Callable[[], None]]:
+    """Show a progress bar in a terminal, if it takes long."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("simulating"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task("simulating", total=number)
+    began = time.perf_counter()
+
+    def told() -> None:
+        bar.advance(task)
+        if time.perf_counter() - began > _PATIENCE and not bar.live.is_started:
+            bar.start()
+
+    try:
+        yield told
+    finally:
+        bar.stop()

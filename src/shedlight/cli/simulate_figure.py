@@ -1,0 +1,98 @@
+"""The figure of a simulation, drawn from its rows alone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from shedlight.engines.simulator.csv_rows import cannot_write, read_results
+from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
+from shedlight.errors import InputError
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Of Okabe and Ito: people with any colour vision can tell them apart."""
+_DASHES = ("-", "--", "-.", ":")
+
+
+def draw_simulation(nodes: Path, sinks: Path, image: Path) -> None:
+    """Draw latency against the bound, busy time against the limit, and results per sink.
+
+    Args:
+        nodes: Rows by interval and node, as `shedlight simulate` writes them.
+        sinks: Rows by interval and sink.
+        image: Where to write the picture.
+
+    Raises:
+        InputError: The rows cannot be read, or the picture cannot be written.
+    """
+    by_node, by_sink = read_results(nodes, NodeRow), read_results(sinks, SinkRow)
+    if not by_node.rows:
+        raise InputError(f"{nodes}: there are no rows to draw")
+    figure = Figure(figsize=(9.0, 8.4), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    latency, busy, results = figure.subplots(3, 1, sharex=True)
+    names = dict.fromkeys(row.node for row in by_node.rows if row.bound is not None)
+    for place, name in enumerate(names):
+        rows = [row for row in by_node.rows if row.node == name]
+        _draw_node(latency, busy, rows, place)
+    for place, name in enumerate(dict.fromkeys(row.sink for row in by_sink.rows)):
+        _draw_sink(results, [row for row in by_sink.rows if row.sink == name], place)
+    _title(latency, "latency: mean time of the events that arrived in an interval", "seconds")
+    _title(busy, "busy time: work that was taken on", "busy seconds per second")
+    _title(results, "results", "per second")
+    results.set_xlabel("virtual time, seconds")
+    figure.suptitle(
+        f"{by_node.made_with.get('application', '')}: shedder "
+        f"{by_node.made_with.get('shedder', '')}, load {by_node.made_with.get('load', '')}"
+    )
+    try:
+        figure.savefig(image, metadata={"Software": None})
+    except OSError as error:
+        raise cannot_write(image, error) from error
+
+
+def _draw_node(latency: Axes, busy: Axes, rows: Sequence[NodeRow], place: int) -> None:
+    colour, dash, name = _COLOURS[place % len(_COLOURS)], _DASHES[place % 4], rows[0].node
+    times = [row.start + row.length / 2 for row in rows if row.latency is not None]
+    spent = [row.latency for row in rows if row.latency is not None]
+    waited = [row.queueing for row in rows if row.queueing is not None]
+    latency.plot(times, spent, dash, color=colour, linewidth=1.3, label=name)
+    latency.fill_between(times, waited, color=colour, alpha=0.15, label=f"{name}, queueing")
+    bound = rows[0].bound
+    if bound is not None:
+        latency.axhline(bound, color=colour, linewidth=2.2, alpha=0.5, label=f"{name}, bound")
+    fed = rows[:-1]
+    middles = [row.start + row.length / 2 for row in fed]
+    busy.plot(middles, [row.busy for row in fed], dash, color=colour, linewidth=1.3, label=name)
+    busy.plot(
+        middles,
+        [row.limit or 0.0 for row in fed],
+        color=colour,
+        linewidth=2.2,
+        alpha=0.5,
+        label=f"{name}, limit",
+    )
+
+
+def _draw_sink(panel: Axes, rows: Sequence[SinkRow], place: int) -> None:
+    fed = [row for row in rows[:-1] if row.length]
+    panel.plot(
+        [row.start + row.length / 2 for row in fed],
+        [row.results / row.length for row in fed],
+        _DASHES[place % 4],
+        color=_COLOURS[place % len(_COLOURS)],
+        linewidth=1.3,
+        label=rows[0].sink,
+    )
+
+
+def _title(panel: Axes, title: str, unit: str) -> None:
+    panel.set_title(title, fontsize=11, loc="left")
+    panel.set_ylabel(unit)
+    panel.set_ylim(bottom=0)
+    panel.grid(visible=True, color="#DDDDDD", linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))

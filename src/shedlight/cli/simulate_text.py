@@ -1,0 +1,227 @@
+"""What came of a scenario, in words and tables for people and as JSON for machines."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from shedlight.control.controller import Decision
+from shedlight.engines.simulator import ServiceKind
+from shedlight.engines.simulator.scenario import Scenario, Unshed
+from shedlight.engines.simulator.scenario_run import NodeRow, Outcome
+from shedlight.engines.simulator.shedders import Shedder
+
+_MOST_PLANS = 10
+_WORDS = {
+    Shedder.GLOBAL: "the controller sheds for the most results at the sinks",
+    Shedder.LOCAL: "the controller sheds for the most results of the overloaded nodes",
+    Shedder.RANDOM: "events are shed at random",
+    Shedder.UTILITY: "events are shed by utility",
+    Shedder.NONE: "nothing is shed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Report:
+    """All that is reported.
+
+    Attributes:
+        scenario: What was simulated.
+        unshed: What would have come of it without shedding.
+        outcome: What came of it.
+        events: Where the events are from, in words.
+    """
+
+    scenario: Scenario
+    unshed: Unshed
+    outcome: Outcome
+    events: str
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Give a report as values that JSON has."""
+    scenario, outcome = report.scenario, report.outcome
+    return {
+        "application": scenario.application.name,
+        "shedder": outcome.shedder.value,
+        "events": report.events,
+        "duration": scenario.duration,
+        "pace": scenario.pace,
+        "seed": scenario.seed,
+        "service": {
+            "kind": scenario.service.kind.value,
+            "processing_time": {str(k): v for k, v in scenario.service.seconds.items()},
+        },
+        "nodes": {name: _node(report, name) for name in scenario.application.nodes},
+        "operators": {k: asdict(v) for k, v in outcome.simulation.counts.items()},
+        "sinks": {
+            name: {"results": found, "unshed": report.unshed.sinks[name]}
+            for name, found in _found(report).items()
+        },
+        "plans": [plan_row(one) for one in outcome.decisions if one.plan is not None],
+        "states": {k: str(v) for k, v in _states(outcome.decisions).items()},
+    }
+
+
+def plan_row(decision: Decision) -> dict[str, Any]:
+    """Give a decision as values that JSON has; how long planning took is left out."""
+    return {
+        "time": decision.entry.time,
+        "replanned": decision.plan is not None,
+        "reason": decision.reason,
+        "limits": dict(decision.busy_limits),
+        "keep": {str(stream): dict(one.shares) for stream, one in decision.shares.items()},
+        "states": {name: str(one.state) for name, one in decision.states.items()},
+    }
+
+
+def as_text(report: Report) -> str:
+    """Give a report in words and tables."""
+    sections = (_top(report), _nodes(report), _events(report), _sinks(report), _plans(report))
+    return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+
+
+def _top(report: Report) -> Iterator[str]:
+    scenario, outcome = report.scenario, report.outcome
+    load = max(report.unshed.asked.items(), key=lambda one: one[1])
+    yield (
+        f"{scenario.application.name}: {scenario.events:,} events in "
+        f"{seconds(scenario.duration)}; {_WORDS[outcome.shedder]}"
+    )
+    yield f"  load {load[1]:.2f}: {load[0]} is asked for {load[1]:.2f} times what it can do"
+    yield f"  events: {report.events}"
+    times = ", ".join(f"{k} {seconds(v)}" for k, v in scenario.service.seconds.items())
+    how = {
+        ServiceKind.CONSTANT: "always the same",
+        ServiceKind.EXPONENTIAL: "exponential",
+        ServiceKind.MEASURED: "drawn from what the matcher took here, event by event",
+    }[scenario.service.kind]
+    yield f"  processing times: {times}; {how}"
+    timed = {
+        scenario.application.operators[str(s.operator)].node for s in scenario.service.seconds
+    }
+    rest = [name for name in scenario.application.nodes if name not in timed]
+    if rest:
+        yield f"  {', '.join(rest)}: no processing times, so taken to be fast enough"
+
+
+def _nodes(report: Report) -> Iterator[str]:
+    yield "nodes: busy time per second, and the time that an event spends there"
+    header = "node asked busy limit mean queueing processing p95 p99 bound"
+    rows = [header.split()]
+    verdicts = []
+    for name in report.scenario.application.nodes:
+        latency = report.outcome.latency.get(name)
+        if latency is None or not latency.processing:
+            continue
+        one = _node(report, name)
+        limit, bound = one["limit"], one["bound"]
+        spent = (one["mean"], one["queueing"], one["processing"], one["p95"], one["p99"])
+        rows.append(
+            [
+                name,
+                f"{one['asked']:.1%}",
+                f"{one['busy']:.1%}",
+                "-" if limit is None else f"{limit:.1%}",
+                *map(seconds, spent),
+                "-" if bound is None else seconds(bound),
+            ]
+        )
+        if bound is not None:
+            verb = "keeps" if one["mean"] <= bound else "MISSES"
+            verdicts.append(f"  {name} {verb} its bound of {seconds(bound)} on average")
+    yield from table(rows)
+    yield from verdicts
+
+
+def _events(report: Report) -> Iterator[str]:
+    yield "events: each is one of processed, shed, unused, late, duplicate or expired"
+    names = ("arrived", "processed", "shed", "unused", "late", "duplicates", "expired")
+    rows = [["operator", *names]]
+    for name, counts in report.outcome.simulation.counts.items():
+        rows.append([name, *(f"{getattr(counts, one):,}" for one in names)])
+    yield from table(rows)
+
+
+def _sinks(report: Report) -> Iterator[str]:
+    yield "results, against those without shedding and with all the time in the world"
+    rows = [["sink", "results", "unshed", "kept"]]
+    for name, found in _found(report).items():
+        unshed = report.unshed.sinks[name]
+        rows.append([name, f"{found:,}", f"{unshed:,}", share(found, unshed)])
+    yield from table(rows)
+
+
+def _plans(report: Report) -> Iterator[str]:
+    decisions = report.outcome.decisions
+    if not decisions:
+        return
+    plans = [one for one in decisions if one.plan is not None]
+    yield f"plans: {len(plans)} in {len(decisions)} observations"
+    for one in plans[:_MOST_PLANS]:
+        yield f"  at {one.entry.time - _start(report):,.0f} s: {one.reason}"
+    if plans[_MOST_PLANS:]:
+        yield f"  and {len(plans) - _MOST_PLANS} more"
+    for name, state in _states(decisions).items():
+        if name in report.unshed.asked:
+            yield f"  {name} at the end: {state}"
+
+
+def _start(report: Report) -> float:
+    return report.outcome.simulation.intervals[0].start
+
+
+def _states(decisions: Sequence[Decision]) -> Mapping[str, object]:
+    return decisions[-1].states if decisions else {}
+
+
+def _found(report: Report) -> dict[str, int]:
+    return {name: len(one) for name, one in report.outcome.simulation.sinks.items()}
+
+
+def _node(report: Report, name: str) -> dict[str, Any]:
+    rows = [row for row in report.outcome.nodes if row.node == name]
+    latency = report.outcome.latency.get(name)
+    while_fed = rows[:-1]
+    unshed = sum(one.busy.get(name, 0.0) for one in report.unshed.simulation.intervals)
+    return {
+        "asked": unshed / report.scenario.duration,
+        "busy": _mean(while_fed, "busy"),
+        "limit": None if rows[0].limit is None else _mean(while_fed, "limit"),
+        "bound": rows[0].bound,
+        "pressure": _mean(while_fed, "pressure"),
+        **(asdict(latency) if latency else {}),
+    }
+
+
+def _mean(rows: Iterable[NodeRow], what: str) -> float:
+    """Average over time."""
+    pairs = [(getattr(row, what) or 0.0, row.length) for row in rows]
+    total = sum(length for _, length in pairs)
+    return sum(value * length for value, length in pairs) / total if total else 0.0
+
+
+def seconds(amount: float) -> str:
+    """Write a time with three digits and the unit that fits.
+
+    Example:
+        >>> seconds(0.00415), seconds(3), seconds(600)
+        ('4.15 ms', '3 s', '10 min')
+    """
+    for unit, size in (("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if amount >= size and (unit != "min" or amount >= 2 * size):
+            return f"{amount / size:.3g} {unit}"
+    return f"{amount / 1e-6:.3g} us" if amount else "0 s"
+
+
+def share(part: float, whole: float) -> str:
+    """Write a share of something that may be nothing."""
+    return f"{part / whole:.1%}" if whole else "-"
+
+
+def table(rows: Iterable[list[str]]) -> Iterator[str]:
+    """Align columns: the first to the left, numbers to the right."""
+    cells = list(rows)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        aligned = [one.rjust(width) for one, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([f"  {first.ljust(widths[0])}", *aligned]).rstrip()

@@ -1,0 +1,150 @@
+"""What a simulation is told, and what it tells of each interval."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from shedlight.graph.application import Stream
+from shedlight.matching.kernel.records import Array
+from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.operators.step import Ready
+from shedlight.model.selectivity.needs import Floats
+from shedlight.shedding.shares import Shares
+
+
+class ServiceKind(Enum):
+    """How the processing time of an event varies."""
+
+    CONSTANT = "constant"
+    EXPONENTIAL = "exponential"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """How long processing takes.
+
+    Attributes:
+        seconds: The mean for an event that a pattern keeps, by pattern; nothing, for one that
+            is not in it.
+        kind: How it varies.
+        samples: Times that were measured, by pattern, for the kind that draws from them; those
+            of a pattern are scaled to its mean.
+    """
+
+    seconds: Mapping[Stream, float]
+    kind: ServiceKind = ServiceKind.EXPONENTIAL
+    samples: Mapping[Stream, tuple[float, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for stream, seconds in self.seconds.items():
+            if not 0 <= seconds < float("inf"):
+                raise ValueError(f"{stream} cannot take {seconds} s for an event")
+            if self.kind is ServiceKind.MEASURED and not sum(self.samples.get(stream, ())) > 0:
+                raise ValueError(f"no processing times of {stream} were measured")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """What happened between two control instants.
+
+    Attributes:
+        start: When it began, in seconds from the first event.
+        length: How long it was.
+        arrivals: Events of each type that became ready at each operator from each of its
+            inputs, by label.
+        kept: Events of each type that each pattern kept.
+        spent: Seconds that each pattern took, and the sum of their squares.
+        outputs: Complex events of each pattern, and what timed out where a sink takes it.
+        busy: Seconds of work that each node took on.
+        backlog: Seconds of work that were queued at each node at the end.
+        processed: Events at each node that some pattern kept.
+        latency: The sum of the times that these spent there, in seconds; what is not busy
+            time of it is queueing.
+        unknown: Types that the shares did not know, by pattern.
+        shed: Events at each node that some pattern has a use for, and none kept.
+    """
+
+    start: float
+    length: float
+    arrivals: Mapping[str, Mapping[Stream, Mapping[str, int]]]
+    kept: Mapping[Stream, Mapping[str, int]]
+    spent: Mapping[Stream, tuple[float, float]]
+    outputs: Mapping[Stream, int]
+    busy: Mapping[str, float]
+    backlog: Mapping[str, float]
+    processed: Mapping[str, int]
+    latency: Mapping[str, float]
+    unknown: Mapping[Stream, tuple[str, ...]]
+    shed: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What became of the events that arrived at an operator; one of these of each.
+
+    Attributes:
+        arrived: All of them.
+        processed: Some pattern kept it.
+        shed: Some pattern has a use for it, and none kept it.
+        unused: No pattern has any use for it.
+        late: It came behind the frontier of its input.
+        duplicates: It came again.
+        expired: It waited for another input until the end, and was never ready.
+    """
+
+    arrived: int
+    processed: int
+    shed: int
+    unused: int
+    late: int
+    duplicates: int
+    expired: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Served:
+    """Events that were processed, in the order in which they were ready.
+
+    Attributes:
+        node: Where.
+        operator: By which operator.
+        time: The timestamp of each, in microseconds.
+        arrival: When it arrived, in seconds.
+        queueing: How long it waited until its processing began, in seconds.
+        processing: How long that took, in seconds.
+    """
+
+    node: str
+    operator: str
+    time: Array
+    arrival: Floats
+    queueing: Floats
+    processing: Floats
+
+
+class Policy(Protocol):
+    """Decides, at the end of each interval, what patterns keep in the next."""
+
+    def decide(self, interval: Interval) -> Shares | None:
+        """Give new shares; None: the old ones stay."""
+
+
+class Chooser(Protocol):
+    """Says which events a pattern keeps, where a share of each type does not say enough."""
+
+    def choose(self, matcher: Matcher, ready: Ready, offered: Array, hashes: Array) -> Array:
+        """Say which events are kept, of those that the pattern has a use for."""
+
+    def learn(self, hashes: Array, brought: Floats) -> None:
+        """Take in what events brought, by the hashes of their ids: parts of complex events."""
+
+
+@runtime_checkable
+class Choosing(Policy, Protocol):
+    """A policy that chooses event by event."""
+
+    @property
+    def choosers(self) -> Mapping[Stream, Chooser]:
+        """Who chooses for a pattern, whatever its shares are."""

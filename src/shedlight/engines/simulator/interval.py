@@ -1,0 +1,96 @@
+"""What is gathered while an interval is simulated."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from shedlight.engines.simulator.api import Interval, Served
+from shedlight.engines.simulator.server import Batch, Station
+from shedlight.graph import Stream
+from shedlight.matching.kernel.records import Array
+from shedlight.model.selectivity.needs import Floats
+
+
+class Told:
+    """What is gathered of one interval.
+
+    Args:
+        start: When it begins, in seconds.
+        end: When it ends; infinity, if it is the last.
+    """
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start, self.end = start, end
+        self.outputs: dict[Stream, int] = {}
+        self._arrivals: dict[str, dict[Stream, dict[str, int]]] = {}
+        self._spent: dict[Stream, tuple[float, float]] = {}
+        self._kept: dict[Stream, dict[str, int]] = {}
+        self._busy: dict[str, float] = {}
+        self._processed: dict[str, int] = {}
+        self._shed: dict[str, int] = {}
+        self._latency: dict[str, float] = {}
+        self._unknown: dict[Stream, tuple[str, ...]] = {}
+
+    def note(self, node: str, station: Station, batch: Batch, leave: Floats) -> None:
+        """Note what was decided about a batch."""
+        ready, labels = batch.ready, station.labels(batch.ready)
+        inputs = station.spec.inputs
+        self._arrivals[station.spec.name] = {
+            stream: _counted(
+                labels,
+                ready.numbers if len(inputs) == 1 else ready.numbers[ready.inputs == number],
+            )
+            for number, stream in enumerate(inputs)
+        }
+        self._spent |= batch.spent
+        for stream in station.spec.outputs:
+            self._kept[stream] = _counted(labels, ready.numbers[batch.masks[stream.name]])
+        processed = int(np.count_nonzero(batch.kept))
+        spent = float((leave - batch.arrivals)[batch.kept].sum())
+        _add(self._busy, node, float(batch.service.sum()))
+        _add(self._latency, node, spent)
+        self._processed[node] = self._processed.get(node, 0) + processed
+        self._shed[node] = self._shed.get(node, 0) + batch.used - processed
+        self._unknown |= {stream: names for stream, names in batch.unknown.items() if names}
+
+    def interval(self, free: Mapping[str, float]) -> Interval:
+        """Put it together, given when each node is free."""
+        end = self.end if np.isfinite(self.end) else max([self.start, *free.values()])
+        return Interval(
+            start=self.start,
+            length=end - self.start,
+            arrivals=self._arrivals,
+            kept=self._kept,
+            spent=self._spent,
+            outputs=self.outputs,
+            busy=self._busy,
+            backlog={name: max(0.0, at - end) for name, at in free.items()},
+            processed=self._processed,
+            latency=self._latency,
+            unknown=self._unknown,
+            shed=self._shed,
+        )
+
+
+def served_of(node: str, station: Station, batch: Batch, leave: Floats) -> Served:
+    """Say of each event of a batch that was processed how long it waited and took."""
+    kept = batch.kept
+    arrival, processing = batch.arrivals[kept], batch.service[kept]
+    return Served(
+        node=node,
+        operator=station.spec.name,
+        time=batch.ready.time[kept],
+        arrival=arrival,
+        # rounding may leave a little less than nothing
+        queueing=np.maximum(leave[kept] - arrival - processing, 0.0),
+        processing=processing,
+    )
+
+
+def _add(sums: dict[str, float], name: str, amount: float) -> None:
+    sums[name] = sums.get(name, 0.0) + amount
+
+
+def _counted(labels: list[str], numbers: Array) -> dict[str, int]:
+    counts = np.bincount(numbers, minlength=len(labels)).tolist()
+    return {label: n for label, n in zip(labels, counts, strict=True) if n}

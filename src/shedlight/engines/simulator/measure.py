@@ -1,0 +1,99 @@
+"""How long the matcher takes for an event here and now, pattern by pattern.
+
+Events are given to it one by one, as a node in a simulation takes them, so each is timed by
+itself. An engine that takes many at once needs far less for each of them.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import pyarrow as pa
+
+from shedlight.engines.simulator.prepare import prepared
+from shedlight.graph import Application, Stream, operator_order
+from shedlight.matching.operators.cep_operator import (
+    build_operator,
+    match_ready,
+    new_operator_state,
+    take_in,
+)
+from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.step import Ready, match
+from shedlight.matching.output.complex_events import ID, TIME, complex_events
+from shedlight.matching.state.match_state import new_state
+
+Clock = Callable[[], float]
+
+SAMPLE = 5_000
+"""How many events of each source the patterns are given."""
+_TIMED, _WARM = 300, 20
+"""How many events of a pattern are timed, after how many that are not."""
+
+
+def measure(
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    wanted: Collection[Stream],
+    clock: Clock = time.perf_counter,
+) -> Mapping[Stream, tuple[float, ...]]:
+    """Measure how long patterns take for an event that they have a use for.
+
+    Args:
+        application: The application.
+        tables: Events of each source.
+        wanted: The patterns to time.
+        clock: Tells the time, in seconds.
+
+    Returns:
+        The seconds that single events took; nothing for a pattern that had a use for none.
+    """
+    sample = {name: table.slice(0, SAMPLE) for name, table in tables.items()}
+    given = prepared(application, sample)
+    streams = {Stream(name): both for name, both in given.sources.items()}
+    found: dict[Stream, tuple[float, ...]] = {}
+    for spec in operator_order(given.application):
+        inputs = [streams[stream] for stream in spec.inputs]
+        operator = build_operator([(one, t.schema) for one, t in inputs], spec.patterns)
+        arrivals = {i: table for i, (_, table) in enumerate(inputs)}
+        state, ready, _ = take_in(
+            operator, new_operator_state(operator), arrivals, frozenset(arrivals)
+        )
+        for matcher in operator.matchers:
+            stream = Stream(matcher.name, spec.name)
+            if stream in wanted:
+                found[stream] = tuple(_timed(matcher, ready, operator.ids, clock))
+        _, results = match_ready(operator, state, ready, {}, spec.patterns)
+        for stream in spec.outputs:
+            streams[stream] = (Input(str(stream), (ID,), TIME), results[stream.name])
+    return found
+
+
+def _timed(
+    matcher: Matcher, ready: Ready, ids: tuple[str, ...], clock: Clock
+) -> Iterator[float]:
+    """Time the first events that a pattern has a use for, one by one."""
+    uses = [bool(matcher.symbol(signature)) for signature in ready.types.signatures]
+    places = [i for i, number in enumerate(ready.numbers.tolist()) if uses[number]]
+    state = new_state(matcher)
+    for count, place in enumerate(places[: _WARM + _TIMED]):
+        one = _single(ready, place)
+        began = clock()
+        state, matches = match(matcher, state, one)
+        complex_events(matcher, matches, ids, listed=False)
+        seconds = clock() - began
+        if count >= min(_WARM, len(places) - 1):
+            yield seconds
+
+
+def _single(ready: Ready, place: int) -> Ready:
+    here = slice(place, place + 1)
+    return Ready(
+        ready.time[here],
+        ready.table.one(place),
+        ready.types,
+        ready.numbers[here],
+        {by: (one[here], other[here]) for by, (one, other) in ready.keys.items()},
+        int(ready.time[place]),
+        ready.inputs[here],
+    )

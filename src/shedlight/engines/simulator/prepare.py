@@ -1,0 +1,96 @@
+"""What a simulation starts from: the application as it is needed, the events in order."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.engines.application import prepared_source
+from shedlight.engines.tables import AT
+from shedlight.generate.projection import Read, lean
+from shedlight.graph import Application, Stream, with_schemas
+from shedlight.matching.operators.cep_operator import schema_of
+from shedlight.matching.operators.reorder import Input
+from shedlight.shedding.shedder import event_hashes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What a simulation starts from.
+
+    Attributes:
+        application: Without what nobody reads.
+        sources: Their events in order.
+        unique: The streams in which no id comes twice.
+    """
+
+    application: Application
+    sources: Mapping[str, tuple[Input, pa.Table]]
+    unique: frozenset[Stream]
+
+
+def prepared(
+    application: Application, tables: Mapping[str, pa.Table], pace: float = 1.0
+) -> Prepared:
+    """Prepare an application and the events of its sources.
+
+    Args:
+        application: The application.
+        tables: The events of each source.
+        pace: How many times as fast events come as their times say.
+
+    Raises:
+        InputError: A table lacks a column, or has null ids or times.
+        ApplicationError: A pattern does not fit the columns.
+    """
+    schemas = {name: schema_of(table.schema) for name, table in tables.items()}
+    application, read = lean(with_schemas(application, schemas))
+    sources = {}
+    for name, source in application.sources.items():
+        one, table = prepared_source(source, tables[name])
+        sources[name] = (one, _in_order(_as_read(one, table, read[Stream(name)])))
+    first = min((t[AT][0].as_py() for _, t in sources.values() if len(t)), default=0)
+    return Prepared(
+        application,
+        {n: (one, _faster(t, pace, first)) for n, (one, t) in sources.items()},
+        frozenset(_unique(application, sources)),
+    )
+
+
+def _unique(
+    application: Application, sources: Mapping[str, tuple[Input, pa.Table]]
+) -> Iterator[Stream]:
+    """Find the streams in which no id comes twice: a match that reuses no event is unique."""
+    for name, (one, table) in sources.items():
+        hashes = np.sort(event_hashes(table, one.ids))
+        if (hashes[1:] != hashes[:-1]).all():
+            yield Stream(name)
+    for spec in application.operators.values():
+        for stream in spec.outputs:
+            if not spec.patterns[stream.name].reuse:
+                yield stream
+
+
+def _as_read(one: Input, table: pa.Table, read: Read) -> pa.Table:
+    """Leave out columns that nobody reads."""
+    needed = {*one.ids, one.time, *read.names}
+    if read.everything:
+        return table
+    return table.select([column for column in table.column_names if column in needed])
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """Let events arrive at the time that they bear."""
+    times = table[AT].to_numpy()
+    if (times[1:] < times[:-1]).any():
+        table = table.take(pa.array(np.argsort(times, kind="stable")))
+    return table.combine_chunks()
+
+
+def _faster(table: pa.Table, pace: float, first: int) -> pa.Table:
+    """Bring the times of events closer together, or apart, from the first of all on."""
+    if pace == 1:
+        return table
+    times = first + np.floor((table[AT].to_numpy() - first) / pace).astype(np.int64)
+    return table.set_column(table.column_names.index(AT), AT, pa.array(times))

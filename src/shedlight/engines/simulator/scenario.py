@@ -1,0 +1,263 @@
+"""A what-if: an application, the events that it is to get, and how hard they press it.
+
+A load of 2 asks the busiest node that has a bound for two seconds of work per second. It is
+reached by the rate at which events are generated, or by how fast those of a file are fed. What
+reaches a node behind others does not grow in step with that, so it is tried, and corrected.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.control.observation import snapshot_of
+from shedlight.engines.application import prepared_source
+from shedlight.engines.simulator import Service, Simulation, simulate
+from shedlight.engines.simulator.observation import joined, observation_of
+from shedlight.engines.tables import AT
+from shedlight.errors import InputError
+from shedlight.generate.for_sources import (
+    StreamKind,
+    asked_of_sources,
+    make_sources,
+    sparse_rate,
+    with_generated_sources,
+)
+from shedlight.generate.streams import fed_as
+from shedlight.graph import Application
+from shedlight.model.build import build_model
+from shedlight.model.latency import Target, check_feasible, limit_of
+from shedlight.model.load import work_of
+from shedlight.model.rates import predict
+
+MOST_EVENTS = 50_000_000
+"""More than so many are refused rather than waited for."""
+
+_TRIES = 12
+_CLOSE = 0.01
+"""How far from the load that was asked for is near enough."""
+_UNEVEN = frozenset({StreamKind.BORG_LIKE})
+"""Streams whose rate over a while says little; a start of a long one is taken, fed faster..."""
+_WORLD = 8
+"""...which is so many times as long as needed."""
+_PILOT = 100.0, 60.0
+"""Events per second and seconds of the events that processing times are measured on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scenario:
+    """What is to be simulated.
+
+    Attributes:
+        application: The application.
+        tables: The events of its sources.
+        service: How long processing takes.
+        duration: How long events come, in seconds of virtual time.
+        pace: How many times as fast they come as their times say.
+        seed: Of events and processing times.
+    """
+
+    application: Application
+    tables: Mapping[str, pa.Table]
+    service: Service
+    duration: float
+    pace: float = 1.0
+    seed: int = 0
+
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return sum(map(len, self.tables.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unshed:
+    """What would come of a scenario without shedding and with all the time in the world.
+
+    Attributes:
+        asked: Busy seconds per second that each node with a bound is asked for.
+        sinks: Results at each sink.
+        simulation: All of it.
+    """
+
+    asked: Mapping[str, float]
+    sinks: Mapping[str, int]
+    simulation: Simulation
+
+
+def without_shedding(scenario: Scenario) -> Unshed:
+    """Find what would come of a scenario if nothing were shed."""
+    done = simulate(
+        scenario.application,
+        scenario.tables,
+        scenario.service,
+        interval=scenario.duration + 1,
+        seed=scenario.seed,
+        pace=scenario.pace,
+    )
+    asked = {
+        name: sum(one.busy.get(name, 0.0) for one in done.intervals) / scenario.duration
+        for name, node in scenario.application.nodes.items()
+        if node.bound is not None
+    }
+    return Unshed(
+        asked=asked,
+        sinks={name: len(table) for name, table in done.sinks.items()},
+        simulation=done,
+    )
+
+
+def pilot(application: Application, kind: StreamKind, seed: int) -> Mapping[str, pa.Table]:
+    """Generate some events to measure processing times on."""
+    rate, duration = _PILOT
+    asked = asked_of_sources(application)
+    return make_sources(asked, kind, rate=rate, duration=duration, seed=seed)
+
+
+def generated(  # what events are generated from
+    application: Application,
+    service: Service,
+    kind: StreamKind,
+    *,
+    load: float,
+    duration: float,
+    seed: int,
+) -> tuple[Scenario, Unshed]:
+    """Generate events that make a load.
+
+    A sparse stream has its rate by definition, so there processing times are scaled instead.
+
+    Raises:
+        InputError: The sources cannot be generated, or would have too many events.
+    """
+    asked = asked_of_sources(application)
+    application = with_generated_sources(application)
+    is_sparse = kind is StreamKind.SPARSE
+    mean = sum(service.seconds.values()) or 1.0
+    start = sparse_rate(asked) if is_sparse else load / mean
+
+    @cache
+    def world() -> Mapping[str, pa.Table]:
+        return make_sources(asked, kind, rate=start, duration=_WORLD * duration, seed=seed)
+
+    def at(size: float) -> Scenario:
+        rate = start if is_sparse else start * size
+        _refuse_many(rate * duration * len(asked) * (_WORLD if kind in _UNEVEN else 1))
+        if kind in _UNEVEN:
+            tables = {name: _start_of(one, size, duration) for name, one in world().items()}
+        else:
+            tables = make_sources(asked, kind, rate=rate, duration=duration, seed=seed)
+        return Scenario(
+            application=application,
+            tables=tables,
+            service=_slower(service, size) if is_sparse else service,
+            duration=duration,
+            seed=seed,
+        )
+
+    return _calibrated(at, load)
+
+
+def _refuse_many(events: float) -> None:
+    if events > MOST_EVENTS:
+        raise InputError(
+            f"that load for that time is {events:,.0f} events, and {MOST_EVENTS:,} is the "
+            "most; shorten --duration, or give longer times by --processing-time"
+        )
+
+
+def _start_of(events: pa.Table, pace: float, duration: float) -> pa.Table:
+    """Feed events faster, and take those until a time."""
+    faster = fed_as(events, pace)
+    return faster.slice(0, int(np.searchsorted(faster["time"].to_numpy(), duration * 1e6)))
+
+
+def fed(
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    service: Service,
+    *,
+    load: float | None,
+    duration: float | None,
+    seed: int,
+) -> tuple[Scenario, Unshed]:
+    """Feed events of files, as fast as makes a load; without one, as their times say.
+
+    Raises:
+        InputError: There are no events, or they all happen at once.
+    """
+    times = {
+        name: prepared_source(source, tables[name])[1][AT].to_numpy()
+        for name, source in application.sources.items()
+    }
+    some = [one for one in times.values() if len(one)]
+    first, last = (f(f(one) for one in some) if some else 0 for f in (min, max))
+    if first == last:
+        raise InputError("the sources have no two events at different times; give others")
+
+    def at(pace: float) -> Scenario:
+        seconds = (last - first) / 1e6 / pace
+        end = seconds if duration is None else min(duration, seconds)
+        limit = first + end * 1e6 * pace
+        kept = {n: tables[n].filter(pa.array(one <= limit)) for n, one in times.items()}
+        return Scenario(
+            application=application,
+            tables=kept,
+            service=service,
+            duration=end,
+            pace=pace,
+            seed=seed,
+        )
+
+    if load is None:
+        scenario = at(1.0)
+        return scenario, without_shedding(scenario)
+    return _calibrated(at, load)
+
+
+def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[str, float]:
+    """Give the limit of each node with a bound, in busy seconds per second.
+
+    Raises:
+        PlanError: A bound cannot be kept whatever is shed.
+    """
+    application = scenario.application
+    observation = observation_of(joined(unshed.simulation.intervals))
+    model = build_model(application, snapshot_of(replace(observation, backlog={}), application))
+    rates = predict(model)
+    found = {}
+    for node in model.nodes.values():
+        limit = limit_of(model, node, replace(target, aim=1.0))
+        if limit is not None:
+            check_feasible(limit, limit.arrivals.at(rates.outputs)[1])
+            found[node.name] = work_of(model, limit, rates).busy_limit
+    return found
+
+
+def _calibrated(at: Callable[[float], Scenario], load: float) -> tuple[Scenario, Unshed]:
+    """Try sizes until the busiest node is asked for the load; more size is more work."""
+    size, low, high, tries = 1.0, 0.0, math.inf, 0
+    while True:
+        scenario = at(size)
+        unshed = without_shedding(scenario)
+        most = max(unshed.asked.values(), default=0.0)
+        if not most:
+            raise InputError(
+                "no node with a bound has anything to do, so there is no load to speak of; "
+                "give the patterns there a --processing-time, and events that they can use"
+            )
+        tries += 1
+        if abs(most / load - 1) <= _CLOSE or tries == _TRIES:
+            return scenario, unshed
+        low, high = (size, high) if most < load else (low, size)
+        size *= load / most
+        if not low < size < high:
+            size = (low + high) / 2
+
+
+def _slower(service: Service, factor: float) -> Service:
+    seconds = {stream: factor * one for stream, one in service.seconds.items()}
+    return replace(service, seconds=seconds)

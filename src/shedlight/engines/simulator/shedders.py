@@ -1,0 +1,89 @@
+"""Who sheds in an experiment; they differ in nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from shedlight.control.controller import Settings
+from shedlight.control.replan_trigger import OURS, PAPERS, Rule
+from shedlight.engines.simulator.api import Interval
+from shedlight.engines.simulator.espice import Utility
+from shedlight.engines.simulator.policies import Controlled, Random
+from shedlight.graph import Application
+from shedlight.model.latency import Latency, Target
+from shedlight.planning.plan import Wanted
+from shedlight.shedding.shares import Shares
+
+
+class Shedder(Enum):
+    """Who sheds."""
+
+    GLOBAL = "global"
+    LOCAL = "local"
+    RANDOM = "random"
+    UTILITY = "utility"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """How is decided.
+
+    Attributes:
+        every: After how many intervals there is an observation.
+        pressed: Whether there is pressure between decisions.
+        latency: How the bound becomes a limit.
+        aim: The share of the limit to aim at.
+        rule: When to replan.
+    """
+
+    every: int = 2
+    pressed: bool = True
+    latency: Latency = Latency.MG1
+    aim: float = 0.9
+    rule: Rule = OURS
+
+    @property
+    def target(self) -> Target:
+        """How the bound is kept."""
+        return Target(latency=self.latency, aim=self.aim)
+
+
+PAPERS_CONTROL = Control(pressed=False, latency=Latency.MM1, aim=1.0, rule=PAPERS)
+"""As the paper does it: M/M/1, the whole limit, 10 % either way, no pressure."""
+
+
+class Deciding(Protocol):
+    """A policy that tells of its pressure."""
+
+    @property
+    def factors(self) -> list[Mapping[str, float]]:
+        """The pressure of each node after each interval."""
+
+    def decide(self, interval: Interval) -> Shares:
+        """Give the shares of the next interval."""
+
+
+def policy_of(
+    shedder: Shedder, application: Application, control: Control, bottleneck: str
+) -> Deciding | None:
+    """Make a policy that plans one node; None sheds nothing."""
+    if shedder is Shedder.NONE:
+        return None
+    if shedder in (Shedder.GLOBAL, Shedder.LOCAL):
+        wanted = Wanted(
+            target=control.target, bottleneck=bottleneck, local=shedder is Shedder.LOCAL
+        )
+        settings = Settings(rule=control.rule, wanted=wanted)
+        return Controlled(application, settings, control.every, pressed=control.pressed)
+    kind = Random if shedder is Shedder.RANDOM else Utility
+    return kind(application, control.target, control.every, pressed=control.pressed)
+
+
+def planning(policy: Deciding | None) -> tuple[int, float]:
+    """Say how often a policy replanned, and how many seconds planning took in all."""
+    if not isinstance(policy, Controlled):
+        return 0, 0.0
+    entries = [decision.entry for decision in policy.log]
+    return sum(one.replanned for one in entries), sum(one.seconds for one in entries)

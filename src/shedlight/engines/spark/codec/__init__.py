@@ -1,0 +1,1 @@
+"""Events and complex events as bytes between the stages of a query."""

@@ -1,0 +1,170 @@
+"""Tables as few bytes on their way to an outbox.
+
+What is large in complex events is known: whole events, the same ones in several places; ids of
+32 hexadecimal digits; numbers that need a few of their 64 bits; the name of their pattern, in
+all rows the same. Each column is written in the form that suits it, whole events beside it and
+each of them once, and the schema says how it is to be read. That takes no longer than to
+compress it, and leaves much less. A table with anything else in it is compressed.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.engines.spark.codec.decode import (
+    ABSENT,
+    DIGITS,
+    FORMS,
+    LONG,
+    NARROW,
+    ROW,
+    SAME,
+    Array,
+    Form,
+    Numbers,
+    Path,
+    changed,
+    has_inside,
+    write,
+)
+from shedlight.engines.spark.codec.event_table import rows_in_order
+from shedlight.matching.output.match_id import octets_of
+
+
+def compact_form(
+    table: pa.Table,
+    rows: Mapping[Path, tuple[int, Numbers]] | None = None,
+    beside: Sequence[pa.Table] = (),
+) -> pa.Buffer:
+    """Write a table in as few bytes as are quickly found.
+
+    Args:
+        table: The table.
+        rows: What whole events are in place of columns or fields: the number of a table beside
+            it, and the rows of that, -1 for none.
+        beside: These tables; only rows that are needed are written.
+    """
+    sink = pa.BufferOutputStream()
+    _write_compact(sink, table, rows or {}, beside)
+    return sink.getvalue()
+
+
+def _write_compact(
+    sink: pa.NativeFile,
+    table: pa.Table,
+    rows: Mapping[Path, tuple[int, Numbers]],
+    beside: Sequence[pa.Table],
+) -> None:
+    needed = [
+        _Needed([places for number, places in rows.values() if number == one])
+        for one in range(len(beside))
+    ]
+    forms: list[tuple[str, Path, Any]] = []
+    as_they_were: list[Path] = []
+
+    def written(path: Path, array: pa.Array) -> pa.Array | None:
+        if path in rows:
+            number, places = rows[path]
+            absent = places < 0
+            forms.append((ABSENT if absent.all() else ROW, path, number))
+            if absent.all():
+                return pa.nulls(len(array))
+            return _unsigned(needed[number].renumbered(places), absent)
+        if has_inside(array):
+            return None
+        form, new = _suited(array)
+        if form is None:
+            as_they_were.append(path)
+        else:
+            forms.append((form[0], path, form[1]))
+        return new
+
+    new = changed(table, written)
+    told = json.dumps({"forms": forms, "beside": len(beside)}, separators=(",", ":"))
+    new = new.replace_schema_metadata({**(table.schema.metadata or {}), FORMS: told})
+    write(sink, new, "lz4" if as_they_were else None)
+    for one, used in zip(beside, needed, strict=True):
+        _write_compact(sink, rows_in_order(one, used.rows), {}, ())
+
+
+class _Needed:
+    """The rows of a table that are needed, and their numbers among these."""
+
+    def __init__(self, places: Sequence[Numbers]) -> None:
+        every = np.concatenate([np.zeros(0, np.int64), *places])
+        every = every[every >= 0]
+        self._first = int(every.min()) if len(every) else 0
+        span = int(every.max()) - self._first + 1 if len(every) else 0
+        if span > _SPARSE * len(every):
+            self.rows = np.unique(every)
+            self._rank: Array | None = None
+        else:
+            there = np.zeros(span, np.bool_)
+            there[every - self._first] = True
+            self.rows = np.flatnonzero(there) + self._first
+            self._rank = np.cumsum(there, dtype=np.int32) - 1
+
+    def renumbered(self, places: Numbers) -> Array:
+        """Give the numbers of rows; of none, any."""
+        if self._rank is None:
+            return np.searchsorted(self.rows, places)
+        return self._rank[np.maximum(places - self._first, 0)]
+
+
+_SPARSE = 16
+"""So many times as many rows as are needed are looked at, rather than sort those needed."""
+
+
+def _suited(array: pa.Array) -> tuple[Form | None, pa.Array]:
+    """Find the form that suits a column."""
+    if not len(array):
+        return None, array
+    if array.type == pa.int64():
+        return _narrowed(array)
+    if array.type == pa.string() and not array.null_count:
+        return _of_one_length(array)
+    return None, array
+
+
+def _narrowed(array: pa.Array) -> tuple[Form | None, pa.Array]:
+    ends = pc.min_max(array)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is None or high - low >= 1 << 32:
+        return None, array
+    values = np.frombuffer(array.buffers()[1], np.int64, len(array), 8 * array.offset) - low
+    absent = np.asarray(array.is_null()) if array.null_count else None
+    return (NARROW, low), _unsigned(values, absent, high - low)
+
+
+def _unsigned(values: Array, absent: Array | None, most: int | None = None) -> pa.Array:
+    """Give numbers of at least 0 in as few bits as the largest needs."""
+    top = int(values.max()) if most is None else most
+    kind = np.uint8 if top < 1 << 8 else np.uint16 if top < 1 << 16 else np.uint32
+    mask = absent if absent is not None and absent.any() else None
+    return pa.array(values.astype(kind), mask=mask)
+
+
+def _of_one_length(array: pa.Array) -> tuple[Form | None, pa.Array]:
+    """Write texts that are all the same once, and ids as the bytes that they stand for."""
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset)
+    length = int(ends[1] - ends[0])
+    if not (np.diff(ends) == length).all():
+        return None, array
+    size = len(array) * length
+    texts = np.frombuffer(data, np.uint8, size, int(ends[0])) if size else np.zeros(0, np.uint8)
+    texts = texts.reshape(len(array), length)
+    if (texts[-1] == texts[0]).all() and (texts == texts[0]).all():
+        return (SAME, array[0].as_py()), pa.nulls(len(array))
+    if length != LONG:
+        return None, array
+    octets = octets_of(texts)
+    if octets is None:
+        return None, array
+    short = pa.binary(LONG // 2)
+    new = pa.FixedSizeBinaryArray.from_buffers(short, len(array), [None, pa.py_buffer(octets)])
+    return (DIGITS, None), new

@@ -1,0 +1,156 @@
+"""Which operators of a part may give their events by number instead of copies of them.
+
+A pattern that selects whole events makes complex events that are mostly copies, and one above
+it copies them again. Within a group a whole event is its number on a shelf, and it is copied
+once, when it leaves the group. That can be where no operator of the group looks into it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from shedlight.engines.spark.codec.decode import Path
+from shedlight.engines.spark.support.placement import Part
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.language.ast.expression import Aggregate, Attribute, Whole, walk
+from shedlight.language.ast.pattern import Item, Pattern, expressions, selected
+from shedlight.matching.operators.cep_operator import Operator, build_operator
+from shedlight.matching.output.timed_out import timed_out_name
+
+ROW = "#row"
+"""The column with the number of an event."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Referring:
+    """What is given by number in a part.
+
+    Attributes:
+        columns: The columns of the events of each operator that gives its events so.
+        paths: Where numbers stand in the complex events of a pattern, and of which operator.
+    """
+
+    columns: Mapping[str, pa.Schema] = field(default_factory=dict)
+    paths: Mapping[Stream, Mapping[Path, str]] = field(default_factory=dict)
+
+    def read_by(self, spec: OperatorSpec) -> Mapping[Path, str]:
+        """Say where numbers stand in what an operator takes in."""
+        read = [self.paths.get(stream, {}) for stream in spec.inputs]
+        found = {path: of for one in read for path, of in one.items()}
+        return found | ({(ROW,): spec.name} if spec.name in self.columns else {})
+
+
+def referring(
+    part: Part, whole: Mapping[str, pa.Schema], schemas: Mapping[Stream, pa.Schema]
+) -> Referring:
+    """Find what can be given by number.
+
+    Args:
+        part: The operators of a part.
+        whole: All columns of the events of each.
+        schemas: The columns of all streams that they read.
+    """
+    made = set(part.outputs)
+    readers = [spec for spec in part.operators if made & set(spec.inputs)]
+    if any(map(_takes_apart, readers)):
+        return Referring()
+    columns = {}
+    for spec in part.operators:
+        others = (one for one in part.operators if one.name != spec.name)
+        if spec not in readers and _may(spec, others):
+            columns[spec.name] = whole[spec.name]
+    found = Referring(columns, _paths(part, columns))
+    clear = all(_is_clear(spec, found, schemas) for spec in readers)
+    return found if clear else Referring()
+
+
+def _takes_apart(spec: OperatorSpec) -> bool:
+    """Say whether an operator gives columns of whole events, or computes with these."""
+    return any(
+        pattern.each or not all(map(_is_plain, selected(pattern)))
+        for pattern in spec.patterns.values()
+    )
+
+
+def _is_plain(item: Item) -> bool:
+    within = list(walk(item.expression))[1:]
+    return not any(isinstance(node, Whole) for node in within)
+
+
+def _may(spec: OperatorSpec, others: Iterable[OperatorSpec]) -> bool:
+    """Say whether an operator gives whole events into which no other looks."""
+    patterns = spec.patterns.values()
+    names = {item.name for pattern in patterns for item in _wholes(pattern)}
+    looked_at = {name for one in others for path in _paths_of(one) for name in path}
+    return bool(names) and not names & looked_at and not _takes_apart(spec)
+
+
+def _wholes(pattern: Pattern) -> list[Item]:
+    return [item for item in selected(pattern) if isinstance(item.expression, Whole)]
+
+
+def _paths_of(spec: OperatorSpec) -> set[Path]:
+    """List what the patterns of an operator look at in events."""
+    return {
+        node.path
+        for pattern in spec.patterns.values()
+        for expression in expressions(pattern)
+        for node in walk(expression)
+        if isinstance(node, Attribute | Aggregate)
+    }
+
+
+def _paths(part: Part, columns: Mapping[str, pa.Schema]) -> Mapping[Stream, Mapping[Path, str]]:
+    found: dict[Stream, Mapping[Path, str]] = {}
+    for spec in part.operators:
+        inner: Mapping[Path, str] = {(): spec.name}
+        if spec.name not in columns:
+            inner = {p: of for one in spec.inputs for p, of in found.get(one, {}).items()}
+        for name, pattern in spec.patterns.items():
+            names = [item.name for item in _wholes(pattern)]
+            paths = {(one, *path): of for one in names for path, of in inner.items()}
+            found[Stream(name, spec.name)] = paths
+            found[Stream(timed_out_name(name), spec.name)] = paths
+    return found
+
+
+def _is_clear(
+    spec: OperatorSpec, found: Referring, schemas: Mapping[Stream, pa.Schema]
+) -> bool:
+    """Say whether columns with numbers are of one input each."""
+    numbers = {path[0] for path in found.read_by(spec)}
+    named = Counter(name for stream in spec.inputs for name in set(schemas[stream].names))
+    return all(named[name] == 1 for name in numbers)
+
+
+def numbered_operator(
+    operator: Operator, spec: OperatorSpec, schemas: Sequence[pa.Schema], timed_out: set[str]
+) -> Operator:
+    """Build an operator anew that gives its events by number, and takes in what it looks at.
+
+    Args:
+        operator: The operator, built without numbers.
+        spec: What it was built of.
+        schemas: The columns of its inputs.
+        timed_out: The patterns that are asked for machines that time out.
+    """
+    looked_at = {path[0] for path in _paths_of(spec) if path}
+    row = pa.field(ROW, pa.int64())
+    inputs = []
+    for one, schema in zip(operator.inputs, schemas, strict=True):
+        needed = looked_at | {one.time, *operator.ids}
+        inputs.append((one, pa.schema([*(f for f in schema if f.name in needed), row])))
+    patterns = {name: _numbered(pattern) for name, pattern in spec.patterns.items()}
+    return build_operator(inputs, patterns, timed_out=timed_out)
+
+
+def _numbered(pattern: Pattern) -> Pattern:
+    items = (
+        Item(Attribute(item.expression.variable, (ROW,)), item.name)
+        if isinstance(item.expression, Whole)
+        else item
+        for item in selected(pattern)
+    )
+    return replace(pattern, select=tuple(items))

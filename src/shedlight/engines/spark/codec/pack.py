@@ -1,0 +1,109 @@
+"""Events as packed rows on their way to matching, and what was found on its way back.
+
+A packed row holds the events of one Arrow batch that go to one group, as an Arrow stream. So
+values of any kind reach Python as they are, and groups, which cost, get few and large rows.
+What a group finds is packed too (`compact.py`), and stays so until somebody wants the columns.
+
+This is kept apart from matching, and imports next to nothing: Spark runs it in processes of
+their own, which start the sooner.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.engines.spark.codec.blobs import piece_of
+from shedlight.engines.spark.codec.decode import plain_bytes, table_of
+from shedlight.engines.spark.support.arrival_sketch import Sample, sample_of
+from shedlight.engines.spark.support.malloc import keep_memory
+
+GROUP = "#group"
+"""The column of the group that an event goes to."""
+ARRIVAL = "#arrival"
+"""The column with the time of arrival, in microseconds."""
+
+SAID = (
+    "operator string, name string, origin int, frontier bigint, idle boolean, number int, "
+    "events binary"
+)
+"""What a group says: complex events, how many, of which stream; how far an operator is if it is
+without a name; or events that were late."""
+FOUND = f"{SAID}, tally string"
+"""The same, and a tally of the group."""
+PACKED = f"group int, {SAID}, arrival double, arrivals binary"
+"""A stream by operator (empty for a source) and name; the frontier counts if events is null.
+Arrival is the mean of that of all events, arrivals are the points of a `Sample`; null if all
+events arrived at once."""
+LATE = "#late"
+"""What stands in place of the name of a pattern for late events."""
+
+Batches = Iterable[pa.RecordBatch]
+
+_PACKED = pa.schema(
+    {
+        "group": pa.int32(),
+        "operator": pa.string(),
+        "name": pa.string(),
+        "origin": pa.int32(),
+        "frontier": pa.int64(),
+        "idle": pa.bool_(),
+        "number": pa.int32(),
+        "events": pa.binary(),
+        "arrival": pa.float64(),
+        "arrivals": pa.binary(),
+    }
+)
+
+
+def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Make the function that packs the events of a stream by group."""
+
+    def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
+        keep_memory()
+        for batch in batches:
+            groups = batch.column(GROUP).to_numpy()
+            arrivals = batch.column(ARRIVAL).to_numpy()
+            table = pa.table(batch).drop_columns([GROUP, ARRIVAL])
+            for group in np.unique(groups).tolist():
+                mine = groups == group
+                every = bool(mine.all())
+                chosen = table if every else table.filter(pa.array(mine))
+                sample = sample_of(arrivals if every else arrivals[mine])
+                row = [group, operator, name, 0, 0, False, len(chosen), plain_bytes(chosen)]
+                row += [sample.mean, _points(sample)]
+                named = dict(zip(_PACKED.names, row, strict=True))
+                yield pa.RecordBatch.from_pylist([named], _PACKED)
+
+    return pack
+
+
+def _points(sample: Sample) -> bytes | None:
+    if len(sample.points) == 1:
+        return None
+    written: bytes = np.array(sample.points, np.int64).tobytes()
+    return written
+
+
+def sample_in(number: int, arrival: float, arrivals: bytes | None) -> Sample:
+    """Read the sample of a packed row."""
+    if arrivals is None:
+        return Sample(number, arrival, (round(arrival),))
+    return Sample(number, arrival, tuple(np.frombuffer(arrivals, np.int64).tolist()))
+
+
+def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Make the function that gives packed events as rows, with the columns of a schema."""
+
+    def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
+        keep_memory()
+        for batch in batches:
+            for row in batch.to_pylist():
+                table = table_of(piece_of(row["events"])).combine_chunks()
+                if ARRIVAL in schema.names:
+                    arrival = pa.repeat(pa.scalar(row[ARRIVAL], pa.int64()), len(table))
+                    table = table.append_column(ARRIVAL, arrival)
+                columns = [table[field.name].cast(field.type) for field in schema]
+                yield from pa.table(columns, schema=schema).to_batches()
+
+    return unpack

@@ -1,0 +1,1 @@
+"""From micro-batch reports to plans, the log, and overrides."""

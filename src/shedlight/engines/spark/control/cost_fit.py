@@ -1,0 +1,74 @@
+"""What a micro-batch costs, fitted to those that have been run.
+
+    seconds - matching = fixed + reading x events + carrying x kept
+
+Matching is measured where it is done; the rest is fitted to the latest micro-batches by least
+squares, none of it below zero. A micro-batch says little about three numbers at once, so there
+is a first guess that counts as much as a micro-batch that is a tenth of a second off; where all
+micro-batches are alike, the guess says how the seconds are split.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.model.selectivity.needs import Floats
+
+LATEST = 60
+"""How many micro-batches count at most."""
+_NOISE = 0.1
+"""By how many seconds a micro-batch may be off."""
+_WORN = 0.97
+"""How much less each older one counts."""
+_OUTLIER = 4.0
+"""A micro-batch that took so many times the median is left out: something else was going on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a micro-batch costs besides matching, in seconds.
+
+    Attributes:
+        fixed: However few events it has.
+        reading: For each event that is read.
+        carrying: For each event that is kept, once.
+    """
+
+    fixed: float
+    reading: float
+    carrying: float
+
+
+GUESS = Costs(fixed=0.6, reading=1.5e-6, carrying=3e-6)
+"""As measured on two cores."""
+
+
+def fitted(batches: Sequence[NodeBatch], guess: Costs = GUESS) -> Costs:
+    """Fit the costs to micro-batches, the latest last."""
+    latest = [one for one in batches[-LATEST:] if one.events]
+    if not latest:
+        return guess
+    seconds = np.array([max(0.0, one.seconds - one.matching) for one in latest])
+    usual = seconds <= _OUTLIER * np.median(seconds)
+    counts = np.array([[1.0, one.events, one.kept] for one in latest])
+    weights = np.sqrt(_WORN ** np.arange(len(latest))[::-1])
+    first = np.array([guess.fixed, guess.reading, guess.carrying])
+    rows = np.concatenate([(counts * weights[:, None])[usual], np.diag(_NOISE / first)])
+    wanted = np.concatenate([(seconds * weights)[usual], np.full(3, _NOISE)])
+    fixed, reading, carrying = _not_negative(rows, wanted).tolist()
+    return Costs(fixed, reading, carrying)
+
+
+def _not_negative(rows: Floats, wanted: Floats) -> Floats:
+    """Solve by least squares; what comes out negative is none."""
+    free = np.ones(rows.shape[1], np.bool_)
+    while True:
+        found = np.zeros(rows.shape[1])
+        scale = np.linalg.norm(rows[:, free], axis=0)
+        found[free] = np.linalg.lstsq(rows[:, free] / scale, wanted, rcond=None)[0] / scale
+        negative = found < 0
+        if not negative.any():
+            return found
+        free &= ~negative

@@ -1,0 +1,262 @@
+"""The control loop on Spark: micro-batches in, plans and pressure out.
+
+After every micro-batch of a node with a bound its pressure is set anew. When every such node
+has had one and enough time has passed, the controller is asked, and a new plan is put in force
+at all nodes that it changes. Each is used by the next micro-batch that begins.
+
+A wish for other bounds or weights is taken up when it is seen, and planned for at the next
+decision, whatever was observed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from shedlight.control.controller import Decision, Memory, Settings, decide
+from shedlight.control.override import Wish, in_force, wished
+from shedlight.control.pressure import batch_pressure
+from shedlight.control.replan_trigger import OURS
+from shedlight.engines.spark.control.cost_fit import GUESS, LATEST, Costs, fitted
+from shedlight.engines.spark.control.observe import (
+    Watched,
+    labels_of,
+    observation_of,
+    uses_of,
+)
+from shedlight.engines.spark.control.override_store import Heard, Wishes
+from shedlight.engines.spark.shed.plan_store import Plans, Used
+from shedlight.engines.spark.step.chain import Fused
+from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.errors import ShedlightError
+from shedlight.graph import Application, Stream
+from shedlight.model.latency import Latency, Target
+from shedlight.planning.plan import Wanted
+from shedlight.shedding.initial import under_pressure
+from shedlight.shedding.shares import Shares
+
+INTERVAL = 2.0
+"""After how many seconds there is an observation, or after a micro-batch that is longer."""
+_KNOWN, _CAUTION = 4, 2.0
+"""Before so many micro-batches an event is taken to cost so many times what it did: machines
+are still to be opened, and each makes it dearer."""
+_WARM = 2
+"""How many micro-batches say nothing about costs: kernels are loaded, workers started."""
+_SOME = 0.01
+"""Under more pressure than this what is kept says too little about what it costs."""
+
+
+def micro_batch_settings() -> Settings:
+    """Give the settings of the controller for micro-batches: each has thousands of events."""
+    wanted = Wanted(target=Target(latency=Latency.MICRO_BATCH))
+    return Settings(rule=replace(OURS, patience=1), wanted=wanted)
+
+
+@dataclass(slots=True)
+class _Node:
+    """What the loop knows of a node.
+
+    Attributes:
+        batches: The latest micro-batches.
+        seen: How many there were.
+        fresh: How many there were since the last observation.
+        since: When the newest event before those had arrived.
+        used: The plan and the pressure in force.
+        work: Seconds of work for each event, before pressure.
+        waiting: How many events waited to be read after the last micro-batch.
+        costs: What a micro-batch costs.
+    """
+
+    batches: list[NodeBatch] = field(default_factory=list)
+    seen: int = 0
+    fresh: int = 0
+    since: float | None = None
+    used: Used = field(default_factory=lambda: Used(1))
+    work: float = 0.0
+    waiting: float = 0.0
+    costs: Costs = GUESS
+
+
+class Query(Protocol):
+    """A node that runs."""
+
+    @property
+    def parts(self) -> tuple[Fused, ...]:
+        """What is in its stateful step."""
+
+
+class Running(Protocol):
+    """What the loop needs of an assembly."""
+
+    @property
+    def application(self) -> Application:
+        """What it runs."""
+
+    @property
+    def nodes(self) -> Mapping[str, Query]:
+        """Its nodes by name."""
+
+    def plans(self, node: str) -> Plans:
+        """Find the plans of a node."""
+
+    def publish(self, node: str, shares: Shares) -> int:
+        """Write down what the patterns of a node keep; give the number of the plan."""
+
+
+class ControlLoop:
+    """Follows the micro-batches of all nodes.
+
+    Args:
+        assembly: What runs.
+        settings: How to control; None: for micro-batches, with our rule.
+        told: Is told every decision.
+        wishes: Where wishes are left; None: there are none.
+        heard: Is told every wish.
+
+    Attributes:
+        memory: What the controller remembers.
+    """
+
+    def __init__(
+        self,
+        assembly: Running,
+        settings: Settings | None = None,
+        told: Callable[[Decision], None] | None = None,
+        *,
+        wishes: Wishes | None = None,
+        heard: Callable[[Heard], None] | None = None,
+    ) -> None:
+        self._assembly, self._told = assembly, told
+        self._wishes, self._heard, self._because = wishes, heard, ""
+        application = assembly.application
+        self.memory = Memory(
+            application=application, settings=settings or micro_batch_settings()
+        )
+        self._nodes = {name: _Node() for name in assembly.nodes}
+        for name, node in self._nodes.items():
+            node.used = assembly.plans(name).now or Used(1)
+        self._labels = {n: labels_of(q.parts) for n, q in assembly.nodes.items()}
+        self._uses = {n: uses_of(q.parts) for n, q in assembly.nodes.items()}
+        self._bounded = [
+            name for name in assembly.nodes if application.nodes[name].bound is not None
+        ]
+        self._last: float | None = None
+
+    def start(self, now: float) -> None:
+        """Say when the run begins, in seconds since 1970: what was there arrives then."""
+        for node in self._nodes.values():
+            node.since = now
+        self.heed(now)
+
+    def heed(self, now: float) -> None:
+        """Take up a wish, if there is a new one; it is planned for at the next decision."""
+        if self._wishes is None:
+            return
+        try:
+            wish = self._wishes.new()
+            if wish is None:
+                return
+            application = wished(self._assembly.application, wish)
+        except ShedlightError as error:
+            heard = Heard(now, Wish(), str(error))
+        else:
+            if application != self.memory.application:
+                self.memory = replace(self.memory, application=application)
+                self._because = f"as was asked for, {wish or 'all is as in the file'}"
+            heard = Heard(now, in_force(application))
+        if self._heard is not None:
+            self._heard(heard)
+
+    def take(self, batch: NodeBatch) -> Decision | None:
+        """Take a micro-batch in; give the decision, if there was one to make."""
+        node = self._nodes[batch.node]
+        if batch.events == 0:  # it was about marks, or there is nothing to do
+            self._tell(batch, node.used.pressure)
+            return None
+        node.seen += 1
+        node.batches = [*node.batches, batch][-LATEST:]
+        node.fresh = min(node.fresh + 1, LATEST)
+        if batch.node in self._bounded:
+            self._press(batch)
+        return self._decided(batch.end)
+
+    def _press(self, batch: NodeBatch) -> None:
+        """Set the pressure of a node by what waits to be read."""
+        node, watched = self._nodes[batch.node], self._watched(batch.node)
+        node.costs = watched.costs
+        used = self._assembly.plans(batch.node).used_by(batch.number)
+        if used.pressure > _SOME and batch.kept:
+            spent = batch.matching + node.costs.carrying * batch.kept
+            node.work = spent / batch.events / used.pressure
+        node.waiting = max(0.0, batch.end - watched.newest) * watched.rate
+        self._tell(batch, self._pressure(batch.node))
+
+    def _pressure(self, name: str) -> float:
+        node = self._nodes[name]
+        caution = _CAUTION if node.seen < _KNOWN else 1.0
+        factor = batch_pressure(
+            node.waiting,
+            node.work * caution,
+            fixed=node.costs.fixed,
+            reading=node.costs.reading,
+            bound=self.memory.application.nodes[name].bound,
+        )
+        return round(factor, 4)
+
+    def _tell(self, batch: NodeBatch, factor: float) -> None:
+        """Put pressure on a node, and say after which micro-batch this was decided."""
+        if batch.node in self._bounded:
+            plan = self._nodes[batch.node].used.plan
+            self._use(batch.node, Used(plan, factor, batch.number))
+
+    def _use(self, name: str, used: Used) -> None:
+        self._nodes[name].used = used
+        self._assembly.plans(name).put_in_force(used)
+
+    def _watched(self, name: str) -> Watched:
+        node = self._nodes[name]
+        batches = tuple(node.batches[-max(node.fresh, 1) :])
+        since = node.since if node.since is not None else batches[0].start
+        return Watched(
+            parts=self._assembly.nodes[name].parts,
+            labels=self._labels[name],
+            uses=self._uses[name],
+            batches=batches,
+            since=since,
+            costs=fitted(node.batches[max(0, _WARM - node.seen + len(node.batches)) :]),
+        )
+
+    def _decided(self, now: float) -> Decision | None:
+        """Ask the controller, if it is time."""
+        due = self._last is None or now - self._last >= INTERVAL
+        if not due or not self._bounded or not all(self._nodes[n].fresh for n in self._bounded):
+            return None
+        seen = {name: self._watched(name) for name, node in self._nodes.items() if node.batches}
+        observation = observation_of(seen, now)
+        self.memory, decision = decide(self.memory, observation, because=self._because)
+        if decision.entry.attempted:
+            self._because = ""
+        for name, one in seen.items():
+            self._nodes[name].since, self._nodes[name].fresh = one.newest, 0
+        self._last = now
+        if decision.plan is not None:
+            self._put_in_force(decision)
+        if self._told is not None:
+            self._told(decision)
+        return decision
+
+    def _put_in_force(self, decision: Decision) -> None:
+        shares = {**under_pressure(self._assembly.application), **decision.shares}
+        for name in self._bounded:
+            if any(self._is_at(stream, name) for stream in decision.shares):
+                number = self._assembly.publish(name, shares)
+                node = self._nodes[name]
+                node.work *= self._lightened(name, decision)
+                self._use(name, Used(number, self._pressure(name), node.used.after))
+
+    def _lightened(self, name: str, decision: Decision) -> float:
+        """Say how the work of an event changes by a new plan."""
+        before = decision.entry.loads.get(name, 0.0)
+        return self.memory.expected.get(name, before) / before if before > 0 else 1.0
+
+    def _is_at(self, stream: Stream, node: str) -> bool:
+        return self._assembly.application.operators[str(stream.operator)].node == node

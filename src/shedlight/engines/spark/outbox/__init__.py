@@ -1,0 +1,1 @@
+"""What nodes emit: the outbox, its delivery to sinks, its retention."""

@@ -1,0 +1,94 @@
+"""The outbox of a node: one folder of Parquet files with all that its operators say.
+
+A row has complex events of one pattern as a group found them, packed (`packing.py`), or what
+timed out of it, or late events, or how far an operator of a group is. Everybody reads the
+folder's root, which honours the log of what was committed, and takes the rows that he wants.
+
+What a group says in a micro-batch, its complex events and how far it is, is in one file, and
+files are read whole and in the order in which they were written: so nobody learns that a group
+is further than the complex events that were read of it. That is why there is no folder for each
+pattern.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, LongType, NullType, StringType, StructField, StructType
+
+from shedlight.engines.spark.codec.pack import LATE, SAID, unpacker
+from shedlight.engines.spark.source.arrival import ARRIVAL, with_arrivals
+from shedlight.engines.spark.source.reader import quoted
+from shedlight.graph import Stream
+from shedlight.matching.operators.reorder import INPUT
+
+Outputs = Mapping[Stream, pa.Schema]
+"""What is in an outbox: the columns of each stream, or of the late events of an operator."""
+
+MOST_FILES = 64
+"""How many files of an outbox are read in a micro-batch at most."""
+LATE_AT = "late_at"
+"""The column that says at which operator an event was late."""
+
+
+def late_output(operator: str) -> Stream:
+    """Name the output of the late events of an operator."""
+    return Stream(LATE, operator)
+
+
+def read_outbox(spark: SparkSession, root: str, *, streaming: bool) -> DataFrame:
+    """Read an outbox, all that is committed in it."""
+    if streaming:
+        reader = spark.readStream.schema(SAID).option("maxFilesPerTrigger", MOST_FILES)
+        return with_arrivals(reader.parquet(root))
+    return spark.read.schema(SAID).parquet(root)
+
+
+def packed_of(outbox: DataFrame, output: Stream) -> DataFrame:
+    """Give the rows of one output, packed."""
+    return outbox.where(
+        (F.col("operator") == str(output.operator)) & (F.col("name") == output.name)
+    )
+
+
+def events_of(outbox: DataFrame, output: Stream, schema: pa.Schema) -> DataFrame:
+    """Give the events of one output, in the columns that they were made with."""
+    fields = [StructField(one.name, _writable(from_arrow_type(one.type))) for one in schema]
+    columns = ["events"]
+    if ARRIVAL in outbox.columns:
+        fields.append(StructField(ARRIVAL, LongType()))
+        columns.append(ARRIVAL)
+    kinds = StructType(fields)
+    packed = packed_of(outbox, output).select(*map(quoted, columns))
+    return packed.mapInArrow(unpacker(to_arrow_schema(kinds, timezone="UTC")), kinds)
+
+
+def _writable(kind: DataType) -> DataType:
+    """Have what is always null be text, to be written."""
+    return StringType() if isinstance(kind, NullType) else kind
+
+
+def late_of(
+    outbox: DataFrame, operator: str, number: int, schema: pa.Schema, names: Sequence[str]
+) -> DataFrame:
+    """Give the late events of one input of an operator, as they came, and where they were late.
+
+    Args:
+        outbox: The outbox of the operator's node.
+        operator: Where they were late.
+        number: The number of the input.
+        schema: The columns of all its inputs.
+        names: Those of this one.
+    """
+    full = schema.append(pa.field(INPUT, pa.int32()))
+    late = events_of(outbox, late_output(operator), full).where(f"{quoted(INPUT)} = {number}")
+    where = [] if LATE_AT in names else [f"'{operator}' AS {LATE_AT}"]
+    return late.selectExpr(*map(quoted, names), *where)
+
+
+def frontiers_of(outbox: DataFrame, operator: str) -> DataFrame:
+    """Give how far an operator is by group: `origin`, `frontier` and `idle`."""
+    told = packed_of(outbox, Stream("", operator))
+    return told.select("origin", "frontier", "idle")

@@ -1,0 +1,1 @@
+"""The queries of all nodes: built, started, supervised."""

@@ -1,0 +1,109 @@
+"""What a checkpoint is of: the application as it was when the checkpoint was begun.
+
+Matching cannot go on from machines that were opened for another pattern, nor be right if half
+of the matches are of one application and half of another. So an application that was changed
+is refused, and the message says what is different.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from shedlight.engines.spark.support.atomic_file import replacing
+from shedlight.engines.spark.support.checkpoint import LOCK
+from shedlight.errors import StateError
+from shedlight.graph import Application, OperatorSpec, Source, Stream
+
+VERSION = 4
+"""Of the layout of a checkpoint, and of the hashes in its states."""
+
+
+def lines_of(
+    application: Application, buckets: int, shedding: Iterable[Stream] = ()
+) -> tuple[str, ...]:
+    """Write down all that the matches of an application depend on.
+
+    Args:
+        application: The application.
+        buckets: How many groups share the keys of patterns with PARTITION BY.
+        shedding: The patterns that may shed; events that wait for them carry who keeps them.
+    """
+    may = ", ".join(sorted(map(str, shedding))) or "none"
+    return (*_lines(application, buckets), f"patterns that may shed: {may}")
+
+
+def _lines(application: Application, buckets: int) -> Iterator[str]:
+    yield f"buckets: {buckets}"
+    for source in application.sources.values():
+        yield from _source_lines(source)
+    for spec in application.operators.values():
+        yield from _operator_lines(spec)
+    for name, sink in application.sinks.items():
+        what = "what timed out of " if sink.timed_out else ""
+        yield f"sinks.{name}: {what}{sink.input}"
+
+
+def _source_lines(source: Source) -> Iterator[str]:
+    where = f"sources.{source.name}"
+    yield f"{where}: {source.format} {source.path}"
+    yield f"{where}.time: {source.time} in {source.time_unit}, lateness {source.lateness}"
+    yield f"{where}.id: {', '.join(source.id)}"
+    for name, expression in source.columns.items():
+        yield f"{where}.columns.{name}: {expression}"
+
+
+def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
+    where = f"operators.{spec.name}"
+    yield f"{where}: on {spec.node}, reads {', '.join(map(str, spec.inputs))}"
+    for name, pattern in spec.patterns.items():
+        yield f"{where}.{name}: {pattern}"
+
+
+def check_record(file: Path, lines: tuple[str, ...]) -> None:
+    """Write the record of a new checkpoint, or hold that of an old one against this one.
+
+    Raises:
+        StateError: The checkpoint is of another application, or is none.
+    """
+    before = _recorded(file)
+    if before is None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as path:
+            path.write_text(json.dumps({"version": VERSION, "lines": lines}, indent=1))
+    elif before != lines:
+        gone = [f"  before: {line}" for line in before if line not in lines]
+        new = [f"  now:    {line}" for line in lines if line not in before]
+        changes = "\n".join(gone + new) or "  the order of its parts"
+        raise StateError(
+            f"the checkpoint {file.parent} is of another application:\n{changes}\n"
+            "go on with the application as it was, or start with a new checkpoint"
+        )
+
+
+def _recorded(file: Path) -> tuple[str, ...] | None:
+    try:
+        found = json.loads(file.read_text())
+        if found["version"] != VERSION:
+            raise StateError(
+                f"the checkpoint {file.parent} is of version {found['version']}, and this is "
+                f"version {VERSION}; start with a new checkpoint"
+            )
+        return tuple(map(str, found["lines"]))
+    except FileNotFoundError:
+        _check_new(file.parent)
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(
+            f"{file} is damaged ({error}); put it back as it was, or start with a new "
+            "checkpoint"
+        ) from error
+
+
+def _check_new(checkpoint: Path) -> None:
+    """See that a folder without a record has nothing else in it."""
+    there = sorted(path.name for path in checkpoint.glob("[!.]*") if path.name != LOCK)
+    if there:
+        raise StateError(
+            f"{checkpoint} is no checkpoint: it has no file 'application', but "
+            f"{', '.join(there[:3])}; put the file back, or start with an empty folder"
+        )

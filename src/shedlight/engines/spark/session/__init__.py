@@ -1,0 +1,1 @@
+"""Start and end Spark, and say early what is missing."""

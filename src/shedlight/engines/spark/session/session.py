@@ -1,0 +1,288 @@
+"""The Spark session that `shedlight run` works in: checked, quiet, small, and ended for good.
+
+What cannot work is said before Spark starts, for Spark says it late and at length. PySpark is
+imported when a session is opened: the rest of this module serves `shedlight doctor` without it.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shedlight.engines.spark.session.jvm_stderr import Words
+from shedlight.engines.spark.session.master import (
+    Master,
+    check_master,
+    check_ports,
+    read_master,
+)
+from shedlight.engines.spark.session.preflight import (
+    LOOPBACK,
+    SessionError,
+    check_spark_home,
+    find_java,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*,4]"
+"""All cores; four attempts, for with one a Python worker that is killed ends the query."""
+
+_PARTITIONS_ELSEWHERE = 16
+"""Of a shuffle on a cluster whose size we do not know; Spark's 200 are 200 states to commit."""
+
+_ENDING = 15.0
+"""Seconds that the JVM has to end by itself."""
+
+
+def open_session(
+    name: str, *, master: str = LOCAL, settings: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """Start Spark with the settings that suit us.
+
+    Sets PYSPARK_PYTHON and, on this machine, SPARK_LOCAL_IP in this process's environment:
+    Spark takes neither of them from its settings.
+
+    Args:
+        name: What the session is called in Spark's own pages.
+        master: Where Spark runs.
+        settings: Spark's own, by name; they override ours. Options of Java are added to ours.
+
+    Raises:
+        SessionError: No Java that fits, a master that is none or does not listen, a port in
+            use, a session that is active already, or Spark does not start.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # see above
+
+    given = dict(settings or {})
+    where = read_master(given.pop("spark.master", master))
+    java = find_java(os.environ)
+    check_spark_home(os.environ)
+    check_master(where)
+    chosen = session_settings(where, given)
+    check_ports(chosen, os.environ)
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001  # no other way to ask
+        raise SessionError(
+            "a Spark session is active in this process already; work in that one, or stop it"
+        )
+    _set_environment(where, chosen)
+    _end_gateway()  # of a session that was stopped: it would keep its own Java options
+    conf = SparkConf().setMaster(where.url).setAppName(name).setAll(list(chosen.items()))
+    return _start(conf, f"Spark did not start on {where.url} with Java {java}")
+
+
+def close_session(session: "SparkSession") -> None:
+    """Stop the queries and the session, and see to it that its JVM ends.
+
+    It ends even if it no longer answers; then another session may be opened.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        if _is_alive():
+            with contextlib.suppress(Py4JError, PySparkException, OSError):  # it died just now
+                for query in session.streams.active:
+                    query.stop()
+                session.stop()
+    finally:
+        _end_gateway()
+
+
+# Settings
+
+
+def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]:
+    """Choose the settings of a session; those that are given win.
+
+    Memory: a JVM of about 1.1 GiB, two Python workers of 0.2 GiB per core, this process; on two
+    cores 2.3 GiB at most were measured.
+    """
+    here = {
+        # nobody else's business, and a host name that does not resolve does no harm
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": LOOPBACK,
+        # else Hadoop runs a program of the system, `readlink` or `chmod`, several times for
+        # each file that it writes: measured 170 a second, a second of each micro-batch
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # our own state has a checksum of its own
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    }
+    ours = {
+        # times are read, compared and printed the same everywhere
+        "spark.sql.session.timeZone": "UTC",
+        # each partition has a state to commit in each micro-batch: no more than can work
+        "spark.sql.shuffle.partitions": str(master.cores or _PARTITIONS_ELSEWHERE),
+        # over TCP a small batch waits 40 ms for the answer to the one before it
+        "spark.python.unix.domain.socket.enabled": "true",
+        # tables travel between Spark and Python as columns
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # events live in the Python workers, so that the JVM needs little
+        "spark.driver.memory": "1g",
+        # files of a micro-batch are small: one task for all up to this size
+        "spark.sql.files.minPartitionNum": "1",
+        "spark.sql.files.maxPartitionBytes": "16m",
+        # to go back to: one batch is enough for us, the rest is for an unlucky file system
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        # listeners get every one; these are only for people who ask
+        "spark.sql.streaming.numRecentProgressUpdates": "10",
+        # a query without a place of its own leaves nothing behind, even if it fails
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+        # a port and threads less; ask for it with spark.ui.enabled=true
+        "spark.ui.enabled": "false",
+        # even without the page Spark remembers 1000 plans for it: a stream goes on for weeks
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "1000",
+        # the terminal is ours
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    quiet = (
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    )
+    java = f"{quiet} {given.get(_JAVA_OPTIONS, '')}".rstrip()
+    return ours | (here if master.cores else {}) | dict(given) | {_JAVA_OPTIONS: java}
+
+
+_CLASS = "FileSystemBasedCheckpointFileManager"
+_FILE_MANAGER = f"org.apache.spark.sql.execution.streaming.checkpointing.{_CLASS}"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def _set_environment(master: Master, settings: Mapping[str, str]) -> None:
+    """Have workers run this Python: another one need not have shedlight.
+
+    On a cluster it may be in another place: there, what the environment says holds.
+    """
+    python = settings.get("spark.pyspark.python", sys.executable)
+    if master.cores is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # where its pages are, if asked for
+    elif "spark.pyspark.python" in settings:
+        os.environ["PYSPARK_PYTHON"] = python
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", python)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = settings.get(
+        "spark.pyspark.driver.python", sys.executable
+    )
+
+
+# The JVM
+
+
+def _start(conf: "SparkConf", failed: str) -> "SparkSession":
+    """Start a JVM whose words go through us, and a session in it."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    words = Words()
+    try:
+        with words.pipe() as writing:
+            gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
+        SparkContext(conf=conf, gateway=gateway)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        _end_gateway()
+        reason = _reason(str(error), words.end(_ENDING))
+        raise SessionError(f"{failed}: {reason}; check the settings") from error
+    except BaseException:  # an interrupt, most of all
+        _end_gateway()
+        raise
+    words.let_through()
+    return session
+
+
+def _reason(error: str, said: Iterable[str]) -> str:
+    """Find the line that says why Spark did not start."""
+    causes = (line.removeprefix(": ") for line in error.split("\n") if line.startswith(": "))
+    spoken = (line for line in said if line.strip() and not line.startswith(("\t", " ")))
+    return next(causes, None) or next(spoken, None) or error.partition("\n")[0]
+
+
+def _is_alive() -> bool:
+    """Say whether the JVM answers, as far as we can tell; asking a dead one fills the log."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    return gateway is not None and (gateway.proc is None or gateway.proc.poll() is None)
+
+
+def _end_gateway() -> None:
+    """End the JVM of this process, if there is one, by request or else by force."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    gateway: Any = SparkContext._gateway  # noqa: SLF001  # Spark keeps it for ever
+    if gateway is None:
+        return
+    # what a stop() that failed has left would be taken for a session
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = gateway.proc
+    if process is None:  # spark-submit started it, and will end it
+        return
+    if process.stdin is not None:
+        process.stdin.close()  # which tells it to end
+    try:
+        process.wait(_ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+# A query, to see that all of it works
+
+
+def try_query(session: "SparkSession", patience: int = 120) -> None:
+    """Send a row through Python in a streaming query.
+
+    Raises:
+        SessionError: It does not come back, or not in so many seconds.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    name = "shedlight_doctor"
+    rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    sent = rows.select("value").mapInArrow(_unchanged, "value long")
+    writer = sent.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+    try:
+        query = writer.start()
+        ended = query.awaitTermination(patience)
+        query.stop()
+    except PySparkException as error:
+        raise SessionError(
+            f"a row sent through Python does not come back: {_cause(str(error))}; "
+            "have the workers run a Python that has shedlight (PYSPARK_PYTHON)"
+        ) from error
+    if not ended or session.table(name).count() != 1:
+        raise SessionError(
+            f"a row sent through Python is not back after {patience} s; "
+            "see whether the workers are there and have a core to spare"
+        )
+
+
+def _cause(text: str) -> str:
+    """Find the last error that a query's failure names, beside the stacks of calls."""
+    lines = [line for line in text.split("\n") if not re.match(r"\s|at |Caused by", line)]
+    found = [re.match(r".*\b(\w+(?:Error|Exception): .*)", line) for line in lines]
+    causes = [one[1] for one in found if one]
+    return causes[-1] if causes else lines[0]
+
+
+def _unchanged(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    yield from batches

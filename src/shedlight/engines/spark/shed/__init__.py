@@ -1,0 +1,1 @@
+"""Event types and shedding in the JVM, by the plan of each micro-batch."""

@@ -1,0 +1,82 @@
+"""Which patterns get to see an event: as it says itself, from the JVM on, or by its hash."""
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.engines.spark.shed.plan_store import WORD
+from shedlight.engines.spark.support.chain_spec import PartSpec, sheds
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.graph.keys import key_name
+from shedlight.matching.kernel.records import Array
+from shedlight.matching.operators.cep_operator import Masks, Operator
+from shedlight.matching.operators.step import Ready
+from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
+
+
+def kept_names(patterns: int) -> list[str]:
+    """Name the columns that say which patterns of an operator keep an event."""
+    return [f"#kept{number}" for number in range(-(-patterns // WORD))]
+
+
+def kept_kinds(patterns: int) -> list[pa.DataType]:
+    """Say what numbers these columns have: short ones, for all events carry them."""
+    words = len(kept_names(patterns))
+    left = patterns - (words - 1) * WORD
+    narrow = next((bits for bits in (8, 16, 32) if left < bits), 64)
+    last = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[narrow]
+    return [pa.int64()] * (words - 1) + [last]
+
+
+def carried(operator: str, name: str) -> str:
+    """Name such a column while the events of several operators are in one table."""
+    return f"{name} {operator}"
+
+
+def decided(
+    given: PartSpec, spec: OperatorSpec, operator: Operator, ready: Ready, shares: Shares
+) -> Masks:
+    """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
+    if not sheds(spec, given.shares):
+        return {}
+    words = [ready.table.column(name) for name in kept_names(len(operator.matchers))]
+    carries = np.asarray(words[0].is_valid()) if words[0].null_count else None
+    masks = {}
+    for number, stream in enumerate(spec.outputs):
+        mask: Array | None = None
+        if carries is None or carries.any():
+            mask = _flags(words[number // WORD], number % WORD)
+        if carries is not None:
+            here = _by_hash(given, (spec, operator), (ready, stream), shares)
+            mask = here if mask is None else np.where(carries, mask, here)
+        if mask is not None and not mask.all():
+            masks[stream.name] = mask
+    return masks
+
+
+def _flags(word: pa.ChunkedArray, bit: int) -> Array | None:
+    """Read the flags of a pattern; None if all events have it."""
+    words = (word.fill_null(0) if word.null_count else word).to_numpy()
+    if np.bitwise_and.reduce(words) >> bit & 1:
+        return None
+    return np.asarray(words >> bit & 1, np.bool_)
+
+
+def _by_hash(
+    given: PartSpec,
+    which: tuple[OperatorSpec, Operator],
+    read: tuple[Ready, Stream],
+    plan: Shares,
+) -> Array:
+    spec, operator = which
+    ready, stream = read
+    shares: PatternShares | None = plan.get(stream)
+    if shares is None or keeps_all(shares, ready.types, ready.numbers):
+        return np.ones(len(ready.time), np.bool_)
+    key = spec.patterns[stream.name].partition_by if shares.by_key else ()
+    if key:
+        window = given.windows.get(key_name(key), 1)
+        hashes = key_hashes(ready.table, key, ready.time, window)
+    else:
+        hashes = event_hashes(ready.table, operator.ids)
+    return kept_events(shares, ready.types, ready.numbers, hashes).mask

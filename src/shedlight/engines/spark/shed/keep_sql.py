@@ -1,0 +1,216 @@
+"""Shedding in the JVM: which patterns keep an event, before it is sent anywhere.
+
+A plan is a table of one row (`plan_row.py`): for each type the patterns that keep it all, and
+for each pattern and type the hash below which an event is kept. Events see it as the value of
+a subquery, and what no pattern keeps goes no further. The decisions are those of
+`shedding/shedder.py`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+from pyspark.sql.pandas.types import from_arrow_type
+
+from shedlight.engines.spark.codec.event_refs import ROW
+from shedlight.engines.spark.shed.keep_flags import carried, kept_kinds, kept_names
+from shedlight.engines.spark.shed.plan_column import Limits
+from shedlight.engines.spark.shed.plan_store import UNUSED, WORD, Table
+from shedlight.engines.spark.shed.type_sql import all_signatures, hash_sql, type_sql
+from shedlight.engines.spark.source.arrival import ARRIVAL, observed_arrivals
+from shedlight.engines.spark.source.reader import quoted
+from shedlight.engines.spark.step.chain import Fused
+from shedlight.engines.spark.support.chain_spec import PartSpec, sheds
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.graph.keys import key_name
+from shedlight.language.ast.expression import Attribute
+from shedlight.language.ast.pattern import Span
+from shedlight.matching.operators.cep_operator import Operator, schema_of
+from shedlight.matching.operators.classify import Signature
+from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.operators.reorder import NEVER
+from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shedder import EPOCH
+
+_ONCE = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
+"""Nothing, of which Spark does not know that; so it computes the flags once, not for the filter
+again, and asks once for the plan."""
+_TYPE, _LIMITS, _OF_USE = "#type", "#limits", "#of use"
+
+
+def plan_tables(fused: Fused, shares: Shares) -> dict[str, Table]:
+    """Write a plan down by the numbers of types, for the operators that shed in the JVM."""
+    found = {}
+    for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+        signatures = all_signatures(operator.alphabet)
+        if signatures is None or not sheds(spec, fused.spec.shares):
+            continue
+        labels = [operator.alphabet.label(signature) for signature in signatures]
+        kept, firm = [], []
+        for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
+            used = [_uses(matcher, signature) for signature in signatures]
+            kept.append(_shares_by_number(shares.get(stream), labels, used))
+            lasting = shares[stream].firm if stream in shares else frozenset(labels)
+            firm.append([label in lasting for label in labels])
+        found[spec.name] = Table(np.array(kept, np.float64), np.array(firm, np.bool_))
+    return found
+
+
+def _shares_by_number(
+    shares: PatternShares | None, labels: Sequence[str], used: Sequence[bool]
+) -> list[float]:
+    if shares is None:
+        return [1.0 if one else UNUSED for one in used]
+    mean = shares.mean
+    return [
+        shares.shares.get(label, mean if label else 0.0) if one else UNUSED
+        for label, one in zip(labels, used, strict=True)
+    ]
+
+
+def _uses(matcher: Matcher, signature: Signature) -> bool:
+    return _counts_events(matcher) or bool(matcher.symbol(signature))
+
+
+def _counts_events(matcher: Matcher) -> bool:
+    within = matcher.pattern.within
+    return within is not None and within.span is Span.EVENTS
+
+
+def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: Limits | None) -> DataFrame:
+    """Drop the events of a stream that no pattern keeps; the rest carry who keeps them.
+
+    Args:
+        fused: The operators of a part.
+        stream: What they read.
+        frame: Its events.
+        plan: The plan in force; None if no operator that reads the stream ever sheds.
+    """
+    columns = list(frame.columns)
+    wanted: list[str] = []
+    time = fused.spec.inputs[stream][0].time
+    for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+        if stream in spec.inputs:
+            frame = _typed(_with_all_columns(frame, operator), operator, (spec, stream), time)
+            frame, useful = _judged(fused.spec, (spec, operator, stream), frame, plan)
+            wanted.append(useful)
+            columns += _flags(spec, operator) if sheds(spec, fused.spec.shares) else []
+    any_of = " OR ".join(dict.fromkeys(wanted))
+    # the time is asked for first: an event to refuse is refused, of use or not
+    frame = frame.filter(f"{quoted(time)} > {NEVER}L AND ({any_of})")
+    return frame.select([quoted(name) for name in columns])
+
+
+def _flags(spec: OperatorSpec, operator: Operator) -> list[str]:
+    return [carried(spec.name, name) for name in kept_names(len(operator.matchers))]
+
+
+def _typed(
+    frame: DataFrame, operator: Operator, which: tuple[OperatorSpec, Stream], time: str
+) -> DataFrame:
+    """Add the type of each event, and observe how many there are of each."""
+    spec, stream = which
+    signatures = all_signatures(operator.alphabet)
+    if signatures is not None:
+        frame = frame.withColumn(_TYPE, F.expr(f"CAST({type_sql(operator)} AS INT)"))
+    if ARRIVAL in frame.columns:
+        types = None if signatures is None else len(signatures)
+        frame = observed_arrivals(frame, arrivals_name(spec.name, stream), time, types)
+    return frame
+
+
+def _judged(
+    given: PartSpec,
+    which: tuple[OperatorSpec, Operator, Stream],
+    frame: DataFrame,
+    plan: Limits | None,
+) -> tuple[DataFrame, str]:
+    """Say which patterns of an operator keep an event, and how to ask whether any does."""
+    spec, operator, _ = which
+    signatures, flags = all_signatures(operator.alphabet), _flags(spec, operator)
+    if signatures is None:
+        for name, kind in zip(flags, kept_kinds(len(operator.matchers)), strict=True):
+            frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(kind)))
+        return frame, "true"
+    if plan is not None and sheds(spec, given.shares):
+        frame = frame.withColumn(_LIMITS, plan[spec.name].scalar())
+        return _with_flags(frame, given, which), _kept_by_any(operator, flags)
+    of_use = carried(spec.name, _OF_USE)
+    frame = frame.withColumn(of_use, F.expr(_of_use(operator, signatures)))
+    return frame, quoted(of_use)
+
+
+def arrivals_name(operator: str, stream: Stream) -> str:
+    """Name the observation of what arrives at an operator."""
+    return f"arrived {operator} {stream}"
+
+
+def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:
+    """Add the columns that only other inputs of an operator have, null."""
+    there = set(frame.columns)
+    for field in operator.schema:
+        if field.name not in there and not field.name.startswith(("#kept", ROW)):
+            frame = frame.withColumn(field.name, F.lit(None).cast(from_arrow_type(field.type)))
+    return frame
+
+
+def _of_use(operator: Operator, signatures: Sequence[Signature]) -> str:
+    """Ask whether any pattern has a use for an event."""
+    used = [
+        number
+        for number, signature in enumerate(signatures)
+        if any(_uses(matcher, signature) for matcher in operator.matchers)
+    ]
+    if len(used) == len(signatures):
+        return "true"
+    return f"{quoted(_TYPE)} IN ({', '.join(map(str, used))})" if used else "false"
+
+
+def _kept_by_any(operator: Operator, flags: Iterable[str]) -> str:
+    if any(map(_counts_events, operator.matchers)):
+        return "true"  # what is not kept is counted all the same
+    return " OR ".join(f"{quoted(name)} != 0" for name in flags)
+
+
+def _with_flags(
+    frame: DataFrame, given: PartSpec, which: tuple[OperatorSpec, Operator, Stream]
+) -> DataFrame:
+    """Write down which patterns keep each event by the limits of a plan."""
+    spec, operator, read = which
+    types, names = len(all_signatures(operator.alphabet) or ()), kept_names(len(spec.outputs))
+    time = given.inputs[read][0].time
+
+    def told(row: int) -> str:
+        return f"get({quoted(_LIMITS)}, {row * types} + {quoted(_TYPE)})"
+
+    needed = [_hash(given, operator, output, time) for output in spec.outputs]
+    hashes = {one: f"#hash{number}" for number, one in enumerate(dict.fromkeys(needed))}
+    # in a branch of IF, so that an event of which all is decided is not hashed
+    hashed = {
+        name: F.expr(f"IF({told(len(names))} = 0L, 0L, {one})") for one, name in hashes.items()
+    }
+    bits = [
+        f"IF({quoted(hashes[one])} < {told(len(names) + 1 + number)}, "
+        f"{1 << number % WORD}L, 0L)"
+        for number, one in enumerate(needed)
+    ]
+    flags = {}
+    for number, kind in enumerate(kept_kinds(len(bits))):
+        word = [told(number), *bits[number * WORD : (number + 1) * WORD], _ONCE]
+        name = carried(spec.name, names[number])
+        flags[name] = F.expr(" | ".join(word)).cast(from_arrow_type(kind))
+    return frame.withColumns(hashed).withColumns(flags).drop(_LIMITS, *hashed)
+
+
+def _hash(given: PartSpec, operator: Operator, stream: Stream, time: str) -> str:
+    """Write the hash that decides about an event for a pattern: of its id, or of its key."""
+    shares = given.shares.get(stream)
+    schema = schema_of(operator.schema)
+    pattern = next(one.pattern for one in operator.matchers if one.name == stream.name)
+    if shares is not None and shares.by_key and pattern.partition_by:
+        epoch = EPOCH * given.windows.get(key_name(pattern.partition_by), 1)
+        at = quoted(time)
+        floor = f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)"
+        return hash_sql(pattern.partition_by, schema, floor)
+    return hash_sql([Attribute("", (name,)) for name in operator.ids], schema)

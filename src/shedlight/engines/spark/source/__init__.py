@@ -1,0 +1,1 @@
+"""Any format as a stream with event time; malformed records; arrivals; watermarks."""

@@ -1,0 +1,147 @@
+"""Records that are no events: they cannot be parsed, or have no time or no id.
+
+A source with a place for them has them written there by a small query of its own; the query of
+a node counts them and leaves them out. Without such a place they end the query with an error
+that names the source and the column.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+from pyspark.sql.types import StringType, StructField, StructType
+
+from shedlight.engines.spark.source.arrival import ARRIVAL
+from shedlight.engines.tables import AT
+from shedlight.graph import Source
+from shedlight.matching.operators.reorder import FOREVER
+
+REFUSED = "shedlight refuses an event: "
+"""What the message of an error begins with that the source's own events caused."""
+REFUSALS = "refused "
+"""What the observation of a source begins with that has a place for them."""
+CORRUPT = "#unparsable"
+"""The column with the text of a record that cannot be parsed."""
+
+_PARSED = frozenset({"json", "csv", "xml"})
+"""The formats of text that may be broken."""
+_PROBLEM = "#problem"
+_SHOWN = 100
+"""How many characters of a record an error shows."""
+
+
+def quoted(name: str) -> str:
+    """Write the name of a column for Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def is_parsed(source: Source) -> bool:
+    """Whether records may be broken, and what then is left to us."""
+    own = {name.lower() for name in source.options}
+    return source.format in _PARSED and own.isdisjoint({"mode", "columnnameofcorruptrecord"})
+
+
+def parsing_options(source: Source) -> dict[str, str]:
+    """Have Spark hand over records that it cannot parse."""
+    if not is_parsed(source):
+        return {}
+    return {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+
+
+def with_room(source: Source, schema: StructType) -> StructType:
+    """Add the column for them to what is read."""
+    if not is_parsed(source):
+        return schema
+    events = [one for one in schema if one.name != CORRUPT]
+    return StructType([*events, StructField(CORRUPT, StringType())])
+
+
+def timed_or_refused(source: Source, frame: DataFrame, time: str) -> DataFrame:
+    """Add the time of each event; what is none is an error, or is counted and left out.
+
+    Args:
+        source: Where the events come from.
+        frame: Them, with the derived columns.
+        time: Their time in microseconds, in SQL.
+    """
+    tests = list(_tests(source, frame, time))
+    if source.unparsable is None:
+        cases = [f"WHEN {test} THEN {_refusal(source, text)}" for test, text in tests]
+        frame = frame.withColumn(AT, F.expr(f"CASE {' '.join(cases)} ELSE {time} END"))
+    else:
+        judged = frame.withColumn(_PROBLEM, F.expr(_problem(tests)))
+        is_bad = F.col(quoted(_PROBLEM)).isNotNull()
+        seen = judged.observe(
+            f"{REFUSALS}{source.name}",
+            F.count_if(is_bad).alias("number"),
+            # which asks for all columns: else one that nobody needs would not be parsed
+            F.max(F.when(is_bad, _whole(frame))).alias("example"),
+        )
+        frame = seen.where(~is_bad).withColumn(AT, F.expr(time)).drop(_PROBLEM)
+    return frame.drop(CORRUPT)
+
+
+def refused_records(source: Source, frame: DataFrame, time: str) -> DataFrame:
+    """Give the records that are no events: what is wrong, the record, when it arrived.
+
+    Args:
+        source: Where the records come from.
+        frame: All of them, with the derived columns and their arrival.
+        time: The time of events in microseconds, in SQL.
+    """
+    judged = frame.withColumn(_PROBLEM, F.expr(_problem(_tests(source, frame, time))))
+    text = _whole(frame)
+    if CORRUPT in frame.columns:
+        text = F.coalesce(F.col(quoted(CORRUPT)), text)
+    return judged.where(F.col(quoted(_PROBLEM)).isNotNull()).select(
+        F.col(quoted(_PROBLEM)).alias("problem"),
+        text.alias("record"),
+        F.timestamp_micros(F.col(quoted(ARRIVAL))).alias("arrived"),
+    )
+
+
+def refused_of(row: Mapping[str, Any]) -> int:
+    """Read how many were observed."""
+    return int(row["number"])
+
+
+def _whole(frame: DataFrame) -> Column:
+    names = [quoted(name) for name in frame.columns if not name.startswith("#")]
+    return F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+
+
+def _tests(source: Source, frame: DataFrame, time: str) -> Iterator[tuple[str, str]]:
+    """List what a record must not be, in SQL and in words."""
+    if CORRUPT in frame.columns:
+        yield f"{quoted(CORRUPT)} IS NOT NULL", f"a record cannot be parsed as {source.format}"
+    for name in (*source.id, source.time):
+        yield f"{quoted(name)} IS NULL", f"{name!r} is null"
+    far = f"{time} IS NULL OR {time} <= -{FOREVER}L OR {time} >= {FOREVER}L"
+    yield far, f"{source.time!r} is too far away to be a time"
+
+
+def _problem(tests: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> str:
+    cases = [f"WHEN {test} THEN {_literal(text)}" for test, text in tests]
+    return f"CASE {' '.join(cases)} END"
+
+
+def _refusal(source: Source, problem: str) -> str:
+    """Write an error in place of a value."""
+    start = f"{REFUSED}source {source.name}: {problem}"
+    elsewhere = f"have them written elsewhere with `unparsable` of source {source.name}"
+    if problem.startswith("a record"):
+        shown = f"left({quoted(CORRUPT)}, {_SHOWN})"
+        end = _literal(f"; put it right, or {elsewhere}")
+        text = f"concat({_literal(start + ': ')}, {shown}, {end})"
+    else:
+        text = _literal(
+            f"{start}; every event needs a time and an id: fill it in, name other columns, or "
+            f"{elsewhere}"
+        )
+    return f"CAST(raise_error({text}) AS BIGINT)"
+
+
+def _literal(text: str) -> str:
+    """Write a text for Spark SQL, whatever is in it."""
+    return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"

@@ -1,0 +1,1 @@
+"""The stateful step: the operators of a chain over one micro-batch."""

@@ -1,0 +1,323 @@
+"""How a group goes on: what arrived goes through its operators, and what they find leaves.
+
+Events of sources say themselves how far their stream is. Complex events from another node do
+not, for they come from several groups in no common order: there, each group tells how far it
+is (a `Mark`), and the stream is as far as the group that is furthest behind. A group or a
+source that has nothing to say is idle, and holds nobody back until it says something again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.engines.spark.codec.decode import field_at
+from shedlight.engines.spark.codec.encode import compact_form
+from shedlight.engines.spark.codec.event_refs import ROW
+from shedlight.engines.spark.codec.event_table import Shelf
+from shedlight.engines.spark.shed.keep_flags import carried, decided, kept_names
+from shedlight.engines.spark.step.chain import Fused, FusedState
+from shedlight.engines.spark.step.metrics import Counting, Tally
+from shedlight.engines.spark.step.parallel import each, run_all
+from shedlight.engines.spark.support.chain_spec import passes
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.language.eval.column import column_of
+from shedlight.matching.kernel.records import Array
+from shedlight.matching.operators.cep_operator import (
+    Operator,
+    OperatorState,
+    match_ready,
+    take_in,
+)
+from shedlight.matching.operators.permuted import rises
+from shedlight.matching.operators.reorder import INPUT, NEVER
+from shedlight.shedding.shares import Shares
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a group is with a stream, in microseconds, and whether it holds nobody back."""
+
+    stream: Stream
+    origin: int
+    frontier: int
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advanced:
+    """What came of a micro-batch in a group.
+
+    Attributes:
+        found: The complex events of each pattern, and what timed out where it is asked for.
+        late: The late events at each operator.
+        tallies: What was counted at each operator.
+        idle: The operators all of whose inputs are idle.
+        together: What part of the seconds of all operators passed on the clock.
+        shelves: The events to which numbers in complex events refer.
+    """
+
+    found: Mapping[Stream, pa.Table]
+    late: Mapping[str, pa.Table]
+    tallies: Mapping[str, Tally]
+    idle: frozenset[str]
+    together: float = 1.0
+    shelves: Mapping[str, Shelf] = field(default_factory=dict)
+
+
+Leaves = Callable[[Stream, pa.Table, Mapping[str, Shelf]], None]
+"""Is told a stream, its complex events, and the events to which numbers in them refer."""
+
+
+def advance(
+    fused: Fused,
+    state: FusedState,
+    arrivals: Mapping[Stream, pa.Table],
+    marks: Iterable[Mark],
+    shares: Shares | None = None,
+    leaves: Leaves | None = None,
+) -> tuple[FusedState, Advanced]:
+    """Take in what arrived at a group, and match what is ready.
+
+    Args:
+        fused: The operators.
+        state: Where the group stands; not changed.
+        arrivals: New events of external streams, in any order.
+        marks: How far origins are with these streams, the new events included.
+        shares: What patterns keep now, where that is not decided yet; None: as at first.
+        leaves: Is told of the complex events of each pattern as soon as they are there, while
+            other operators may still be at work.
+    """
+    told, idle = _with_marks(state, arrivals, marks)
+    tables = {stream: _by_time(fused, stream, table) for stream, table in arrivals.items()}
+    course = _Course(
+        fused,
+        tables,
+        *_frontiers(fused, told, idle),
+        fused.spec.shares if shares is None else shares,
+        state.shelves,
+    )
+    specs = fused.spec.part.operators
+    states = list(state.operators)
+
+    def run(place: int) -> None:
+        states[place] = course.run(specs[place], fused.operators[place], states[place])
+        if leaves is not None:
+            for stream in course.found_by(specs[place]):
+                leaves(stream, course.found[stream], course.shelves)
+
+    together = run_all(specs, run, in_threads=fused.is_alone)
+    own = frozenset(str(spec.name) for spec in specs)
+    silent = frozenset(name for name in own if name in course.silent)
+    shelves = course.shelves
+    done = Advanced(course.found, course.late, course.tallies, silent, together, shelves)
+    kept = {name: one.kept(_referred(fused, states, name)) for name, one in shelves.items()}
+    return FusedState(tuple(states), told, idle, kept), done
+
+
+def _referred(fused: Fused, states: Iterable[OperatorState], name: str) -> Array:
+    """List the numbers of an operator's events that states have; some may be there twice."""
+    found = [np.zeros(0, np.int64)]
+    for spec, state in zip(fused.spec.part.operators, states, strict=True):
+        paths = [path for path, of in fused.referring.read_by(spec).items() if of == name]
+        for table in (state.waiting.buffer, *(one.store for one in state.states)):
+            there = [path for path in paths if len(table) and path[0] in table.column_names]
+            found += [field_at(table, path).drop_null().to_numpy() for path in there]
+    return np.concatenate(found)
+
+
+def packed_events(
+    fused: Fused,
+    stream: Stream,
+    table: pa.Table,
+    shelves: Mapping[str, Shelf],
+    most: int,
+    put: Callable[[pa.Buffer], bytes],
+) -> Iterator[tuple[int, bytes]]:
+    """Pack the complex events of a pattern, with whole events.
+
+    Args:
+        fused: The operators.
+        stream: The pattern.
+        table: Its complex events.
+        shelves: The events to which numbers in them refer.
+        most: How many there are in a piece at most.
+        put: Puts a piece where it is to be, and says what stands for it; threads call it.
+
+    Returns:
+        The number of complex events in a piece, and what stands for it.
+    """
+    paths = fused.referring.paths.get(stream, {})
+    names = list(dict.fromkeys(paths.values()))
+    beside = [shelves[name].events for name in names]
+    rows = {
+        path: (names.index(of), shelves[of].places(field_at(table, path)))
+        for path, of in paths.items()
+    }
+
+    def packed(start: int) -> tuple[int, bytes]:
+        piece = table.slice(start, most)
+        end = start + len(piece)
+        own = {path: (number, places[start:end]) for path, (number, places) in rows.items()}
+        return len(piece), put(compact_form(piece, own, beside))
+
+    return each(packed, range(0, len(table), most), in_threads=fused.is_alone)
+
+
+def _with_marks(
+    state: FusedState, arrivals: Mapping[Stream, pa.Table], marks: Iterable[Mark]
+) -> tuple[dict[tuple[str, int], int], frozenset[tuple[str, int]]]:
+    """Take in how far origins are, and which of them are idle; one with events is not."""
+    told, idle = dict(state.marks), set(state.idle)
+    for mark in marks:
+        place = (str(mark.stream), mark.origin)
+        told[place] = max(told.get(place, NEVER), mark.frontier)
+        (idle.add if mark.idle else idle.discard)(place)
+    heard = {str(stream) for stream, table in arrivals.items() if len(table)}
+    return told, frozenset(place for place in idle if place[0] not in heard)
+
+
+def _frontiers(
+    fused: Fused,
+    told: Mapping[tuple[str, int], int],
+    idle: frozenset[tuple[str, int]],
+) -> tuple[dict[Stream, int], set[Stream]]:
+    """Say how far external streams are, and which of them are idle."""
+    frontiers, silent = {}, set()
+    for stream, origins in fused.spec.origins.items():
+        places = [(str(stream), origin) for origin in origins]
+        awake = [told.get(place, NEVER) for place in places if place not in idle]
+        frontiers[stream] = min(awake) if awake else max(told.get(p, NEVER) for p in places)
+        if not awake:
+            silent.add(stream)
+    return frontiers, silent
+
+
+def frontiers_of(fused: Fused, state: FusedState) -> Mapping[str, int]:
+    """Say how far each operator is: all its complex events before that time are out."""
+    names = (spec.name for spec in fused.spec.part.operators)
+    return dict(zip(names, (one.waiting.frontier for one in state.operators), strict=True))
+
+
+def _by_time(fused: Fused, stream: Stream, table: pa.Table) -> pa.Table:
+    """Sort events by time, unless they are sorted already."""
+    name = fused.spec.inputs[stream][0].time
+    times = column_of(table[name])  # where it is null, the intake refuses it
+    return table if rises(times.values) else table.sort_by(name)
+
+
+class _Course:
+    """The way of a micro-batch through the operators of a group."""
+
+    def __init__(
+        self,
+        fused: Fused,
+        tables: dict[Stream, pa.Table],
+        frontiers: dict[Stream, int],
+        idle: set[Stream],
+        shares: Shares,
+        shelves: Mapping[str, Shelf],
+    ) -> None:
+        self.shelves = dict(shelves)
+        self._fused, self._tables, self._frontiers = fused, tables, frontiers
+        self._idle, self._shares = idle, shares
+        spec = fused.spec
+        self._uncounted = {
+            *spec.part.outputs,
+            *(s for s in spec.part.external if passes(spec, s)),
+        }
+        self.found: dict[Stream, pa.Table] = {}
+        self.late: dict[str, pa.Table] = {}
+        self.tallies: dict[str, Tally] = {}
+        self.silent: set[str] = set()
+
+    def run(
+        self, spec: OperatorSpec, operator: Operator, state: OperatorState
+    ) -> OperatorState:
+        """Run one operator with what arrived, and with how far its inputs are told to be."""
+        tables = self._tables
+        arrivals = {
+            number: tables[stream]
+            for number, stream in enumerate(spec.inputs)
+            if stream in tables and len(tables[stream])
+        }
+        if spec.name in self.shelves:
+            arrivals = self._numbered(spec.name, arrivals)
+        arrivals = {
+            number: _own_columns(operator, spec, table) for number, table in arrivals.items()
+        }
+        unlisted = {stream.name for stream in spec.outputs}
+        unlisted -= {one.name for one in self._fused.spec.listed}
+        ended = self._ended(spec, state)
+        unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
+        counting = Counting(spec, operator, self._uncounted)
+        told = [self._frontiers[stream] for stream in spec.inputs]
+        state, ready, late = take_in(operator, state, arrivals, ended, told, unique=unique)
+        masks = decided(self._fused.spec, spec, operator, ready, self._shares)
+        counting.starts(ready, masks)
+        state, found = match_ready(operator, state, ready, masks, unlisted, counting.is_done)
+        self.found.update((Stream(name, spec.name), table) for name, table in found.items())
+        for stream in spec.outputs:
+            tables[stream] = self.found[stream]
+            self._frontiers[stream] = state.waiting.frontier
+        self.late[spec.name] = self._whole(spec.name, late)
+        self.tallies[spec.name] = counting.tally(state)
+        return state
+
+    def found_by(self, spec: OperatorSpec) -> list[Stream]:
+        """List what an operator found: its patterns, and what timed out if it was asked for."""
+        return [one for one in list(self.found) if one.operator == spec.name]
+
+    def _numbered(self, name: str, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+        """Put events on the shelf of an operator, and give them their numbers."""
+        columns = self._fused.referring.columns[name]
+        whole = {number: _completed(table, columns) for number, table in arrivals.items()}
+        self.shelves[name], numbers = self.shelves[name].with_events(whole)
+        return {
+            number: table.append_column(ROW, numbers[number])
+            for number, table in arrivals.items()
+        }
+
+    def _whole(self, name: str, events: pa.Table) -> pa.Table:
+        """Give events with all their columns."""
+        if name not in self.shelves:
+            return events
+        shelf = self.shelves[name]
+        rows = shelf.places(field_at(events, (ROW,)))
+        # even to take nothing would copy what is in several pieces
+        whole = shelf.events.take(pa.array(rows)) if len(rows) else shelf.events.slice(0, 0)
+        return whole.append_column(INPUT, events[INPUT])
+
+    def _ended(self, spec: OperatorSpec, state: OperatorState) -> frozenset[int]:
+        """Find the inputs that hold nobody back; if all are idle, the furthest leads."""
+        idle = {number for number, one in enumerate(spec.inputs) if one in self._idle}
+        if len(idle) < len(spec.inputs):
+            return frozenset(idle)
+        self.silent.add(spec.name)
+        self._idle.update(spec.outputs)
+        seen = state.waiting.seen
+        far = [
+            max(one.frontier, self._frontiers[stream])
+            for one, stream in zip(seen, spec.inputs, strict=True)
+        ]
+        return frozenset(idle - {far.index(max(far))})
+
+
+def _own_columns(operator: Operator, spec: OperatorSpec, table: pa.Table) -> pa.Table:
+    """Take the columns that an operator knows, and its own keep flags among those."""
+    flags = {carried(spec.name, name): name for name in kept_names(len(operator.matchers))}
+    names = [flags.get(name, name) for name in table.column_names]
+    table = table.rename_columns(names)
+    return table.select([name for name in names if name in operator.schema.names])
+
+
+def _completed(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Give a table the columns of all inputs of an operator, null where it has none."""
+    arrays = [
+        table[one.name].cast(one.type)
+        if one.name in table.column_names
+        else pa.nulls(len(table), one.type)
+        for one in columns
+    ]
+    return pa.table(arrays, columns)

@@ -1,0 +1,137 @@
+"""The operators of a part, ready to run in one process; nothing of Spark is here.
+
+Whole events in complex events are their numbers on a shelf (`referring.py`) until they leave.
+How a group goes on is in `advancing.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from shedlight.engines.spark.codec.event_refs import Referring, numbered_operator, referring
+from shedlight.engines.spark.codec.event_table import Shelf
+from shedlight.engines.spark.shed.keep_flags import kept_kinds, kept_names
+from shedlight.engines.spark.support.chain_spec import PartSpec, sheds
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.matching.operators.cep_operator import (
+    Operator,
+    OperatorState,
+    build_operator,
+    match_ready,
+    new_operator_state,
+    take_in,
+)
+from shedlight.matching.operators.reorder import FOREVER, Input
+from shedlight.matching.output.complex_events import EVENTS, ID, TIME
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fused:
+    """The operators of a part, ready to run.
+
+    Attributes:
+        spec: What they were built of.
+        operators: Each after those that feed it, with its columns of keep flags if it sheds.
+        outputs: The columns of the complex events of each pattern, and of what timed out.
+        whole: All columns of the events of each operator.
+        referring: Which whole events in them are numbers here.
+    """
+
+    spec: PartSpec
+    operators: tuple[Operator, ...]
+    outputs: Mapping[Stream, pa.Schema]
+    whole: Mapping[str, pa.Schema]
+    referring: Referring
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the part has one group, which has its machine's other cores to itself."""
+        return len(self.spec.part.groups) == 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedState:
+    """Where a group stands.
+
+    Attributes:
+        operators: Where each operator stands.
+        marks: How far external streams are, by stream and origin.
+        idle: The origins of streams that hold nobody back.
+        shelves: The events that operators refer to by number.
+    """
+
+    operators: tuple[OperatorState, ...]
+    marks: Mapping[tuple[str, int], int]
+    idle: frozenset[tuple[str, int]] = frozenset()
+    shelves: Mapping[str, Shelf] = field(default_factory=dict)
+
+
+def build_fused(given: PartSpec) -> Fused:
+    """Build the operators of a part."""
+    plain, outputs = _operators(given, Referring())
+    own = {
+        spec.name: pa.schema([one for one in operator.schema if not one.name.startswith("#")])
+        for spec, operator in zip(given.part.operators, plain, strict=True)
+    }
+    known = {stream: schema for stream, (_, schema) in given.inputs.items()} | outputs
+    found = referring(given.part, own, known)
+    operators = _operators(given, found)[0] if found.columns else plain
+    shedding = [
+        _widened(operator) if sheds(spec, given.shares) else operator
+        for spec, operator in zip(given.part.operators, operators, strict=True)
+    ]
+    return Fused(given, tuple(shedding), outputs, own, found)
+
+
+def _operators(
+    given: PartSpec, by_number: Referring
+) -> tuple[list[Operator], dict[Stream, pa.Schema]]:
+    """Build operators one after the other, and find the columns of what each gives."""
+    known = dict(given.inputs)
+    operators = []
+    outputs: dict[Stream, pa.Schema] = {}
+    for spec in given.part.operators:
+        asked = {stream.name for stream in spec.outputs if stream in given.timed_out}
+        inputs = [known[stream] for stream in spec.inputs]
+        operator = build_operator(inputs, spec.patterns, timed_out=asked)
+        if spec.name in by_number.columns:
+            schemas = [schema for _, schema in inputs]
+            operator = numbered_operator(operator, spec, schemas, asked)
+        for stream, schema in output_schemas(operator, spec, given.listed).items():
+            outputs[stream] = schema
+            known[stream] = outside_input(stream, schema)
+        operators.append(operator)
+    return operators, outputs
+
+
+def output_schemas(
+    operator: Operator, spec: OperatorSpec, listed: frozenset[Stream]
+) -> Mapping[Stream, pa.Schema]:
+    """Find the columns of the complex events of an operator's patterns, and what timed out."""
+    state, ready, _ = take_in(operator, new_operator_state(operator), {}, frozenset())
+    unlisted = {stream.name for stream in spec.outputs} - {one.name for one in listed}
+    _, found = match_ready(operator, state, ready, {}, unlisted)
+    return {Stream(name, spec.name): table.schema for name, table in found.items()}
+
+
+def outside_input(stream: Stream, schema: pa.Schema) -> tuple[Input, pa.Schema]:
+    """Describe complex events as an input that is told how far it is."""
+    names = [name for name in schema.names if name != EVENTS]
+    columns = pa.schema([schema.field(name) for name in names])
+    return Input(str(stream), (ID,), TIME, FOREVER), columns
+
+
+def _widened(operator: Operator) -> Operator:
+    """Let events carry what was decided about them until they are ready."""
+    number = len(operator.matchers)
+    flags = map(pa.field, kept_names(number), kept_kinds(number))
+    return replace(operator, schema=pa.schema([*operator.schema, *flags]))
+
+
+def new_fused_state(fused: Fused) -> FusedState:
+    """Make the state before any event."""
+    columns = fused.referring.columns
+    shelves = {name: Shelf(schema.empty_table()) for name, schema in columns.items()}
+    states = tuple(map(new_operator_state, fused.operators))
+    return FusedState(states, {}, shelves=shelves)

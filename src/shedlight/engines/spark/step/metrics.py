@@ -1,0 +1,193 @@
+"""What is counted in a group, micro-batch by micro-batch, and sent to the driver as text."""
+
+import json
+import time
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.engines.spark.support.arrival_sketch import Sample
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.matching.compile.type_labels import OTHER
+from shedlight.matching.kernel.records import Array
+from shedlight.matching.operators.cep_operator import Masks, Operator, OperatorState
+from shedlight.matching.operators.classify import counted
+from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.operators.step import Ready, tally
+from shedlight.matching.state.match_state import MatchState
+
+
+@dataclass(frozen=True, slots=True)
+class PatternTally:
+    """What was counted of a pattern.
+
+    Attributes:
+        kept: Events of each type that it uses and kept, by label.
+        seconds: How long matching took.
+        found: How many complex events it found.
+        machines: How many machines are open.
+        evicted: How many the cap has closed since the beginning.
+        dropped: How many assignments were beyond the cap since the beginning.
+    """
+
+    kept: Mapping[str, int]
+    seconds: float
+    found: int
+    machines: int
+    evicted: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was counted at an operator.
+
+    Attributes:
+        ready: How many events were ready.
+        waiting: How many are not yet.
+        late: How many were late since the beginning.
+        duplicates: How many came twice since the beginning.
+        patterns: What was counted of each pattern.
+        types: How many were ready of each type, before any was shed, from each input whose
+            events are not counted before they come here.
+    """
+
+    ready: int
+    waiting: int
+    late: int
+    duplicates: int
+    patterns: Mapping[str, PatternTally]
+    types: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """What was counted in a group.
+
+    Attributes:
+        group: Its number.
+        seconds: How long all of the step took.
+        state: How many bytes the state has.
+        operators: What was counted at each operator.
+        kept: When the events had arrived that were kept of each stream from outside.
+        together: What part of the seconds of its operators passed on the clock; less than 1 if
+            some ran side by side.
+    """
+
+    group: int
+    seconds: float
+    state: int
+    operators: Mapping[str, Tally] = field(default_factory=dict)
+    kept: Mapping[str, Sample] = field(default_factory=dict)
+    together: float = 1.0
+
+    def encoded(self) -> str:
+        """Write it as text."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def decoded(text: str) -> GroupTally:
+    """Read what `GroupTally.encoded` wrote."""
+    found: dict[str, Any] = json.loads(text)
+    operators = {
+        name: Tally(
+            **{
+                **one,
+                "patterns": {key: PatternTally(**of) for key, of in one["patterns"].items()},
+            }
+        )
+        for name, one in found["operators"].items()
+    }
+    kept = {
+        name: Sample(one["number"], one["mean"], tuple(one["points"]))
+        for name, one in found["kept"].items()
+    }
+    numbers = (found["group"], found["seconds"], found["state"])
+    return GroupTally(*numbers, operators, kept, found["together"])
+
+
+class Counting:
+    """Counts at an operator while it matches."""
+
+    def __init__(
+        self, spec: OperatorSpec, operator: Operator, uncounted: Container[Stream] = ()
+    ) -> None:
+        self._ready = 0
+        self._types: dict[str, dict[str, int]] = {}
+        self._uncounted = [
+            (number, str(stream))
+            for number, stream in enumerate(spec.inputs)
+            if stream in uncounted
+        ]
+        self._kept: dict[str, dict[str, int]] = {name: {} for name in spec.patterns}
+        self._seconds = dict.fromkeys(spec.patterns, 0.0)
+        self._found = dict.fromkeys(spec.patterns, 0)
+        self._matchers = operator.matchers
+        self._since = 0.0
+
+    def starts(self, ready: Ready, masks: Masks) -> None:
+        """Count what is ready, and start the clock."""
+        self._ready += len(ready.time)
+        signatures, numbers = ready.types.signatures, ready.numbers
+        for number, name in self._uncounted:
+            counts = counted(numbers, len(signatures), ready.inputs == number)
+            _add(self._types.setdefault(name, {}), ready, counts)
+        every = counted(numbers, len(signatures))
+        for matcher in self._matchers:
+            mask, counts = masks.get(matcher.name), every
+            if mask is not None:
+                counts = counted(numbers, len(signatures), mask)
+            kept = self._kept[matcher.name]
+            for number in np.flatnonzero(counts).tolist():
+                if matcher.symbol(signatures[number]):
+                    label = ready.types.label(number)
+                    kept[label] = kept.get(label, 0) + int(counts[number])
+        self._since = time.perf_counter()
+
+    def is_done(self, matcher: Matcher, state: MatchState, found: pa.Table) -> None:  # noqa: ARG002
+        """Take down how long a pattern took and what it found."""
+        now = time.perf_counter()
+        self._seconds[matcher.name] += now - self._since
+        self._found[matcher.name] += len(found)
+        self._since = now
+
+    def tally(self, state: OperatorState) -> Tally:
+        """Give what was counted."""
+        patterns = {}
+        for matcher, one in zip(self._matchers, state.states, strict=True):
+            counts, name = tally(one), matcher.name
+            patterns[name] = PatternTally(
+                self._kept[name],
+                self._seconds[name],
+                self._found[name],
+                counts.open,
+                counts.evicted,
+                counts.dropped,
+            )
+        waiting = state.waiting
+        return Tally(
+            self._ready,
+            len(waiting.buffer),
+            sum(waiting.late),
+            sum(waiting.duplicates),
+            patterns,
+            self._types,
+        )
+
+
+def _add(counted: dict[str, int], ready: Ready, counts: Array) -> None:
+    for number in np.flatnonzero(counts).tolist():
+        label = ready.types.label(number) or OTHER
+        counted[label] = counted.get(label, 0) + int(counts[number])
+
+
+def of_pattern(groups: Iterable[GroupTally], operator: str, pattern: str) -> list[PatternTally]:
+    """List what the groups counted of a pattern."""
+    return [
+        group.operators[operator].patterns[pattern]
+        for group in groups
+        if operator in group.operators
+    ]

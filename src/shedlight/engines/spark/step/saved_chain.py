@@ -1,0 +1,77 @@
+"""The state of a group as versioned bytes: what it was told, its operators and its shelves."""
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.engines.spark.codec.decode import table_of
+from shedlight.engines.spark.codec.encode import compact_form
+from shedlight.engines.spark.codec.event_table import Shelf
+from shedlight.engines.spark.step import saved
+from shedlight.engines.spark.step.chain import Fused, FusedState
+from shedlight.errors import StateError
+from shedlight.matching.state.frame import framed, unframed
+
+VERSION = 3
+"""Since version 3 whole events are on shelves."""
+_MARK = b"SHEDLIGHT-GROUP"
+
+
+def to_bytes(fused: Fused, state: FusedState) -> bytes:
+    """Save the state of a group."""
+    operators = [
+        saved.to_bytes(operator, one)
+        for operator, one in zip(fused.operators, state.operators, strict=True)
+    ]
+    bodies = [
+        one.old.tobytes() + compact_form(one.events).to_pybytes()
+        for one in state.shelves.values()
+    ]
+    header = {
+        "operators": _names(fused),
+        "marks": [[*place, frontier] for place, frontier in state.marks.items()],
+        "idle": sorted(state.idle),
+        "shelves": [
+            [name, one.start, len(one.old), len(body)]
+            for (name, one), body in zip(state.shelves.items(), bodies, strict=True)
+        ],
+    }
+    shelves = [pa.compress(body, codec="zstd", asbytes=True) for body in bodies]
+    return framed(_MARK, VERSION, header, [*operators, *shelves])
+
+
+def from_bytes(fused: Fused, data: bytes) -> FusedState:
+    """Read the saved state of a group.
+
+    Raises:
+        StateError: It is damaged, of another version, or of other operators.
+    """
+    header, parts = unframed(_MARK, VERSION, data)
+    if header["operators"] != _names(fused):
+        raise StateError(
+            f"the saved state is of the operators {', '.join(header['operators'])}, now they "
+            f"are {', '.join(_names(fused))}; go on with the operators as they were, or start "
+            "without the saved state"
+        )
+    number = len(fused.operators)
+    states = [
+        saved.from_bytes(operator, part)
+        for operator, part in zip(fused.operators, parts[:number], strict=True)
+    ]
+    shelves = {
+        name: _shelf(start, old, pa.decompress(part, size, codec="zstd", asbytes=True))
+        for (name, start, old, size), part in zip(
+            header["shelves"], parts[number:], strict=True
+        )
+    }
+    marks = {(stream, origin): frontier for stream, origin, frontier in header["marks"]}
+    idle = frozenset((stream, origin) for stream, origin in header["idle"])
+    return FusedState(tuple(states), marks, idle, shelves)
+
+
+def _shelf(start: int, number: int, data: bytes) -> Shelf:
+    old = np.frombuffer(data, np.int64, number).copy()
+    return Shelf(table_of(data[old.nbytes :]), old, start)
+
+
+def _names(fused: Fused) -> list[str]:
+    return [spec.name for spec in fused.spec.part.operators]

@@ -1,0 +1,219 @@
+"""The stateful step of a node: Spark calls it for each group of a micro-batch."""
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming.state import GroupState
+
+from shedlight.engines.spark.codec.blobs import PieceFile, piece_of
+from shedlight.engines.spark.codec.decode import table_of
+from shedlight.engines.spark.codec.encode import compact_form
+from shedlight.engines.spark.codec.event_table import Shelf
+from shedlight.engines.spark.codec.pack import LATE, sample_in
+from shedlight.engines.spark.shed.plan_column import batch_id
+from shedlight.engines.spark.shed.plan_store import Plans
+from shedlight.engines.spark.step.advance import (
+    Advanced,
+    Mark,
+    advance,
+    frontiers_of,
+    packed_events,
+)
+from shedlight.engines.spark.step.chain import Fused, FusedState, build_fused, new_fused_state
+from shedlight.engines.spark.step.metrics import GroupTally
+from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
+from shedlight.engines.spark.support.arrival_sketch import Sample, put_together
+from shedlight.engines.spark.support.chain_spec import PartSpec
+from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.graph import Stream
+from shedlight.shedding.shares import Shares
+
+STATE = "state binary"
+
+Frames = Iterator[pd.DataFrame]
+Pieces = Iterator[tuple[int, bytes]]
+"""The number of complex events in a piece, and what stands for it in the outbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The stateful step of a node.
+
+    Attributes:
+        parts: What its parts are; it travels to where the groups run.
+        leaving: The streams that others read.
+        told: The operators whose frontiers others ask for.
+        pieces: The folder of what is large.
+        large: From how many bytes on something is.
+        late: The operators whose late events somebody asks for.
+        plans: The folder of the plans, if any operator sheds.
+    """
+
+    parts: tuple[PartSpec, ...]
+    leaving: frozenset[Stream]
+    told: frozenset[str]
+    pieces: str
+    large: int
+    late: frozenset[str] = frozenset()
+    plans: str | None = None
+
+
+def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
+    """Make the function that Spark calls."""
+    definition = pickle.dumps(step)
+
+    def match(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:
+        keep_memory()
+        start = time.perf_counter()
+        step, built = _built(definition)
+        group = int(key[0])
+        fused = built[group]
+        taken = _taken_apart(frames)
+        old = from_bytes(fused, state.get[0]) if state.exists else new_fused_state(fused)
+        file = PieceFile(Path(step.pieces), step.large)
+        packed: dict[Stream, Pieces] = {}
+
+        def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, Shelf]) -> None:
+            if stream in step.leaving:
+                most = _piece(table)
+                packed[stream] = packed_events(fused, stream, table, shelves, most, file.put)
+
+        new, done = advance(fused, old, taken.events, taken.marks, _shares(step), leaves)
+        saved = to_bytes(fused, new)
+        state.update((saved,))
+        rows = [
+            *_rows(group, packed),
+            *_late_rows(step, group, done.late, file.put),
+            *_told(step, group, fused, new, done),
+        ]
+        file.close()  # all that threads write to it is written
+        spent = time.perf_counter() - start
+        tally = GroupTally(group, spent, len(saved), done.tallies, taken.kept, done.together)
+        rows.append(("", "", group, 0, False, 0, None, tally.encoded()))
+        yield _found(rows)
+
+    return match
+
+
+def _shares(step: Step) -> Shares | None:
+    """Find what patterns keep in this micro-batch, where that is decided in the group."""
+    if step.plans is None:
+        return None
+    plans = Plans(Path(step.plans))
+    return plans.shares(plans.used_by(batch_id()))
+
+
+_Row = tuple[str | None, str, int, int, bool, int, bytes | None, str | None]
+
+_PIECE = 1 << 16
+"""How many events a packed row has at most."""
+_PIECE_BYTES = 1 << 25
+"""How many bytes they have at most, unpacked: who reads them has to hold them."""
+
+
+def _rows(group: int, packed: Mapping[Stream, Pieces]) -> Iterator[_Row]:
+    """Give the complex events that others read."""
+    for stream, pieces in packed.items():
+        for number, data in pieces:
+            yield (stream.operator, stream.name, group, 0, False, number, data, None)
+
+
+def _late_rows(
+    step: Step,
+    group: int,
+    late: Mapping[str, pa.Table],
+    put: Callable[[pa.Buffer], bytes],
+) -> Iterator[_Row]:
+    """Give the late events that others read."""
+    for name in step.late & late.keys():
+        most = _piece(late[name])
+        for start in range(0, len(late[name]), most):
+            part = late[name].slice(start, most)
+            yield (name, LATE, group, 0, False, len(part), put(compact_form(part)), None)
+
+
+def _piece(table: pa.Table) -> int:
+    """Say how many events of a table to pack together."""
+    bytes_each = table.nbytes / max(len(table), 1)
+    return max(1, min(_PIECE, int(_PIECE_BYTES / max(bytes_each, 1))))
+
+
+def _told(
+    step: Step, group: int, fused: Fused, state: FusedState, done: Advanced
+) -> Iterator[_Row]:
+    """Say how far the operators are that others ask for."""
+    for operator, frontier in frontiers_of(fused, state).items():
+        if operator in step.told:
+            yield (operator, "", group, frontier, operator in done.idle, 0, None, None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Taken:
+    """What came to a group: events by stream, when they had arrived, and marks."""
+
+    events: dict[Stream, pa.Table]
+    kept: dict[str, Sample]
+    marks: list[Mark]
+
+
+def _taken_apart(frames: Frames) -> _Taken:
+    """Sort packed rows."""
+    tables: dict[Stream, list[pa.Table]] = {}
+    samples: dict[str, list[Sample]] = {}
+    marks: list[Mark] = []
+    for frame in frames:
+        for row in frame.itertuples():
+            stream = Stream(row.name, row.operator or None)
+            if row.events is None:
+                mark = Mark(stream, int(row.origin), int(row.frontier), bool(row.idle))
+                marks.append(mark)
+                continue
+            tables.setdefault(stream, []).append(table_of(piece_of(row.events)))
+            sample = sample_in(int(row.number), row.arrival, row.arrivals)
+            samples.setdefault(str(stream), []).append(sample)
+    both = ((name, put_together(some)) for name, some in samples.items())
+    return _Taken(
+        {s: pa.concat_tables(parts) for s, parts in tables.items()},
+        {name: one for name, one in both if one is not None},
+        marks,
+    )
+
+
+_KINDS = {
+    "operator": "object",
+    "name": "object",
+    "origin": "int32",
+    "frontier": "int64",
+    "idle": "bool",
+    "number": "int32",
+    "events": "object",
+    "tally": "object",
+}
+
+
+def _found(rows: Sequence[_Row]) -> pd.DataFrame:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(_KINDS)
+    return pd.DataFrame(
+        {
+            name: pd.Series(list(values), dtype=kind)
+            for (name, kind), values in zip(_KINDS.items(), columns, strict=True)
+        }
+    )
+
+
+@cache
+def _built(definition: bytes) -> tuple[Step, dict[int, Fused]]:
+    """Build the operators of each group, once in a process."""
+    step: Step = pickle.loads(definition)  # noqa: S301  # our own, from the driver
+    built = {}
+    for given in step.parts:
+        fused = build_fused(given)
+        built.update(dict.fromkeys(given.part.groups, fused))
+    return step, built

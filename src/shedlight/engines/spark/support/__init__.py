@@ -1,0 +1,1 @@
+"""What several stages of a query share."""

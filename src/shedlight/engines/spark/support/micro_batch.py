@@ -1,0 +1,148 @@
+"""What Spark says of a micro-batch, as a value."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from shedlight.engines.spark.run.node_query import TALLIES
+from shedlight.engines.spark.source.arrival import (
+    Arrived,
+    Passed,
+    arrived_of,
+    passed_of,
+)
+from shedlight.engines.spark.source.dead_letter import REFUSALS, refused_of
+from shedlight.engines.spark.step.metrics import GroupTally, decoded
+from shedlight.engines.spark.support.arrival_sketch import Sample, put_together
+
+_ARRIVED = "arrived "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeBatch:
+    """A micro-batch of a node.
+
+    Attributes:
+        node: The node.
+        number: Its id.
+        start: When it began, in seconds since 1970.
+        seconds: How long it took.
+        arrived: What arrived, by operator and stream.
+        passed: What was kept of each stream that comes from outside; not there if nothing was.
+        groups: What was counted in the groups.
+        refused: How many records of each source were no events and left out.
+    """
+
+    node: str
+    number: int
+    start: float
+    seconds: float
+    arrived: Mapping[tuple[str, str], Arrived]
+    passed: Mapping[str, Passed]
+    groups: tuple[GroupTally, ...]
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.start + self.seconds
+
+    @property
+    def events(self) -> int:
+        """How many events were read."""
+        each: dict[str, int] = {}
+        for (_, stream), one in self.arrived.items():
+            each[stream] = max(each.get(stream, 0), one.number)
+        return sum(each.values())
+
+    @property
+    def kept(self) -> int:
+        """How many of them some pattern kept."""
+        return sum(one.number for one in self.passed.values())
+
+    @property
+    def newest(self) -> float | None:
+        """When the newest event arrived, in seconds since 1970."""
+        times = [one.newest for one in self.arrived.values() if one.newest is not None]
+        return max(times) / 1e6 if times else None
+
+    @property
+    def oldest(self) -> float | None:
+        """When the oldest event arrived, in seconds since 1970."""
+        times = [one.oldest for one in self.arrived.values() if one.oldest is not None]
+        return min(times) / 1e6 if times else None
+
+    @property
+    def instants(self) -> int:
+        """At how many instants its events arrived, as far as samples of those kept tell."""
+        samples = (one for group in self.groups for one in group.kept.values())
+        return max((len(set(one.points)) for one in samples), default=0)
+
+    @property
+    def matching(self) -> float:
+        """How long matching took where it took longest: groups run side by side."""
+        return max(map(_matching, self.groups), default=0.0)
+
+    @property
+    def together(self) -> float:
+        """What part of the seconds of all patterns in all groups passed on the clock."""
+        total = sum(_matching(group) / group.together for group in self.groups)
+        return self.matching / total if total else 1.0
+
+
+def _matching(group: GroupTally) -> float:
+    """Say how long matching took in a group on the clock."""
+    tallies = (one for of in group.operators.values() for one in of.patterns.values())
+    return sum(one.seconds for one in tallies) * group.together
+
+
+def batch_of(
+    node: str, progress: StreamingQueryProgress, since: float = 0.0
+) -> NodeBatch | None:
+    """Read the progress of a node's query; None if no micro-batch was run.
+
+    Args:
+        node: The node.
+        progress: What Spark says.
+        since: When the run began, in seconds since 1970; what was there before is taken to
+            have arrived then.
+    """
+    observed = progress.observedMetrics
+    if TALLIES not in observed:
+        return None
+    rows = {name: row.asDict(recursive=True) for name, row in observed.items()}
+    arrived = {}
+    for name, row in rows.items():
+        if name.startswith(_ARRIVED):
+            operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
+            arrived[operator, stream] = arrived_of(row).not_before(round(since * 1e6))
+    groups = tuple(map(decoded, rows[TALLIES][TALLIES] or ()))
+    return NodeBatch(
+        node=node,
+        number=progress.batchId,
+        start=datetime.fromisoformat(progress.timestamp).timestamp(),
+        seconds=progress.durationMs["triggerExecution"] / 1e3,
+        arrived=arrived,
+        passed={
+            name: passed_of(sample).not_before(since * 1e6)
+            for name, sample in _kept(groups).items()
+        },
+        groups=groups,
+        refused={
+            name.removeprefix(REFUSALS): refused_of(row)
+            for name, row in rows.items()
+            if name.startswith(REFUSALS)
+        },
+    )
+
+
+def _kept(groups: Iterable[GroupTally]) -> dict[str, Sample]:
+    """Put together what was kept of each stream in all groups."""
+    samples: dict[str, list[Sample]] = {}
+    for group in groups:
+        for name, one in group.kept.items():
+            samples.setdefault(name, []).append(one)
+    both = ((name, put_together(some)) for name, some in samples.items())
+    return {name: one for name, one in both if one is not None}

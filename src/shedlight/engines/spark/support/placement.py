@@ -1,0 +1,110 @@
+"""Which operators of a node run in which groups, worked out before anything runs.
+
+Operators of a node *touch* if one reads the other or both read the same stream. Those that
+touch form a part; parts run side by side. A part whose patterns all partition by the same key,
+and whose operators do not read each other, has several groups, and the hash of its key says
+which group an event goes to; any other part has one. Groups are numbered through the node.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from shedlight.errors import ApplicationError
+from shedlight.graph import Application, OperatorSpec, Stream, operator_order
+from shedlight.language.ast.expression import Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Operators that share groups.
+
+    Attributes:
+        operators: Each after those that feed it.
+        key: What says which group an event goes to; empty if there is one group.
+        groups: The numbers of its groups.
+    """
+
+    operators: tuple[OperatorSpec, ...]
+    key: tuple[Attribute, ...]
+    groups: range
+
+    @property
+    def outputs(self) -> tuple[Stream, ...]:
+        """The complex events of its patterns."""
+        return tuple(stream for spec in self.operators for stream in spec.outputs)
+
+    @property
+    def external(self) -> tuple[Stream, ...]:
+        """The streams that it reads and does not make itself."""
+        own = set(self.outputs)
+        read = dict.fromkeys(stream for spec in self.operators for stream in spec.inputs)
+        return tuple(stream for stream in read if stream not in own)
+
+    def readers(self, stream: Stream) -> tuple[OperatorSpec, ...]:
+        """List its operators that read a stream."""
+        return tuple(spec for spec in self.operators if stream in spec.inputs)
+
+
+def node_order(application: Application) -> tuple[str, ...]:
+    """List the nodes that have operators, each after those that feed it.
+
+    Raises:
+        ApplicationError: Nodes feed each other in a circle.
+    """
+    specs = application.operators
+    feeding: dict[str, set[str]] = {spec.node: set() for spec in specs.values()}
+    for spec in specs.values():
+        fed_by = {specs[stream.operator].node for stream in spec.inputs if stream.operator}
+        feeding[spec.node] |= fed_by - {spec.node}
+    try:
+        return tuple(TopologicalSorter(feeding).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ApplicationError(
+            f"nodes feed each other: {circle}; on Spark a node is one query, so put the "
+            "operators that are in this circle on one node, or on more of them"
+        ) from error
+
+
+def parts_of(application: Application, node: str, buckets: int) -> tuple[Part, ...]:
+    """Find the parts of a node.
+
+    Args:
+        application: The application.
+        node: The node.
+        buckets: How many groups a part with a key has.
+    """
+    here = [spec for spec in operator_order(application) if spec.node == node]
+    found: list[Part] = []
+    start = 0
+    for operators in _touching(here):
+        key = _common_key(operators)
+        number = buckets if key else 1
+        found.append(Part(tuple(operators), key, range(start, start + number)))
+        start += number
+    return tuple(found)
+
+
+def _touching(specs: Sequence[OperatorSpec]) -> Iterator[list[OperatorSpec]]:
+    """Put operators that share a stream together, each list in the order given."""
+    lists: list[tuple[set[Stream], list[OperatorSpec]]] = []
+    for spec in specs:
+        streams, members = {*spec.inputs, *spec.outputs}, [spec]
+        apart = []
+        for other in lists:
+            if other[0].isdisjoint(streams):
+                apart.append(other)
+            else:
+                streams, members = streams | other[0], other[1] + members
+        lists = [*apart, (streams, members)]
+    order = {spec.name: place for place, spec in enumerate(specs)}
+    for _, members in lists:
+        yield sorted(members, key=lambda spec: order[spec.name])
+
+
+def _common_key(operators: Sequence[OperatorSpec]) -> tuple[Attribute, ...]:
+    keys = {pattern.partition_by for spec in operators for pattern in spec.patterns.values()}
+    made = {stream for spec in operators for stream in spec.outputs}
+    chained = any(stream in made for spec in operators for stream in spec.inputs)
+    return next(iter(keys)) if len(keys) == 1 and not chained else ()

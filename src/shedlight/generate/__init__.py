@@ -1,0 +1,1 @@
+"""Generated streams for simulations and experiments."""

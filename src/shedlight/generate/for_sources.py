@@ -1,0 +1,210 @@
+"""Generated events for the sources of an application.
+
+A generated stream has one attribute that tells types apart, and keys. It can stand for a source
+if that is all that the patterns which read it ask for. A type of the stream is then one of the
+constants that they compare the attribute with.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import pyarrow as pa
+
+from shedlight.errors import InputError
+from shedlight.generate import streams
+from shedlight.generate.borg_like import BorgLike, make_borg_like
+from shedlight.generate.projection import lean
+from shedlight.generate.specs import Step, StreamSpec
+from shedlight.graph import Application, Source, Stream, readers
+from shedlight.graph.application import OperatorSpec, TimeUnit
+from shedlight.language.ast.pattern import Span
+from shedlight.matching.compile.predicates import Alphabet
+from shedlight.model.snapshot import vocabulary_of
+
+_OWN = frozenset({"source", "time", "id"})
+"""Columns that every event has, or that only complex events have."""
+_KEYS = 1_000
+_IDS = 10**12
+"""How far apart the ids of two sources begin."""
+_PER_MINUTE = 7.8
+"""Events of all clusters of a borg-like stream before it is compressed."""
+_CLUSTERS = 8
+_CALM = 0.5
+"""The first half of a step has so much of the mean rate, the second the rest."""
+
+
+class StreamKind(Enum):
+    """What generated events are like."""
+
+    BALANCED = "balanced"
+    SKEWED = "skewed"
+    BURSTY = "bursty"
+    DRIFTING = "drifting"
+    SPARSE = "sparse"
+    STEP = "step"
+    BORG_LIKE = "borg-like"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the patterns that read a source ask of its events.
+
+    Attributes:
+        attribute: What they compare with constants.
+        values: The constants, and one other value if a pattern asks for others.
+        keys: What they partition by.
+        window: The shortest window, in seconds.
+    """
+
+    attribute: str
+    values: tuple[int | str, ...]
+    keys: frozenset[str]
+    window: float
+
+
+def asked_of_sources(application: Application) -> Mapping[str, Asked]:
+    """Find out what to generate for each source.
+
+    Raises:
+        InputError: A pattern asks for something that generated events do not have.
+    """
+    _, read = lean(application)
+    return {
+        name: _asked(application, name, read[Stream(name)].names)
+        for name in application.sources
+    }
+
+
+def with_generated_sources(application: Application) -> Application:
+    """Let the sources have the columns of generated events, and select no others."""
+    application, _ = lean(application)
+    sources = {
+        name: Source(
+            name=name,
+            format=source.format,
+            path=source.path,
+            time="time",
+            time_unit=TimeUnit.MICROSECONDS,
+            id=("id",),
+        )
+        for name, source in application.sources.items()
+    }
+    return replace(application, sources=sources)
+
+
+def sparse_rate(asked: Mapping[str, Asked]) -> float:
+    """Give the rate of a sparse stream: a handful of events in the shortest window."""
+    return 4.0 / min(one.window for one in asked.values())
+
+
+def make_sources(
+    asked: Mapping[str, Asked], kind: StreamKind, *, rate: float, duration: float, seed: int
+) -> dict[str, pa.Table]:
+    """Draw the events of all sources, each at the same rate.
+
+    Args:
+        asked: What they need to have.
+        kind: What they are like.
+        rate: Events per second of each source, on average.
+        duration: In seconds.
+        seed: The same one gives the same events.
+    """
+    tables = {}
+    for place, (name, one) in enumerate(asked.items()):
+        if kind is StreamKind.BORG_LIKE:
+            table = _borg_like(place, len(asked), (rate, duration, seed))
+            types = table["key"].to_numpy() % len(one.values)
+        else:
+            spec = _spec(kind, len(one.values), rate, duration, seed * 1_000 + place)
+            table = streams.make_stream(
+                replace(spec, keys=_KEYS if one.keys else 0), place * _IDS
+            )
+            types = table["type"].to_numpy()
+        columns = {"time": table["time"], "id": table["id"]}
+        columns[one.attribute] = pa.array(one.values).take(pa.array(types))
+        for key in sorted(one.keys):
+            columns[key] = table["key"]
+        tables[name] = pa.table(columns)
+    return tables
+
+
+def _spec(kind: StreamKind, types: int, rate: float, duration: float, seed: int) -> StreamSpec:
+    if kind is StreamKind.STEP:
+        shares = (1 / types,) * types
+        calm = Step(at=0.0, rate=_CALM * rate, shares=shares)
+        rush = Step(at=duration / 2, rate=(2 - _CALM) * rate, shares=shares)
+        return streams.stepped([calm, rush], duration=duration, seed=seed)
+    make = {
+        StreamKind.SKEWED: streams.skewed,
+        StreamKind.BURSTY: streams.bursty,
+        StreamKind.DRIFTING: streams.drifting,
+    }.get(kind, streams.balanced)
+    spec: StreamSpec = make(rate=rate, duration=duration, seed=seed, types=types)
+    return spec
+
+
+def _borg_like(place: int, sources: int, drawn: tuple[float, float, int]) -> pa.Table:
+    """Draw some clusters for a source; together they are one world, as far as they go."""
+    rate, duration, seed = drawn
+    clusters = tuple(range(1 + place % _CLUSTERS, _CLUSTERS + 1, min(sources, _CLUSTERS)))
+    compression = rate / (_PER_MINUTE / 60 * len(clusters) / _CLUSTERS)
+    spec = BorgLike(
+        clusters=clusters,
+        seed=seed + place // _CLUSTERS,
+        days=duration * compression / 86_400,
+        compression=compression,
+    )
+    return make_borg_like(spec, place * _IDS)
+
+
+def _asked(application: Application, source: str, read: Iterable[str]) -> Asked:
+    specs = readers(application, Stream(source))
+    constants: dict[str, dict[int | str, None]] = {}
+    others = False
+    for spec in specs:
+        alphabet = vocabulary_of(spec).alphabet
+        others |= any(test.negated for test in alphabet.tests)
+        for name, values in _constants(source, spec, alphabet).items():
+            constants.setdefault(name, {}).update(dict.fromkeys(values))
+    patterns = [one for spec in specs for one in spec.patterns.values()]
+    keys = {key.path[0] for one in patterns for key in one.partition_by}
+    if len(constants) > 1:
+        raise _cannot(source, f"patterns ask for {' and '.join(sorted(constants))}")
+    attribute = next(iter(constants), "type")
+    missing = sorted({*read} - {attribute} - keys - _OWN)
+    if missing:
+        raise _cannot(source, f"patterns read {missing[0]!r}")
+    values = tuple(constants.get(attribute, {0: None}))
+    if others:
+        values += (_other(values),)
+    return Asked(attribute, values, frozenset(keys - {attribute}), _window(specs))
+
+
+def _constants(
+    source: str, spec: OperatorSpec, alphabet: Alphabet
+) -> dict[str, tuple[int | str, ...]]:
+    """List what the patterns of an operator compare the attributes of a source with."""
+    if alphabet.open:
+        raise _cannot(source, f"{spec.name} asks for {str(alphabet.open[0])!r}")
+    return {
+        str(one.column): one.values for one in alphabet.closed if str(one.column) != "source"
+    }
+
+
+def _other(values: tuple[int | str, ...]) -> int | str:
+    numbers = [value for value in values if isinstance(value, int)]
+    return max(numbers) + 1 if numbers else "other"
+
+
+def _window(specs: Iterable[OperatorSpec]) -> float:
+    windows = (one.within for spec in specs for one in spec.patterns.values())
+    lengths = [w.length / 1e6 for w in windows if w and w.span is Span.TIME]
+    return min(lengths, default=10.0)
+
+
+def _cannot(source: str, why: str) -> InputError:
+    return InputError(
+        f"events of source {source!r} cannot be generated: {why}, and a generated event has "
+        f"one attribute that is compared with constants, and keys; give --input {source}=FILE"
+    )

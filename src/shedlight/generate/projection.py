@@ -1,0 +1,67 @@
+"""An application without what a simulation has no use for.
+
+Which events match does not depend on what is selected of them. So a value that no pattern
+downstream reads is left out, and so are the columns of a source that are read by nobody.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from shedlight.graph import Application, Stream, operator_order
+from shedlight.language.ast.expression import Aggregate, Attribute, Literal, Whole, walk
+from shedlight.language.ast.pattern import Item, Pattern, expressions, selected
+
+_NOTHING = Item(Literal(1), "nothing")
+"""Stands for what is selected if nobody reads any of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What is read of the events of a stream.
+
+    Attributes:
+        names: The columns.
+        everything: Whether all columns are, for whole events are passed on.
+    """
+
+    names: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def __or__(self, other: "Read") -> "Read":
+        return Read(self.names | other.names, self.everything or other.everything)
+
+
+def lean(application: Application) -> tuple[Application, Mapping[Stream, Read]]:
+    """Leave out of an application what nobody reads, and say what is read of each stream."""
+    read: dict[Stream, Read] = dict.fromkeys(application.streams, Read())
+    operators = dict(application.operators)
+    for spec in reversed(operator_order(application)):
+        patterns = {
+            stream.name: _without(spec.patterns[stream.name], read[stream])
+            for stream in spec.outputs
+        }
+        operators[spec.name] = replace(spec, patterns=patterns)
+        needs = _needs(patterns.values())
+        for stream in spec.inputs:
+            read[stream] |= needs
+    return replace(application, operators=operators), read
+
+
+def _without(pattern: Pattern, read: Read) -> Pattern:
+    """Leave out selected values that nobody reads; with EACH, all that there is may be."""
+    if read.everything or pattern.each:
+        return pattern
+    items = tuple(item for item in selected(pattern) if item.name in read.names)
+    return replace(pattern, select=items or (_NOTHING,))
+
+
+def _needs(patterns: Iterable[Pattern]) -> Read:
+    nodes = [
+        node
+        for pattern in patterns
+        for expression in expressions(pattern)
+        for node in walk(expression)
+    ]
+    names = {n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path}
+    everything = any(isinstance(node, Whole) for node in nodes)
+    return Read(frozenset(names), everything or any(not one.select for one in patterns))

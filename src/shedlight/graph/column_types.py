@@ -1,0 +1,142 @@
+"""Whether the columns that are named are there, and have kinds that fit."""
+
+from collections.abc import Callable, Iterator, Mapping
+from textwrap import indent
+
+from shedlight.errors import ApplicationError, LanguageError, known_names
+from shedlight.graph.application import Application, Source, Stream
+from shedlight.graph.columns import Columns, output_columns, source_columns, united
+from shedlight.graph.file.problem import Path, Problem, dotted, shortened
+from shedlight.graph.topology import operator_order
+from shedlight.language import Caution, Kind, Schema, check, parse_expression, parse_pattern
+from shedlight.language.check.rules import check_row
+
+TIMES = frozenset({Kind.BIGINT, Kind.TIMESTAMP, Kind.UNKNOWN})
+IDS = frozenset({Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.UNKNOWN})
+
+Texts = Mapping[Path, str]
+"""What patterns and expressions were read from, so that an error can point into it."""
+
+
+def text_problem(path: Path, what: str, error: LanguageError | Caution) -> Problem:
+    """Put the place in the application before what the language says."""
+    message = indent(str(error), "    ")
+    return Problem(path, f"{dotted(path)}, in the text of this {what}:\n{message}")
+
+
+def kind_problems(application: Application, texts: Texts | None = None) -> Iterator[Problem]:
+    """Find columns that are not there or have the wrong kind, from the sources on down.
+
+    Args:
+        application: Its references hold.
+        texts: Where errors point to, by path, if it was read from text.
+    """
+    known: dict[Stream, Columns] = {}
+    for source in application.sources.values():
+        problems = list(_source_problems(source, texts or {}))
+        yield from problems
+        known[Stream(source.name)] = _ANY if problems else source_columns(source)
+    for spec in operator_order(application):
+        inputs = {stream: known[stream] for stream in spec.inputs}
+        try:
+            columns = united(spec.name, inputs)
+        except ApplicationError as error:
+            yield Problem(("operators", spec.name, "input"), f"operators.{error}")
+            columns = _ANY
+        for stream in spec.outputs:
+            problem = _pattern_problem(application, stream, columns, texts or {})
+            known[stream] = _ANY
+            if problem:
+                yield problem
+                continue
+            try:
+                known[stream] = output_columns(stream, application.pattern(stream), columns)
+            except ApplicationError as error:
+                yield Problem(_path_of(stream), f"operators.{error}")
+
+
+_ANY = Columns(open=frozenset({""}))
+
+
+def _path_of(stream: Stream) -> Path:
+    return ("operators", str(stream.operator), "patterns", stream.name)
+
+
+def _pattern_problem(
+    application: Application, stream: Stream, columns: Columns, texts: Texts
+) -> Problem | None:
+    path = _path_of(stream)
+    try:
+        check(application.pattern(stream), columns)
+    except LanguageError as error:
+        pointed = _pointed(error, parse_pattern, texts.get(path), columns)
+        return text_problem(path, "pattern", pointed)
+    return None
+
+
+def _pointed(
+    error: LanguageError,
+    parse: Callable[[str, Schema], object],
+    text: str | None,
+    columns: Columns,
+) -> LanguageError:
+    """Find the same error with its place in the text, by reading that once more."""
+    if text is not None:
+        try:
+            parse(text, columns)
+        except LanguageError as pointed:
+            return pointed
+    return error
+
+
+def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
+    open_ = frozenset({""}) if source.schema is None else frozenset[str]()
+    kinds: dict[str, Kind] = dict(source.schema or {})
+    yield from _twin_problems(source)
+    for name, expression in source.columns.items():
+        path: Path = ("sources", source.name, "columns", name)
+        columns = Columns(dict(kinds), open_)
+        try:
+            kinds[name] = check_row(expression, columns)
+        except LanguageError as error:
+            pointed = _pointed(error, parse_expression, texts.get(path), columns)
+            yield text_problem(path, "expression", pointed)
+            kinds[name] = Kind.UNKNOWN
+    columns = Columns(kinds, open_)
+    where: Path = ("sources", source.name)
+    yield from _column_problems((*where, "time"), source.time, columns, TIMES)
+    for name in source.id:
+        yield from _column_problems((*where, "id"), name, columns, IDS)
+    if source.arrival is not None:
+        yield from _column_problems((*where, "arrival"), source.arrival, columns, TIMES)
+
+
+def _twin_problems(source: Source) -> Iterator[Problem]:
+    """Find derived columns that are there already; Spark does not mind case in names."""
+    seen: dict[str, str] = {}
+    for name in [one for one in source.schema or {} if "." not in one] + list(source.columns):
+        first = seen.setdefault(name.casefold(), name)
+        if first is not name:
+            where: Path = ("sources", source.name)
+            problem = f"{dotted(where)} has two columns named {shortened(name)!r}"
+            apart = "" if first == name else f" and {shortened(first)!r}"
+            section = "columns" if name in source.columns else "schema"
+            hint = "give one another name; case makes no difference"
+            yield Problem((*where, section, name), f"{problem}{apart}; {hint}")
+
+
+def _column_problems(
+    path: Path, name: str, columns: Columns, kinds: frozenset[Kind]
+) -> Iterator[Problem]:
+    kind = columns.get(name)
+    if kind is None:
+        hint = known_names(shortened(name), columns)
+        yield Problem(
+            path, f"{dotted(path)} names the unknown column {shortened(name)!r}; {hint}"
+        )
+    elif kind not in kinds:
+        *most, last = sorted(str(one) for one in kinds - {Kind.UNKNOWN})
+        wanted = f"{', '.join(most)} or {last}"
+        hint = "derive one under `columns`"
+        problem = f"{dotted(path)} is {shortened(name)!r}, which is {kind}; it must be {wanted}"
+        yield Problem(path, f"{problem}: {hint}")

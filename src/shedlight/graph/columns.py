@@ -1,0 +1,203 @@
+"""What columns a stream has, as far as that can be known from the application alone.
+
+The complex events of a pattern have `source`, `time` and `id`, and what the pattern selects. A
+whole event that is selected is a struct; its fields are named after it: `E4.cpu`. Of a source
+without a declared schema any column is thinkable, and so is any field of its whole events, but
+that `CE1.sorce` is not a column of a complex event is known all the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from shedlight.errors import ApplicationError
+from shedlight.graph.application import Application, OperatorSpec, Source, Stream
+from shedlight.graph.topology import operator_order
+from shedlight.language import Expression, Kind, Pattern, Schema
+from shedlight.language.ast.expression import Aggregate, Attribute, Fold, Whole
+from shedlight.language.ast.pattern import Item, selected
+from shedlight.language.check.expr_types import kind_of
+from shedlight.language.check.rules import check_row
+
+MOST_COLUMNS = 10_000
+"""How many columns and fields the complex events of a pattern may have."""
+
+_OF_COMPLEX_EVENT = {"source": Kind.STRING, "time": Kind.BIGINT, "id": Kind.STRING}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns(Mapping[str, Kind]):
+    """A schema with room for what is not known.
+
+    Attributes:
+        kinds: The columns that are known, and the fields of structs.
+        open: The structs that may have any field; an empty name stands for the event itself.
+    """
+
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+
+    def __getitem__(self, name: str) -> Kind:
+        kind = self.kinds.get(name)
+        if kind is not None:
+            return kind
+        if not self.open.isdisjoint(_outer_names(name)):
+            return Kind.UNKNOWN
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kinds)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all columns are known by name, if not all fields of structs."""
+        return "" not in self.open
+
+
+def _outer_names(name: str) -> Iterator[str]:
+    """Give the names of what a column or field is in: the event, and structs."""
+    yield ""
+    place = name.find(".")
+    while place >= 0:
+        yield name[:place]
+        place = name.find(".", place + 1)
+
+
+def source_columns(source: Source) -> Columns:
+    """Find the columns of a source, the derived ones included.
+
+    Raises:
+        LanguageError: A derived column does not fit the schema.
+    """
+    open_ = frozenset({""}) if source.schema is None else frozenset[str]()
+    found = Columns(dict(source.schema or {}), open_)
+    for name, expression in source.columns.items():
+        found = Columns({**found.kinds, name: check_row(expression, found)}, open_)
+    return found
+
+
+def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Columns:
+    """Find the columns of a pattern's complex events, of those of its input.
+
+    Raises:
+        ApplicationError: There are more than `MOST_COLUMNS`.
+    """
+    kinds: dict[str, Kind] = dict(_OF_COMPLEX_EVENT)
+    open_: set[str] = set()
+    for item in _items(pattern, columns):
+        part = _item_columns(item, columns)
+        kinds.update(part.kinds)
+        open_ |= part.open
+        if len(kinds) > MOST_COLUMNS:
+            raise ApplicationError(
+                f"{stream} selects more than {MOST_COLUMNS:,} columns, with the fields of "
+                "whole events; select single attributes, such as E1.cpu"
+            )
+    if pattern.each and not pattern.select and not columns.complete:
+        open_.add("")
+    return Columns(kinds, frozenset(open_))
+
+
+def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
+    """List what is selected; `*` is every event, or with EACH every column of the event."""
+    if pattern.each and not pattern.select:
+        names = (name for name in columns if "." not in name and name not in _OF_COMPLEX_EVENT)
+        return tuple(Item(Attribute("", (name,)), name) for name in names)
+    return selected(pattern)
+
+
+def _item_columns(item: Item, columns: Columns) -> Columns:
+    """Find the column of one selected value, and its fields if it is a struct."""
+    expression = item.expression
+    kind = kind_of(expression, lambda node: _kind_in(columns, node))
+    inner = _struct_name(expression)
+    if inner is None or kind not in {Kind.STRUCT, Kind.UNKNOWN}:
+        return Columns({item.name: kind})
+    fields = _fields(columns, inner, item.name)
+    maybe = {item.name} if kind is Kind.UNKNOWN else set()
+    return Columns({item.name: kind, **fields.kinds}, fields.open | maybe)
+
+
+def _kind_in(columns: Columns, node: Expression) -> Kind:
+    if isinstance(node, Whole):
+        return Kind.STRUCT
+    if isinstance(node, Aggregate):
+        if node.fold is Fold.COUNT:
+            return Kind.BIGINT
+        return Kind.DOUBLE if node.fold is Fold.AVG else columns[".".join(node.path)]
+    if isinstance(node, Attribute):
+        return columns[node.column]
+    raise TypeError(f"not of a schema: {node}")
+
+
+def _struct_name(expression: Expression) -> str | None:
+    """Name the struct that is selected, if it is one; the event itself has no name."""
+    if isinstance(expression, Whole):
+        return ""
+    if isinstance(expression, Attribute):
+        return expression.column
+    is_one = isinstance(expression, Aggregate) and expression.fold in {Fold.FIRST, Fold.LAST}
+    return ".".join(expression.path) if is_one else None  # type: ignore[attr-defined]
+
+
+def _fields(columns: Columns, struct: str, name: str) -> Columns:
+    """Copy what is in a struct under another name."""
+    start = f"{struct}." if struct else ""
+    kinds = {
+        f"{name}.{column.removeprefix(start)}": kind
+        for column, kind in columns.kinds.items()
+        if column.startswith(start)
+    }
+    inner = (one for one in columns.open if one.startswith(start) and one != struct)
+    open_ = {f"{name}.{one.removeprefix(start)}" for one in inner}
+    return Columns(kinds, frozenset(open_ | ({name} if struct in columns.open else set())))
+
+
+def united(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
+    """Find the columns of an operator's inputs together; an event has null where it has none.
+
+    Raises:
+        ApplicationError: Two inputs have a column of one name and different kinds.
+    """
+    kinds: dict[str, Kind] = {}
+    owners: dict[str, Stream] = {}
+    for stream, one in columns.items():
+        for name, kind in one.kinds.items():
+            before = kinds.get(name, Kind.NULL)
+            both = {before, kind} - {Kind.NULL}
+            if len(both - {Kind.UNKNOWN}) > 1:
+                raise ApplicationError(
+                    f"{operator} reads two columns named {name!r}: {before} in {owners[name]} "
+                    f"and {kind} in {stream}; give one of them another name"
+                )
+            kinds[name] = (
+                Kind.UNKNOWN if Kind.UNKNOWN in both else max(both, default=kind, key=str)
+            )
+            owners.setdefault(name, stream)
+    return Columns(kinds, frozenset().union(*(one.open for one in columns.values())))
+
+
+def operator_columns(application: Application) -> Mapping[str, Columns]:
+    """Find the columns that each operator of a checked application sees."""
+    streams = {Stream(name): source_columns(one) for name, one in application.sources.items()}
+    found = {}
+    for spec in operator_order(application):
+        found[spec.name] = united(spec.name, {s: streams[s] for s in spec.inputs})
+        for name, pattern in spec.patterns.items():
+            stream = Stream(name, spec.name)
+            streams[stream] = output_columns(stream, pattern, found[spec.name])
+    return found
+
+
+def operator_schema(application: Application, operator: str | OperatorSpec) -> Schema | None:
+    """Find the columns that an operator of a checked application sees.
+
+    Returns:
+        The columns; None if the schema of a source among its inputs is not known. A kind is
+        unknown where it depends on such a source further up.
+    """
+    name = operator if isinstance(operator, str) else operator.name
+    columns = operator_columns(application)[name]
+    return columns if columns.complete else None

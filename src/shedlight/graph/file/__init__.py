@@ -1,0 +1,1 @@
+"""The application file: YAML -> Application, and back."""

@@ -1,0 +1,221 @@
+"""Application file -> Application.
+
+    text --document.py--> values and lines --validation.py--> settings
+         --here---------> an Application   --rules.py, kinds.py--> checked
+
+All that is wrong at one stage is reported together, with the place in the file.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path as FilePath
+
+from shedlight.errors import ApplicationError, LanguageError
+from shedlight.graph.application import (
+    Application,
+    Node,
+    OperatorSpec,
+    SideOutput,
+    Sink,
+    Source,
+    stream_of,
+)
+from shedlight.graph.check import key_problems, reference_problems
+from shedlight.graph.column_types import kind_problems, text_problem
+from shedlight.graph.constraints import wish_problems
+from shedlight.graph.file.problem import Path, Problem, all_shown, raise_any
+from shedlight.graph.file.settings import (
+    ApplicationSettings,
+    OperatorSettings,
+    PlaceSettings,
+    SinkSettings,
+    SourceSettings,
+    flat_schema,
+)
+from shedlight.graph.file.validation import read_settings
+from shedlight.graph.file.yaml_lines import read_document
+from shedlight.graph.lint import cautions
+from shedlight.language import Expression, Pattern, parse_expression, parse_pattern
+from shedlight.language.ast.expression import Literal
+from shedlight.language.ast.pattern import Element
+
+MOST_BYTES = 10_000_000
+"""The largest file."""
+
+_FILE_NAME = re.compile(r"[^\n:{}]+\.ya?ml\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An application that holds together, and what in it cannot be what was meant."""
+
+    application: Application
+    warnings: tuple[str, ...] = ()
+
+
+def load_application(text_or_path: str | FilePath) -> Loaded:
+    """Read an application and check it.
+
+    Args:
+        text_or_path: A path is the file to read; a string is the text itself.
+
+    Raises:
+        ApplicationError: It cannot be used; the message has all that is wrong, a line each,
+            with the place in the file.
+
+    Example:
+        >>> load_application("- borg")
+        Traceback (most recent call last):
+        ...
+        shedlight.errors.ApplicationError: line 1: an application is a mapping, got a list; ...
+    """
+    if isinstance(text_or_path, FilePath):
+        return _load(_text_of(text_or_path), str(text_or_path))
+    if _FILE_NAME.fullmatch(text_or_path):
+        name = text_or_path.strip()
+        raise ApplicationError(
+            f"{name!r} is not an application; write Path({name!r}) for a file"
+        )
+    return _load(text_or_path, "")
+
+
+def _text_of(path: FilePath) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ApplicationError(f"{path}: the file cannot be read: {reason}") from error
+    if len(data) > MOST_BYTES:
+        raise ApplicationError(f"{path}: the file has more than {MOST_BYTES:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        hint = "save the file as UTF-8"
+        raise ApplicationError(f"{path}, line {line}: this is not UTF-8; {hint}") from error
+
+
+def _load(text: str, file: str) -> Loaded:
+    document = read_document(text)
+    raise_any(document.problems, document.lines, file)
+    settings, wrong = read_settings(document.value)
+    raise_any(wrong, document.lines, file)
+    if settings is None:
+        raise RuntimeError("no settings, and nothing wrong with them")
+    reading = _Reading()
+    application = reading.application(settings)
+    problems = chain(reading.problems, reference_problems(application))
+    raise_any(problems, document.lines, file)
+    problems = chain(
+        key_problems(application),
+        kind_problems(application, reading.texts),
+        wish_problems(application),
+    )
+    raise_any(problems, document.lines, file)
+    warnings = [*reading.warnings, *cautions(application)]
+    return Loaded(application, all_shown(warnings, document.lines, file))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Turns settings into an application, and keeps what is wrong or looks so.
+
+    A pattern or expression that is not understood leaves a stand-in behind, so that the rest
+    of the file can be checked too.
+    """
+
+    texts: dict[Path, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def application(self, settings: ApplicationSettings) -> Application:
+        return Application(
+            name=settings.name,
+            sources={name: self._source(name, one) for name, one in settings.sources.items()},
+            nodes={
+                name: Node(name=name, bound=one.bound / 1e6 if one and one.bound else None)
+                for name, one in settings.nodes.items()
+            },
+            operators={
+                name: self._operator(name, one) for name, one in settings.operators.items()
+            },
+            sinks={name: _sink(name, one) for name, one in settings.sinks.items()},
+        )
+
+    def _source(self, name: str, settings: SourceSettings) -> Source:
+        return Source(
+            name=name,
+            format=settings.format,
+            path=settings.path,
+            options=settings.options,
+            time=settings.time,
+            time_unit=settings.time_unit,
+            id=tuple(settings.id),
+            columns={
+                column: self._expression(("sources", name, "columns", column), text)
+                for column, text in settings.columns.items()
+            },
+            schema=None if settings.declared is None else flat_schema(settings.declared),
+            lateness=settings.lateness,
+            idle=settings.idle,
+            arrival=settings.arrival,
+            late=_side(settings.late),
+            unparsable=_side(settings.unparsable),
+        )
+
+    def _operator(self, name: str, settings: OperatorSettings) -> OperatorSpec:
+        return OperatorSpec(
+            name=name,
+            node=settings.node,
+            inputs=tuple(map(stream_of, settings.input)),
+            patterns={
+                pattern: self._pattern(("operators", name, "patterns", pattern), text)
+                for pattern, text in settings.patterns.items()
+            },
+            never_shed=tuple(one.strip() for one in settings.never_shed or ()),
+            shed_by=settings.shed_by,
+        )
+
+    def _expression(self, path: Path, text: str) -> Expression:
+        self.texts[path] = text
+        try:
+            return parse_expression(text)
+        except LanguageError as error:
+            self.problems.append(text_problem(path, "expression", error))
+            return _NOTHING
+
+    def _pattern(self, path: Path, text: str) -> Pattern:
+        self.texts[path] = text
+        try:
+            parsed = parse_pattern(text)
+        except LanguageError as error:
+            self.problems.append(text_problem(path, "pattern", error))
+            return _ANYTHING
+        self.warnings.extend(text_problem(path, "pattern", each) for each in parsed.warnings)
+        return parsed.pattern
+
+
+_NOTHING = Literal(None)
+_ANYTHING = Pattern(select=(), where=Element("E1"))
+
+
+def _side(settings: PlaceSettings | None) -> SideOutput | None:
+    if settings is None:
+        return None
+    return SideOutput(format=settings.format, path=settings.path, options=settings.options)
+
+
+def _sink(name: str, settings: SinkSettings) -> Sink:
+    return Sink(
+        name=name,
+        input=stream_of(settings.input),
+        timed_out=settings.timed_out,
+        weight=0.0 if settings.timed_out else settings.weight,
+        least_rate=settings.least_rate,
+        least_share=settings.least_share,
+        format=settings.format,
+        path=settings.path,
+        options=settings.options,
+    )

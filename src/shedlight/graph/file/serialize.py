@@ -1,0 +1,89 @@
+"""An application as text: what its patterns, its model and its plans depend on.
+
+It can be read by `load_application` and be planned for. Formats, paths and options of sources
+and sinks are left out: they say where, not what, and there may be secrets among them.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from shedlight.graph.application import Application, OperatorSpec, Sink, Source
+from shedlight.language.ast.data_type import TYPE_NAMES, Kind, Schema
+
+ELSEWHERE = "elsewhere"
+"""The format of sources and sinks in such a text."""
+_NAMES = {kind: name for name, kind in TYPE_NAMES.items()}
+
+
+def application_text(application: Application) -> str:
+    """Write an application as JSON, which is YAML too."""
+    nodes = application.nodes.items()
+    return json.dumps(
+        {
+            "name": application.name,
+            "sources": {name: _source(one) for name, one in application.sources.items()},
+            "nodes": {
+                name: {} if one.bound is None else {"bound": _time(one.bound * 1e6)}
+                for name, one in nodes
+            },
+            "operators": {name: _operator(one) for name, one in application.operators.items()},
+            "sinks": {name: _sink(one) for name, one in application.sinks.items()},
+        }
+    )
+
+
+def _source(source: Source) -> dict[str, Any]:
+    declared = {} if source.schema is None else _declared(source.schema)
+    return {
+        "format": ELSEWHERE,
+        "time": source.time,
+        "time_unit": str(source.time_unit),
+        "id": list(source.id),
+        "columns": {name: str(one) for name, one in source.columns.items()},
+        "lateness": _time(source.lateness),
+    } | ({"schema": declared} if declared else {})
+
+
+def _declared(schema: Schema) -> Mapping[str, Any]:
+    """Write a schema; nothing if it has a kind that cannot be written, such as a list."""
+    found: dict[str, Any] = {}
+    for name, kind in schema.items():
+        *outer, last = name.split(".")
+        place = found
+        for one in outer:
+            place = place.setdefault(one, {})
+        if kind is Kind.STRUCT:
+            place.setdefault(last, {})
+        elif kind in _NAMES:
+            place[last] = _NAMES[kind]
+        else:
+            return {}
+    return found
+
+
+def _operator(spec: OperatorSpec) -> dict[str, Any]:
+    shed_by = {} if spec.shed_by is None else {"shed_by": str(spec.shed_by)}
+    never = {"never_shed": list(spec.never_shed)} if spec.never_shed else {}
+    return {
+        "node": spec.node,
+        "input": list(map(str, spec.inputs)),
+        "patterns": {name: str(one) for name, one in spec.patterns.items()},
+        **shed_by,
+        **never,
+    }
+
+
+def _sink(sink: Sink) -> dict[str, Any]:
+    return {
+        "input": str(sink.input),
+        "timed_out": sink.timed_out,
+        "weight": sink.weight,
+        "least_rate": sink.least_rate,
+        "least_share": sink.least_share,
+        "format": ELSEWHERE,
+    }
+
+
+def _time(microseconds: float) -> str:
+    return f"{round(microseconds)} us"

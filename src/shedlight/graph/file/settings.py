@@ -1,0 +1,333 @@
+"""What an application file may say: the names of its settings, and what each takes.
+
+The models check one part at a time and turn text into numbers, times and lists. What has to
+hold between parts is checked later, in `rules.py`.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from shedlight.errors import known_names
+from shedlight.graph.application import ShedBy, TimeUnit
+from shedlight.graph.duration import read_duration
+from shedlight.graph.file.problem import shortened
+from shedlight.language.ast.data_type import TYPE_NAMES, Kind, Schema
+
+_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
+_LONGEST_NAME = 100
+_BREAKS = frozenset("()='<>")  # of a pattern that was cut in two
+_SCALAR = {"type": ["string", "number", "boolean"]}
+_LIST = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_TIME = {"type": "string", "examples": ["3 s", "500 ms", "10 min"]}
+_SHARE = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "examples": [0.5, "50%"]}
+
+_FLAGS = {"true": True, "false": False}
+
+_T = TypeVar("_T")
+
+
+def found(value: object) -> str:
+    """Say what was found where something else belongs."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return repr(shortened(value))
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        raise ValueError("is empty; within { } put a text that has commas in quotes")
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, got {found(value)}")  # noqa: TRY004 - pydantic's way
+    if not value.strip():
+        raise ValueError("is empty; write something or leave the setting out")
+    return value
+
+
+def _single(value: object) -> str:
+    if isinstance(value, list):
+        raise ValueError("takes one pattern, got a list; write a sink for each")  # noqa: TRY004
+    return _text(value)
+
+
+def _name(value: object) -> str:
+    name = _text(value)
+    if not re.fullmatch(_NAME, name) or len(name) > _LONGEST_NAME:
+        hint = f"it is made of at most {_LONGEST_NAME} letters, digits, '_' and '-'"
+        if not _BREAKS.isdisjoint(name):
+            hint += "; within { } put a text that has commas in quotes"
+        raise ValueError(f"has {found(name)}, which is not a name; {hint}")
+    return name
+
+
+def _column(value: object) -> str:
+    name = _text(value)
+    if "." in name or name.startswith("#"):
+        hint = "it has no dot; derive it from a field as in `columns: {zone: machine.zone}`"
+        raise ValueError(f"has {found(name)}, which is not the name of a column; {hint}")
+    return name
+
+
+def _distinct(value: object) -> list[object]:
+    """Read a list; a single text is a list of one."""
+    values = value if isinstance(value, list) else [_text(value)]
+    if not values:
+        raise ValueError("is empty; name at least one")
+    counts = Counter(one for one in values if isinstance(one, str))
+    twice = [one for one, count in counts.items() if count > 1]
+    if twice:
+        raise ValueError(f"has {found(twice[0])} twice; leave one out")
+    return values
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value) if isinstance(value, str) else math.nan
+    except ValueError:
+        return math.nan
+
+
+def _amount(value: object) -> float:
+    amount = _number(value)
+    if not 0 <= amount < math.inf:
+        raise ValueError(f"must be a number from 0 on, got {found(value)}")
+    return amount
+
+
+def _share(value: object) -> float:
+    """Read a share: a number up to 1, or per cent."""
+    is_percent = isinstance(value, str) and value.strip().endswith("%")
+    percent = value.strip().removesuffix("%") if isinstance(value, str) else value
+    share = _number(percent) / 100 if is_percent else _number(value)
+    if not 0 <= share <= 1:
+        raise ValueError(f"must be from 0 to 1 or from 0% to 100%, got {found(value)}")
+    return share
+
+
+def _flag(value: object) -> bool:
+    text = _text(value)
+    if text.lower() not in _FLAGS:
+        raise ValueError(f"must be {' or '.join(_FLAGS)}, got {found(text)}")
+    return _FLAGS[text.lower()]
+
+
+def _shed_by(value: object) -> ShedBy:
+    text = _text(value)
+    ways = {str(way): way for way in ShedBy}
+    if text not in ways:
+        raise ValueError(f"must be {' or '.join(ways)}, got {found(text)}")
+    return ways[text]
+
+
+def _time(value: object) -> int:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a time such as '3 s', got {found(value)}")  # noqa: TRY004
+    return read_duration(value)
+
+
+def _positive_time(value: object) -> int:
+    time = _time(value)
+    if not time:
+        raise ValueError(f"must be longer than zero, got {found(value)}")
+    return time
+
+
+def _unit(value: object) -> TimeUnit:
+    text = _text(value)
+    units = {str(unit): unit for unit in TimeUnit}
+    if text not in units:
+        raise ValueError(f"must be one of {', '.join(units)}, got {found(text)}")
+    return units[text]
+
+
+def _kind(value: object) -> Kind | dict[str, Any]:
+    """Read the kind of a column; a struct is a mapping of its fields."""
+    if isinstance(value, dict) and value:
+        return {_column(name): _kind(inner) for name, inner in value.items()}
+    text = value if isinstance(value, str) else ""
+    if text.lower() not in TYPE_NAMES:
+        known = known_names(shortened(text), TYPE_NAMES)
+        raise ValueError(f"must be a kind of value, got {found(value or None)}; {known}")
+    return TYPE_NAMES[text.lower()]
+
+
+def flat_schema(declared: Mapping[str, Any], outer: str = "") -> Schema:
+    """List the columns of a declared schema, and the fields of its structs."""
+    kinds: dict[str, Kind] = {}
+    for name, kind in declared.items():
+        is_struct = isinstance(kind, Mapping)
+        kinds[outer + name] = Kind.STRUCT if is_struct else kind
+        kinds |= flat_schema(kind, f"{outer}{name}.") if is_struct else {}
+    return kinds
+
+
+def _filled(value: object) -> object:
+    if value == {}:
+        raise ValueError("is empty; it needs at least one entry")
+    return value
+
+
+def _or_default(value: object) -> object:
+    """Take a part without settings, which YAML calls null."""
+    return {} if value is None else value
+
+
+def _as(
+    read: Callable[[object], object], schema: Mapping[str, Any]
+) -> tuple[BeforeValidator, WithJsonSchema]:
+    return BeforeValidator(read), WithJsonSchema(dict(schema))
+
+
+Text = Annotated[str, *_as(_text, _SCALAR)]
+Single = Annotated[str, *_as(_single, {"type": "string"})]
+Name = Annotated[str, *_as(_name, {"type": "string", "pattern": _NAME})]
+Column = Annotated[str, *_as(_column, {"type": "string"})]
+Amount = Annotated[float, *_as(_amount, {"type": "number", "minimum": 0})]
+Share = Annotated[float, *_as(_share, _SHARE)]
+Flag = Annotated[bool, *_as(_flag, {"type": "boolean"})]
+Way = Annotated[ShedBy, *_as(_shed_by, {"enum": [str(way) for way in ShedBy]})]
+Time = Annotated[int, *_as(_time, _TIME)]
+PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
+Unit = Annotated[TimeUnit, *_as(_unit, {"enum": [str(unit) for unit in TimeUnit]})]
+Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
+ColumnNames = Annotated[list[Column], *_as(_distinct, _LIST)]
+ColumnKind = Annotated[
+    Any, *_as(_kind, {"anyOf": [{"enum": list(TYPE_NAMES)}, {"type": "object"}]})
+]
+Filled = Annotated[dict[Name, _T], BeforeValidator(_filled)]
+
+
+class Settings(BaseModel):
+    """Any part of the file; a setting without a value is as good as none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        known = {one.alias or name for name, one in cls.model_fields.items()}
+        empty = {name for name, inner in value.items() if inner is None}
+        return {name: value[name] for name in value if name not in empty & known}
+
+
+class PlaceSettings(Settings):
+    """Where something is read or written."""
+
+    format: Text = Field(description="a format of Spark, such as parquet")
+    path: Text | None = Field(None, description="where the files are")
+    options: dict[Text, Text] = Field({}, description="what else the format needs")
+
+
+class SourceSettings(PlaceSettings):
+    """Where events come from."""
+
+    time: Column = Field(description="the column with the time of an event")
+    time_unit: Unit = Field(TimeUnit.MICROSECONDS, description="what a time of numbers counts")
+    id: ColumnNames = Field(description="the columns that identify an event")
+    columns: dict[Column, Text] = Field({}, description="derived columns, as expressions")
+    declared: Annotated[dict[Column, ColumnKind] | None, BeforeValidator(_filled)] = Field(
+        None, alias="schema", description="the kinds of the columns, if not read from the data"
+    )
+    lateness: Time = Field(
+        0,
+        description="how far behind the latest an event may be",
+        json_schema_extra={"default": "0 s"},
+    )
+    idle: PositiveTime | None = Field(
+        None, description="after how long a silent source holds nobody back"
+    )
+    arrival: Column | None = Field(None, description="the column with the time of arrival")
+    late: PlaceSettings | None = Field(None, description="where late events go")
+    unparsable: PlaceSettings | None = Field(
+        None, description="where records go that are no events"
+    )
+
+
+class NodeSettings(Settings):
+    """Where operators run."""
+
+    bound: PositiveTime | None = Field(
+        None, description="the mean time that an event may spend here"
+    )
+
+
+class OperatorSettings(Settings):
+    """Patterns over the same inputs."""
+
+    node: Text = Field(description="the node that it runs on")
+    input: Texts = Field(description="what it reads: sources, or patterns as operator.pattern")
+    patterns: Filled[Text] = Field(description="what it looks for")
+    never_shed: Texts | None = Field(None, description="types that are always kept, by label")
+    shed_by: Way | None = Field(
+        None,
+        description="what is shed as one: an event, or all events of a key; by default a key "
+        "where patterns have PARTITION BY",
+    )
+
+
+class SinkSettings(Settings):
+    """Where the complex events of a pattern go."""
+
+    input: Single = Field(description="the pattern whose complex events it takes")
+    timed_out: Flag = Field(
+        False,  # noqa: FBT003  # pydantic's way
+        description="whether it takes what timed out instead of the matches",
+    )
+    weight: Amount = Field(1.0, description="what one complex event is worth here")
+    least_rate: Amount = Field(
+        0.0, description="how many complex events per second are wished for"
+    )
+    least_share: Share = Field(
+        0.0, description="which share of what comes without shedding is wished for"
+    )
+    format: Text = Field(description="a format of Spark, such as parquet")
+    path: Text | None = Field(None, description="where to write the files")
+    options: dict[Text, Text] = Field({}, description="what else the format needs")
+
+    @field_validator("weight", "least_rate", "least_share")
+    @classmethod
+    def _counts(cls, value: float, info: ValidationInfo) -> float:
+        if value and info.data.get("timed_out"):
+            raise ValueError(
+                "has no meaning with timed_out: plans do not count what timed out; leave it out"
+            )
+        return value
+
+
+class ApplicationSettings(Settings):
+    """A whole file."""
+
+    name: Name = Field(description="what the application is called")
+    sources: Filled[SourceSettings] = Field(description="where events come from")
+    nodes: Filled[Annotated[NodeSettings | None, BeforeValidator(_or_default)]] = Field(
+        description="where operators run"
+    )
+    operators: Filled[OperatorSettings] = Field(description="the patterns, and what they read")
+    sinks: Filled[SinkSettings] = Field(description="where complex events go")
+
+
+def application_json_schema() -> dict[str, Any]:
+    """Describe the application file for editors, as JSON Schema."""
+    schema = ApplicationSettings.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "Shedlight application",
+    }

@@ -1,0 +1,97 @@
+"""From plain values to settings, and in our words what is wrong with them."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from shedlight.errors import known_names
+from shedlight.graph.file.problem import Path, Problem, dotted, shortened
+from shedlight.graph.file.settings import (
+    ApplicationSettings,
+    NodeSettings,
+    OperatorSettings,
+    PlaceSettings,
+    Settings,
+    SinkSettings,
+    SourceSettings,
+    found,
+)
+from shedlight.graph.file.yaml_lines import Value
+
+_SECTIONS: Mapping[str, type[Settings]] = {
+    "sources": SourceSettings,
+    "nodes": NodeSettings,
+    "operators": OperatorSettings,
+    "sinks": SinkSettings,
+}
+
+
+def read_settings(value: Value) -> tuple[ApplicationSettings | None, tuple[Problem, ...]]:
+    """Read what an application file says, or list what is wrong with it."""
+    if not isinstance(value, dict):
+        problem = (
+            f"an application is a mapping, got {found(value)}; write `name: ...` and so on"
+        )
+        return None, (Problem((), problem),)
+    try:
+        return ApplicationSettings.model_validate(value), ()
+    except ValidationError as error:
+        return None, tuple(_problems(error))
+
+
+def _problems(error: ValidationError) -> Iterator[Problem]:
+    """Say what pydantic found, but not what is inside a part with a bad name."""
+    details = error.errors(include_url=False)
+    bad = {each["loc"][:-1] for each in details if each["loc"][-1:] == ("[key]",)}
+    misspelt = {each["loc"] for each in details if each["type"] == "extra_forbidden"}
+    for each in details:
+        path = each["loc"]
+        if path[-1:] == ("[key]",):
+            yield Problem(path[:-1], f"{dotted(path[:-2])} {_reason(each)}")
+        elif not (
+            any(path[:length] in bad for length in range(len(path) + 1))
+            or (each["type"] == "missing" and _is_near(path, misspelt))
+        ):
+            yield _problem(path, each)
+
+
+def _is_near(missing: Path, misspelt: set[Path]) -> bool:
+    """Whether a missing setting is there under a name that is nearly right."""
+    others = [str(path[-1])[:99] for path in misspelt if path[:-1] == missing[:-1]]
+    return bool(get_close_matches(str(missing[-1]), others, n=1))
+
+
+def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
+    here, last = dotted(path[:-1]), shortened(str(path[-1]))
+    if detail["type"] == "extra_forbidden":
+        return Problem(
+            path, f"{here} has no setting {last!r}; {known_names(last, _known(path))}"
+        )
+    if detail["type"] == "missing":
+        return Problem(path, f"{here} has no {last!r}, which it needs: {_known(path)[last]}")
+    if detail["type"] in {"model_type", "dict_type"}:
+        problem = f"{dotted(path)} must be a mapping, got {found(detail['input'])}"
+        return Problem(path, f"{problem}; write `name: value` pairs")
+    return Problem(path, f"{dotted(path)} {_reason(detail)}")
+
+
+def _known(path: Path) -> Mapping[str, str]:
+    """Find the settings of the part that a path leads into, and what they mean."""
+    model: type[Settings] = ApplicationSettings
+    if len(path) > 1:
+        inside = len(path) > _DEEP and path[2] in {"late", "unparsable"}
+        model = PlaceSettings if inside else _SECTIONS[str(path[0])]
+    return {
+        one.alias or name: one.description or "" for name, one in model.model_fields.items()
+    }
+
+
+_DEEP = 3
+"""How far it is to a setting of a source."""
+
+
+def _reason(detail: Mapping[str, Any]) -> str:
+    """Take the reason that a reader of `settings.py` gave."""
+    return str(detail.get("ctx", {}).get("error") or f"is wrong: {detail['msg']}")

@@ -1,0 +1,1 @@
+"""The values of the language: expressions, patterns, windows, data types."""

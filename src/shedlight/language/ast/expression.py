@@ -1,0 +1,470 @@
+"""The closed expression language, as values.
+
+Conditions, derived columns and what is selected are all written in it. An expression is a
+tree of the classes below; `str()` gives text that parses to the same tree. What it means for
+a row of values is said once, by Spark SQL with its `try_` forms: a null operand gives null,
+an operation that fails (division by zero, overflow, a bad cast) gives null, NaN equals NaN and
+is greater than any other number.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from enum import Enum, IntEnum
+
+from shedlight.language.ast.data_type import Kind
+
+_BARE_NAME_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_BARE_NAME_REST = _BARE_NAME_FIRST | frozenset("0123456789")
+
+KEYWORDS = frozenset(
+    {
+        "select",
+        "each",
+        "as",
+        "where",
+        "seq",
+        "and",
+        "or",
+        "not",
+        "within",
+        "events",
+        "partition",
+        "by",
+        "reuse",
+        "null",
+        "true",
+        "false",
+        "is",
+        "in",
+        "like",
+        "between",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "cast",
+        "div",
+    }
+)
+"""Words that are no names unless they stand after a dot or in backquotes."""
+
+
+class Operator(Enum):
+    """The operators between two operands."""
+
+    OR = "OR"
+    AND = "AND"
+    EQUAL = "="
+    NOT_EQUAL = "<>"
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    INT_DIVIDE = "DIV"
+    MODULO = "%"
+
+
+class Sign(Enum):
+    """The operators before one operand."""
+
+    NOT = "NOT"
+    MINUS = "-"
+
+
+class Fold(Enum):
+    """The aggregates over the events of one element."""
+
+    FIRST = "FIRST"
+    LAST = "LAST"
+    COUNT = "COUNT"
+    MIN = "MIN"
+    MAX = "MAX"
+    SUM = "SUM"
+    AVG = "AVG"
+
+
+class Level(IntEnum):
+    """How tightly an expression binds, loosest first: where parentheses are needed."""
+
+    OR = 1
+    AND = 2
+    NOT = 3
+    COMPARE = 4
+    ADD = 5
+    MULTIPLY = 6
+    SIGN = 7
+    ATOM = 8
+
+
+COMPARISONS = frozenset(
+    {
+        Operator.EQUAL,
+        Operator.NOT_EQUAL,
+        Operator.LESS,
+        Operator.LESS_EQUAL,
+        Operator.GREATER,
+        Operator.GREATER_EQUAL,
+    }
+)
+
+_LEVELS = {
+    Operator.OR: Level.OR,
+    Operator.AND: Level.AND,
+    Operator.ADD: Level.ADD,
+    Operator.SUBTRACT: Level.ADD,
+    Operator.MULTIPLY: Level.MULTIPLY,
+    Operator.DIVIDE: Level.MULTIPLY,
+    Operator.INT_DIVIDE: Level.MULTIPLY,
+    Operator.MODULO: Level.MULTIPLY,
+} | dict.fromkeys(COMPARISONS, Level.COMPARE)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Any expression; `level` says how tightly it binds when it is written."""
+
+    @property
+    def level(self) -> Level:
+        """How tightly this expression binds."""
+        return Level.ATOM
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expression):
+    """A constant: a whole number, a decimal one, text, true, false or null."""
+
+    value: bool | int | float | str | None
+
+    def __eq__(self, other: object) -> bool:
+        """Tell 1 from 1.0 and from true, which Python does not."""
+        return (
+            isinstance(other, Literal)
+            and type(self.value) is type(other.value)
+            and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+    @property
+    def level(self) -> Level:
+        """A negative number binds as a sign does."""
+        negative = (
+            isinstance(self.value, int | float)
+            and not isinstance(self.value, bool)
+            and str(self.value).startswith("-")
+        )
+        return Level.SIGN if negative else Level.ATOM
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "NULL"
+        if isinstance(self.value, bool):
+            return str(self.value).upper()
+        if isinstance(self.value, str):
+            return "'" + self.value.replace("'", "''") + "'"
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute(Expression):
+    """An attribute of the event of a variable, or of the row at hand if there is none.
+
+    Attributes:
+        variable: Whose event; empty where an expression speaks of one row alone.
+        path: The column, and the field within it where the column is a struct.
+    """
+
+    variable: str
+    path: tuple[str, ...]
+
+    @property
+    def column(self) -> str:
+        """The name of the column, as a schema has it."""
+        return ".".join(self.path)
+
+    def __str__(self) -> str:
+        head = [written_name(self.variable)] if self.variable else []
+        first, *rest = self.path
+        text = [first if head and _is_bare(first) else written_name(first)]
+        text += [name if _is_bare(name) else written_name(name) for name in rest]
+        return ".".join(head + text)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Expression):
+    """The whole event of a variable, as a struct."""
+
+    variable: str
+
+    def __str__(self) -> str:
+        return written_name(self.variable)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Expression):
+    """An aggregate over the events of one element; COUNT may have no attribute."""
+
+    fold: Fold
+    variable: str
+    path: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.path and self.fold is not Fold.COUNT:
+            raise ValueError(f"{self.fold.value} needs an attribute")
+
+    def __str__(self) -> str:
+        inner = Attribute(self.variable, self.path) if self.path else Whole(self.variable)
+        return f"{self.fold.value}({inner})"
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expression):
+    """NOT or a minus sign before an operand."""
+
+    sign: Sign
+    operand: Expression
+
+    def __post_init__(self) -> None:
+        if self.sign is Sign.MINUS and _is_number(self.operand):
+            raise ValueError("a negative number is a Literal, not a Unary; use `negated`")
+
+    @property
+    def level(self) -> Level:
+        """NOT binds loosely, the sign tightly."""
+        return Level.NOT if self.sign is Sign.NOT else Level.SIGN
+
+    def __str__(self) -> str:
+        if self.sign is Sign.NOT:
+            return f"NOT {_within(self.operand, Level.NOT)}"
+        return f"-{_within(self.operand, Level.ATOM)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expression):
+    """An operator between two operands."""
+
+    operator: Operator
+    left: Expression
+    right: Expression
+
+    @property
+    def level(self) -> Level:
+        """As tightly as its operator."""
+        return _LEVELS[self.operator]
+
+    def __str__(self) -> str:
+        level = self.level
+        left = _within(self.left, Level(level + (level is Level.COMPARE)))
+        return f"{left} {self.operator.value} {_within(self.right, Level(level + 1))}"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Expression):
+    """Whether the operand is null, or is not."""
+
+    operand: Expression
+    negated: bool = False
+
+    @property
+    def level(self) -> Level:
+        """As a comparison."""
+        return Level.COMPARE
+
+    def __str__(self) -> str:
+        return f"{_within(self.operand, Level.ADD)} IS {'NOT ' * self.negated}NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class In(Expression):
+    """Whether the operand is one of the options, or is none of them."""
+
+    operand: Expression
+    options: tuple[Expression, ...]
+    negated: bool = False
+
+    @property
+    def level(self) -> Level:
+        """As a comparison."""
+        return Level.COMPARE
+
+    def __str__(self) -> str:
+        options = ", ".join(map(str, self.options))
+        return f"{_within(self.operand, Level.ADD)} {'NOT ' * self.negated}IN ({options})"
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Expression):
+    r"""Whether text has the form of a pattern: `_` any character, `%` any text, `\` escapes."""
+
+    operand: Expression
+    form: str
+    negated: bool = False
+
+    @property
+    def level(self) -> Level:
+        """As a comparison."""
+        return Level.COMPARE
+
+    def __str__(self) -> str:
+        form = Literal(self.form)
+        return f"{_within(self.operand, Level.ADD)} {'NOT ' * self.negated}LIKE {form}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Expression):
+    """The result of the first branch whose condition holds, else `otherwise`."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression = Literal(None)
+
+    def __str__(self) -> str:
+        branches = " ".join(f"WHEN {test} THEN {result}" for test, result in self.branches)
+        return f"CASE {branches} ELSE {self.otherwise} END"
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expression):
+    """The operand as another kind, null where that cannot be."""
+
+    operand: Expression
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"CAST({self.operand} AS {self.kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """A named function of `functions.py`; the name is in lower case."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+TRUE = Literal(value=True)
+
+
+def written_name(name: str) -> str:
+    """Write a name as the language reads it: in backquotes where it needs them."""
+    bare = _is_bare(name) and name.lower() not in KEYWORDS
+    return name if bare else "`" + name.replace("`", "``") + "`"
+
+
+def negated(operand: Expression) -> Expression:
+    """Put a minus sign before an expression; a number becomes a negative number."""
+    if isinstance(operand, Literal) and _is_number(operand):
+        return Literal(-operand.value)  # type: ignore[operator]  # _is_number made sure
+    return Unary(Sign.MINUS, operand)
+
+
+def parts(expression: Expression) -> Iterator[Expression]:
+    """Give the direct parts of an expression, as written."""
+    if isinstance(expression, Case):
+        for test, result in expression.branches:
+            yield test
+            yield result
+        yield expression.otherwise
+        return
+    for field in fields(expression):
+        value = getattr(expression, field.name)
+        if isinstance(value, Expression):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (item for item in value if isinstance(item, Expression))
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Give an expression and all that is in it, as written."""
+    yield expression
+    for part in parts(expression):
+        yield from walk(part)
+
+
+def rebuilt(
+    expression: Expression, change: Callable[[Expression], Expression | None]
+) -> Expression:
+    """Copy an expression with parts replaced: `change` gives the new part, or None to go on."""
+    new = change(expression)
+    if new is not None or isinstance(expression, Literal):
+        return expression if new is None else new
+    if isinstance(expression, Case):
+        branches = tuple(
+            (rebuilt(test, change), rebuilt(result, change))
+            for test, result in expression.branches
+        )
+        return Case(branches, rebuilt(expression.otherwise, change))
+    values = {
+        field.name: _rebuilt_field(getattr(expression, field.name), change)
+        for field in fields(expression)
+    }
+    return replace(expression, **values) if values else expression
+
+
+def _rebuilt_field(value: object, change: Callable[[Expression], Expression | None]) -> object:
+    if isinstance(value, Expression):
+        return rebuilt(value, change)
+    if isinstance(value, tuple) and value and isinstance(value[0], Expression):
+        return tuple(rebuilt(item, change) for item in value)
+    return value
+
+
+def variables(expression: Expression) -> frozenset[str]:
+    """Find the variables that an expression mentions."""
+    found = (
+        node.variable
+        for node in walk(expression)
+        if isinstance(node, Attribute | Whole | Aggregate)
+    )
+    return frozenset(name for name in found if name)
+
+
+def conjuncts(expression: Expression) -> tuple[Expression, ...]:
+    """Split a condition at its outermost ANDs; TRUE has none."""
+    if isinstance(expression, Binary) and expression.operator is Operator.AND:
+        return conjuncts(expression.left) + conjuncts(expression.right)
+    return () if expression == TRUE else (expression,)
+
+
+def conjunction(conditions: tuple[Expression, ...]) -> Expression:
+    """Join conditions by AND; TRUE where there are none."""
+    if not conditions:
+        return TRUE
+    first, *rest = conditions
+    for condition in rest:
+        first = Binary(Operator.AND, first, condition)
+    return first
+
+
+def without_variable(expression: Expression) -> Expression:
+    """Say the same of the row at hand: `E1.cpu > 2` becomes `cpu > 2`."""
+
+    def changed(node: Expression) -> Expression | None:
+        return Attribute("", node.path) if isinstance(node, Attribute) else None
+
+    return rebuilt(expression, changed)
+
+
+def _is_number(expression: Expression) -> bool:
+    return (
+        isinstance(expression, Literal)
+        and isinstance(expression.value, int | float)
+        and not isinstance(expression.value, bool)
+    )
+
+
+def _is_bare(name: str) -> bool:
+    return bool(name) and name[0] in _BARE_NAME_FIRST and set(name) <= _BARE_NAME_REST
+
+
+def _within(expression: Expression, least: Level) -> str:
+    """Write an operand, in parentheses where it binds less tightly than its place asks."""
+    return f"({expression})" if expression.level < least else str(expression)

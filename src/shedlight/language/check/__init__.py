@@ -1,0 +1,1 @@
+"""What patterns must obey, and what is odd about them."""

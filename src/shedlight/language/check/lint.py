@@ -1,0 +1,228 @@
+"""What is allowed in a pattern but cannot mean what it seems to."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from shedlight.errors import LanguageError
+from shedlight.errors import Span as Place
+from shedlight.language.ast.expression import (
+    COMPARISONS,
+    Attribute,
+    Binary,
+    Expression,
+    Literal,
+    rebuilt,
+    variables,
+    walk,
+)
+from shedlight.language.ast.pattern import (
+    And,
+    Element,
+    Not,
+    Or,
+    Part,
+    Pattern,
+    Repeat,
+    Seq,
+    Span,
+    elements,
+    inner_parts,
+    walk_parts,
+    watched,
+)
+from shedlight.language.check.normal_form import flattened, longest, shortest, trailing_nots
+
+_NULL = Literal(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """Something that is allowed but cannot mean what it seems to.
+
+    Attributes:
+        problem: What it is, lower case, without a full stop.
+        hint: What to do.
+        node: The part or expression in question.
+        text: The whole text of the pattern, if it is known.
+        span: Where in the text.
+    """
+
+    problem: str
+    hint: str = ""
+    node: object = field(default=None, repr=False, compare=False)
+    text: str = field(default="", repr=False)
+    span: Place | None = None
+
+    def __str__(self) -> str:
+        return str(LanguageError(self.problem, self.text, self.span, self.hint))
+
+
+def cautions(pattern: Pattern) -> tuple[Caution, ...]:
+    """List what cannot mean what it seems to, in a pattern that keeps to the rules."""
+    return (
+        *_about_window(pattern),
+        *_about_end(pattern.where),
+        *_about_lone_parts(pattern.where),
+        *_about_alternatives(pattern),
+        *_about_nulls(pattern),
+        *_about_strangers(pattern),
+    )
+
+
+def _about_window(pattern: Pattern) -> Iterator[Caution]:
+    least, window = shortest(pattern.where), pattern.within
+    if window and window.span is Span.EVENTS and window.length < least:
+        yield Caution(
+            f"a match has at least {least} events, so there is none in this window",
+            f"make it {least} EVENTS or longer",
+            window,
+        )
+
+
+def _about_lone_parts(where: Part) -> Iterator[Caution]:
+    """Find a NOT beside one event in an AND: there is no time between its first and last."""
+    for part in walk_parts(where):
+        if isinstance(part, And) and longest(part) <= 1:
+            for absent in (inner for inner in part.parts if isinstance(inner, Not)):
+                yield Caution(
+                    "this AND takes one event, so this NOT is never watched",
+                    "NOT in an AND is about the time from its first event to its last;"
+                    " write SEQ for what comes before or after",
+                    absent,
+                )
+
+
+def _about_end(where: Part) -> Iterator[Caution]:
+    """Find what comes after the shortest match is complete; absence keeps a match open."""
+    if not trailing_nots(where):
+        yield from _about_tail(where)
+
+
+def _about_tail(part: Part) -> Iterator[Caution]:
+    if isinstance(part, Seq):
+        yield from _about_tail_of(flattened(part))
+    elif isinstance(part, Or | And):
+        taken = [inner for inner in part.parts if not isinstance(inner, Not)]
+        for inner in taken if isinstance(part, Or) or len(taken) == 1 else ():
+            yield from _about_tail(inner)
+    elif isinstance(part, Repeat) and part.least == part.most == 1:
+        yield from _about_tail(part.part)
+    elif isinstance(part, Repeat) and part.least != part.most:
+        times = "at all" if part.least == 0 else f"more than {_times(part.least)}"
+        yield Caution(
+            f"this repetition ends the pattern, so it is never taken {times}",
+            "a match is complete as soon as it can be; put a part after it",
+            part,
+        )
+
+
+def _about_tail_of(sequence: tuple[Part, ...]) -> Iterator[Caution]:
+    """Walk back from the end of a SEQ, as long as what is there may be left out."""
+    for part in reversed(sequence):
+        if isinstance(part, Not):
+            yield Caution(
+                "what follows this NOT may be left out, so it is never watched",
+                "a match is complete as soon as it can be; put a required part after it",
+                part,
+            )
+            continue
+        yield from _about_tail(part)
+        if shortest(part) > 0:
+            return
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _about_alternatives(pattern: Pattern) -> Iterator[Caution]:
+    """Find alternatives that an earlier one always precedes."""
+    mentioned = {name for condition in pattern.conditions for name in variables(condition)}
+    for part in walk_parts(pattern.where):
+        seen = set()
+        for alternative in part.parts if isinstance(part, Or) else ():
+            names = [element.variable for element in elements(alternative)]
+            if mentioned.intersection(names):
+                continue
+            form = _renamed(alternative, {name: str(n) for n, name in enumerate(names)})
+            if form in seen:
+                yield Caution(
+                    "this alternative is the same as one before it, so it is never taken",
+                    "leave it out",
+                    alternative,
+                )
+            seen.add(form)
+
+
+def _renamed(part: Part, names: Mapping[str, str]) -> str:
+    """Write a part with other variables."""
+
+    def changed(node: Expression) -> Expression | None:
+        return (
+            Attribute(names[node.variable], node.path) if isinstance(node, Attribute) else None
+        )
+
+    if isinstance(part, Element):
+        return f"{names[part.variable]}: {rebuilt(part.condition, changed)}"
+    inner = ", ".join(_renamed(each, names) for each in inner_parts(part))
+    counts = f"{part.least},{part.most}" if isinstance(part, Repeat) else ""
+    return f"{type(part).__name__}{counts}({inner})"
+
+
+def _about_nulls(pattern: Pattern) -> Iterator[Caution]:
+    own = (element.condition for element in elements(pattern.where))
+    for condition in (*own, *pattern.conditions):
+        for node in walk(condition):
+            if (
+                isinstance(node, Binary)
+                and node.operator in COMPARISONS
+                and _NULL in (node.left, node.right)
+            ):
+                yield Caution(
+                    "a comparison with NULL is never true",
+                    "write IS NULL or IS NOT NULL",
+                    node,
+                )
+
+
+def _about_strangers(pattern: Pattern) -> Iterator[Caution]:
+    """Find conditions between variables that never have events at the same time."""
+    ways = dict(_ways(pattern.where, ()))
+    forbidden = {element.variable for element in watched(pattern.where)}
+    for condition in pattern.conditions:
+        for one, other in combinations(sorted(variables(condition)), 2):
+            reason = _apart(one, other, ways, forbidden)
+            if reason:
+                yield Caution(f"this condition is never checked: {reason}", "", condition)
+                break
+
+
+_Way = tuple[tuple[Part, int], ...]
+"""The way from the root to an element: at each part, which of its parts to take."""
+
+
+def _ways(part: Part, way: _Way) -> Iterator[tuple[str, _Way]]:
+    if isinstance(part, Element):
+        yield part.variable, way
+    for index, inner in enumerate(inner_parts(part)):
+        yield from _ways(inner, (*way, (part, index)))
+
+
+def _apart(one: str, other: str, ways: Mapping[str, _Way], forbidden: set[str]) -> str | None:
+    """Say why two variables never have events at the same time, if so."""
+    if one in forbidden and other in forbidden:
+        return f"both {one!r} and {other!r} are under NOT"
+    if other in forbidden:
+        one, other = other, one
+    shared = 0
+    while ways[one][shared][1] == ways[other][shared][1]:
+        shared += 1
+    (fork, mine), (_, its) = ways[one][shared], ways[other][shared]
+    if any(isinstance(part, Repeat) and part.most != 1 for part, _ in ways[one][:shared]):
+        return None
+    if isinstance(fork, Or):
+        return f"{one!r} and {other!r} are in different alternatives of an OR"
+    if one in forbidden and isinstance(fork, Seq) and its > mine:
+        return f"{other!r} has no event yet where {one!r} is watched"
+    return None

@@ -1,0 +1,242 @@
+"""The shape of a pattern's tree: its normal form, its caps, and where its parts may stand."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from shedlight.errors import LanguageError
+from shedlight.language.ast.expression import (
+    TRUE,
+    Expression,
+    conjunction,
+    conjuncts,
+    parts,
+    variables,
+)
+from shedlight.language.ast.pattern import (
+    And,
+    Element,
+    Not,
+    Or,
+    Part,
+    Repeat,
+    Seq,
+    elements,
+    inner_parts,
+    walk_parts,
+)
+
+MOST_ELEMENTS = 1_000
+"""How many elements a pattern may have, those under NOT included."""
+MOST_REPEAT = 10_000
+"""The largest number in a repetition."""
+MOST_DEPTH = 50
+"""How many parts of a pattern, or parentheses of a text, may stand inside each other."""
+MOST_LEVELS = 100
+"""How many operators may stand inside each other; those in a row count too."""
+MOST_NODES = 200_000
+"""How many values and operators an expression may have."""
+
+
+class RuleError(LanguageError):
+    """A pattern that breaks a rule.
+
+    Args:
+        node: The part that is wrong, the very object in the pattern.
+        problem: What is wrong, lower case, without a full stop.
+        hint: What was expected or what to do.
+    """
+
+    def __init__(self, node: object, problem: str, hint: str = "") -> None:
+        self.node = node
+        super().__init__(problem, hint=hint)
+
+
+def folded(
+    where: Part, conditions: Sequence[Expression]
+) -> tuple[Part, tuple[Expression, ...]]:
+    """Bring a tree and the conditions beside it into their normal form.
+
+    In it no SEQ is directly in a SEQ, no condition is a conjunction, and a condition on one
+    variable is part of the condition of its element.
+    """
+    require_size(where, conditions)
+    names = {element.variable for element in elements(where)}
+    own: dict[str, tuple[Expression, ...]] = {}
+    across: list[Expression] = []
+    for condition in conditions:
+        for conjunct in conjuncts(condition) or (condition,):
+            mentioned = variables(conjunct)
+            if len(mentioned) == 1 and mentioned <= names:
+                (name,) = mentioned
+                own[name] = (*own.get(name, ()), conjunct)
+            else:
+                across.append(conjunct)
+    return _with_conditions(where, own), tuple(across)
+
+
+def flattened(sequence: Seq) -> tuple[Part, ...]:
+    """List the parts of a SEQ, and in place of a SEQ among them its parts."""
+    return tuple(
+        inner
+        for part in sequence.parts
+        for inner in (flattened(part) if isinstance(part, Seq) else (part,))
+    )
+
+
+def _with_conditions(part: Part, own: Mapping[str, tuple[Expression, ...]]) -> Part:
+    """Give elements more conditions, by variable, and flatten SEQ in SEQ."""
+    if isinstance(part, Element):
+        return _narrowed(part, own.get(part.variable, ()))
+    if isinstance(part, Not):
+        return Not(_narrowed(part.element, own.get(part.element.variable, ())))
+    if isinstance(part, Repeat):
+        return replace(part, part=_with_conditions(part.part, own))
+    inner = tuple(_with_conditions(each, own) for each in inner_parts(part))
+    if isinstance(part, And | Or):
+        return replace(part, parts=inner)
+    return Seq(flattened(Seq(inner)))
+
+
+def _narrowed(element: Element, more: tuple[Expression, ...]) -> Element:
+    before = () if element.condition == TRUE else (element.condition,)
+    return Element(element.variable, conjunction((*before, *more)))
+
+
+def shortest(part: Part) -> int:
+    """Count the events of the shortest word of a part."""
+    if isinstance(part, Element | Not):
+        return int(isinstance(part, Element))
+    if isinstance(part, Repeat):
+        return part.least * shortest(part.part)
+    lengths = map(shortest, inner_parts(part))
+    return min(lengths) if isinstance(part, Or) else sum(lengths)
+
+
+def longest(part: Part) -> float:
+    """Count the events of the longest word of a part; infinite if there is none."""
+    if isinstance(part, Element | Not):
+        return int(isinstance(part, Element))
+    if isinstance(part, Repeat):
+        return (math.inf if part.most is None else part.most) * longest(part.part)
+    lengths = map(longest, inner_parts(part))
+    return max(lengths) if isinstance(part, Or) else sum(lengths)
+
+
+def trailing_nots(where: Part) -> tuple[Not, ...]:
+    """List the NOTs at the end of the outermost SEQ: what must not come in the whole window."""
+    found: list[Not] = []
+    for part in reversed(flattened(where) if isinstance(where, Seq) else ()):
+        if not isinstance(part, Not):
+            break
+        found.append(part)
+    return tuple(reversed(found))
+
+
+def require_size(where: Part, conditions: Sequence[Expression]) -> None:
+    """Refuse what is nested too deeply for the rest of the code; without recursion itself."""
+    parts_inside = [where]
+    for _ in range(MOST_DEPTH):
+        parts_inside = [inner for part in parts_inside for inner in inner_parts(part)]
+    if parts_inside:
+        raise RuleError(where, f"more than {MOST_DEPTH} parts inside each other")
+    for element in elements(where):
+        require_levels(element.condition)
+    for condition in conditions:
+        require_levels(condition)
+
+
+def require_levels(expression: Expression) -> None:
+    """Refuse an expression that is nested too deeply or too large."""
+    nodes, count = [expression], 1
+    for _ in range(MOST_LEVELS):
+        nodes = [part for node in nodes for part in parts(node)]
+        if not nodes:
+            return
+        count += len(nodes)
+        if count > MOST_NODES:
+            problem = f"an expression has at most {MOST_NODES:,} values and operators"
+            raise RuleError(expression, problem, "what BETWEEN compares counts twice")
+    hint = "write it flatter: IN (...) for many values, parentheses to halve a long row"
+    problem = f"more than {MOST_LEVELS} operators inside each other"
+    raise RuleError(expression, problem, hint)
+
+
+def check_tree(where: Part) -> None:
+    """Check what stands where in a tree.
+
+    Raises:
+        RuleError: Something is where it has no meaning.
+    """
+    found = elements(where)
+    if len(found) > MOST_ELEMENTS:
+        raise RuleError(
+            where, f"a pattern has at most {MOST_ELEMENTS:,} elements, got {len(found):,}"
+        )
+    counts = Counter(element.variable for element in found)
+    for element in reversed(found):
+        if counts[element.variable] > 1:
+            problem = f"two elements are named {element.variable!r}"
+            raise RuleError(element, problem, "give each element a variable of its own")
+    for part in walk_parts(where):
+        _check_part(part)
+    _check_nots(where)
+    if shortest(where) == 0:
+        raise RuleError(
+            where, "this pattern matches without any event", "make a part of it required"
+        )
+
+
+def _check_part(part: Part) -> None:
+    if isinstance(part, Repeat):
+        _check_repeat(part)
+    elif not isinstance(part, Element) and not inner_parts(part):
+        raise RuleError(part, "this group has no parts")
+
+
+def _check_repeat(part: Repeat) -> None:
+    least, most = part.least, part.most
+    if most == 0 or least < 0:
+        raise RuleError(part, "a part repeated 0 times is never there", "leave it out")
+    if most is not None and most < least:
+        hint = f"write {{{most},{least}}}"
+        raise RuleError(part, f"at least {least} and at most {most} times is never", hint)
+    if max(least, most or 0) > MOST_REPEAT:
+        raise RuleError(part, f"a part is repeated at most {MOST_REPEAT:,} times")
+
+
+def _check_nots(where: Part) -> None:
+    """See that each NOT is between parts of a SEQ, in an AND, or at the very end."""
+    if isinstance(where, Not):
+        raise RuleError(where, "a pattern cannot be a NOT alone", _NOT_PLACES)
+    for part in walk_parts(where):
+        for inner in inner_parts(part):
+            if isinstance(inner, Not) and isinstance(part, Or | Repeat):
+                what = "an alternative of OR" if isinstance(part, Or) else "repeated"
+                raise RuleError(inner, f"NOT cannot be {what}", _NOT_PLACES)
+        if isinstance(part, And) and all(isinstance(inner, Not) for inner in part.parts):
+            raise RuleError(part.parts[0], "this AND has nothing but NOT", _NOT_PLACES)
+    _check_sequences(where)
+
+
+def _check_sequences(where: Part) -> None:
+    absent = trailing_nots(where)
+    for sequence in _sequences(where):
+        if isinstance(sequence[0], Not):
+            raise RuleError(sequence[0], "NOT has nothing before it", _NOT_PLACES)
+        if isinstance(sequence[-1], Not) and sequence[-1] not in absent:
+            problem = "NOT has nothing after it in a SEQ that is not the outermost"
+            raise RuleError(sequence[-1], problem, _NOT_PLACES)
+
+
+_NOT_PLACES = (
+    "NOT(...) stands between two parts of a SEQ, in an AND, or at the end of the outermost SEQ"
+)
+
+
+def _sequences(part: Part) -> list[tuple[Part, ...]]:
+    """List the parts of each SEQ of a tree, flattened."""
+    inner = flattened(part) if isinstance(part, Seq) else inner_parts(part)
+    own = [inner] if isinstance(part, Seq) else []
+    return own + [found for each in inner for found in _sequences(each)]

@@ -1,0 +1,300 @@
+"""What a pattern must keep to, whatever it was made from: text, Python, or by hand.
+
+An error keeps the node that is wrong, so that whoever has the text can point at it. The rules
+about the tree alone are in `shape.py`; what is allowed but means little is in `cautions.py`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from shedlight.errors import known_names
+from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.expression import (
+    TRUE,
+    Aggregate,
+    Attribute,
+    Call,
+    Cast,
+    Expression,
+    Fold,
+    Like,
+    Whole,
+    parts,
+    variables,
+    walk,
+    written_name,
+)
+from shedlight.language.ast.pattern import (
+    Element,
+    Item,
+    Part,
+    Pattern,
+    Span,
+    elements,
+    watched,
+)
+from shedlight.language.check.expr_types import Scope, kind_of
+from shedlight.language.check.lint import Caution, cautions
+from shedlight.language.check.normal_form import (
+    RuleError,
+    check_tree,
+    longest,
+    require_levels,
+    require_size,
+    trailing_nots,
+)
+
+RESERVED = frozenset({"pattern", "time", "id", "events", "source"})
+"""What every complex event has besides the values that are selected."""
+_COMBINING = frozenset({"abs", "coalesce", "greatest", "if", "least", "nullif"})
+_ACROSS = (
+    "allowed are arithmetic, comparisons, AND, OR, NOT, IS NULL, IN, CASE, coalesce, if,"
+    " nullif, abs, least, greatest and CAST AS double of numbers; of one event, any function"
+)
+
+
+def check(pattern: Pattern, schema: Schema | None = None) -> tuple[Caution, ...]:
+    """Check a pattern, and list what cannot mean what it seems to.
+
+    Args:
+        pattern: Best in its normal form, see `folded`.
+        schema: The columns of its input; if it is not known, neither names nor kinds of
+            attributes are checked.
+
+    Raises:
+        RuleError: The pattern breaks a rule.
+        KindError: The kinds of an expression do not fit.
+    """
+    require_size(pattern.where, (*pattern.conditions, *_selected(pattern)))
+    check_tree(pattern.where)
+    for element in elements(pattern.where):
+        _check_element(element)
+    _check_window(pattern)
+    names = _names(pattern.where)
+    for condition in pattern.conditions:
+        _check_condition(condition, names)
+    _check_keys(pattern.partition_by, names)
+    for item in pattern.select:
+        _check_item(item, names, each=pattern.each)
+    _check_item_names(pattern, names)
+    _check_kinds(pattern, schema)
+    return cautions(pattern)
+
+
+def check_row(expression: Expression, schema: Schema | None = None) -> Kind:
+    """Check an expression about one row alone, and find its kind.
+
+    Raises:
+        RuleError: It mentions a variable, or an attribute that is not in the schema.
+        KindError: Its kinds do not fit.
+    """
+    require_levels(expression)
+    for node in walk(expression):
+        if isinstance(node, Whole | Aggregate) or (
+            isinstance(node, Attribute) and node.variable
+        ):
+            raise RuleError(node, f"{str(node)!r} has no meaning for one row alone")
+    return kind_of(expression, partial(_kind_of_attribute, schema))
+
+
+def element_of(condition: Expression) -> Element:
+    """Make the element that a condition is about.
+
+    Raises:
+        RuleError: It is not about exactly one variable.
+    """
+    require_levels(condition)
+    _require_values(condition)
+    names = sorted(variables(condition))
+    if not names:
+        hint = "an element is a condition on a variable, such as E1.cpu > 0.5"
+        raise RuleError(condition, "this condition mentions no event", hint)
+    if len(names) > 1:
+        hint = "conditions across events stand beside the pattern: SEQ(A, B) AND A.x > B.x"
+        listed = f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r}"
+        raise RuleError(condition, f"an element is one event, this mentions {listed}", hint)
+    return Element(names[0], condition)
+
+
+def _selected(pattern: Pattern) -> Sequence[Expression]:
+    return [item.expression for item in pattern.select]
+
+
+_Names = Mapping[str, bool]
+"""The variables of a pattern as written, and whether a match has events of them."""
+
+
+def _names(where: Part) -> _Names:
+    forbidden = {element.variable for element in watched(where)}
+    return {each.variable: each.variable not in forbidden for each in elements(where)}
+
+
+def _check_element(element: Element) -> None:
+    if element.condition != TRUE and element_of(element.condition).variable != element.variable:
+        problem = f"the condition of {element.variable!r} is about another variable"
+        raise RuleError(element, problem)
+
+
+def _require_values(condition: Expression) -> None:
+    """See that a condition is about attributes, not about whole events or several of them."""
+    for node in walk(condition):
+        if isinstance(node, Whole):
+            hint = f"write {node}.x for an attribute of it, E1.x for an attribute x of E1"
+            raise RuleError(node, f"{node.variable!r} is a whole event, not a value", hint)
+        if isinstance(node, Aggregate):
+            hint = "in a condition, the name of a repeated element means its last event"
+            raise RuleError(node, f"{node.fold.value} can only be selected", hint)
+        if isinstance(node, Attribute) and not node.variable:
+            raise RuleError(node, f"{node.column!r} needs a variable before it")
+
+
+def _check_window(pattern: Pattern) -> None:
+    absent = trailing_nots(pattern.where)
+    if pattern.within is None:
+        if longest(pattern.where) > 1 or absent:
+            hint = "add how far apart its events may be, such as WITHIN 10 s"
+            raise RuleError(pattern.where, "this pattern needs a window", hint)
+    elif absent and pattern.within.span is Span.EVENTS:
+        hint = "use a time, such as WITHIN 10 s"
+        raise RuleError(absent[0], "a NOT at the end needs a window of time", hint)
+
+
+def _check_condition(condition: Expression, names: _Names) -> None:
+    _require_values(condition)
+    if not variables(condition):
+        raise RuleError(condition, "this condition mentions no event")
+    _require_known(condition, names)
+
+
+def _require_known(expression: Expression, names: _Names) -> None:
+    """See that the variables of an expression are those of elements."""
+    for node in walk(expression):
+        name = getattr(node, "variable", "")
+        if name and name not in names:
+            hint = known_names(name, names)
+            if isinstance(node, Whole):
+                hint += f"; an attribute is written {written_name(next(iter(names)))}.{node}"
+            raise RuleError(node, f"unknown variable {name!r}", hint)
+
+
+def _check_keys(keys: Iterable[Attribute], names: _Names) -> None:
+    seen: set[Attribute] = set()
+    for key in keys:
+        if key.variable or key.path[0] in names:
+            rest = key.path if key.variable else key.path[1:]
+            hint = f"write {Attribute('', rest)}" if rest else "name an attribute"
+            problem = "PARTITION BY is about every event, whatever its variable"
+            raise RuleError(key, problem, hint)
+        if key in seen:
+            raise RuleError(key, f"{key.column!r} is twice in PARTITION BY")
+        seen.add(key)
+
+
+def _check_item(item: Item, names: _Names, *, each: bool) -> None:
+    """See that a selected value is about events that a match has."""
+    _require_known(item.expression, names)
+    for node in walk(item.expression):
+        name = getattr(node, "variable", "")
+        if name and not names[name]:
+            hint = "a match has no event that stands under NOT"
+            raise RuleError(node, f"{name!r} cannot be selected", hint)
+        if isinstance(node, Whole) and node is not item.expression:
+            _require_values(node)
+        if isinstance(node, Attribute) and not name:
+            _check_attribute_of_each(node, names, each=each)
+
+
+def _check_attribute_of_each(node: Attribute, names: _Names, *, each: bool) -> None:
+    if not each:
+        hint = "write a variable before it, or SELECT EACH"
+        raise RuleError(node, f"{node.column!r} is of no event", hint)
+    if node.path[0] in names:
+        raise RuleError(node, f"{node.path[0]!r} is a variable and a column")
+
+
+def _check_item_names(pattern: Pattern, names: _Names) -> None:
+    """See that names differ in more than case, which not every system tells apart."""
+    everything = [Item(Whole(name), name) for name, has_events in names.items() if has_events]
+    hint = "give it another name with AS" if pattern.select else "use another variable"
+    seen: set[str] = set()
+    for item in pattern.select or everything:
+        node = item if pattern.select else pattern.where
+        name = item.name.casefold()
+        if name in RESERVED:
+            problem = f"every complex event has its own {item.name!r}"
+            raise RuleError(node, problem, hint)
+        if name in seen:
+            raise RuleError(node, f"two selected values are named {item.name!r}", hint)
+        seen.add(name)
+
+
+def _check_kinds(pattern: Pattern, schema: Schema | None) -> None:
+    scope = partial(_kind_of_attribute, schema)
+    own = (element.condition for element in elements(pattern.where))
+    for condition in (*own, *pattern.conditions):
+        kind = kind_of(condition, scope)
+        if kind not in {Kind.BOOLEAN, Kind.NULL, Kind.UNKNOWN}:
+            hint = "compare it with something, such as E1.cpu > 0.5"
+            raise RuleError(condition, f"a condition is true or false, this is {kind}", hint)
+    for condition in pattern.conditions:
+        _check_across(condition, scope)
+    for expression in (*_selected(pattern), *pattern.partition_by):
+        kind_of(expression, scope)
+
+
+def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
+    """See that events are combined by what a matcher can do, and find the variables."""
+    found = [(part, _check_across(part, scope)) for part in parts(node)]
+    names = frozenset(() if found else variables(node)).union(*(each for _, each in found))
+    if len(names) > 1:
+        _require_combining(node, scope)
+        for inner in (inner for part, each in found if not each for inner in walk(part)):
+            if isinstance(inner, Call | Cast | Like):
+                problem = "this constant cannot be computed across events"
+                raise RuleError(inner, problem, "write its value")
+    return names
+
+
+def _require_combining(node: Expression, scope: Scope) -> None:
+    """Refuse what is only computed for whole columns."""
+    name = ""
+    if isinstance(node, Call) and node.function not in _COMBINING:
+        name = node.function
+    elif isinstance(node, Like):
+        name = "LIKE"
+    elif isinstance(node, Cast):
+        text = kind_of(node.operand, scope) is Kind.STRING
+        name = f"CAST AS {node.kind}" if text or node.kind is not Kind.DOUBLE else ""
+    if name:
+        raise RuleError(node, f"`{name}` cannot be used across events", _ACROSS)
+
+
+def _kind_of_attribute(schema: Schema | None, node: Expression) -> Kind:
+    """Find the kind of what a schema says about."""
+    if isinstance(node, Whole):
+        return Kind.STRUCT
+    if isinstance(node, Aggregate):
+        return _kind_of_aggregate(schema, node)
+    if schema is None or not isinstance(node, Attribute):
+        return Kind.UNKNOWN
+    kind = schema.get(node.column)
+    if kind is None:
+        hint = known_names(node.column, schema)
+        raise RuleError(node, f"unknown attribute {node.column!r}", hint)
+    return kind
+
+
+def _kind_of_aggregate(schema: Schema | None, node: Aggregate) -> Kind:
+    kind = Kind.UNKNOWN
+    if node.path:
+        try:
+            kind = _kind_of_attribute(schema, Attribute(node.variable, node.path))
+        except RuleError as error:
+            raise RuleError(node, error.problem, error.hint) from error
+    if node.fold is Fold.COUNT:
+        return Kind.BIGINT
+    if node.fold in {Fold.SUM, Fold.AVG} and not kind.is_number:
+        raise RuleError(node, f"{node.fold.value} is of numbers, got {kind}")
+    if node.fold in {Fold.MIN, Fold.MAX} and kind is Kind.STRUCT:
+        raise RuleError(node, f"{node.fold.value} is of values, got {kind}")
+    return Kind.DOUBLE if node.fold is Fold.AVG else kind

@@ -1,0 +1,289 @@
+"""Patterns made in Python: the same values as from text, held to the same rules.
+
+An operator on the values below writes an expression down instead of computing it; `&`, `|` and
+`~` stand for AND, OR and NOT.
+
+Example:
+    >>> from shedlight.language import build as p
+    >>> e1, e2, x = p.event("E1"), p.event("E2"), p.event("X")
+    >>> rising = p.pattern(
+    ...     select=[(e2.cpu - e1.cpu).as_("rise")],
+    ...     where=p.seq(e1.type == 0, p.no(x.event == "EVICT"), e2.type == 1),
+    ...     conditions=[e2.cpu > e1.cpu * 2],
+    ...     within="10 min",
+    ... )
+    >>> print(rising.where)
+    SEQ(E1.type = 0, NOT(X.event = 'EVICT'), E2.type = 1)
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from shedlight.language.ast.data_type import Schema
+from shedlight.language.ast.expression import (
+    TRUE,
+    Aggregate,
+    Attribute,
+    Call,
+    Case,
+    Fold,
+    Whole,
+)
+from shedlight.language.ast.pattern import (
+    And,
+    Element,
+    Item,
+    Not,
+    Or,
+    Part,
+    Pattern,
+    Repeat,
+    Seq,
+    Window,
+    default_name,
+)
+from shedlight.language.ast.window import read_window, window_lasting, window_of
+from shedlight.language.check.normal_form import RuleError, flattened, folded, require_levels
+from shedlight.language.check.rules import check, element_of
+from shedlight.language.dsl_value import Event, Value, lifted
+
+__all__ = [
+    "Event",
+    "Value",
+    "all_of",
+    "any_of",
+    "attribute",
+    "avg",
+    "call",
+    "case",
+    "count",
+    "event",
+    "events",
+    "first",
+    "last",
+    "max_",
+    "min_",
+    "no",
+    "optional",
+    "pattern",
+    "plus",
+    "repeat",
+    "seq",
+    "sum_",
+    "value",
+]
+
+Partlike = Part | Value | Event
+"""A part of a pattern: one made here, a condition on one event, or any event."""
+
+
+def event(variable: str) -> Event:
+    """Name a variable."""
+    return Event(variable)
+
+
+def attribute(*path: str) -> Value:
+    """Name an attribute of the row at hand: for SELECT EACH and PARTITION BY."""
+    return Value(Attribute("", path))
+
+
+def value(constant: object) -> Value:
+    """Make an expression of a constant, or of a whole event to give it another name."""
+    return Value(lifted(constant))
+
+
+def call(function: str, *arguments: object) -> Value:
+    """Call a named function of the language."""
+    return Value(Call(function.lower(), tuple(map(lifted, arguments))))
+
+
+def case(*branches: tuple[object, object], otherwise: object = None) -> Value:
+    """Choose the result of the first branch whose condition holds."""
+    pairs = tuple((lifted(test), lifted(result)) for test, result in branches)
+    return Value(Case(pairs, lifted(otherwise)))
+
+
+def _aggregate(fold: Fold, of: Value | Event) -> Value:
+    expression = lifted(of)
+    if isinstance(expression, Attribute) and expression.variable:
+        return Value(Aggregate(fold, expression.variable, expression.path))
+    if isinstance(expression, Whole) and fold is Fold.COUNT:
+        return Value(Aggregate(fold, expression.variable))
+    raise RuleError(expression, f"{fold.value} takes one attribute of a variable, got {of!r}")
+
+
+def first(of: Value) -> Value:
+    """Select an attribute of the first event of an element."""
+    return _aggregate(Fold.FIRST, of)
+
+
+def last(of: Value) -> Value:
+    """Select an attribute of the last event of an element."""
+    return _aggregate(Fold.LAST, of)
+
+
+def count(of: Value | Event) -> Value:
+    """Count the events of an element, or the values of an attribute that are not null."""
+    return _aggregate(Fold.COUNT, of)
+
+
+def min_(of: Value) -> Value:
+    """Select the smallest value of an attribute."""
+    return _aggregate(Fold.MIN, of)
+
+
+def max_(of: Value) -> Value:
+    """Select the largest value of an attribute."""
+    return _aggregate(Fold.MAX, of)
+
+
+def sum_(of: Value) -> Value:
+    """Select the sum of an attribute."""
+    return _aggregate(Fold.SUM, of)
+
+
+def avg(of: Value) -> Value:
+    """Select the mean of an attribute."""
+    return _aggregate(Fold.AVG, of)
+
+
+def seq(*parts: Partlike) -> Seq:
+    """Ask for parts one after the other."""
+    return Seq(flattened(Seq(tuple(map(_part, parts)))))
+
+
+def all_of(*parts: Partlike) -> And:
+    """Ask for all parts, in any order."""
+    return And(tuple(map(_part, parts)))
+
+
+def any_of(*parts: Partlike) -> Or:
+    """Ask for one of several parts."""
+    return Or(tuple(map(_part, parts)))
+
+
+def no(part: Partlike) -> Not:
+    """Ask for no such event."""
+    element = _part(part)
+    if not isinstance(element, Element):
+        raise RuleError(element, "NOT takes one element", "give a condition on one variable")
+    return Not(element)
+
+
+def repeat(part: Partlike, least: int, most: int | None) -> Repeat:
+    """Ask for a part several times; None is any number."""
+    for count in (least, 0 if most is None else most):
+        if type(count) is not int:
+            raise TypeError(f"a part is repeated a whole number of times, got {count!r}")
+    return Repeat(_part(part), least, most)
+
+
+def optional(part: Partlike) -> Repeat:
+    """Ask for a part that may be left out."""
+    return repeat(part, 0, 1)
+
+
+def plus(part: Partlike) -> Repeat:
+    """Ask for a part once or more often."""
+    return repeat(part, 1, None)
+
+
+def events(length: int) -> Window:
+    """Measure a window in events."""
+    return window_of(str(length), "events")
+
+
+def pattern(  # noqa: PLR0913 - an argument per clause of the language
+    *,
+    where: Partlike,
+    select: Iterable[Value | Event | Item] | Value | Event | Item = (),
+    conditions: Iterable[Value] | Value = (),
+    within: str | timedelta | Window | None = None,
+    partition_by: Iterable[str | Value] | str | Value = (),
+    reuse: bool = False,
+    each: bool = False,
+    schema: Schema | None = None,
+) -> Pattern:
+    """Make a pattern, and check it.
+
+    Where there may be several of something, one needs no list around it.
+
+    Args:
+        where: What to look for.
+        select: What to emit, each an attribute, a whole event, or a value with a name; nothing
+            is everything.
+        conditions: What must hold between the events of several elements.
+        within: The window, such as "10 min".
+        partition_by: Attributes whose values keep matches apart.
+        reuse: Whether an event may serve several matches.
+        each: Whether a match emits one complex event per event of it.
+        schema: The columns of the input, to check names and kinds of attributes.
+
+    Raises:
+        LanguageError: The pattern breaks a rule.
+        TypeError: An argument is something else altogether.
+    """
+    beside = _several("conditions", conditions)
+    root, across = folded(_part(where), tuple(map(lifted, beside)))
+    made = Pattern(
+        select=tuple(map(_item, _several("select", select))),
+        where=root,
+        conditions=across,
+        within=_window(within),
+        partition_by=tuple(map(_key, _several("partition_by", partition_by))),
+        reuse=reuse,
+        each=each,
+    )
+    check(made, schema)
+    return made
+
+
+def _several(argument: str, given: object) -> tuple[Any, ...]:
+    """Take one thing as a list of one."""
+    if isinstance(given, str | Value | Event | Item):
+        return (given,)
+    if isinstance(given, Iterable):
+        return tuple(given)
+    raise TypeError(f"`{argument}` takes a list, got {given!r}")
+
+
+def _part(part: Partlike) -> Part:
+    if isinstance(part, Event):
+        return Element(part.variable_, TRUE)
+    if isinstance(part, Value):
+        return element_of(part.expression)
+    if isinstance(part, Part):
+        return part
+    hint = "give a condition on an event, such as e.cpu > 0.5, or p.seq(...) and its like"
+    raise TypeError(f"not a part of a pattern: {part!r}; {hint}")
+
+
+def _item(selected: Value | Event | Item) -> Item:
+    if isinstance(selected, Item):
+        return selected
+    expression = lifted(selected)
+    name = default_name(expression)
+    if name is None:
+        require_levels(expression)
+        problem = f"a selected value needs a name: {expression}"
+        raise RuleError(expression, problem, "give it one with as_('name')")
+    return Item(expression, name)
+
+
+def _key(key: str | Value) -> Attribute:
+    expression = Attribute("", (key,)) if isinstance(key, str) else lifted(key)
+    if not isinstance(expression, Attribute):
+        raise RuleError(expression, f"PARTITION BY names attributes, got {expression}")
+    return expression
+
+
+def _window(within: str | timedelta | Window | None) -> Window | None:
+    if isinstance(within, str):
+        return read_window(within)
+    if isinstance(within, timedelta):
+        return window_lasting(within)
+    if within is None or isinstance(within, Window):
+        return within
+    hint = "write '5 s' or p.events(5)"
+    raise TypeError(f"`within` takes a length with a unit, got {within!r}; {hint}")

@@ -1,0 +1,1 @@
+"""Expressions over columns, here and in Spark SQL."""

@@ -1,0 +1,224 @@
+"""A column of values, and its way from and to Arrow.
+
+Columns of different lengths are never combined, but for one case: a column of one row is a
+constant, which stands for as many rows as are needed. NumPy broadcasts it by itself, Arrow
+once it is a scalar (`scalars`). Values and validity may be constant each on its own.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.language.ast.data_type import Kind
+
+Flags = npt.NDArray[np.bool_]
+Constant = bool | int | float | str | None
+
+TEXT = pa.large_string()
+"""How text is kept: with 64-bit offsets, so that a column may exceed 2 GiB."""
+
+ALWAYS: Flags = np.ones(1, np.bool_)
+"""What is so in all rows."""
+
+_MICROSECONDS_PER_UNIT = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
+_UNITS_OF_DATES = {pa.date32(): "day", pa.date64(): "ms"}
+_ARROW_TYPES = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.BIGINT: pa.int64(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.STRING: pa.string(),
+    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    Kind.NULL: pa.null(),
+}
+_DTYPES = {
+    Kind.BOOLEAN: np.bool_,
+    Kind.BIGINT: np.int64,
+    Kind.DOUBLE: np.float64,
+    Kind.TIMESTAMP: np.int64,
+    Kind.NULL: np.bool_,
+}
+_KIND_TESTS = (
+    (pa.types.is_null, Kind.NULL),
+    (pa.types.is_boolean, Kind.BOOLEAN),
+    (pa.types.is_integer, Kind.BIGINT),
+    (pa.types.is_floating, Kind.DOUBLE),
+    (pa.types.is_decimal, Kind.DOUBLE),
+    (pa.types.is_string, Kind.STRING),
+    (pa.types.is_large_string, Kind.STRING),
+    (pa.types.is_string_view, Kind.STRING),
+    (pa.types.is_timestamp, Kind.TIMESTAMP),
+    (pa.types.is_date, Kind.TIMESTAMP),
+    (pa.types.is_struct, Kind.STRUCT),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Values of one kind, a row each.
+
+    Attributes:
+        kind: What the values are.
+        values: int64 (bigint; timestamps in microseconds), float64 or bool in NumPy; text
+            and structs in Arrow. Where a row is not valid, its value is arbitrary.
+        valid: Which rows are not null.
+    """
+
+    kind: Kind
+    values: npt.NDArray[Any] | pa.Array
+    valid: Flags
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def kind_of_arrow(arrow_type: pa.DataType) -> Kind:
+    """Find the kind that values of an Arrow type have.
+
+    Raises:
+        TypeError: The language has no such values.
+    """
+    if pa.types.is_dictionary(arrow_type):
+        return kind_of_arrow(arrow_type.value_type)
+    for is_of, kind in _KIND_TESTS:
+        if is_of(arrow_type):
+            return kind
+    raise TypeError(f"values of the Arrow type {arrow_type} are not supported")
+
+
+def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
+    """Take over an Arrow array.
+
+    What a kind cannot hold becomes null: whole numbers from 2^63 on and timestamps that are
+    too far away for 64 bits of microseconds. A decimal becomes the double nearest to it, a
+    finer timestamp the microsecond that it is in, a date its midnight in UTC, and a timestamp
+    without a time zone is one in UTC.
+
+    Raises:
+        TypeError: The language has no such values.
+    """
+    kind = kind_of_arrow(array.type)
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if kind is Kind.STRING:
+        array = array.cast(TEXT)
+    array = in_one_piece(array)
+    valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
+    if kind in {Kind.STRING, Kind.STRUCT}:
+        return Column(kind, array, valid)
+    if kind is Kind.TIMESTAMP:
+        return _timestamps(array, valid)
+    return _plain(kind, array, valid)
+
+
+def in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Give an array that is in one piece, without a copy if it is already."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+
+
+def arrow_of(column: Column) -> pa.Array:
+    """Give a column as an Arrow array, with nulls where it is not valid."""
+    if column.kind is Kind.NULL:
+        return pa.nulls(len(column))
+    if isinstance(column.values, np.ndarray):
+        return pa.array(column.values, mask=~column.valid, type=_ARROW_TYPES[column.kind])
+    shown = column.values
+    if not np.array_equal(column.valid, np.asarray(shown.is_valid())):
+        shown = pc.if_else(column.valid, shown, pa.scalar(None, shown.type))
+    return shown.cast(pa.string()) if column.kind is Kind.STRING else shown
+
+
+def constant(value: Constant) -> Column:
+    """Make a column of one value."""
+    valid = np.array([value is not None])
+    if isinstance(value, str):
+        return Column(Kind.STRING, pa.array([value], TEXT), valid)
+    kinds = {bool: Kind.BOOLEAN, int: Kind.BIGINT, float: Kind.DOUBLE, type(None): Kind.NULL}
+    kind = kinds[type(value)]
+    return Column(kind, np.array([value or 0], _DTYPES[kind]), valid)
+
+
+def is_constant(column: Column) -> bool:
+    """Say whether a column has one value that may stand for many rows."""
+    return len(column.values) == 1 and len(column.valid) == 1
+
+
+def as_kind(column: Column, kind: Kind) -> Column:
+    """Take a column as the kind that it was found to agree on with others."""
+    if column.kind is kind:
+        return column
+    if column.kind is Kind.NULL:
+        blank = pa.array([""], TEXT) if kind is Kind.STRING else np.zeros(1, _DTYPES[kind])
+        return Column(kind, blank, np.zeros(1, np.bool_))
+    return Column(kind, column.values.astype(_DTYPES[kind]), column.valid)
+
+
+def stretched(column: Column, rows: int) -> Column:
+    """Repeat what is constant, so that there is a value for each row."""
+    values, valid = column.values, column.valid
+    if len(values) != rows:
+        is_numpy = isinstance(values, np.ndarray)
+        values = np.repeat(values, rows) if is_numpy else pa.repeat(values[0], rows)
+    return Column(column.kind, values, valid if len(valid) == rows else np.repeat(valid, rows))
+
+
+def chosen(which: Flags, first: Column, second: Column) -> Column:
+    """Take the first column's value where `which` says so, else the second's; of one kind."""
+    valid = np.where(which, first.valid, second.valid)
+    if isinstance(first.values, np.ndarray):
+        return Column(first.kind, np.where(which, first.values, second.values), valid)
+    values = pc.if_else(*scalars(pa.array(which), first.values, second.values))
+    return Column(first.kind, values, valid)
+
+
+def scalars(*arrays: pa.Array) -> list[pa.Array | pa.Scalar]:
+    """Make scalars of constants that stand beside longer (or empty) arrays, as Arrow asks."""
+    if len({len(array) for array in arrays}) == 1:
+        return list(arrays)
+    return [array[0] if len(array) == 1 else array for array in arrays]
+
+
+def flags_of(array: pa.Array) -> Flags:
+    """Tell where an Arrow array is true, neither false nor null."""
+    return np.asarray(pc.fill_null(array, fill_value=False))
+
+
+def both(first: Flags, second: Flags) -> Flags:
+    """Tell where two flags are up, without a pass over the rows where one is always up."""
+    if len(first) == 1 and first[0]:
+        return second
+    return first if len(second) == 1 and second[0] else first & second
+
+
+def _plain(kind: Kind, array: pa.Array, valid: Flags) -> Column:
+    if array.type == pa.uint64():
+        within = pc.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
+        valid = valid & flags_of(within)
+        array = array.cast(pa.int64(), safe=False)
+    if pa.types.is_decimal(array.type):
+        # by way of text it is rounded once; Arrow's own cast may be off by a bit
+        array = array.cast(pa.string())
+    if kind is Kind.NULL:
+        return Column(kind, np.zeros(len(array), np.bool_), valid)
+    array = array.cast(_ARROW_TYPES[kind])
+    if array.null_count:
+        array = array.fill_null(_DTYPES[kind]())
+    return Column(kind, array.to_numpy(zero_copy_only=False), valid)
+
+
+def _timestamps(array: pa.Array, valid: Flags) -> Column:
+    """Bring dates and timestamps of any unit to microseconds."""
+    unit = _UNITS_OF_DATES.get(array.type) or array.type.unit
+    if unit == "day":
+        array = array.cast(pa.int32())
+    counts = np.asarray(array.cast(pa.int64()).fill_null(0))
+    if unit == "ns":
+        return Column(Kind.TIMESTAMP, counts // 1_000, valid)
+    factor = _MICROSECONDS_PER_UNIT[unit]
+    within = (counts >= -(2**63 // factor)) & (counts <= (2**63 - 1) // factor)
+    return Column(Kind.TIMESTAMP, np.where(within, counts, 0) * factor, both(valid, within))

@@ -1,0 +1,268 @@
+"""Expressions over columns: the compiled back end of the language, on NumPy and Arrow.
+
+It means what `spark_sql.py` means, row by row, and works on all rows at once. Literals stay
+constants of one row until the end, so that `cpu > 0.2` costs one comparison.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, singledispatch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import (
+    COMPARISONS,
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Operator,
+    Sign,
+    Unary,
+    Whole,
+)
+from shedlight.language.eval import numeric as numbers
+from shedlight.language.eval import texts as texts
+from shedlight.language.eval.column import (
+    ALWAYS,
+    Column,
+    Flags,
+    arrow_of,
+    as_kind,
+    both,
+    chosen,
+    column_of,
+    constant,
+    is_constant,
+    kind_of_arrow,
+    stretched,
+)
+from shedlight.language.functions import FUNCTIONS, argument_kinds, common_kind
+
+__all__ = ["Column", "Lookup", "arrow_of", "column_of", "evaluate", "holds", "kind_of_arrow"]
+
+Lookup = Callable[[Expression], Column]
+"""Gives the column of an attribute, a whole event or an aggregate."""
+
+
+def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
+    """Compute an expression for all rows.
+
+    Args:
+        expression: One that `kind_of` accepts for the kinds of the columns.
+        rows: How many rows there are.
+        lookup: Gives the columns that the expression mentions, each with so many rows.
+
+    Returns:
+        A column of the kind that `kind_of` finds. It may share its arrays with those of
+        `lookup`, so do not write into it.
+
+    Example:
+        >>> cpu = column_of(pa.array([0.1, 0.3, None]))
+        >>> busy = Binary(Operator.GREATER, Attribute("", ("cpu",)), Literal(0.2))
+        >>> arrow_of(evaluate(busy, 3, lambda node: cpu)).to_pylist()
+        [False, True, None]
+    """
+    with np.errstate(all="ignore"):
+        return stretched(_column(expression, lookup), rows)
+
+
+def holds(column: Column) -> Flags:
+    """Tell where a condition is true: neither false nor null."""
+    return both(column.valid, np.asarray(column.values))
+
+
+@singledispatch
+def _column(node: Expression, _lookup: Lookup) -> Column:
+    raise TypeError(f"not an expression: {node!r}")
+
+
+@_column.register(Attribute | Whole | Aggregate)
+def _(node: Attribute | Whole | Aggregate, lookup: Lookup) -> Column:
+    column = lookup(node)
+    return Column(column.kind, column.values, ALWAYS) if column.valid.all() else column
+
+
+@_column.register
+def _(node: Literal, _lookup: Lookup) -> Column:
+    return constant(node.value)
+
+
+@_column.register
+def _(node: Unary, lookup: Lookup) -> Column:
+    operand = _column(node.operand, lookup)
+    if node.sign is Sign.MINUS:
+        return numbers.minus(operand)
+    flag = as_kind(operand, Kind.BOOLEAN)
+    return Column(Kind.BOOLEAN, ~flag.values, flag.valid)
+
+
+@_column.register
+def _(node: Binary, lookup: Lookup) -> Column:
+    left, right = _column(node.left, lookup), _column(node.right, lookup)
+    if node.operator in COMPARISONS:
+        left, right = _alike(left, right)
+        holding = numbers.compared(node.operator, left, right)
+        return Column(Kind.BOOLEAN, holding, both(left.valid, right.valid))
+    if node.operator is Operator.OR:
+        return _any_of(as_kind(left, Kind.BOOLEAN), as_kind(right, Kind.BOOLEAN))
+    if node.operator is Operator.AND:
+        return _all_of(as_kind(left, Kind.BOOLEAN), as_kind(right, Kind.BOOLEAN))
+    return numbers.reckoned(node.operator, left, right)
+
+
+@_column.register
+def _(node: IsNull, lookup: Lookup) -> Column:
+    valid = _column(node.operand, lookup).valid
+    return Column(Kind.BOOLEAN, valid if node.negated else ~valid, ALWAYS)
+
+
+@_column.register
+def _(node: In, lookup: Lookup) -> Column:
+    operand, *options = _alike(
+        *(_column(part, lookup) for part in (node.operand, *node.options))
+    )
+    fixed = [option for option in options if is_constant(option)]
+    found = _among(operand, fixed) if fixed else constant(value=False)
+    for option in options:
+        if not is_constant(option):
+            equal = numbers.is_equal(operand, option)
+            found = _any_of(
+                found, Column(Kind.BOOLEAN, equal, both(operand.valid, option.valid))
+            )
+    return Column(Kind.BOOLEAN, found.values ^ node.negated, found.valid)
+
+
+@_column.register
+def _(node: Like, lookup: Lookup) -> Column:
+    text = as_kind(_column(node.operand, lookup), Kind.STRING)
+    return Column(Kind.BOOLEAN, texts.is_like(text, node.form) ^ node.negated, text.valid)
+
+
+@_column.register
+def _(node: Case, lookup: Lookup) -> Column:
+    tests = [_column(test, lookup) for test, _result in node.branches]
+    results = (_column(result, lookup) for _test, result in node.branches)
+    *branches, value = _alike(*results, _column(node.otherwise, lookup))
+    for test, result in reversed(list(zip(tests, branches, strict=True))):
+        value = chosen(holds(as_kind(test, Kind.BOOLEAN)), result, value)
+    return value
+
+
+@_column.register
+def _(node: Cast, lookup: Lookup) -> Column:
+    operand = _column(node.operand, lookup)
+    special = _CASTS.get((operand.kind, node.kind))
+    return special(operand) if special else as_kind(operand, node.kind)
+
+
+@_column.register
+def _(node: Call, lookup: Lookup) -> Column:
+    arguments = [_column(argument, lookup) for argument in node.arguments]
+    kinds = argument_kinds(FUNCTIONS[node.function], [column.kind for column in arguments])
+    taken = [as_kind(column, kind) for column, kind in zip(arguments, kinds, strict=True)]
+    return _CALLS[node.function](taken)
+
+
+def _alike(*columns: Column) -> Sequence[Column]:
+    """Take columns as the kind that they agree on."""
+    kind = common_kind(column.kind for column in columns)
+    if kind is None:
+        raise ValueError(f"no common kind: {', '.join(str(column.kind) for column in columns)}")
+    return [as_kind(column, kind) for column in columns]
+
+
+def _all_of(left: Column, right: Column) -> Column:
+    """AND in three-valued logic: false if one is false, else null if one is null."""
+    no = both(left.valid, ~left.values) | both(right.valid, ~right.values)
+    return Column(Kind.BOOLEAN, ~no, no | both(left.valid, right.valid))
+
+
+def _any_of(left: Column, right: Column) -> Column:
+    """OR in three-valued logic: true if one is true, else null if one is null."""
+    yes = holds(left) | holds(right)
+    return Column(Kind.BOOLEAN, yes, yes | both(left.valid, right.valid))
+
+
+def _among(operand: Column, options: Sequence[Column]) -> Column:
+    """Tell where the operand is one of several constants of its kind."""
+    known = [option.values for option in options if option.valid[0]]
+    if not known:
+        return Column(Kind.BOOLEAN, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
+    if operand.kind is Kind.STRING:
+        found = np.asarray(pc.is_in(operand.values, pa.concat_arrays(known)))
+    else:
+        found = np.isin(operand.values, np.concatenate(known), kind=None)
+    if operand.kind is Kind.DOUBLE and np.isnan(np.concatenate(known)).any():
+        found |= np.isnan(operand.values)
+    no_null = len(known) == len(options)
+    return Column(Kind.BOOLEAN, found, operand.valid if no_null else both(operand.valid, found))
+
+
+def _coalesced(columns: Sequence[Column]) -> Column:
+    *firsts, value = columns
+    for column in reversed(firsts):
+        value = chosen(column.valid, column, value)
+    return value
+
+
+def _extreme(columns: Sequence[Column], is_before: Callable[[Column, Column], Flags]) -> Column:
+    """Find the first in an order, leaving out nulls."""
+    value, *others = columns
+    for other in others:
+        better = ~value.valid | both(other.valid, is_before(other, value))
+        value = chosen(better, other, value)
+    return value
+
+
+def _null_if(first: Column, second: Column) -> Column:
+    same = both(numbers.is_equal(first, second), both(first.valid, second.valid))
+    return Column(first.kind, first.values, first.valid & ~same)
+
+
+def _is_nan(number: Column) -> Column:
+    """Tell where a number is NaN; as in Spark, a null is not."""
+    if number.kind is not Kind.DOUBLE:
+        return constant(value=False)
+    return Column(Kind.BOOLEAN, both(number.valid, np.isnan(number.values)), ALWAYS)
+
+
+_CASTS: Mapping[tuple[Kind, Kind], Callable[[Column], Column]] = {
+    (Kind.DOUBLE, Kind.BIGINT): numbers.truncated,
+    (Kind.BIGINT, Kind.STRING): texts.text_of,
+    (Kind.STRING, Kind.BIGINT): texts.bigint_of,
+    (Kind.STRING, Kind.DOUBLE): texts.double_of,
+}
+
+_CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
+    "abs": lambda of: numbers.absolute(*of),
+    "ceil": lambda of: numbers.truncated(of[0], np.ceil),
+    "coalesce": _coalesced,
+    "concat": texts.joined,
+    "contains": lambda of: texts.has_part(pc.match_substring, str.__contains__, *of),
+    "endswith": lambda of: texts.has_part(pc.ends_with, str.endswith, *of),
+    "floor": lambda of: numbers.truncated(of[0], np.floor),
+    "greatest": partial(_extreme, is_before=lambda a, b: numbers.is_less(b, a)),
+    "if": lambda of: chosen(holds(of[0]), of[1], of[2]),
+    "isnan": lambda of: _is_nan(*of),
+    "least": partial(_extreme, is_before=numbers.is_less),
+    "length": lambda of: texts.length(*of),
+    "lower": lambda of: texts.mapped(str.lower, *of),
+    "nullif": lambda of: _null_if(*of),
+    "sign": lambda of: numbers.of_double(np.sign, *of),
+    "sqrt": lambda of: numbers.of_double(np.sqrt, *of),
+    "startswith": lambda of: texts.has_part(pc.starts_with, str.startswith, *of),
+    "substring": lambda of: texts.substring(*of),
+    "trim": lambda of: texts.trimmed(*of),
+    "unix_micros": lambda of: Column(Kind.BIGINT, of[0].values, of[0].valid),
+    "upper": lambda of: texts.mapped(str.upper, *of),
+}

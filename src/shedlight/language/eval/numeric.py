@@ -1,0 +1,186 @@
+"""Arithmetic, order and casts on columns of numbers, as Spark SQL has them.
+
+An operation that fails on a row (division by zero, overflow, a cast out of range) makes the
+row null. Of doubles, NaN equals NaN and is greater than any other; -0.0 equals 0.0.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from operator import add, mul, sub
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import Operator
+from shedlight.language.check.expr_types import LARGEST, SMALLEST
+from shedlight.language.eval.column import (
+    ALWAYS,
+    Column,
+    Flags,
+    as_kind,
+    both,
+    flags_of,
+    scalars,
+)
+from shedlight.language.functions import arithmetic_kind
+
+Values = npt.NDArray[Any]
+
+_SURELY_WITHIN = 2.0**62
+"""Below this, the rounded product of two bigints shows that the exact one fits 64 bits."""
+
+
+def reckoned(operator: Operator, left: Column, right: Column) -> Column:
+    """Apply an arithmetic operator to two columns of numbers."""
+    kind = arithmetic_kind(operator, (left.kind, right.kind))
+    a, b = as_kind(left, kind), as_kind(right, kind)
+    rule = (_DOUBLE_RULES if kind is Kind.DOUBLE else _BIGINT_RULES)[operator]
+    values, fine = rule(a.values, b.values)
+    return Column(kind, values, both(both(a.valid, b.valid), fine))
+
+
+def minus(column: Column) -> Column:
+    """Change the sign; the smallest bigint has no positive."""
+    if column.kind is Kind.DOUBLE:
+        return Column(Kind.DOUBLE, -column.values, column.valid)
+    number = as_kind(column, Kind.BIGINT)
+    return Column(Kind.BIGINT, -number.values, both(number.valid, number.values != SMALLEST))
+
+
+def is_equal(left: Column, right: Column) -> Flags:
+    """Tell where two columns of one kind are equal, whatever their validity."""
+    a, b = left.values, right.values
+    if left.kind is Kind.STRING:
+        return flags_of(pc.equal(*scalars(a, b)))
+    equal = np.asarray(a == b)
+    if left.kind is not Kind.DOUBLE or _is_one_number(a) or _is_one_number(b):
+        return equal
+    return np.asarray(equal | (np.isnan(a) & np.isnan(b)))
+
+
+def is_less(left: Column, right: Column) -> Flags:
+    """Tell where the first of two columns of one kind is less, whatever their validity."""
+    a, b = left.values, right.values
+    if left.kind is Kind.STRING:  # Arrow compares the bytes, as Spark does
+        return flags_of(pc.less(*scalars(a, b)))
+    if left.kind is not Kind.DOUBLE or _is_one_number(b):
+        return np.asarray(a < b)
+    if _is_one_number(a):
+        return np.asarray(~(a >= b))
+    return np.asarray((a < b) | (np.isnan(b) & ~np.isnan(a)))
+
+
+def compared(operator: Operator, left: Column, right: Column) -> Flags:
+    """Tell where a comparison of two columns of one kind holds, whatever their validity."""
+    if operator is Operator.EQUAL:
+        return is_equal(left, right)
+    if operator is Operator.NOT_EQUAL:
+        return ~is_equal(left, right)
+    if operator in {Operator.GREATER, Operator.LESS_EQUAL}:
+        left, right = right, left
+    less = is_less(left, right)
+    return less if operator in {Operator.LESS, Operator.GREATER} else ~less
+
+
+def truncated(column: Column, rounded: Callable[[Values], Values] = np.trunc) -> Column:
+    """Make bigints of doubles; NaN and what is out of range becomes null."""
+    if column.kind is Kind.BIGINT:
+        return column
+    whole = rounded(column.values)
+    within = (whole >= -(2.0**63)) & (whole < 2.0**63)
+    values = np.where(within, whole, 0.0).astype(np.int64)
+    return Column(Kind.BIGINT, values, both(column.valid, within))
+
+
+def absolute(column: Column) -> Column:
+    """Drop the sign; the smallest bigint has no positive."""
+    fine = ALWAYS if column.kind is Kind.DOUBLE else column.values != SMALLEST
+    return Column(column.kind, np.abs(column.values), both(column.valid, fine))
+
+
+def of_double(function: Callable[[Values], Values], column: Column) -> Column:
+    """Apply a function of NumPy to numbers as doubles."""
+    number = as_kind(column, Kind.DOUBLE)
+    return Column(Kind.DOUBLE, function(number.values), number.valid)
+
+
+def _is_one_number(values: Values) -> bool:
+    return len(values) == 1 and not np.isnan(values[0])
+
+
+def _surely_fit(a: Values, b: Values, exact: Callable[[int, int], int]) -> bool:
+    """See by the bounds of both operands that no sum, difference or product overflows."""
+    if not (a.size and b.size):
+        return True
+    bounds = ((int(values.min()), int(values.max())) for values in (a, b))
+    corners = [exact(*corner) for corner in product(*bounds)]
+    return bool(min(corners) >= SMALLEST and max(corners) <= LARGEST)
+
+
+def _sum(a: Values, b: Values) -> tuple[Values, Flags]:
+    total = a + b
+    if _surely_fit(a, b, add):
+        return total, ALWAYS
+    return total, ((a ^ total) & (b ^ total)) >= 0
+
+
+def _difference(a: Values, b: Values) -> tuple[Values, Flags]:
+    difference = a - b
+    if _surely_fit(a, b, sub):
+        return difference, ALWAYS
+    return difference, ((a ^ b) & (a ^ difference)) >= 0
+
+
+def _product(a: Values, b: Values) -> tuple[Values, Flags]:
+    result = a * b
+    if _surely_fit(a, b, mul):
+        return result, ALWAYS
+    rough = np.abs(a.astype(np.float64) * b.astype(np.float64))
+    fine = np.asarray(rough < _SURELY_WITHIN)
+    doubtful = np.flatnonzero(~fine)
+    if doubtful.size:
+        fine[doubtful] = _product_fits(*(x if len(x) == 1 else x[doubtful] for x in (a, b)))
+    return result, fine
+
+
+def _product_fits(a: Values, b: Values) -> Flags:
+    """Check products of factors other than zero by dividing them again."""
+    divisor = np.where(a == -1, 1, a)  # the only quotient that overflows is smallest / -1
+    back = a * b
+    exact = (back % divisor == 0) & (back // divisor == b)
+    return np.asarray(np.where(a == -1, b != SMALLEST, exact))
+
+
+def _whole_quotient(a: Values, b: Values) -> tuple[Values, Flags]:
+    divisor = np.where((b == 0) | (b == -1), 1, b)
+    floor = a // divisor
+    rest = a - floor * divisor
+    quotient = floor + ((rest != 0) & ((a ^ divisor) < 0))
+    fine = (b != 0) & ((b != -1) | (a != SMALLEST))
+    return np.where(b == -1, -quotient, quotient), fine
+
+
+def _whole_remainder(a: Values, b: Values) -> tuple[Values, Flags]:
+    divisor = np.where((b == 0) | (b == -1), 1, b)
+    return np.fmod(a, divisor), b != 0
+
+
+_Rule = Callable[[Values, Values], tuple[Values, Flags]]
+
+_BIGINT_RULES: Mapping[Operator, _Rule] = {
+    Operator.ADD: _sum,
+    Operator.SUBTRACT: _difference,
+    Operator.MULTIPLY: _product,
+    Operator.INT_DIVIDE: _whole_quotient,
+    Operator.MODULO: _whole_remainder,
+}
+_DOUBLE_RULES: Mapping[Operator, _Rule] = {
+    Operator.ADD: lambda a, b: (a + b, ALWAYS),
+    Operator.SUBTRACT: lambda a, b: (a - b, ALWAYS),
+    Operator.MULTIPLY: lambda a, b: (a * b, ALWAYS),
+    Operator.DIVIDE: lambda a, b: (a / b, b != 0),
+    Operator.MODULO: lambda a, b: (np.fmod(a, b), b != 0),
+}

@@ -1,0 +1,300 @@
+r"""Expressions as Spark SQL: the back end of the language for sources, in the JVM.
+
+The text means the same with `spark.sql.ansi.enabled` on and off, and the same as `columns.py`.
+It takes care where plain Spark SQL would fail, or mean something else:
+
+- `try_add` and `try_multiply` get ` | 0L`. Without it the optimiser adds up the constants of
+  `(a + 1) + -1` first, and the null of an overflow is lost.
+- `lower` and `upper` are joined with ''. Without it the optimiser makes `lower(s)` of
+  `lower(upper(s))`, which is wrong for ß.
+- `DIV` has no `try_` form. Unless the divisor is a harmless constant, it is a division of
+  decimals, exact to 19 places, which is enough not to round up to the next whole number.
+- A double is brought into the range of a bigint before `floor`, `ceil` and `CAST`, which
+  would saturate, or make 0 of NaN.
+- Numbers in text are cut out by the forms of `column_texts.py`, as Spark reads more (`1d`).
+- Text with a quote, a backslash, a `$` or a control character is written in hexadecimal:
+  no setting can change how it is read, and no `${...}` is substituted.
+
+Columns that are dates or timestamps without a time zone need a session in UTC.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import (
+    COMPARISONS,
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Operator,
+    Sign,
+    Unary,
+    Whole,
+)
+from shedlight.language.check.expr_types import SMALLEST, Scope, kind_of
+from shedlight.language.eval.texts import BIGINT_FORM, BLANKS, DOUBLE_FORM
+from shedlight.language.functions import (
+    FUNCTIONS,
+    argument_kinds,
+    arithmetic_kind,
+    common_kind,
+    number_kind,
+    result_kind,
+)
+
+_BELOW_BIGINT, _ABOVE_BIGINT = "-9223372036854777856.0D", "9223372036854775808.0D"
+"""The doubles next to the range of a bigint."""
+
+_DECIMAL = "DECIMAL(19, 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """The text of an expression, which has exactly the type of its kind in Spark."""
+
+    text: str
+    kind: Kind
+
+
+def spark_sql(expression: Expression, scope: Scope, kind: Kind | None = None) -> str:
+    """Write an expression as Spark SQL.
+
+    Args:
+        expression: What to write. An attribute is a column of the name, or a field of the
+            struct that its variable is; there can be no aggregates.
+        scope: The kinds of the columns, none of them unknown. Columns of other types (int,
+            float, decimal, date) are cast to their kind.
+        kind: The kind that the text shall have, if it agrees with it: without it, a NULL is of
+            the type void, which Spark takes for no condition.
+
+    Raises:
+        KindError: Some part does not fit.
+
+    Example:
+        >>> busy = Binary(Operator.GREATER, Attribute("", ("cpu",)), Literal(0.2))
+        >>> spark_sql(busy, lambda node: Kind.DOUBLE)
+        '(CAST(`cpu` AS DOUBLE) > 0.2D)'
+    """
+    kind_of(expression, scope)
+    term = _term(expression, scope)
+    return _as(term, kind) if kind else term.text
+
+
+@singledispatch
+def _term(node: Expression, _scope: Scope) -> _Term:
+    raise TypeError(f"not an expression: {node!r}")
+
+
+@_term.register
+def _(node: Attribute, scope: Scope) -> _Term:
+    kind = scope(node)
+    names = (node.variable, *node.path) if node.variable else node.path
+    text = ".".join(map(_quoted, names))
+    if kind is Kind.UNKNOWN:
+        raise ValueError(f"the kind of {node} must be known to write it as Spark SQL")
+    return _Term(text if kind in {Kind.STRUCT, Kind.NULL} else _cast(text, kind), kind)
+
+
+@_term.register
+def _(node: Whole, scope: Scope) -> _Term:
+    return _Term(_quoted(node.variable), scope(node))
+
+
+@_term.register
+def _(node: Aggregate, _scope: Scope) -> _Term:
+    raise ValueError(f"{node} is of a match, not of a row; Spark SQL cannot compute it")
+
+
+@_term.register
+def _(node: Literal, scope: Scope) -> _Term:
+    kind, value = kind_of(node, scope), node.value
+    if isinstance(value, str):
+        return _Term(_text_literal(value), kind)
+    if isinstance(value, float):
+        return _Term(_double_literal(value), kind)
+    if kind is Kind.BIGINT:
+        return _Term(f"({value}L)" if str(value).startswith("-") else f"{value}L", kind)
+    return _Term(str(node), kind)
+
+
+@_term.register
+def _(node: Unary, scope: Scope) -> _Term:
+    operand = _term(node.operand, scope)
+    if node.sign is Sign.NOT:
+        return _Term(f"(NOT {_as(operand, Kind.BOOLEAN)})", Kind.BOOLEAN)
+    kind = number_kind(operand.kind)
+    text = _as(operand, kind)
+    return _Term(f"(- {text})" if kind is Kind.DOUBLE else f"try_subtract(0L, {text})", kind)
+
+
+@_term.register
+def _(node: Binary, scope: Scope) -> _Term:
+    left, right = _term(node.left, scope), _term(node.right, scope)
+    if node.operator in COMPARISONS:
+        kind = _agreed((left, right))
+        text = f"({_as(left, kind)} {node.operator.value} {_as(right, kind)})"
+        return _Term(text, Kind.BOOLEAN)
+    if node.operator in {Operator.AND, Operator.OR}:
+        operands = (_as(left, Kind.BOOLEAN), _as(right, Kind.BOOLEAN))
+        return _Term(f"({operands[0]} {node.operator.value} {operands[1]})", Kind.BOOLEAN)
+    kind = arithmetic_kind(node.operator, (left.kind, right.kind))
+    rule = (_DOUBLE_RULES if kind is Kind.DOUBLE else _BIGINT_RULES)[node.operator]
+    return _Term(rule(_as(left, kind), _as(right, kind)), kind)
+
+
+@_term.register
+def _(node: IsNull, scope: Scope) -> _Term:
+    operand = _term(node.operand, scope)
+    return _Term(f"({operand.text} IS {'NOT ' * node.negated}NULL)", Kind.BOOLEAN)
+
+
+@_term.register
+def _(node: In, scope: Scope) -> _Term:
+    terms = [_term(part, scope) for part in (node.operand, *node.options)]
+    kind = _agreed(terms)
+    operand, *options = (_as(term, kind) for term in terms)
+    text = f"({operand} {'NOT ' * node.negated}IN ({', '.join(options)}))"
+    return _Term(text, Kind.BOOLEAN)
+
+
+@_term.register
+def _(node: Like, scope: Scope) -> _Term:
+    operand = _as(_term(node.operand, scope), Kind.STRING)
+    text = f"({operand} {'NOT ' * node.negated}LIKE {_text_literal(node.form)})"
+    return _Term(text, Kind.BOOLEAN)
+
+
+@_term.register
+def _(node: Case, scope: Scope) -> _Term:
+    tests = [_as(_term(test, scope), Kind.BOOLEAN) for test, _result in node.branches]
+    terms = [_term(result, scope) for _test, result in node.branches]
+    terms.append(_term(node.otherwise, scope))
+    kind = common_kind(term.kind for term in terms) or Kind.NULL
+    *results, otherwise = (_as(term, kind) for term in terms)
+    pairs = zip(tests, results, strict=True)
+    branches = " ".join(f"WHEN {test} THEN {result}" for test, result in pairs)
+    return _Term(f"CASE {branches} ELSE {otherwise} END", kind)
+
+
+@_term.register
+def _(node: Cast, scope: Scope) -> _Term:
+    operand = _term(node.operand, scope)
+    if operand.kind is node.kind:
+        return operand
+    special = _CASTS.get((operand.kind, node.kind))
+    text = special(operand.text) if special else _cast(operand.text, node.kind)
+    return _Term(text, node.kind)
+
+
+@_term.register
+def _(node: Call, scope: Scope) -> _Term:
+    arguments = [_term(argument, scope) for argument in node.arguments]
+    signature = FUNCTIONS[node.function]
+    taken = argument_kinds(signature, [term.kind for term in arguments])
+    kind = result_kind(signature, taken)
+    if kind is Kind.NULL:
+        return _Term("NULL", kind)
+    texts = [_as(term, wanted) for term, wanted in zip(arguments, taken, strict=True)]
+    special = _CALLS.get((node.function, taken[0])) or _CALLS.get((node.function, None))
+    return _Term(special(*texts) if special else _called(node.function, texts), kind)
+
+
+def _as(term: _Term, kind: Kind) -> str:
+    """Write a term as the kind that it agreed on with others."""
+    return term.text if term.kind is kind else _cast(term.text, kind)
+
+
+def _agreed(terms: Sequence[_Term]) -> Kind:
+    """Find the kind in which terms are compared; nulls alone are as good as booleans."""
+    common = common_kind(term.kind for term in terms)
+    return Kind.BOOLEAN if common is None or common is Kind.NULL else common
+
+
+def _cast(text: str, kind: Kind) -> str:
+    return f"CAST({text} AS {kind.value.upper()})"
+
+
+def _called(function: str, texts: Sequence[str]) -> str:
+    return f"{function}({', '.join(texts)})"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text_literal(value: str) -> str:
+    if value.isprintable() and not set(value) & set("'\\$"):
+        return f"'{value}'"
+    return f"CAST(X'{value.encode().hex().upper()}' AS STRING)"
+
+
+def _double_literal(value: float) -> str:
+    if value - value != 0:  # NaN or infinite
+        return f"CAST('{value}' AS DOUBLE)"
+    return f"({value!r}D)" if str(value).startswith("-") else f"{value!r}D"
+
+
+def _whole_quotient(left: str, right: str) -> str:
+    if right[0].isdigit() and right != "0L":
+        return f"({left} DIV {right})"
+    divided = f"CAST({left} AS {_DECIMAL}), CAST({right} AS {_DECIMAL})"
+    return f"try_cast(try_divide({divided}) AS BIGINT)"
+
+
+def _within_bigint(text: str) -> str:
+    """Make a double null that is NaN or out of the range of a bigint."""
+    above = f"nullif(greatest({text}, {_BELOW_BIGINT}), {_BELOW_BIGINT})"
+    return f"nullif(least({above}, {_ABOVE_BIGINT}), {_ABOVE_BIGINT})"
+
+
+def _read(text: str, form: str, kind: Kind) -> str:
+    """Read a number of a form; Spark makes '' of what has not the form, and null of that."""
+    whole = _text_literal(rf"\A[{BLANKS}]*({form})[{BLANKS}]*\z")
+    return f"try_cast(regexp_extract({text}, {whole}, 1) AS {kind.value.upper()})"
+
+
+_BIGINT_RULES: Mapping[Operator, Callable[[str, str], str]] = {
+    Operator.ADD: lambda a, b: f"(try_add({a}, {b}) | 0L)",
+    Operator.SUBTRACT: lambda a, b: f"try_subtract({a}, {b})",
+    Operator.MULTIPLY: lambda a, b: f"(try_multiply({a}, {b}) | 0L)",
+    Operator.INT_DIVIDE: _whole_quotient,
+    Operator.MODULO: lambda a, b: f"try_mod({a}, {b})",
+}
+_DOUBLE_RULES: Mapping[Operator, Callable[[str, str], str]] = {
+    Operator.ADD: lambda a, b: f"({a} + {b})",
+    Operator.SUBTRACT: lambda a, b: f"({a} - {b})",
+    Operator.MULTIPLY: lambda a, b: f"({a} * {b})",
+    Operator.DIVIDE: lambda a, b: f"try_divide({a}, {b})",
+    Operator.MODULO: lambda a, b: f"try_mod({a}, {b})",
+}
+_CASTS: Mapping[tuple[Kind, Kind], Callable[[str], str]] = {
+    (Kind.DOUBLE, Kind.BIGINT): lambda text: _cast(_within_bigint(text), Kind.BIGINT),
+    (Kind.STRING, Kind.BIGINT): lambda text: _read(text, BIGINT_FORM, Kind.BIGINT),
+    (Kind.STRING, Kind.DOUBLE): lambda text: _read(text, DOUBLE_FORM, Kind.DOUBLE),
+}
+_CALLS: Mapping[tuple[str, Kind | None], Callable[..., str]] = {
+    ("abs", Kind.BIGINT): lambda text: f"abs(nullif({text}, ({SMALLEST}L)))",
+    ("ceil", Kind.BIGINT): lambda text: text,
+    ("ceil", Kind.DOUBLE): lambda text: f"ceil({_within_bigint(text)})",
+    ("floor", Kind.BIGINT): lambda text: text,
+    ("floor", Kind.DOUBLE): lambda text: f"floor({_within_bigint(text)})",
+    ("isnan", Kind.BIGINT): lambda text: f"isnan(CAST({text} AS DOUBLE))",
+    ("lower", None): lambda text: f"concat(lower({text}), '')",
+    ("upper", None): lambda text: f"concat(upper({text}), '')",
+    ("length", None): lambda text: f"CAST(length({text}) AS BIGINT)",
+    ("sign", Kind.BIGINT): lambda text: f"sign(CAST({text} AS DOUBLE))",
+    ("sqrt", Kind.BIGINT): lambda text: f"sqrt(CAST({text} AS DOUBLE))",
+    ("substring", None): lambda text, start, count: (
+        f"substring({text}, try_cast({start} AS INT), try_cast({count} AS INT))"
+    ),
+}

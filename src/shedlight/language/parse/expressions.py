@@ -1,0 +1,278 @@
+"""Syntax trees -> expressions, with the place of each node in the text.
+
+A node is known by its identity: equal nodes stand in several places of a text, and an error
+points at the very one that is wrong.
+"""
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from lark import Token
+
+from shedlight.errors import LanguageError, Span, known_names
+from shedlight.language.ast.data_type import TYPE_NAMES, Kind
+from shedlight.language.ast.expression import (
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    Fold,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Operator,
+    Sign,
+    Unary,
+    negated,
+)
+from shedlight.language.functions import FUNCTIONS
+from shedlight.language.parse.syntax import SyntaxTree, operands, place, words
+
+_SPELLINGS = {"==": Operator.EQUAL, "!=": Operator.NOT_EQUAL}
+_PATTERN_WORDS = ("SEQ", "AND", "OR", "NOT")
+_MOST_DIGITS = 20  # a bigint has 19; the next step says what is wrong with more
+
+_Node = TypeVar("_Node")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where in a text the nodes stand that were read from it."""
+
+    text: str
+    _spans: dict[int, Span] = field(default_factory=dict)
+    _nodes: list[object] = field(default_factory=list)  # kept, so that an id stays theirs
+
+    def put(self, node: _Node, at: SyntaxTree | Token | Span) -> _Node:
+        """Remember where a node stands, and give it back."""
+        self._nodes.append(node)
+        self._spans[id(node)] = at if isinstance(at, Span) else place(at)
+        return node
+
+    def of(self, node: object) -> Span | None:
+        """Find where a node stands."""
+        return self._spans.get(id(node))
+
+    def error(self, problem: str, at: SyntaxTree | Token, hint: str = "") -> LanguageError:
+        """Make an error that points at a part of the text."""
+        return LanguageError(problem, self.text, place(at), hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the expressions of one text.
+
+    Attributes:
+        places: Filled while reading.
+        named: Says what a name means, of its parts between the dots.
+    """
+
+    places: Places
+    named: Callable[[tuple[str, ...]], Expression]
+
+    def __call__(self, tree: SyntaxTree) -> Expression:
+        """Read an expression.
+
+        Raises:
+            LanguageError: It is not one; with the place.
+        """
+        inner = tree
+        while inner.data == "group":  # without recursion, as there may be many
+            (inner,) = operands(inner)
+        return self.places.put(_READERS[inner.data](self, inner), tree)
+
+    def all(self, tree: SyntaxTree) -> list[Expression]:
+        """Read all operands of a tree."""
+        return [self(child) for child in operands(tree)]
+
+
+def name_parts(tree: SyntaxTree) -> tuple[str, ...]:
+    """Split a name at its dots, and take off the backquotes."""
+    return tuple(unquoted(token.removeprefix(".").lstrip()) for token in words(tree))
+
+
+def unquoted(text: str) -> str:
+    """Take off the quotes or backquotes around a text, if there are any."""
+    quote = text[0]
+    return text[1:-1].replace(quote * 2, quote) if quote in "'`" else str(text)
+
+
+def _chain(read: Reader, tree: SyntaxTree) -> Expression:
+    """Join operands by the operators between them, from left to right."""
+    left, *rest = operands(tree)
+    joined = read(left)
+    for token, right in zip(words(tree), rest, strict=True):
+        operator = _SPELLINGS.get(token) or Operator(token.upper())
+        so_far = Span(place(left).start, place(right).end)
+        joined = read.places.put(Binary(operator, joined, read(right)), so_far)
+    return joined
+
+
+def _negation(read: Reader, tree: SyntaxTree) -> Expression:
+    (operand,) = read.all(tree)
+    return Unary(Sign.NOT, operand)
+
+
+def _minus(read: Reader, tree: SyntaxTree) -> Expression:
+    (operand,) = read.all(tree)
+    return negated(operand)
+
+
+def _is_null(read: Reader, tree: SyntaxTree) -> Expression:
+    (operand,) = read.all(tree)
+    return IsNull(operand, _has_not(tree))
+
+
+def _test(read: Reader, tree: SyntaxTree) -> Expression:
+    first, *_ = (token.type for token in words(tree) if token.type != "NOT")
+    return {"IN": _in, "LIKE": _like, "BETWEEN": _between}[first](read, tree)
+
+
+def _in(read: Reader, tree: SyntaxTree) -> Expression:
+    operand, *options = read.all(tree)
+    return In(operand, tuple(options), _has_not(tree))
+
+
+def _like(read: Reader, tree: SyntaxTree) -> Expression:
+    (operand,) = read.all(tree)
+    return Like(operand, unquoted(words(tree)[-1]), _has_not(tree))
+
+
+def _between(read: Reader, tree: SyntaxTree) -> Expression:
+    operand, low, high = read.all(tree)
+    above = read.places.put(Binary(Operator.GREATER_EQUAL, operand, low), tree)
+    below = read.places.put(Binary(Operator.LESS_EQUAL, operand, high), tree)
+    both = read.places.put(Binary(Operator.AND, above, below), tree)
+    return Unary(Sign.NOT, both) if _has_not(tree) else both
+
+
+def _has_not(tree: SyntaxTree) -> bool:
+    return any(token.type == "NOT" for token in words(tree))
+
+
+def _number(read: Reader, tree: SyntaxTree) -> Expression:
+    (token,) = words(tree)
+    if token.isdigit():
+        digits = token.lstrip("0") or "0"
+        if len(digits) > _MOST_DIGITS:
+            raise read.places.error("this number has too many digits", tree)
+        return Literal(int(digits))
+    value = float(token)
+    if math.isinf(value):
+        raise read.places.error("this number is too large for a double", tree)
+    return Literal(value)
+
+
+def _string(read: Reader, tree: SyntaxTree) -> Expression:
+    del read
+    return Literal(unquoted(words(tree)[0]))
+
+
+def _constant(read: Reader, tree: SyntaxTree) -> Expression:
+    del read
+    return Literal({"TRUE": True, "FALSE": False, "NULL": None}[words(tree)[0].type])
+
+
+def _name(read: Reader, tree: SyntaxTree) -> Expression:
+    return read.named(name_parts(tree))
+
+
+def _case(read: Reader, tree: SyntaxTree) -> Expression:
+    found = read.all(tree)
+    otherwise = found.pop() if len(found) % 2 else Literal(None)
+    return Case(tuple(zip(found[::2], found[1::2], strict=True)), otherwise)
+
+
+def _cast(read: Reader, tree: SyntaxTree) -> Expression:
+    (operand,) = read.all(tree)
+    name = words(tree)[-2]
+    kind = TYPE_NAMES.get(name.lower())
+    if kind is None:
+        raise read.places.error(
+            f"unknown type {str(name)!r}", name, known_names(name, TYPE_NAMES)
+        )
+    if kind is Kind.BOOLEAN and isinstance(operand, Literal):
+        word = str(operand.value).strip().upper()
+        if isinstance(operand.value, str) and word in {"TRUE", "FALSE"}:
+            raise read.places.error("cannot cast string to boolean", tree, f"write {word}")
+    return Cast(operand, kind)
+
+
+def _call(read: Reader, tree: SyntaxTree) -> Expression:
+    name = words(tree)[0]
+    if name.upper() in Fold.__members__:
+        return _aggregate(read, tree, Fold[name.upper()])
+    if name.lower() not in FUNCTIONS:
+        near = difflib.get_close_matches(name.upper(), _PATTERN_WORDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else known_names(name, FUNCTIONS, most=99)
+        raise read.places.error(f"unknown function {str(name)!r}", name, hint)
+    return Call(name.lower(), tuple(read.all(tree)))
+
+
+def _aggregate(read: Reader, tree: SyntaxTree, fold: Fold) -> Expression:
+    inner = operands(tree)
+    if len(inner) != 1 or inner[0].data != "name":
+        hint = f"write {fold.value}(E1.attribute)"
+        raise read.places.error(f"{fold.value} takes one attribute of a variable", tree, hint)
+    what = read.named(name_parts(inner[0]))
+    path = what.path if isinstance(what, Attribute) else ()
+    variable = getattr(what, "variable", "")
+    if not variable:
+        hint = f"it stands in SELECT, as in {fold.value}(E1.attribute)"
+        raise read.places.error(f"{fold.value} is over the events of a variable", tree, hint)
+    if not path and fold is not Fold.COUNT:
+        hint = f"write {fold.value}({inner[0].children[0]}.attribute)"
+        raise read.places.error(f"{fold.value} needs an attribute", tree, hint)
+    return Aggregate(fold, variable, path)
+
+
+def _misplaced_pattern(read: Reader, tree: SyntaxTree) -> Expression:
+    raise read.places.error(
+        "a pattern cannot stand inside a condition",
+        tree,
+        "write the pattern first, then AND and each condition; an OR of conditions needs"
+        " parentheses",
+    )
+
+
+def _misplaced_repetition(read: Reader, tree: SyntaxTree) -> Expression:
+    if words(tree)[-1].type == "MANY":
+        hint = "as a repetition, it stands after an element or a group of the pattern"
+        raise read.places.error("'+' has no value after it", words(tree)[-1], hint)
+    raise read.places.error(
+        "a repetition cannot stand inside a condition",
+        words(tree)[-1],
+        "write it after an element or a group of the pattern",
+    )
+
+
+_READERS: Mapping[str, Callable[[Reader, SyntaxTree], Expression]] = {
+    "disjunction": _chain,
+    "conjunction": _chain,
+    "compare": _chain,
+    "sum": _chain,
+    "product": _chain,
+    "negation": _negation,
+    "minus": _minus,
+    "is_null": _is_null,
+    "test": _test,
+    "number": _number,
+    "string": _string,
+    "constant": _constant,
+    "name": _name,
+    "case": _case,
+    "cast": _cast,
+    "call": _call,
+    "seq": _misplaced_pattern,
+    "all": _misplaced_pattern,
+    "any": _misplaced_pattern,
+    "repeat": _misplaced_repetition,
+}
+"""What each rule of the grammar means, by its name."""

@@ -1,0 +1,263 @@
+"""Text -> Pattern.
+
+    text --syntax.py--> syntax tree --reader.py--> expressions
+                                    --here-------> parts, items, window: a Pattern
+                                    --rules.py---> checked
+
+SEQ, AND, OR and repetitions stand in the syntax tree like any operand; here is where they get
+their meaning. In a part of a pattern, `NOT(...)` means absence; a condition that starts with
+NOT stands in parentheses, as in `SEQ(A.x = 1, (NOT B.x = 1))`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from lark import Token
+
+from shedlight.errors import LanguageError
+from shedlight.language.ast.data_type import Schema
+from shedlight.language.ast.expression import TRUE, Attribute, Expression, Whole
+from shedlight.language.ast.pattern import (
+    And,
+    Element,
+    Item,
+    Not,
+    Or,
+    Part,
+    Pattern,
+    Repeat,
+    Seq,
+    Window,
+    default_name,
+    elements,
+    walk_parts,
+)
+from shedlight.language.ast.window import window_of
+from shedlight.language.check.expr_types import KindError
+from shedlight.language.check.lint import Caution
+from shedlight.language.check.normal_form import RuleError, flattened, folded, require_levels
+from shedlight.language.check.rules import check, check_row, element_of
+from shedlight.language.parse.expressions import Places, Reader, name_parts, unquoted
+from shedlight.language.parse.syntax import (
+    SyntaxTree,
+    expression_tree,
+    operands,
+    pattern_tree,
+    words,
+)
+
+_GROUPS: dict[str, Callable[[tuple[Part, ...]], Part]] = {
+    "seq": lambda parts: Seq(flattened(Seq(parts))),
+    "all": And,
+    "any": Or,
+}
+_MOST_DIGITS = 9  # of a repetition; the rules say what is wrong with large ones
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A pattern that keeps to the rules, and what in it cannot mean what it seems to."""
+
+    pattern: Pattern
+    warnings: tuple[Caution, ...] = ()
+
+
+def parse_pattern(text: str, schema: Schema | None = None) -> Parsed:
+    """Read the text of a pattern, and check it.
+
+    Args:
+        text: What a user wrote.
+        schema: The columns of the input; if it is not known, neither the names nor the kinds
+            of attributes are checked.
+
+    Raises:
+        LanguageError: The text is not understood or breaks a rule; it says where and why.
+
+    Example:
+        >>> found = parse_pattern("select * where seq(A.type = 0; B.type = 1) within 90 sec")
+        >>> print(found.pattern)
+        SELECT * WHERE SEQ(A.type = 0, B.type = 1) WITHIN 90 s
+    """
+    places = Places(text)
+    tree = pattern_tree(text)
+
+    def read() -> Parsed:
+        pattern = _pattern(tree, places)
+        found = check(pattern, schema)
+        return Parsed(
+            pattern,
+            tuple(replace(each, text=text, span=places.of(each.node)) for each in found),
+        )
+
+    return _placed(read, places)
+
+
+def parse_expression(text: str, schema: Schema | None = None) -> Expression:
+    """Read the text of an expression about one row, such as a derived column, and check it.
+
+    Raises:
+        LanguageError: The text is not understood or its kinds do not fit; it says where.
+
+    Example:
+        >>> parse_expression("machine_id % 4").left
+        Attribute(variable='', path=('machine_id',))
+    """
+    places = Places(text)
+    tree = expression_tree(text)
+
+    def read() -> Expression:
+        expression = Reader(places, _of_row)(tree)
+        check_row(expression, schema)
+        return expression
+
+    return _placed(read, places)
+
+
+def _placed(read: Callable[[], _Result], places: Places) -> _Result:
+    """Do something, and say in which place of the text a rule is broken."""
+    try:
+        return read()
+    except (RuleError, KindError) as error:
+        span = places.of(error.node)
+        raise LanguageError(error.problem, places.text, span, error.hint) from error
+
+
+def _pattern(tree: SyntaxTree, places: Places) -> Pattern:
+    clauses = {clause.data: clause for clause in operands(tree)}
+    select, where, *_ = operands(tree)
+    of_variable = Reader(places, _of_variable)
+    first, beside = _tree_and_conditions(where)
+    written = _part(of_variable, first)
+    root, conditions = folded(written, [of_variable(condition) for condition in beside])
+    for old, new in zip(walk_parts(written), walk_parts(root), strict=True):
+        span = places.of(old)
+        if span:
+            places.put(new, span)
+    each = any(word.type == "EACH" for word in words(select))
+    names = {element.variable for element in elements(root)}
+    of_each = Reader(places, lambda path: (_of_variable if path[0] in names else _of_row)(path))
+    return Pattern(
+        select=tuple(
+            _item(of_each if each else of_variable, item) for item in operands(select)
+        ),
+        where=root,
+        conditions=conditions,
+        within=_window(clauses.get("window"), places),
+        partition_by=_keys(clauses.get("partition"), places),
+        reuse=any(word.type == "REUSE" for word in words(tree)),
+        each=each,
+    )
+
+
+def _of_variable(path: tuple[str, ...]) -> Expression:
+    variable, *rest = path
+    return Attribute(variable, tuple(rest)) if rest else Whole(variable)
+
+
+def _of_row(path: tuple[str, ...]) -> Attribute:
+    return Attribute("", path)
+
+
+def _item(read: Reader, tree: SyntaxTree) -> Item:
+    (inner,) = operands(tree)
+    expression = read(inner)
+    given = [unquoted(word) for word in words(tree) if word.type == "NAME"]
+    name = given[0] if given else default_name(expression)
+    if name is None:
+        require_levels(expression)
+        hint = f"write {expression} AS name"
+        raise read.places.error("a selected value needs a name", inner, hint)
+    return read.places.put(Item(expression, name), tree)
+
+
+def _window(tree: SyntaxTree | None, places: Places) -> Window | None:
+    if tree is None:
+        return None
+    _, number, unit = (places.put(word, word) for word in words(tree))
+    return places.put(window_of(number, unit), tree)
+
+
+def _keys(tree: SyntaxTree | None, places: Places) -> tuple[Attribute, ...]:
+    names = [] if tree is None else operands(tree)
+    return tuple(places.put(_of_row(name_parts(name)), name) for name in names)
+
+
+def _tree_and_conditions(tree: SyntaxTree) -> tuple[SyntaxTree, list[SyntaxTree]]:
+    """Split what stands in WHERE; where it starts with a condition, it is one element."""
+    if tree.data == "conjunction":
+        first, *rest = operands(tree)
+        if _is_pattern(first):
+            return first, rest
+    return tree, []
+
+
+def _is_pattern(tree: SyntaxTree) -> bool:
+    if tree.data == "group":
+        return _is_pattern(operands(tree)[0])
+    return tree.data in {*_GROUPS, "repeat"}
+
+
+def _part(read: Reader, tree: SyntaxTree) -> Part:
+    """Read a part of a pattern."""
+    if tree.data == "group":
+        (inner,) = operands(tree)
+        return _element(read, inner) if inner.data == "negation" else _part(read, inner)
+    if tree.data in _GROUPS:
+        parts = tuple(_part(read, inner) for inner in operands(tree))
+        return read.places.put(_GROUPS[tree.data](parts), tree)
+    if tree.data == "negation":
+        return _absence(read, tree)
+    times, once = _without_repetition(tree)
+    if times:
+        least, most = _counts(times, read.places)
+        return read.places.put(Repeat(_part(read, once), least, most), times)
+    return _element(read, tree)
+
+
+def _absence(read: Reader, tree: SyntaxTree) -> Not:
+    (inner,) = operands(tree)
+    if inner.data != "group":
+        hint = (
+            "write NOT(...) for an event that must not come, (NOT ...) for a condition on one"
+        )
+        raise read.places.error("this NOT can mean two things", tree, hint)
+    element = _part(read, operands(inner)[0])
+    if not isinstance(element, Element):
+        hint = "write a condition on one variable, such as NOT(X.cpu > 0.5)"
+        raise read.places.error("NOT takes one element", inner, hint)
+    return read.places.put(Not(element), tree)
+
+
+def _element(read: Reader, tree: SyntaxTree) -> Element:
+    condition = read(tree)
+    if isinstance(condition, Whole):
+        return read.places.put(Element(condition.variable, TRUE), tree)
+    return read.places.put(element_of(condition), tree)
+
+
+def _without_repetition(tree: SyntaxTree) -> tuple[Token | None, SyntaxTree]:
+    """Take off a repetition at the end; after several conditions it is about all of them."""
+    if tree.data == "repeat":
+        return words(tree)[-1], operands(tree)[0]
+    if tree.data not in {"conjunction", "disjunction"}:
+        return None, tree
+    *before, last = tree.children
+    if isinstance(last, Token):
+        return None, tree
+    times, once = _without_repetition(last)
+    return times, SyntaxTree(tree.data, [*before, once], tree.meta) if times else tree
+
+
+def _counts(token: Token, places: Places) -> tuple[int, int | None]:
+    """Read a repetition: `+`, `?`, `{2}`, `{2,}` or `{2,5}`."""
+    if token.type != "TIMES":
+        return (1, None) if token.type == "MANY" else (0, 1)
+    least, comma, most = (part.strip() for part in token[1:-1].partition(","))
+    if max(len(least), len(most)) > _MOST_DIGITS:
+        raise places.error("this repetition has too many digits", token)
+    if not comma:
+        return int(least), int(least)
+    return int(least), int(most) if most else None

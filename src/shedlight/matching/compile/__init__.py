@@ -1,0 +1,1 @@
+"""Pattern -> automaton, guards, event types."""

@@ -1,0 +1,339 @@
+"""Conditions across events as programs for the stack machine of `stack.py`.
+
+What concerns one event alone (`E1.cpu * 2` in `E3.cpu > E1.cpu * 2`) is computed for whole
+batches, as columns; these are the *cells* of an event. The rest of a condition becomes a
+program that loads cells of the events that its elements have taken.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import (
+    COMPARISONS,
+    Attribute,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Operator,
+    Sign,
+    Unary,
+    negated,
+    variables,
+    walk,
+    without_variable,
+)
+from shedlight.language.check.expr_types import KindError, kind_of
+from shedlight.matching.kernel.guard_vm import (
+    ADD,
+    ADD_DECIMAL,
+    BOTH,
+    CHECK,
+    COMPARE,
+    COMPARE_DECIMAL,
+    COMPARE_TEXT,
+    DECIMAL,
+    DIVIDE_DECIMAL,
+    EITHER,
+    EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    INT_DIVIDE,
+    IS_NULL,
+    LESS,
+    LESS_EQUAL,
+    LOAD,
+    MODULO,
+    MODULO_DECIMAL,
+    MOST_STACK,
+    MULTIPLY,
+    MULTIPLY_DECIMAL,
+    NEGATE,
+    NEGATE_DECIMAL,
+    NEITHER,
+    NOT_EQUAL,
+    NULL,
+    NUMBER,
+    OUTCOMES,
+    PICK,
+    SKIP,
+    SUBTRACT,
+    SUBTRACT_DECIMAL,
+    TO_DECIMAL,
+    Code,
+)
+
+_RELATIONS = {
+    Operator.EQUAL: EQUAL,
+    Operator.NOT_EQUAL: NOT_EQUAL,
+    Operator.LESS: LESS,
+    Operator.LESS_EQUAL: LESS_EQUAL,
+    Operator.GREATER: GREATER,
+    Operator.GREATER_EQUAL: GREATER_EQUAL,
+}
+_WHOLE = {
+    Operator.ADD: ADD,
+    Operator.SUBTRACT: SUBTRACT,
+    Operator.MULTIPLY: MULTIPLY,
+    Operator.MODULO: MODULO,
+    Operator.INT_DIVIDE: INT_DIVIDE,
+}
+_DECIMAL = {
+    Operator.ADD: ADD_DECIMAL,
+    Operator.SUBTRACT: SUBTRACT_DECIMAL,
+    Operator.MULTIPLY: MULTIPLY_DECIMAL,
+    Operator.DIVIDE: DIVIDE_DECIMAL,
+    Operator.MODULO: MODULO_DECIMAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A condition as instructions (operation, argument), and the elements it needs."""
+
+    code: tuple[tuple[int, int], ...]
+    elements: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The conditions of a pattern.
+
+    Attributes:
+        programs: One per condition.
+        cells: What is computed of each event: expressions on the row at hand.
+        kinds: The kinds of the cells.
+        numbers: Constants that are whole numbers (or places in `texts`).
+        decimals: Constants that are decimal numbers.
+        texts: Constants that are text.
+    """
+
+    programs: tuple[Program, ...]
+    cells: tuple[Expression, ...]
+    kinds: tuple[Kind, ...]
+    numbers: tuple[int, ...]
+    decimals: tuple[float, ...]
+    texts: tuple[str, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the cells are computed of."""
+        nodes = (node for cell in self.cells for node in walk(cell))
+        return frozenset(n.path[0] for n in nodes if isinstance(n, Attribute) and n.path)
+
+
+def build_programs(
+    conditions: tuple[Expression, ...],
+    element_of: dict[str, int],
+    kind_of_row: Callable[[Expression], Kind],
+) -> Programs:
+    """Compile the conditions of a pattern.
+
+    Args:
+        conditions: Conditions that mention several variables.
+        element_of: The number of the element of a variable.
+        kind_of_row: The kind of an attribute without its variable.
+
+    Raises:
+        KindError: A function that cannot combine events of several elements.
+    """
+    assembler = _Assembler(element_of, kind_of_row)
+    programs = tuple(assembler.program(condition) for condition in conditions)
+    return Programs(
+        programs,
+        tuple(assembler.cells),
+        tuple(kind_of(cell, kind_of_row) for cell in assembler.cells),
+        tuple(assembler.numbers),
+        tuple(assembler.decimals),
+        tuple(assembler.texts),
+    )
+
+
+class _Assembler:
+    """Collects cells and constants while it writes programs."""
+
+    def __init__(
+        self, element_of: dict[str, int], kind_of_row: Callable[[Expression], Kind]
+    ) -> None:
+        self.element_of, self.kind_of_row = element_of, kind_of_row
+        self.cells: dict[Expression, int] = {}
+        self.numbers: dict[int, int] = {}
+        self.decimals: dict[float, int] = {}
+        self.texts: dict[str, int] = {}
+
+    def program(self, condition: Expression) -> Program:
+        code = tuple(self._code(condition))
+        if _depth(code) > MOST_STACK:
+            raise KindError(condition, "the condition is nested too deeply", "split it at AND")
+        names = sorted(self.element_of[name] for name in variables(condition))
+        return Program(code, tuple(names))
+
+    def _kind(self, expression: Expression) -> Kind:
+        def scope(node: Expression) -> Kind:
+            return self.kind_of_row(without_variable(node))
+
+        return kind_of(expression, scope)
+
+    def _code(self, node: Expression) -> Iterator[tuple[int, int]]:
+        names = variables(node)
+        if len(names) == 1:
+            yield self._load(node, *names)
+            return
+        match node:
+            case Literal(value):
+                yield self._constant(value)
+            case Unary(Sign.NOT, operand):
+                yield from self._code(operand)
+                yield NEITHER, 0
+            case Unary(_, operand):
+                yield from self._code(operand)
+                whole = self._kind(operand) is Kind.BIGINT
+                yield (NEGATE if whole else NEGATE_DECIMAL), 0
+            case Binary():
+                yield from self._binary(node)
+            case IsNull(operand, is_negated):
+                yield from self._code(operand)
+                yield IS_NULL, 0
+                if is_negated:
+                    yield NEITHER, 0
+            case Case(branches, otherwise):
+                yield from self._case(node, branches, otherwise)
+            case Cast(operand, Kind.DOUBLE):
+                yield from self._as(operand, Kind.DOUBLE)
+            case _:
+                yield from self._code(_spelled_out(node))
+
+    def _load(self, node: Expression, variable: str) -> tuple[int, int]:
+        cell = self.cells.setdefault(without_variable(node), len(self.cells))
+        return LOAD, cell * 65536 + self.element_of[variable]
+
+    def _constant(self, value: object) -> tuple[int, int]:
+        if value is None:
+            return NULL, 0
+        if isinstance(value, str):
+            return NUMBER, self._number(self.texts.setdefault(value, len(self.texts)))
+        if isinstance(value, float):
+            return DECIMAL, self.decimals.setdefault(value, len(self.decimals))
+        return NUMBER, self._number(int(value))  # type: ignore[call-overload]
+
+    def _number(self, value: int) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def _as(self, node: Expression, kind: Kind) -> Iterator[tuple[int, int]]:
+        yield from self._code(node)
+        if kind is Kind.DOUBLE and self._kind(node) is Kind.BIGINT:
+            yield TO_DECIMAL, 0
+
+    def _binary(self, node: Binary) -> Iterator[tuple[int, int]]:
+        operator = node.operator
+        if operator in {Operator.AND, Operator.OR}:
+            yield from self._code(node.left)
+            yield from self._code(node.right)
+            yield (BOTH if operator is Operator.AND else EITHER), 0
+            return
+        kinds = {self._kind(node.left), self._kind(node.right)}
+        decimal = Kind.DOUBLE in kinds or operator is Operator.DIVIDE
+        common = Kind.DOUBLE if decimal else Kind.BIGINT
+        yield from self._as(node.left, common)
+        yield from self._as(node.right, common)
+        if operator in COMPARISONS:
+            text = Kind.STRING in kinds
+            yield (COMPARE_TEXT if text else COMPARE_DECIMAL if decimal else COMPARE), 0
+            yield _RELATIONS[operator], 0
+        else:
+            yield (_DECIMAL if decimal else _WHOLE)[operator], 0
+
+    def _case(
+        self,
+        node: Expression,
+        branches: tuple[tuple[Expression, Expression], ...],
+        otherwise: Expression,
+    ) -> Iterator[tuple[int, int]]:
+        kind = self._kind(node)
+        for test, result in branches:
+            yield from self._code(test)
+            yield from self._as(result, kind)
+        yield from self._as(otherwise, kind)
+        yield from ((PICK, 0) for _ in branches)
+
+
+def _spelled_out(node: Expression) -> Expression:
+    """Say a function or IN by simpler means."""
+    match node:
+        case In(operand, options, is_negated):
+            same: Expression = Binary(Operator.EQUAL, operand, options[0])
+            for option in options[1:]:
+                same = Binary(Operator.OR, same, Binary(Operator.EQUAL, operand, option))
+            return Unary(Sign.NOT, same) if is_negated else same
+        case Call("coalesce", arguments):
+            *firsts, last = arguments
+            branches = tuple((IsNull(one, negated=True), one) for one in firsts)
+            return Case(branches, last) if branches else last
+        case Call("if", (test, one, other)):
+            return Case(((test, one),), other)
+        case Call("nullif", (one, other)):
+            return Case(((Binary(Operator.EQUAL, one, other), Literal(None)),), one)
+        case Call("abs", (one,)):
+            negative = Binary(Operator.LESS, one, Literal(0))
+            return Case(((negative, negated(one)),), one)
+        case Call("least" | "greatest" as name, (first, *rest)):
+            relation = Operator.LESS_EQUAL if name == "least" else Operator.GREATER_EQUAL
+            for other in rest:
+                keeps = Binary(Operator.OR, IsNull(other), Binary(relation, first, other))
+                first = Case(((keeps, first),), other)
+            return first
+    raise KindError(
+        node,
+        f"`{node}` cannot combine events of several elements",
+        "across events there are arithmetic, comparison, AND, OR, NOT, IS NULL, IN, CASE, "
+        "coalesce, if, nullif, abs, least and greatest",
+    )
+
+
+def _depth(code: tuple[tuple[int, int], ...]) -> int:
+    """Find how many values a program has on the stack at most."""
+    pushes = {LOAD, NUMBER, DECIMAL, NULL}
+    same = {TO_DECIMAL, NEGATE, NEGATE_DECIMAL, NEITHER, IS_NULL, *range(EQUAL, BOTH)}
+    now = most = 0
+    for operation, _ in code:
+        now += 1 if operation in pushes else 0 if operation in same else -1
+        now -= operation == PICK
+        most = max(most, now)
+    return most
+
+
+def code_arrays(programs: Programs, triggers: tuple[tuple[int, ...], ...]) -> Code:
+    """Lay the conditions that the events of each element decide out as arrays."""
+    code: list[tuple[int, int]] = []
+    ends = [0]
+    for conditions in triggers:
+        for program in (programs.programs[number] for number in conditions):
+            needs, end = len(program.elements), len(code) + len(program.code) + 1
+            code += [(SKIP, (end + needs) << 16 | element) for element in program.elements]
+            code += [_with_argument(programs, *instruction) for instruction in program.code]
+            code.append((CHECK, 0))
+        ends.append(len(code))
+    stack = np.zeros(MOST_STACK, np.int64)
+    return Code(
+        np.array(code, np.int64).reshape(-1, 2),
+        np.array(ends, np.int64),
+        stack,
+        stack.view(np.float64),
+        np.zeros(MOST_STACK, np.bool_),
+    )
+
+
+def _with_argument(programs: Programs, operation: int, argument: int) -> tuple[int, int]:
+    """Put what an instruction refers to in its place."""
+    if operation == NUMBER:
+        return operation, programs.numbers[argument]
+    if operation == DECIMAL:
+        return operation, int(np.float64(programs.decimals[argument]).view(np.int64))
+    return operation, OUTCOMES.get(operation, argument)

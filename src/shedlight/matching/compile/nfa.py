@@ -1,0 +1,274 @@
+"""The state machine of one pattern: the definition, immutable and shared.
+
+States are numbered in the order in which they are found; 0 is the start. An edge takes an event
+for one element. A state with several places to wait at has several edges, also for one and the
+same event: which of them a machine is on is settled later (`subsets.py`), or never has to be.
+
+An AND whose parts have no type in common is kept as *lanes*, one per part: a machine is in one
+state of every lane, and 20 parts cost 20 times two states, not two to the power of 20.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from shedlight.errors import CapError
+from shedlight.language.ast.pattern import (
+    And,
+    Element,
+    Not,
+    Or,
+    Part,
+    Pattern,
+    Repeat,
+    Seq,
+    elements,
+)
+from shedlight.matching.compile.derivatives import (
+    Chain,
+    Choice,
+    Gap,
+    Interleaving,
+    Leaf,
+    Loop,
+    NotEmpty,
+    Term,
+    after_not,
+    can_end,
+    chain,
+    forbidden_now,
+    interleaving,
+    loop,
+    steps,
+)
+from shedlight.matching.compile.predicates import exclusive, same_demand
+
+MOST_STATES = 16_384
+"""How many states a pattern may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state.
+
+    Attributes:
+        edges: Which element can take the next event, and the state after it, as written.
+        nots: For a NOT (by element) whose event changes something here: the states that are
+            left; none means that the machine closes.
+        accepts: Whether what was taken so far is enough.
+    """
+
+    edges: tuple[tuple[int, int], ...]
+    nots: tuple[tuple[int, tuple[int, ...]], ...]
+    accepts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """A pattern compiled.
+
+    Attributes:
+        pattern: Where it comes from.
+        elements: All elements, those under NOT included; edges name them by number.
+        lanes: The states of each lane; nearly always there is one lane.
+        forbidden: With several lanes: the NOTs that close any machine.
+        absence: Whether a match comes at the end of the window, by what did not happen.
+    """
+
+    pattern: Pattern
+    elements: tuple[Element, ...]
+    lanes: tuple[tuple[State, ...], ...]
+    forbidden: frozenset[int]
+    absence: bool
+
+    @property
+    def single(self) -> bool:
+        """Whether there are several lanes and each is over with its first event."""
+        several = len(self.lanes) > 1
+        return several and all(len(lane) == 2 and not lane[1].edges for lane in self.lanes)  # noqa: PLR2004
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def build_automaton(pattern: Pattern) -> Automaton:
+    """Compile a pattern.
+
+    Raises:
+        CapError: It needs more than `MOST_STATES` states.
+    """
+    compiler = _Compiler(pattern)
+    term = compiler.term(pattern.where)
+    lanes, forbidden = [term], frozenset[int]()
+    if isinstance(term, Interleaving) and not pattern.conditions:
+        groups = _groups(term.terms, compiler.elements)
+        if len(groups) > 1 and all(map(_ends_for_good, term.terms)):
+            lanes = [interleaving(group, frozenset(), begun=False) for group in groups]
+            forbidden = term.forbidden
+    try:
+        tables = tuple(_states(lane) for lane in lanes)
+    except RecursionError as error:
+        raise CapError("the pattern is nested too deeply; split it into two") from error
+    last = term.terms[-1] if isinstance(term, Chain) else term
+    return Automaton(
+        pattern, compiler.elements, tables, forbidden, absence=isinstance(last, Gap)
+    )
+
+
+class _Compiler:
+    """Turns parts into terms; elements are numbered as written."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.elements = elements(pattern.where)
+        self._number = {element.variable: i for i, element in enumerate(self.elements)}
+        self._keeps_apart = bool(pattern.conditions)
+
+    def term(self, part: Part) -> Term:
+        match part:
+            case Element(variable, _):
+                return Leaf(self._number[variable])
+            case Not(element):
+                return Gap(self._number[element.variable])
+            case Seq(parts):
+                return chain(map(self.term, parts))
+            case Or(parts):
+                return Choice(tuple(map(self.term, parts)))
+            case Repeat(inner, least, most):
+                return loop(self.term(inner), least, most)
+            case And(parts):
+                return self._both(parts)
+        raise TypeError(f"not a part of a pattern: {part!r}")
+
+    def _both(self, parts: tuple[Part, ...]) -> Term:
+        terms = [self.term(part) for part in parts]
+        forbidden = frozenset(term.element for term in terms if isinstance(term, Gap))
+        terms = [term for term in terms if not isinstance(term, Gap)]
+        if not self._keeps_apart:
+            terms = self._in_turn(terms)
+        return interleaving(tuple(terms), forbidden, begun=False)
+
+    def _in_turn(self, terms: list[Term]) -> list[Term]:
+        """Put single elements that ask the same one after the other.
+
+        Which of them takes an event first makes no difference but to the number of states,
+        and the first as written counts.
+        """
+        turns: list[list[Term]] = []
+        for term in terms:
+            turn = next((turn for turn in turns if self._alike(turn[0], term)), None)
+            if turn is None:
+                turns.append([term])
+            else:
+                turn.append(term)
+        return [chain(turn) for turn in turns]
+
+    def _alike(self, one: Term, other: Term) -> bool:
+        if not (isinstance(one, Leaf) and isinstance(other, Leaf)):
+            return False
+        return same_demand(self.elements[one.element], self.elements[other.element])
+
+
+def _groups(terms: tuple[Term, ...], found: tuple[Element, ...]) -> list[tuple[Term, ...]]:
+    """Group terms so that no event can be taken in two groups."""
+    groups: list[tuple[list[Term], set[int]]] = []
+    for term in terms:
+        leaves = set(_leaves(term))
+        joined: tuple[list[Term], set[int]] = ([term], leaves)
+        apart = []
+        for group in groups:
+            if all(exclusive(found[a], found[b]) for a in group[1] for b in leaves):
+                apart.append(group)
+            else:
+                joined = (group[0] + joined[0], group[1] | joined[1])
+        groups = [*apart, joined]
+    return [tuple(members) for members, _ in groups]
+
+
+def _leaves(term: Term) -> Iterator[int]:
+    match term:
+        case Leaf(element) | Gap(element):
+            yield element
+        case Chain(terms) | Choice(terms) | Interleaving(terms, _, _):
+            for inner in terms:
+                yield from _leaves(inner)
+        case Loop(inner, _, _) | NotEmpty(inner):
+            yield from _leaves(inner)
+
+
+def _ends_for_good(term: Term) -> bool:
+    """Whether a part of an AND is over as soon as it may be, and has no NOT in it."""
+    if any(isinstance(inner, Gap) for inner in _inside(term)) or can_end(term):
+        return False
+    return all(not (state.accepts and state.edges) for state in _states(term))
+
+
+def _inside(term: Term) -> Iterator[Term]:
+    yield term
+    match term:
+        case Chain(terms) | Choice(terms):
+            for inner in terms:
+                yield from _inside(inner)
+        case Interleaving(terms, forbidden, _):
+            yield from (Gap(x) for x in forbidden)
+            for inner in terms:
+                yield from _inside(inner)
+        case Loop(inner, _, _) | NotEmpty(inner):
+            yield from _inside(inner)
+
+
+def _states(start: Term) -> tuple[State, ...]:
+    """Find all states that can be reached, in the order of their finding."""
+    numbers: dict[Term, int] = {start: 0}
+    found = [start]
+
+    def number(term: Term) -> int:
+        if term not in numbers:
+            numbers[term] = len(found)
+            found.append(term)
+            if len(found) > MOST_STATES:
+                raise CapError(
+                    f"the pattern needs more than {MOST_STATES:,} states; an AND doubles them "
+                    "with every part unless no event fits two parts, it is the whole pattern "
+                    "and there are no conditions across events; make it of fewer parts, or "
+                    "repetitions shorter"
+                )
+        return numbers[term]
+
+    states = []
+    for term in found:  # grows while we go
+        edges = tuple((element, number(left)) for element, left in steps(term))
+        nots = tuple(
+            (x, tuple(number(left) for left in after_not(term, x)))
+            for x in sorted(forbidden_now(term))
+        )
+        states.append(State(edges, nots, can_end(term)))
+    return tuple(states)
+
+
+def _lines(automaton: Automaton) -> Iterable[str]:
+    names = [element.variable for element in automaton.elements]
+    several = len(automaton.lanes) > 1
+    for lane_number, lane in enumerate(automaton.lanes):
+        if several:
+            yield f"lane {lane_number + 1}"
+        for number, state in enumerate(lane):
+            if number and state.accepts and not state.edges and not automaton.absence:
+                continue
+            yield (
+                "  " * several
+                + f"state {number}: "
+                + ", ".join(_words(state, lane, names, absence=automaton.absence))
+            )
+    if automaton.forbidden:
+        yield f"NOT {', '.join(names[x] for x in sorted(automaton.forbidden))} closes"
+
+
+def _words(
+    state: State, lane: tuple[State, ...], names: list[str], *, absence: bool
+) -> Iterator[str]:
+    for element, target in state.edges:
+        ends = lane[target].accepts and not absence
+        yield f"{names[element]} -> {'match' if ends else target}"
+    for element, left in state.nots:
+        yield f"NOT {names[element]} -> {' or '.join(map(str, left)) if left else 'closes'}"
+    if absence and state.accepts:
+        yield "end of window -> match"

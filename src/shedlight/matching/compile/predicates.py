@@ -1,0 +1,201 @@
+"""Types come from the queries: what the patterns of an operator can tell apart.
+
+The conditions on one event of all patterns of an operator are collected once. What they say
+of an event is its *signature*; two events with one signature are of one *type*, for no pattern
+can tell them apart. Tests of one attribute against constants (`type = 0`, `type IN (1, 2)`,
+`type <> 3`) form a *closed set*: they cost one look-up together, however many there are.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shedlight.language.ast.expression import (
+    Attribute,
+    Binary,
+    Expression,
+    In,
+    Literal,
+    Operator,
+    conjuncts,
+    without_variable,
+)
+from shedlight.language.ast.pattern import Element
+
+Value = int | str
+_MOST_EXACT = 1 << 53  # beyond it, two whole numbers may be one and the same decimal number
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTest:
+    """One attribute against constants: one of them, or (negated) not null and none of them."""
+
+    column: Attribute
+    values: frozenset[Value]
+    negated: bool = False
+
+    def excludes(self, other: "ValueTest") -> bool:
+        """Whether no value passes both tests."""
+        if self.column != other.column or (self.negated and other.negated):
+            return False
+        if self.negated or other.negated:
+            allowed, refused = (other, self) if self.negated else (self, other)
+            return allowed.values <= refused.values
+        return not self.values & other.values
+
+
+def value_test(condition: Expression) -> ValueTest | None:
+    """Read a condition as a test of one attribute against constants, if it is one."""
+    match condition:
+        case Binary(
+            Operator.EQUAL | Operator.NOT_EQUAL as operator, Attribute() as column, right
+        ):
+            constants = _constants((right,))
+        case Binary(
+            Operator.EQUAL | Operator.NOT_EQUAL as operator, left, Attribute() as column
+        ):
+            constants = _constants((left,))
+        case In(Attribute() as column, options, is_negated):
+            operator = Operator.NOT_EQUAL if is_negated else Operator.EQUAL
+            constants = _constants(options)
+        case _:
+            return None
+    if not constants:
+        return None
+    return ValueTest(column, constants, negated=operator is Operator.NOT_EQUAL)
+
+
+def _constants(options: Iterable[Expression]) -> frozenset[Value]:
+    """Give the constants, or nothing unless all are whole numbers or all are text."""
+    values = [option.value if isinstance(option, Literal) else None for option in options]
+    texts = frozenset(value for value in values if isinstance(value, str))
+    numbers = frozenset(v for v in values if type(v) is int and abs(v) <= _MOST_EXACT)
+    same = (found for found in (texts, numbers) if len(found) == len(set(values)))
+    return next(same, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedSet:
+    """An attribute and all the constants it is compared with, in order of appearance."""
+
+    column: Attribute
+    values: tuple[Value, ...]
+
+    @property
+    def codes(self) -> int:
+        """How many classes there are: one per constant, any other value, null."""
+        return len(self.values) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What an element asks of an event, in terms of an alphabet.
+
+    Attributes:
+        closed: For a closed set (by number) the codes that pass.
+        open: The other conditions (by number) that must hold.
+    """
+
+    closed: tuple[tuple[int, frozenset[int]], ...]
+    open: tuple[int, ...]
+
+    def met_by(self, signature: Sequence[int], closed_sets: int) -> bool:
+        """Whether events of this signature pass."""
+        return all(signature[i] in codes for i, codes in self.closed) and all(
+            signature[closed_sets + i] for i in self.open
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Alphabet:
+    """What an operator's patterns ask of single events.
+
+    A signature is a tuple with a code per closed set (which constant, else `len(values)` for
+    another value and one more for null) and then a 0 or 1 per other condition.
+
+    Attributes:
+        closed: The closed sets.
+        open: The other conditions, on the row at hand.
+        tests: The tests behind the closed sets, for the labels of types.
+    """
+
+    closed: tuple[ClosedSet, ...]
+    open: tuple[Expression, ...]
+    tests: tuple[ValueTest, ...]
+
+    def demand(self, element: Element) -> Demand:
+        """Say what an element asks in terms of this alphabet."""
+        closed: list[tuple[int, frozenset[int]]] = []
+        others: list[int] = []
+        for condition in _conditions(element):
+            test = value_test(condition)
+            if test is None:
+                others.append(self.open.index(condition))
+            else:
+                closed.append(self._passing(test))
+        return Demand(tuple(closed), tuple(others))
+
+    def _passing(self, test: ValueTest) -> tuple[int, frozenset[int]]:
+        number = [one.column for one in self.closed].index(test.column)
+        codes = {value: i for i, value in enumerate(self.closed[number].values)}
+        passing = frozenset(codes[value] for value in test.values)
+        if test.negated:
+            passing = frozenset(range(len(codes) + 1)) - passing
+        return number, passing
+
+    def label(self, signature: Sequence[int]) -> str:
+        """Name a type: `type=0`, or the conditions that hold; empty if none does."""
+        words = []
+        for number, one in enumerate(self.closed):
+            code = signature[number]
+            if code < len(one.values):
+                words.append(f"{one.column}={one.values[code]}")
+            elif code == len(one.values):
+                words += [str(_negation(t)) for t in self.tests if _is_open_test(t, one)]
+        held = signature[len(self.closed) :]
+        words += [str(test) for test, holds in zip(self.open, held, strict=True) if holds]
+        return " & ".join(words)
+
+
+def build_alphabet(elements: Iterable[Element]) -> Alphabet:
+    """Collect what the elements of all patterns of an operator ask of single events."""
+    columns: dict[Attribute, dict[Value, None]] = {}
+    tests: dict[ValueTest, None] = {}
+    others: dict[Expression, None] = {}
+    for element in elements:
+        for condition in _conditions(element):
+            test = value_test(condition)
+            if test is None:
+                others[condition] = None
+                continue
+            tests[test] = None
+            values = columns.setdefault(test.column, {})
+            values.update(dict.fromkeys(sorted(test.values)))
+    closed = tuple(ClosedSet(column, tuple(values)) for column, values in columns.items())
+    return Alphabet(closed, tuple(others), tuple(tests))
+
+
+def exclusive(first: Element, second: Element) -> bool:
+    """Whether no event can be taken by both elements, as far as their text tells."""
+    ours = [test for test in map(value_test, _conditions(first)) if test]
+    theirs = [test for test in map(value_test, _conditions(second)) if test]
+    return any(one.excludes(other) for one in ours for other in theirs)
+
+
+def same_demand(first: Element, second: Element) -> bool:
+    """Whether two elements ask exactly the same of an event."""
+    return set(_conditions(first)) == set(_conditions(second))
+
+
+def _conditions(element: Element) -> tuple[Expression, ...]:
+    return conjuncts(without_variable(element.condition))
+
+
+def _negation(test: ValueTest) -> Expression:
+    options = tuple(Literal(value) for value in sorted(test.values))
+    if len(options) == 1:
+        return Binary(Operator.NOT_EQUAL, test.column, options[0])
+    return In(test.column, options, negated=True)
+
+
+def _is_open_test(test: ValueTest, one: ClosedSet) -> bool:
+    return test.negated and test.column == one.column

@@ -1,0 +1,1 @@
+"""Compiled code over flat arrays: partial matches and how events advance them."""

@@ -1,0 +1,220 @@
+"""A small stack machine for conditions across events, compiled once for all patterns.
+
+A program loads cells of the events that its elements have taken and combines them. Results are
+those of the column code: null where an operand is null or an operation fails, NaN equal to
+itself and greater than any number.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shedlight.matching.kernel.jit import apart, step
+from shedlight.matching.kernel.records import NONE, Array, whole
+
+MOST_STACK = 64
+
+# The operations: those that put a value on the stack, those with one operand, and the others.
+(
+    LOAD,
+    NUMBER,
+    DECIMAL,
+    NULL,
+    TO_DECIMAL,
+    NEGATE,
+    NEGATE_DECIMAL,
+    NEITHER,
+    IS_NULL,
+    EQUAL,
+    NOT_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    BOTH,
+    EITHER,
+    COMPARE,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    MODULO,
+    INT_DIVIDE,
+    COMPARE_TEXT,
+    COMPARE_DECIMAL,
+    ADD_DECIMAL,
+    SUBTRACT_DECIMAL,
+    MULTIPLY_DECIMAL,
+    DIVIDE_DECIMAL,
+    MODULO_DECIMAL,
+    PICK,
+    SKIP,  # go on elsewhere if an element has no event
+    CHECK,  # the end of a condition: go on if it holds
+) = range(33)
+
+# The outcomes of a comparison (-1, 0 or 1) that make a relation true, as bits.
+OUTCOMES = {
+    EQUAL: 0b010,
+    NOT_EQUAL: 0b101,
+    LESS: 0b001,
+    LESS_EQUAL: 0b011,
+    GREATER: 0b100,
+    GREATER_EQUAL: 0b110,
+}
+
+_LOWEST = -9223372036854775808
+
+
+class Code(NamedTuple):
+    """Programs as arrays, and the stack they run on."""
+
+    code: Array  # [place] operation and argument; a constant is an argument, bit by bit
+    ends: Array  # by element: where the conditions that its events decide begin, and end
+    stack: Array
+    decimals: Array  # the same memory, read as decimal numbers
+    nulls: Array
+
+
+class Cells(NamedTuple):
+    """The cells of all events at hand: [row, cell]."""
+
+    numbers: Array  # or decimal numbers, bit by bit
+    nulls: Array
+    offsets: Array  # of the texts; the constants come first
+    texts: Array
+
+
+@step
+def _compare_text(offsets: Array, texts: Array, one: int, other: int) -> int:
+    """Compare two texts by their bytes."""
+    start, start2 = offsets[one], offsets[other]
+    size, size2 = offsets[one + 1] - start, offsets[other + 1] - start2
+    for i in range(min(size, size2)):
+        a, b = texts[start + i], texts[start2 + i]
+        if a != b:
+            return -1 if a < b else 1
+    return int(size > size2) - int(size < size2)
+
+
+@step
+def _whole(operation: int, a: int, b: int) -> tuple[int, bool]:  # noqa: PLR0911
+    """Compute with whole numbers; what does not fit 64 bits is null."""
+    if operation == COMPARE:
+        return int(a > b) - int(a < b), False
+    if operation == ADD:
+        result = a + b
+        return result, (a ^ result) & (b ^ result) < 0
+    if operation == SUBTRACT:
+        result = a - b
+        return result, (a ^ b) & (a ^ result) < 0
+    if operation == MULTIPLY:
+        result = a * b
+        if a == -1:
+            return result, b == _LOWEST
+        return result, a != 0 and result // a != b
+    if b == 0:
+        return b, True
+    if b == -1:
+        divides = operation == INT_DIVIDE
+        return -a if divides else 0, divides and a == _LOWEST
+    quotient = a // b
+    if quotient < 0 and quotient * b != a:
+        quotient += 1
+    return quotient if operation == INT_DIVIDE else a - quotient * b, False
+
+
+@step
+def _decimal(operation: int, a: float, b: float) -> float:
+    """Compute with decimal numbers; `b` is not zero in a division."""
+    if operation == ADD_DECIMAL:
+        return a + b
+    if operation == SUBTRACT_DECIMAL:
+        return a - b
+    if operation == MULTIPLY_DECIMAL:
+        return a * b
+    if operation == DIVIDE_DECIMAL:
+        return a / b
+    return np.fmod(a, b)
+
+
+@step
+def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
+    value = code.stack[top]
+    if operation >= EQUAL:
+        code.stack[top] = argument >> ((value + 1) & 3) & 1
+    elif operation == TO_DECIMAL:
+        code.decimals[top] = float(value)
+    elif operation == NEGATE_DECIMAL:
+        code.decimals[top] = -code.decimals[top]
+    elif operation == NEITHER:
+        code.stack[top] = 1 - value
+    elif operation == NEGATE:
+        code.nulls[top] |= value == _LOWEST
+        code.stack[top] = -value
+    else:
+        code.stack[top] = int(code.nulls[top])
+        code.nulls[top] = False
+
+
+@step
+def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
+    one, other = code.stack[top], code.stack[top + 1]
+    null, null2 = code.nulls[top], code.nulls[top + 1]
+    if operation <= EITHER:  # three truth values: a settled operand settles the result
+        settled = operation - BOTH
+        sure = (not null and one == settled) or (not null2 and other == settled)
+        code.stack[top] = settled if sure else 1 - settled
+        code.nulls[top] = not sure and (null or null2)
+    elif null or null2:
+        code.nulls[top] = True
+    elif operation <= INT_DIVIDE:
+        code.stack[top], code.nulls[top] = _whole(operation, one, other)
+    elif operation == COMPARE_TEXT:
+        code.stack[top] = _compare_text(cells.offsets, cells.texts, one, other)
+    else:
+        a, b = code.decimals[top], code.decimals[top + 1]
+        if operation == COMPARE_DECIMAL:
+            greater = a > b or (a != a and b == b)  # noqa: PLR0124  # the test for NaN
+            less = a < b or (b != b and a == a)  # noqa: PLR0124
+            code.stack[top] = int(greater) - int(less)
+        else:
+            code.nulls[top] = b == 0 and operation >= DIVIDE_DECIMAL
+            code.decimals[top] = _decimal(operation, a, b)
+
+
+@apart
+def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread: int) -> bool:
+    """Whether the conditions that an event decides hold if an element takes it.
+
+    A condition also holds where one of its elements has no event (`bound` has NONE).
+    """
+    top = whole(-1)
+    place, end = whole(code.ends[element]), code.ends[element + 1]
+    while place < end:
+        operation, argument = code.code[place, 0], code.code[place, 1]
+        place += 1
+        if operation <= NULL:
+            top += 1
+            code.stack[top], code.nulls[top] = argument, operation == NULL
+            if operation == LOAD:
+                taken, cell = argument & 65535, argument >> 16
+                source = row if taken == element else whole(bound[thread, taken])
+                code.stack[top] = cells.numbers[source, cell]
+                code.nulls[top] = cells.nulls[source, cell]
+        elif operation <= GREATER_EQUAL:
+            _one_operand(code, operation, argument, top)
+        elif operation < PICK:
+            top -= 1
+            _two_operands(code, cells, operation, top)
+        elif operation == PICK:
+            top -= 2
+            chosen = top + 2 if code.nulls[top] or code.stack[top] != 1 else top + 1
+            code.stack[top], code.nulls[top] = code.stack[chosen], code.nulls[chosen]
+        elif operation == SKIP:
+            taken = argument & 65535
+            if taken != element and bound[thread, taken] == NONE:
+                place = argument >> 16
+        elif code.nulls[top] or code.stack[top] != 1:
+            return False
+        else:
+            top = whole(-1)
+    return True

@@ -1,0 +1,1 @@
+"""Operators: events into order, their types, and one step of matching."""

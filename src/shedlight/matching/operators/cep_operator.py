@@ -1,0 +1,314 @@
+"""An operator at work: arrivals in, complex events of all its patterns out."""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from shedlight.errors import InputError, known_names
+from shedlight.language import check
+from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.expression import Attribute, Expression
+from shedlight.language.ast.pattern import Pattern, Span, elements
+from shedlight.language.eval.column import kind_of_arrow
+from shedlight.matching.compile.predicates import Alphabet, build_alphabet
+from shedlight.matching.hashing import hash_keys
+from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.kernel.records import Array
+from shedlight.matching.operators.classify import Types, classify
+from shedlight.matching.operators.matcher import MOST_MACHINES, Matcher, build_matcher
+from shedlight.matching.operators.permuted import Ordered
+from shedlight.matching.operators.reorder import INPUT, TIME, Input, Waiting, admit, new_waiting
+from shedlight.matching.operators.step import Ready, match
+from shedlight.matching.output.complex_events import complex_events
+from shedlight.matching.output.timed_out import timed_out_name
+from shedlight.matching.state.match_state import MatchState, new_state
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """Patterns over the same inputs.
+
+    Attributes:
+        inputs: Where events come from, in order of declaration.
+        schema: The columns of all inputs together.
+        alphabet: What the patterns can tell apart.
+        matchers: The patterns.
+    """
+
+    inputs: tuple[Input, ...]
+    schema: pa.Schema
+    alphabet: Alphabet
+    matchers: tuple[Matcher, ...]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The columns that identify an event of any input."""
+        return tuple(dict.fromkeys(name for one in self.inputs for name in one.ids))
+
+    @cached_property
+    def remember(self) -> int:
+        """How long ids are remembered, in microseconds: the longest window."""
+        windows = (matcher.pattern.within for matcher in self.matchers)
+        return max((w.length for w in windows if w and w.span is Span.TIME), default=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorState:
+    """Where an operator stands: its intake, the types it has seen, its patterns' machines."""
+
+    waiting: Waiting
+    types: Types
+    states: tuple[MatchState, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What came of a batch.
+
+    Attributes:
+        complex_events: By pattern.
+        ready: How many events were ready.
+        late: Those that were late.
+        timed_out: What timed out, by pattern; of those that were asked for it.
+    """
+
+    complex_events: Mapping[str, pa.Table]
+    ready: int
+    late: pa.Table
+    timed_out: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+def build_operator(
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    patterns: Mapping[str, Pattern],
+    cap: int = MOST_MACHINES,
+    timed_out: Container[str] = (),
+) -> Operator:
+    """Prepare patterns for inputs of known columns.
+
+    Args:
+        inputs: The inputs with their columns.
+        patterns: The patterns by name.
+        cap: How many machines of a pattern may be open.
+        timed_out: The patterns that are asked for machines that time out.
+
+    Raises:
+        InputError: A time or id column is missing, or two inputs have one of different kinds.
+        LanguageError: A pattern does not fit the columns.
+    """
+    for one, schema in inputs:
+        _check_columns(one, schema)
+    schema = _common_schema(inputs)
+    for pattern in patterns.values():
+        check(pattern, schema_of(schema))
+    alphabet = build_alphabet(
+        e for pattern in patterns.values() for e in elements(pattern.where)
+    )
+    ids = dict.fromkeys(name for one, _ in inputs for name in one.ids)
+
+    def kind_of_row(node: Expression) -> Kind:
+        return kind_in(schema_of(schema), node)
+
+    matchers = tuple(
+        build_matcher(
+            name,
+            pattern,
+            alphabet,
+            schema,
+            ids=list(ids),
+            kind_of_row=kind_of_row,
+            cap=cap,
+            timed_out=name in timed_out,
+        )
+        for name, pattern in patterns.items()
+    )
+    return Operator(tuple(one for one, _ in inputs), schema, alphabet, matchers)
+
+
+def new_operator_state(operator: Operator) -> OperatorState:
+    """Make the state before any event."""
+    return OperatorState(
+        new_waiting(operator.schema, len(operator.inputs)),
+        Types(operator.alphabet),
+        tuple(map(new_state, operator.matchers)),
+    )
+
+
+Masks = Mapping[str, Array]
+"""Which ready events each pattern gets to see, by its name; all, for one that is not in it."""
+
+
+def process(
+    operator: Operator,
+    state: OperatorState,
+    arrivals: Mapping[int, pa.Table],
+    ended: frozenset[int] = frozenset(),
+    shed: Callable[[Ready], Masks] | None = None,
+) -> tuple[OperatorState, Outcome]:
+    """Take in arrivals and match what is ready.
+
+    Args:
+        operator: The operator.
+        state: Where it stands; not changed.
+        arrivals: New events by the number of their input, in the order of their arrival.
+        ended: Inputs that will not say anything more.
+        shed: Says which of the events that are ready each pattern gets to see; None: all.
+    """
+    state, ready, late = take_in(operator, state, arrivals, ended)
+    state, found = match_ready(operator, state, ready, shed(ready) if shed else {})
+    names = [matcher.name for matcher in operator.matchers]
+    return state, Outcome(
+        {name: found[name] for name in names},
+        len(ready.time),
+        late,
+        {one: found[timed_out_name(one)] for one in names if timed_out_name(one) in found},
+    )
+
+
+def take_in(
+    operator: Operator,
+    state: OperatorState,
+    arrivals: Mapping[int, pa.Table],
+    ended: frozenset[int] = frozenset(),
+    told: Sequence[int] | None = None,
+    *,
+    unique: bool = False,
+) -> tuple[OperatorState, Ready, pa.Table]:
+    """Take in arrivals, and give the events that are ready and those that are late.
+
+    Args:
+        operator: The operator.
+        state: Where it stands; not changed.
+        arrivals: New events by the number of their input, in the order of their arrival.
+        ended: Inputs that will not say anything more.
+        told: How far each input is said to be with these arrivals; None: they say it alone.
+        unique: Whether it is known that no event comes twice; else ids are remembered for as
+            long as the longest window.
+    """
+    full = _completed(operator, arrivals)
+    length = None if unique else operator.remember
+    waiting, arrived = admit(state.waiting, operator.inputs, full, length, ended, told)
+    table = arrived.ready
+    types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
+    ready = Ready(
+        table.numbers(TIME),
+        table.without([TIME, INPUT]),
+        types,
+        numbers,
+        operator_keys(operator, table),
+        waiting.frontier,
+        table.numbers(INPUT),
+    )
+    return replace(state, waiting=waiting, types=types), ready, arrived.late
+
+
+def match_ready(
+    operator: Operator,
+    state: OperatorState,
+    ready: Ready,
+    masks: Masks,
+    unlisted: Container[str] = (),
+    noted: Callable[[Matcher, MatchState, pa.Table], None] | None = None,
+) -> tuple[OperatorState, Mapping[str, pa.Table]]:
+    """Match events that are ready, and give the complex events of each pattern.
+
+    Those of machines that timed out, where a pattern is asked for them, are under the name that
+    `timed_out_name` gives.
+
+    Args:
+        operator: The operator.
+        state: Where it stands; not changed.
+        ready: The events.
+        masks: Which of them each pattern gets to see.
+        unlisted: The patterns of which nobody asks for the ids of the events in a match.
+        noted: Is told when a pattern is done, with its new state and what it found.
+    """
+    states, found = [], {}
+    for matcher, old in zip(operator.matchers, state.states, strict=True):
+        new, matches = match(matcher, old, ready, masks.get(matcher.name))
+        states.append(new)
+        listed = matcher.name not in unlisted
+        found[matcher.name] = complex_events(matcher, matches, operator.ids, listed=listed)
+        if matches.timed_out is not None:
+            found[timed_out_name(matcher.name)] = complex_events(
+                matcher, matches.timed_out, operator.ids, timed_out=True
+            )
+        if noted is not None:
+            noted(matcher, new, found[matcher.name])
+    return replace(state, states=tuple(states)), found
+
+
+def schema_of(schema: pa.Schema) -> Schema:
+    """Give the kinds of the columns; a field of a struct is named after its column."""
+    kinds: dict[str, Kind] = {}
+
+    def add(prefix: str, fields: Sequence[pa.Field]) -> None:
+        for one in fields:
+            try:
+                kinds[prefix + one.name] = kind_of_arrow(one.type)
+            except TypeError:
+                continue  # a column that no expression can use, such as a list
+            if pa.types.is_struct(one.type):
+                add(f"{prefix}{one.name}.", list(one.type))
+
+    add("", list(schema))
+    return kinds
+
+
+def kind_in(schema: Schema, node: Expression) -> Kind:
+    """Find the kind of an attribute.
+
+    Raises:
+        InputError: There is no such column.
+    """
+    if not isinstance(node, Attribute):
+        raise TypeError(f"not an attribute: {node}")
+    if node.column not in schema:
+        raise InputError(
+            f"there is no column {node.column!r}; {known_names(node.column, schema)}"
+        )
+    return schema[node.column]
+
+
+def _check_columns(one: Input, schema: pa.Schema) -> None:
+    for name in (one.time, *one.ids):
+        if name not in schema.names:
+            raise InputError(
+                f"{one.name} has no column {name!r}; {known_names(name, schema.names)}"
+            )
+
+
+def _common_schema(inputs: Sequence[tuple[Input, pa.Schema]]) -> pa.Schema:
+    try:
+        return pa.unify_schemas([schema for _, schema in inputs], promote_options="permissive")
+    except pa.ArrowException as error:
+        names = ", ".join(one.name for one, _ in inputs)
+        raise InputError(
+            f"the inputs {names} have a column of one name and different kinds ({error}); "
+            "give one of them another name"
+        ) from error
+
+
+def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+    """Give every input all columns, null where it has none of its own."""
+    full = {}
+    for number, table in arrivals.items():
+        missing = [one for one in operator.schema if one.name not in table.column_names]
+        for one in missing:
+            table = table.append_column(one, pa.nulls(len(table), one.type))  # noqa: PLW2901
+        full[number] = table
+    return full
+
+
+def operator_keys(
+    operator: Operator, table: pa.Table | Ordered
+) -> dict[tuple[Attribute, ...], tuple[Array, Array]]:
+    """Find the hashes of the key of every event, for each way to partition."""
+    partitions = {matcher.pattern.partition_by for matcher in operator.matchers}
+    return {
+        by: hash_keys([row_column(table, attribute) for attribute in by], len(table))
+        for by in partitions
+        if by
+    }

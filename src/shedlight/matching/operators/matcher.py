@@ -1,0 +1,177 @@
+"""One pattern, ready to be matched: all that does not change while events go by."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import (
+    Aggregate,
+    Attribute,
+    Expression,
+    Whole,
+    variables,
+    walk,
+)
+from shedlight.language.ast.pattern import (
+    Element,
+    Not,
+    Part,
+    Pattern,
+    Seq,
+    inner_parts,
+    watched,
+)
+from shedlight.matching.compile.dfa import Symbol
+from shedlight.matching.compile.guards import Programs, build_programs
+from shedlight.matching.compile.nfa import Automaton, build_automaton
+from shedlight.matching.compile.predicates import Alphabet, Demand
+from shedlight.matching.operators.classify import Signature
+
+MOST_MACHINES = 10_000_000
+"""How many machines of a pattern may be open; past it the oldest goes, and is counted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matcher:
+    """A pattern over a stream of known columns.
+
+    Attributes:
+        name: The pattern's name.
+        automaton: The pattern compiled.
+        demands: What each element asks of an event.
+        closed_sets: How many closed sets the alphabet of the demands has.
+        programs: The conditions across events.
+        triggers: For each element, the conditions that its events decide.
+        store_schema: The columns that are kept of the events of open machines.
+        cap: How many machines may be open.
+        timed_out: Whether machines that time out are asked for, beside the matches.
+    """
+
+    name: str
+    automaton: Automaton
+    demands: tuple[Demand, ...]
+    closed_sets: int
+    programs: Programs
+    triggers: tuple[tuple[int, ...], ...]
+    store_schema: pa.Schema
+    cap: int
+    timed_out: bool = False
+
+    @property
+    def pattern(self) -> Pattern:
+        """The pattern itself."""
+        return self.automaton.pattern
+
+    @property
+    def fingerprint(self) -> str:
+        """What a saved state must have been saved for: the pattern and the stored columns."""
+        return _fingerprint(self)
+
+    def symbol(self, signature: Signature) -> Symbol:
+        """Say which elements events of a signature satisfy."""
+        return frozenset(
+            i
+            for i, demand in enumerate(self.demands)
+            if demand.met_by(signature, self.closed_sets)
+        )
+
+
+@lru_cache(maxsize=256)  # a matcher is itself alone, and states are saved often
+def _fingerprint(matcher: Matcher) -> str:
+    columns = hashlib.sha256(str(matcher.store_schema).encode()).hexdigest()[:12]
+    return f"{matcher.pattern} [{columns}]"
+
+
+def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its stream
+    name: str,
+    pattern: Pattern,
+    alphabet: Alphabet,
+    schema: pa.Schema,
+    *,
+    ids: Sequence[str],
+    kind_of_row: Callable[[Expression], Kind],
+    cap: int = MOST_MACHINES,
+    timed_out: bool = False,
+) -> Matcher:
+    """Prepare a pattern for a stream.
+
+    Args:
+        name: The pattern's name.
+        pattern: What to look for.
+        alphabet: What all patterns of the operator ask of single events.
+        schema: The columns of the stream.
+        ids: The columns that identify an event.
+        kind_of_row: The kind of an attribute of the stream.
+        cap: How many machines may be open.
+        timed_out: Whether machines that time out are asked for.
+    """
+    automaton = build_automaton(pattern)
+    element_of = {element.variable: i for i, element in enumerate(automaton.elements)}
+    programs = build_programs(pattern.conditions, element_of, kind_of_row)
+    needed = set(ids) | set(_columns(pattern, schema.names, programs.cells))
+    stored = [field for field in schema if field.name in needed]
+    return Matcher(
+        name,
+        automaton,
+        tuple(alphabet.demand(element) for element in automaton.elements),
+        len(alphabet.closed),
+        programs,
+        _triggers(pattern, automaton.elements),
+        pa.schema(stored),
+        cap,
+        timed_out,
+    )
+
+
+def _columns(
+    pattern: Pattern, names: Iterable[str], cells: tuple[Expression, ...]
+) -> Iterable[str]:
+    """List the columns that must be kept of an event."""
+    expressions = [item.expression for item in pattern.select] + list(cells)
+    nodes = [node for expression in expressions for node in walk(expression)]
+    if not pattern.select or any(isinstance(node, Whole) for node in nodes):
+        yield from (name for name in names if not name.startswith("#"))  # those are our own
+    yield from (n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path)
+
+
+def _triggers(pattern: Pattern, found: tuple[Element, ...]) -> tuple[tuple[int, ...], ...]:
+    """Say for each element which conditions its events decide.
+
+    An event of an element decides a condition unless another element of the condition comes
+    after it in a SEQ. A condition that mentions an element under NOT belongs to that NOT alone.
+    """
+    nots = {element.variable for element in watched(pattern.where)}
+    after = set(_orders(pattern.where)) if pattern.conditions else set()
+    triggers: list[list[int]] = [[] for _ in found]
+    for number, condition in enumerate(pattern.conditions):
+        names = variables(condition)
+        forbidden = names & nots
+        for i, element in enumerate(found):
+            variable = element.variable
+            if variable not in names or (forbidden and variable not in forbidden):
+                continue
+            if forbidden or not any((variable, other) in after for other in names):
+                triggers[i].append(number)
+    return tuple(map(tuple, triggers))
+
+
+def _orders(part: Part) -> Iterable[tuple[str, str]]:
+    """List the pairs of variables whose second comes after the first in a SEQ."""
+    inner = inner_parts(part)
+    for i, one in enumerate(inner):
+        yield from _orders(one)
+        if isinstance(part, Seq):
+            later = [name for other in inner[i + 1 :] for name in _names(other)]
+            yield from ((first, second) for first in _names(one) for second in later)
+
+
+def _names(part: Part) -> list[str]:
+    if isinstance(part, Element):
+        return [part.variable]
+    if isinstance(part, Not):
+        return []
+    return [name for inner in inner_parts(part) for name in _names(inner)]

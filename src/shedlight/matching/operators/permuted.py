@@ -1,0 +1,76 @@
+"""Events in an order, whose rows stay where they are until somebody asks for them.
+
+Matching looks at few columns of all events and at all columns of few events. To move every row
+of every column into order would cost more than matching itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.kernel.records import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordered:
+    """Events in an order.
+
+    Attributes:
+        table: Their columns.
+        order: The row of each event; None: they are in order.
+    """
+
+    table: pa.Table
+    order: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Give a column in order."""
+        found = self.table.column(name)
+        return found if self.order is None else found.take(pa.array(self.order))
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        """Give some columns in order."""
+        chosen = self.table.select(list(names))
+        return chosen if self.order is None else chosen.take(pa.array(self.order))
+
+    def numbers(self, name: str) -> Array:
+        """Give a column of numbers without a null, in order."""
+        found = self.table.column(name).to_numpy()
+        return np.asarray(found if self.order is None else found[self.order])
+
+    def rows(self, places: Array) -> Array:
+        """Say in which rows the events at some places are."""
+        return places if self.order is None else np.asarray(self.order[places])
+
+    def without(self, names: Sequence[str]) -> "Ordered":
+        """Leave columns out."""
+        return Ordered(self.table.drop_columns(list(names)), self.order)
+
+    def one(self, place: int) -> "Ordered":
+        """Give the event at a place."""
+        row = place if self.order is None else int(self.order[place])
+        return Ordered(self.table.slice(row, 1))
+
+
+@compiled
+def rises(times: Array) -> bool:
+    """Say whether no time is before the one before it; so plain that several go at once."""
+    falls = 0
+    for i in range(1, times.shape[0]):
+        falls += times[i] < times[i - 1]
+    return falls == 0
+
+
+@compiled
+def rises_strictly(times: Array) -> bool:
+    """Say whether each time is after the one before it."""
+    others = 0
+    for i in range(1, times.shape[0]):
+        others += times[i] <= times[i - 1]
+    return others == 0

@@ -1,0 +1,256 @@
+"""The matching itself: a batch of ready events and a state give matches and a new state.
+
+There is no other implementation of matching but the slow reference in the tests. Cutting a
+stream into other batches gives the same matches.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.language.ast.expression import Attribute
+from shedlight.matching.compile.dfa import Tables, with_symbols
+from shedlight.matching.kernel.driver import QueueRun, ScanRun
+from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.kernel.records import (
+    DROPPED,
+    END,
+    EVICTED,
+    EXPIRED,
+    NODES,
+    NONE,
+    OPEN,
+    TIME,
+    USED_NODES,
+    Array,
+    Pools,
+)
+from shedlight.matching.kernel.scan_bindings import Threads
+from shedlight.matching.kernel.tables import Events
+from shedlight.matching.operators.classify import Types
+from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.operators.permuted import Ordered
+from shedlight.matching.output.event_view import Numbered, numbered
+from shedlight.matching.state.match_state import MatchState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """Events in the order in which they are processed.
+
+    Attributes:
+        time: Their timestamps, in microseconds.
+        table: Their columns, in order.
+        types: All types so far.
+        numbers: The type of each event.
+        keys: The two hashes of the key of each event, by what is partitioned by.
+        frontier: Every event before this time has been seen.
+        inputs: The number of the input that each event came by; empty if nobody asks.
+    """
+
+    time: Array
+    table: Ordered
+    types: Types
+    numbers: Array
+    keys: Mapping[tuple[Attribute, ...], tuple[Array, Array]]
+    frontier: int
+    inputs: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """Matches of one pattern in the order in which they were found.
+
+    Attributes:
+        time: Timestamp of each match, in microseconds.
+        ends: Where the events of each match end among all events.
+        table: The events that there were, stored ones first.
+        rows: The rows of the table that are in matches, match by match in the order taken.
+        elements: The element that took each of these events.
+        timed_out: The same of machines that timed out, in the order of their opening; None if
+            nobody asked.
+    """
+
+    time: Array
+    ends: Array
+    table: Numbered
+    rows: Array
+    elements: Array
+    timed_out: "Matches | None" = None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def events(self, names: Sequence[str]) -> pa.Table:
+        """Give some columns of the events of all matches, in the order of `rows`."""
+        return self.table.take(self.rows, names)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts since the beginning.
+
+    Attributes:
+        open: Machines that are open now.
+        expired: Machines that the window closed without a match.
+        evicted: Machines that the cap closed.
+        dropped: Assignments of a machine beyond the cap on them.
+    """
+
+    open: int
+    expired: int
+    evicted: int
+    dropped: int
+
+
+def tally(state: MatchState) -> Tally:
+    """Count what is open and what was closed."""
+    counts = state.pools.counts
+    return Tally(*(int(counts[i]) for i in (OPEN, EXPIRED, EVICTED, DROPPED)))
+
+
+def match(
+    matcher: Matcher, state: MatchState, ready: Ready, kept: Array | None = None
+) -> tuple[MatchState, Matches]:
+    """Offer a batch of ready events to the open machines, oldest machine first.
+
+    No argument is changed; cutting the stream into other batches gives the same matches.
+
+    Args:
+        matcher: The pattern.
+        state: Where matching stands.
+        ready: The events.
+        kept: Which of them the pattern gets to see; None: all.
+    """
+    tables, symbols = _symbols(matcher, state.tables, ready.types)
+    numbers = ready.numbers
+    if kept is not None:
+        symbols = np.append(symbols, np.int32(0))  # of no use to any element
+        numbers = np.where(kept, numbers, np.int32(len(symbols) - 1))
+    hash1, hash2 = ready.keys.get(matcher.pattern.partition_by, _NO_KEYS)
+    stored = len(state.store)
+    events = Events(ready.time, numbers, symbols, hash1, hash2, stored)
+    batch = Ordered(ready.table.table.select(matcher.store_schema.names), ready.table.order)
+    started = replace(state, tables=tables)
+    run: QueueRun | ScanRun
+    if matcher.pattern.conditions:
+        run = ScanRun(matcher, started, _cells_of(matcher, state.store, batch))
+    else:
+        run = QueueRun(matcher, started)
+    run.process(events, ready.frontier)
+    found, rows, elements = run.gathered.all()
+    nothing = state.store.slice(0, 0)  # without matches nobody looks at events
+    table = numbered(state.store, batch.table) if len(rows) else numbered(nothing, nothing)
+    rows = _rows_of(rows, stored, batch)
+    matches = Matches(found[TIME], found[END], table, rows, elements)
+    if matcher.timed_out:
+        incomplete = run.gathered.incomplete()
+        matches = replace(_some(matches, ~incomplete), timed_out=_some(matches, incomplete))
+    threads, store = _kept_events(run.pools, run.threads, state.store, batch)
+    return MatchState(run.tables, run.pools, run.waiting, threads, store), matches
+
+
+_MOST_CHUNKS = 64
+_NO_KEYS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _symbols(matcher: Matcher, tables: Tables, types: Types) -> tuple[Tables, Array]:
+    """Find the symbol of every type, with larger tables if one is new."""
+    symbols = [matcher.symbol(signature) for signature in types.signatures]
+    if not set(symbols) <= set(tables.symbols):
+        tables = with_symbols(matcher.automaton, tables, symbols)
+    numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
+    return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
+
+
+def _some(matches: Matches, chosen: Array) -> Matches:
+    """Choose some of the matches."""
+    sizes = np.diff(matches.ends, prepend=0)
+    taken = np.repeat(chosen, sizes)
+    ends = np.cumsum(sizes[chosen])
+    rows, elements = matches.rows[taken], matches.elements[taken]
+    return Matches(matches.time[chosen], ends, matches.table, rows, elements)
+
+
+def _cells_of(matcher: Matcher, store: pa.Table, batch: Ordered) -> pa.Table:
+    """Give what conditions across events ask for, of stored events and then of new ones."""
+    names = [name for name in matcher.store_schema.names if name in matcher.programs.columns]
+    if not names:  # of their number at least
+        names = matcher.store_schema.names[:1]
+    return _joined(store.select(names), batch.select(names))
+
+
+def _rows_of(places: Array, stored: int, batch: Ordered) -> Array:
+    """Find the rows of events that are numbered through, stored ones first."""
+    rows = places.astype(np.int64)
+    if batch.order is None:
+        return rows
+    new = rows >= stored
+    rows[new] = stored + batch.order[rows[new] - stored]
+    return rows
+
+
+def _joined(store: pa.Table, batch: pa.Table) -> pa.Table:
+    return pa.concat_tables([store, batch.cast(store.schema)]) if len(store) else batch
+
+
+def _taken(table: pa.Table, rows: Array) -> pa.Table:
+    return table.take(pa.array(rows)) if len(rows) else table.schema.empty_table()
+
+
+def _kept_events(
+    pools: Pools, threads: Threads, store: pa.Table, batch: Ordered
+) -> tuple[Threads, pa.Table]:
+    """Keep the events that open machines have taken; the rest is given up in time."""
+    old = len(store)
+    used = _rows_in_use(pools, old + len(batch))
+    before = int(np.searchsorted(used, old))
+    fresh = _taken(batch.table, batch.rows(used[before:] - old)).cast(store.schema)
+    if before * 2 + 4096 >= old:
+        used = np.concatenate([np.arange(old), used[before:]])
+    else:
+        store = _taken(store, used[:before])
+    new = pa.concat_tables([store, fresh]) if len(store) else fresh
+    _rename_rows(pools.nodes, pools.counts[NODES], used)
+    bound = threads.bound
+    if len(bound) and len(used):
+        places = np.minimum(np.searchsorted(used, bound), len(used) - 1)
+        bound = np.where(bound >= 0, places, NONE).astype(np.int32)
+    if new.num_columns and new.column(0).num_chunks > _MOST_CHUNKS:
+        new = new.combine_chunks()
+    return threads._replace(bound=bound), new
+
+
+def _rows_in_use(pools: Pools, size: int) -> Array:
+    """List the rows that open machines have taken, in order."""
+    if pools.counts[USED_NODES] * 8 < size:
+        rows = pools.nodes["row"][: pools.counts[NODES]]
+        return np.unique(rows[rows >= 0])
+    used = np.zeros(size, np.bool_)
+    _mark_rows(pools.nodes, pools.counts[NODES], used)
+    return np.flatnonzero(used)
+
+
+@compiled
+def _mark_rows(nodes: Array, size: int, used: Array) -> None:
+    for i in range(size):
+        if nodes[i].row >= 0:
+            used[nodes[i].row] = True
+
+
+@compiled
+def _rename_rows(nodes: Array, size: int, used: Array) -> None:
+    """Give rows their new numbers: their places in the list of those in use."""
+    for i in range(size):
+        row = nodes[i].row
+        if row >= 0:
+            low, high = 0, used.shape[0]
+            while low < high:
+                middle = (low + high) // 2
+                if used[middle] < row:
+                    low = middle + 1
+                else:
+                    high = middle
+            nodes[i].row = low

@@ -1,0 +1,1 @@
+"""Matches -> complex events."""

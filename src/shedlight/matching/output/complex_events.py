@@ -1,0 +1,297 @@
+"""From matches to complex events: what SELECT makes of the events of each match."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.expression import Aggregate, Attribute, Expression, Fold, Whole
+from shedlight.language.ast.pattern import Item, watched
+from shedlight.language.eval.column import Column, arrow_of, column_of, in_one_piece
+from shedlight.language.eval.evaluate import evaluate
+from shedlight.matching.hashing import hash_keys
+from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.kernel.records import Array
+from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.operators.step import Matches
+from shedlight.matching.output.match_id import match_ids
+from shedlight.matching.output.timed_out import timed_out_name
+
+SOURCE, TIME, ID, EVENTS = "source", "time", "id", "events"
+"""The columns that every complex event has."""
+OWN = frozenset({"pattern", SOURCE, TIME, ID, EVENTS})
+"""Names that a complex event keeps for itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The events of some matches: for each match and element, which rows are its own.
+
+    `firsts` and `lasts` are rows of `Matches.events`, -1 where an element has none.
+    """
+
+    matches: Matches
+    numbers: dict[str, int]
+
+    @cached_property
+    def lasts(self) -> Array:
+        """The last row of each element."""
+        lasts = np.full((len(self.matches), len(self.numbers)), -1, np.int64)
+        _write_rows(self.matches.ends, self.matches.elements, lasts)
+        return lasts
+
+    @cached_property
+    def firsts(self) -> Array:
+        """The first row of each element."""
+        of_match = _match_of_event(self.matches)
+        firsts = np.full((len(self.matches), len(self.numbers)), -1, np.int64)
+        back = np.arange(len(of_match))[::-1].copy()
+        firsts[of_match[back], self.matches.elements[back]] = back
+        return firsts
+
+    def misses(self, variable: str) -> Array:
+        """Say which matches have no event of an element."""
+        return np.asarray(self.lasts[:, self.numbers[variable]] < 0)
+
+    def last_events(self, variable: str, names: Sequence[str] | None = None) -> pa.Table:
+        """Give the last event of an element in each match, null where it has none."""
+        places = self.lasts[:, self.numbers[variable]]
+        missing = self.misses(variable)
+        if missing.any():
+            return self.matches.table.take(self._rows_at(np.maximum(places, 0)), names, missing)
+        return self.matches.table.take(self._rows_at(places), names)
+
+    def _rows_at(self, places: Array) -> Array:
+        rows = self.matches.rows
+        return np.asarray(rows[places] if len(rows) else places)
+
+
+def complex_events(
+    matcher: Matcher,
+    matches: Matches,
+    ids: Sequence[str],
+    *,
+    listed: bool = True,
+    timed_out: bool = False,
+) -> pa.Table:
+    """Make the complex events of matches: source, time, id, events, and what is selected.
+
+    Args:
+        matcher: The pattern.
+        matches: Its matches.
+        ids: The columns that identify an event.
+        listed: Whether to list the ids of their events.
+        timed_out: Whether they are no matches but machines that timed out; their ids are those
+            of no match.
+    """
+    named = timed_out_name(matcher.name) if timed_out else matcher.name
+    names = match_ids(named, matches.ends, _keys(matches, ids))
+    time, each = matches.time, None
+    if matcher.pattern.each:
+        each, place = _each(matches)
+        names = pc.binary_join_element_wise(
+            names.take(pa.array(each)), pa.array(place).cast(pa.string()), "-"
+        )
+        time = time[each]
+    columns = {
+        SOURCE: pa.repeat(matcher.name, len(time)),
+        TIME: pa.array(time, pa.int64()),
+        ID: names,
+    }
+    if listed:
+        listing = _event_ids(matches, matches.events(ids))
+        columns[EVENTS] = listing if each is None else listing.take(pa.array(each))
+    variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}
+    rows = _Rows(matches, variables)
+    for item in _items(matcher):
+        columns[item.name] = _selected(item.expression, rows, each)
+    return pa.table(columns)
+
+
+def _items(matcher: Matcher) -> Sequence[Item]:
+    """List what is selected; `*` is every element, or with EACH every column."""
+    pattern = matcher.pattern
+    if pattern.select:
+        return pattern.select
+    if pattern.each:
+        names = [name for name in matcher.store_schema.names if name not in OWN]
+        return [Item(Attribute("", (name,)), name) for name in names]
+    nots = watched(pattern.where)
+    names = [e.variable for e in matcher.automaton.elements if e not in nots]
+    return [Item(Whole(name), name) for name in names]
+
+
+@compiled
+def _write_rows(ends: Array, elements: Array, lasts: Array) -> None:
+    """Write down the last row of each element of each match."""
+    row = 0
+    for match in range(ends.shape[0]):
+        while row < ends[match]:
+            lasts[match, elements[row]] = row
+            row += 1
+
+
+def _match_of_event(matches: Matches) -> Array:
+    sizes = np.diff(matches.ends, prepend=0)
+    return np.repeat(np.arange(len(matches)), sizes)
+
+
+def _each(matches: Matches) -> tuple[Array, Array]:
+    """Give the match of every event and its place in it."""
+    of_match = _match_of_event(matches)
+    starts = np.concatenate([[0], matches.ends[:-1]]) if len(matches) else np.zeros(0, np.int64)
+    return of_match, np.arange(len(of_match)) - starts[of_match]
+
+
+def _selected(expression: Expression, rows: _Rows, each: Array | None) -> pa.Array:
+    """Compute one selected value for all matches, or with EACH for all their events."""
+    size = len(rows.matches) if each is None else len(each)
+
+    def lookup(node: Expression) -> Column:
+        if isinstance(node, Attribute) and not node.variable:
+            return _event_column(rows.matches, node)
+        column = _looked_up(node, rows)
+        if each is None:
+            return column
+        taken = arrow_of(column).take(pa.array(each))
+        return column_of(taken)
+
+    if isinstance(expression, Whole):
+        return arrow_of(lookup(expression))
+    return arrow_of(evaluate(expression, size, lookup))
+
+
+def _looked_up(node: Expression, rows: _Rows) -> Column:
+    """Find a value of each match: of the last event of an element, or over all of them."""
+    if isinstance(node, Aggregate):
+        return _folded(node, rows)
+    if isinstance(node, Whole):
+        return column_of(_structs(rows.last_events(node.variable), rows.misses(node.variable)))
+    if isinstance(node, Attribute):
+        events = rows.last_events(node.variable, node.path[:1])
+        return row_column(events, Attribute("", node.path))
+    raise TypeError(f"not a value of a match: {node}")
+
+
+def _event_column(matches: Matches, node: Attribute | Aggregate) -> Column:
+    """Give an attribute of the events of all matches."""
+    return row_column(matches.events(node.path[:1]), Attribute("", node.path))
+
+
+def _structs(table: pa.Table, missing: Array | None = None) -> pa.Array:
+    """Put whole rows into structs, null where a row is missing."""
+    if not len(table):
+        return pa.array([], pa.struct(list(table.schema)))
+    columns = [in_one_piece(column) for column in table.columns]
+    mask = None if missing is None or not missing.any() else pa.array(missing)
+    return pa.StructArray.from_arrays(columns, table.column_names, mask=mask)
+
+
+def _taken(values: pa.Array, places: Array) -> pa.Array:
+    """Take the values at some places, null where a place is -1."""
+    return values.take(pa.array(places, mask=places < 0))
+
+
+def _folded(node: Aggregate, rows: _Rows) -> Column:
+    """Compute an aggregate over the events of one element."""
+    element = rows.numbers[node.variable]
+    matches = rows.matches
+    mine = matches.elements == element
+    of_match = _match_of_event(matches)[mine]
+    size = len(matches)
+    if not node.path:
+        return _whole_numbers(np.bincount(of_match, minlength=size))
+    values = _event_column(matches, node)
+    if node.fold in {Fold.FIRST, Fold.LAST}:
+        places = (rows.firsts if node.fold is Fold.FIRST else rows.lasts)[:, element]
+        return column_of(_taken(arrow_of(values), places))
+    table = pa.table({"match": of_match, "value": arrow_of(values).filter(pa.array(mine))})
+    if node.fold is Fold.COUNT:
+        return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
+    return _grouped(table, node.fold, values.kind, size)
+
+
+def _whole_numbers(values: Array) -> Column:
+    return Column(Kind.BIGINT, values.astype(np.int64), np.ones(len(values), np.bool_))
+
+
+def _grouped(table: pa.Table, fold: Fold, kind: Kind, size: int) -> Column:
+    """Aggregate values by match; null where there is none."""
+    present = table.filter(pc.is_valid(table["value"]))
+    if fold in {Fold.MIN, Fold.MAX}:
+        direction = "ascending" if fold is Fold.MIN else "descending"
+        order = _order(present, kind, direction)
+        match, value = (
+            present["match"].to_numpy()[order],
+            present["value"].take(pa.array(order)),
+        )
+        first = np.unique(match, return_index=True)
+        places = np.full(size, -1, np.int64)
+        places[first[0]] = first[1]
+        return column_of(
+            _taken(
+                pa.concat_arrays(value.chunks)
+                if value.num_chunks
+                else pa.array([], value.type),
+                places,
+            )
+        )
+    return _summed(present, fold, kind, size)
+
+
+def _order(table: pa.Table, kind: Kind, direction: str) -> Array:
+    """Sort values, NaN as the greatest."""
+    if kind is Kind.DOUBLE:
+        values = table["value"].to_numpy()
+        order = np.argsort(values, kind="stable")
+        return order if direction == "ascending" else order[::-1]
+    return pc.sort_indices(table, [("value", direction)]).to_numpy()
+
+
+def _summed(table: pa.Table, fold: Fold, kind: Kind, size: int) -> Column:
+    match, values = table["match"].to_numpy(), table["value"].to_numpy()
+    counts = np.bincount(match, minlength=size)
+    total = np.bincount(match, weights=values, minlength=size)
+    some = counts > 0
+    if fold is Fold.AVG:
+        return Column(Kind.DOUBLE, np.divide(total, np.maximum(counts, 1)), some)
+    if kind is Kind.DOUBLE:
+        return Column(Kind.DOUBLE, total, some)
+    return _exact_sum(match, values, size, some)
+
+
+def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
+    """Add whole numbers in two halves, to see what does not fit 64 bits: it is null."""
+    high, low = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.add.at(high, match, values >> 32)
+    np.add.at(low, match, values & 0xFFFFFFFF)
+    high += low >> 32
+    fits = (high >= -(1 << 31)) & (high < 1 << 31)
+    return Column(Kind.BIGINT, (high << 32) | (low & 0xFFFFFFFF), some & fits)
+
+
+def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
+    """Hash the ids of the events of all matches."""
+    columns = [_key_column(matches, name) for name in ids]
+    return hash_keys(columns, len(matches.rows))
+
+
+def _key_column(matches: Matches, name: str) -> Column:
+    """Give an id column of these events; whole numbers without a null are the quick case."""
+    values = matches.table.numbers(name, matches.rows)
+    if values is None:
+        return column_of(matches.events([name]).column(0))
+    return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
+
+
+def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:
+    """List the ids of the events of each match, in the order taken."""
+    one = events.num_columns == 1
+    values = in_one_piece(events.column(0)) if one else _structs(events)
+    offsets = np.concatenate([[0], matches.ends]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)

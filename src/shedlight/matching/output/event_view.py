@@ -1,0 +1,128 @@
+"""Events that are numbered through: stored ones, then new ones.
+
+Matches are made of both. Few events are stored and many are new, so to put them together would
+copy all that are new; plain values of 64 bits are taken from where they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shedlight.language.eval.column import in_one_piece
+from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.kernel.records import Array
+
+_BITS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plain:
+    """Values of 64 bits without a null, as whole numbers: of stored and of new events."""
+
+    stored: Array
+    new: Array
+
+    def take(self, rows: Array) -> Array:
+        found = np.empty(len(rows), np.int64)
+        _gather(self.stored, self.new, rows, found)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbered:
+    """Events that are numbered through; see `numbered`.
+
+    Attributes:
+        schema: Their columns.
+        columns: What is in them.
+    """
+
+    schema: pa.Schema
+    columns: Mapping[str, _Plain | pa.Array]
+
+    def numbers(self, name: str, rows: Array) -> Array | None:
+        """Take rows of a column of whole numbers without a null; None if it is none."""
+        column = self.columns[name]
+        if isinstance(column, _Plain) and pa.types.is_int64(self.schema.field(name).type):
+            return column.take(rows)
+        return None
+
+    def take(
+        self, rows: Array, names: Sequence[str] | None = None, missing: Array | None = None
+    ) -> pa.Table:
+        """Take rows of some columns.
+
+        Args:
+            rows: Their numbers.
+            names: The columns; None: all.
+            missing: Which rows are null instead, whatever their number is; None: none.
+        """
+        names = self.schema.names if names is None else list(names)
+        schema = pa.schema([self.schema.field(name) for name in names])
+        if missing is not None and missing.all():
+            return pa.table([pa.nulls(len(rows), one.type) for one in schema], schema)
+        places = pa.array(rows, mask=missing)
+        return pa.table([self._taken(one, rows, places) for one in schema], schema)
+
+    def _taken(self, field: pa.Field, rows: Array, places: pa.Array) -> pa.Array:
+        """Take rows; of a struct that is null in all of them, nothing is looked at.
+
+        That is what an operator of several inputs has: the structs of all, and each event has
+        one.
+        """
+        column = self.columns[field.name]
+        if isinstance(column, _Plain):
+            found = column.take(rows)
+            mask = np.asarray(places.is_null()) if places.null_count else None
+            return pa.array(found, mask=mask).view(field.type)
+        if pa.types.is_struct(field.type) and not _any_valid(column, places):
+            return pa.nulls(len(places), field.type)
+        return column.take(places)
+
+
+def _any_valid(column: pa.Array, places: pa.Array) -> bool:
+    if not column.null_count:
+        return True
+    return bool(pc.any(column.is_valid().take(places)).as_py())
+
+
+def numbered(store: pa.Table, batch: pa.Table) -> Numbered:
+    """Number events through.
+
+    Args:
+        store: Those that were stored.
+        batch: New ones, with the same columns.
+    """
+    schema = store.schema
+    if not batch.schema.equals(schema):
+        batch = batch.cast(schema)
+    pairs = ((one.name, store[one.name], batch[one.name]) for one in schema)
+    return Numbered(schema, {name: _column(*pair) for name, *pair in pairs})
+
+
+def _column(stored: pa.ChunkedArray, new: pa.ChunkedArray) -> _Plain | pa.Array:
+    if _is_plain(stored) and _is_plain(new):
+        return _Plain(_as_whole(stored), _as_whole(new))
+    if not len(stored):
+        return in_one_piece(new)
+    return pa.chunked_array([*stored.chunks, *new.chunks]).combine_chunks()
+
+
+def _is_plain(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    return pa.types.is_primitive(kind) and kind.bit_width == _BITS and not column.null_count
+
+
+def _as_whole(column: pa.ChunkedArray) -> Array:
+    return np.asarray(in_one_piece(column).view(pa.int64()).to_numpy())
+
+
+@compiled
+def _gather(stored: Array, new: Array, rows: Array, found: Array) -> None:
+    size = stored.shape[0]
+    for i in range(found.shape[0]):
+        row = rows[i]
+        found[i] = stored[row] if row < size else new[row - size]

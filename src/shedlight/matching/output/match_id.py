@@ -1,0 +1,117 @@
+"""The id of a match: 32 hexadecimal digits of the pattern's name and its events' ids, in order.
+
+Each event of a match is hashed with its place in it, and the hashes are added up.
+"""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.matching.hashing import hash_first, hash_onto
+from shedlight.matching.kernel.jit import compiled, step
+from shedlight.matching.kernel.records import Array
+
+DIGITS = 32
+"""How many digits an id has."""
+_ONES = np.uint64(0x0101010101010101)
+_LOW = np.uint64(0x0F0F0F0F0F0F0F0F)
+
+
+def match_ids(name: str, ends: Array, keys: tuple[Array, Array]) -> pa.Array:
+    """Derive the id of each match.
+
+    Args:
+        name: What the pattern is called.
+        ends: Where the events of each match end among all.
+        keys: The two hashes that identify each event.
+    """
+    digest = hashlib.sha256(name.encode()).digest()
+    salts = np.frombuffer(digest[:8], "<u4")
+    places = np.empty(len(keys[0]), np.int64)
+    _number_places(ends, places)
+    first, second = (_hashed(*keys, places, int(salt)) for salt in salts)
+    digits = np.empty((len(ends), DIGITS // 8), np.uint64)
+    _write_ids(first, second, ends, digits)
+    offsets = np.arange(len(ends) + 1, dtype=np.int32) * DIGITS
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(digits))
+
+
+def _hashed(first: Array, second: Array, places: Array, salt: int) -> Array:
+    """Hash events with their places."""
+    found = np.empty(len(places), np.uint64)
+    hash_first(first, salt, found)
+    hash_onto(second, found)
+    hash_onto(places, found)
+    return found
+
+
+@compiled
+def _number_places(ends: Array, places: Array) -> None:
+    """Number the events of each match."""
+    start = 0
+    for match in range(ends.shape[0]):
+        end = ends[match]
+        for i in range(start, end):
+            places[i] = i - start
+        start = end
+
+
+@compiled
+def _write_ids(first: Array, second: Array, ends: Array, digits: Array) -> None:
+    start = 0
+    for match in range(ends.shape[0]):
+        end = ends[match]
+        one, other = np.uint64(0), np.uint64(0)
+        for i in range(start, end):
+            one += first[i]
+            other += second[i]
+        digits[match, 0] = _digits(one >> np.uint64(32))
+        digits[match, 1] = _digits(one & np.uint64(0xFFFFFFFF))
+        digits[match, 2] = _digits(other >> np.uint64(32))
+        digits[match, 3] = _digits(other & np.uint64(0xFFFFFFFF))
+        start = end
+
+
+@step
+def _digits(number: np.uint64) -> np.uint64:
+    """Write 32 bits as eight digits, the highest one in the lowest byte."""
+    x = np.uint64(0)
+    for place in range(4):  # the bytes from the highest on, each in two
+        x |= (number >> np.uint64(24 - 8 * place) & np.uint64(0xFF)) << np.uint64(16 * place)
+    return _as_text((x >> np.uint64(4) | x << np.uint64(8)) & _LOW)
+
+
+@step
+def _as_text(x: np.uint64) -> np.uint64:
+    """Write eight numbers below 16, a byte each, as digits."""
+    letters = (x + np.uint64(0x0606060606060606)) >> np.uint64(4) & _ONES
+    return x + np.uint64(0x3030303030303030) + letters * np.uint64(0x27)
+
+
+def octets_of(texts: Array) -> Array | None:
+    """Give the bytes that ids stand for, a row each; None if one is no id.
+
+    Args:
+        texts: The digits, a row for each id.
+    """
+    digits = np.ascontiguousarray(texts)
+    if digits.ctypes.data % 8:
+        digits = digits.copy()
+    octets = np.empty((len(texts), DIGITS // 8), np.uint32)
+    return octets if _read_ids(digits.view(np.uint64), octets) else None
+
+
+@compiled
+def _read_ids(digits: Array, octets: Array) -> bool:
+    wrong = np.uint64(0)
+    for i in range(digits.shape[0]):
+        for place in range(digits.shape[1]):
+            text = digits[i, place]
+            letters = text >> np.uint64(6) & _ONES
+            x = (text & _LOW) + letters * np.uint64(9)
+            wrong |= x & ~_LOW | text ^ _as_text(x)
+            x = (x << np.uint64(4) | x >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
+            x = (x | x >> np.uint64(8)) & np.uint64(0x0000FFFF0000FFFF)
+            octets[i, place] = np.uint32((x | x >> np.uint64(16)) & np.uint64(0xFFFFFFFF))
+    return wrong == 0

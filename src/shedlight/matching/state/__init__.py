@@ -1,0 +1,1 @@
+"""The state of matching as a value, and as bytes."""

@@ -1,0 +1,126 @@
+"""What the text of a pattern tells of its complex events.
+
+Their source is the pattern. A selected attribute that an element compares with one constant is
+that constant, and a column that they do not have is null. The rest is not known, and so
+conditions on it cannot be decided.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from shedlight.graph.application import Stream
+from shedlight.graph.columns import Columns
+from shedlight.language.ast.expression import (
+    Aggregate,
+    Attribute,
+    Expression,
+    Fold,
+    Literal,
+    Whole,
+    conjuncts,
+    walk,
+    without_variable,
+)
+from shedlight.language.ast.pattern import (
+    And,
+    Element,
+    Not,
+    Part,
+    Pattern,
+    Repeat,
+    Seq,
+    selected,
+)
+from shedlight.language.eval.column import Column, constant
+from shedlight.language.eval.evaluate import evaluate, holds
+from shedlight.matching.compile.predicates import Value, value_test
+from shedlight.matching.compile.type_labels import Vocabulary
+from shedlight.matching.output.complex_events import SOURCE
+
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts:
+    """What is known of the complex events of a pattern.
+
+    Attributes:
+        values: The constants, by column and field.
+        columns: The columns that they have.
+    """
+
+    values: Mapping[_Path, Value]
+    columns: Columns
+
+    def knows(self, attribute: Attribute) -> bool:
+        """Whether the value of an attribute is known."""
+        return attribute.path in self.values or attribute.column not in self.columns
+
+    def codes(self, vocabulary: Vocabulary) -> Mapping[int, int]:
+        """Find the components of a signature that are known, and their codes."""
+        known: dict[int, int] = {}
+        for column, (place, codes) in vocabulary.closed.items():
+            if self.knows(column):
+                value = self.values.get(column.path)
+                other = len(codes) + (value is None)
+                known[place] = other if value is None else codes.get(value, other)
+        for condition, number in vocabulary.open.items():
+            inner = [node for node in walk(condition) if isinstance(node, Attribute)]
+            if all(map(self.knows, inner)):
+                truth = holds(evaluate(condition, 1, self._lookup))
+                known[len(vocabulary.closed) + number] = int(truth[0])
+        return known
+
+    def _lookup(self, node: Expression) -> Column:
+        if not isinstance(node, Attribute):
+            raise TypeError(f"not a value of one event: {node}")
+        return constant(self.values.get(node.path))
+
+
+def facts_of(stream: Stream, pattern: Pattern, columns: Columns) -> Facts:
+    """Collect what is known of a pattern's complex events.
+
+    Args:
+        stream: Its name.
+        pattern: The pattern.
+        columns: The columns of its complex events.
+    """
+    values: dict[_Path, Value] = {}
+    constants = [
+        (each.variable, test.column.path, next(iter(test.values)))
+        for each in _certain(pattern.where)
+        for test in map(value_test, conjuncts(without_variable(each.condition)))
+        if test and not test.negated and len(test.values) == 1
+    ]
+    for item in selected(pattern):
+        if isinstance(item.expression, Literal) and type(item.expression.value) in (int, str):
+            values[(item.name,)] = item.expression.value  # type: ignore[assignment]
+        variable, start = _selected(item.expression)
+        for owner, path, value in constants:
+            if owner == variable and path[: len(start)] == start:
+                values[(item.name, *path[len(start) :])] = value
+    return Facts({**values, (SOURCE,): stream.name}, columns)
+
+
+def _certain(part: Part) -> Iterator[Element]:
+    """List the elements that every match has."""
+    if isinstance(part, Element):
+        yield part
+    elif isinstance(part, Repeat) and part.least:
+        yield from _certain(part.part)
+    elif isinstance(part, Seq | And):
+        for inner in part.parts:
+            if not isinstance(inner, Not):
+                yield from _certain(inner)
+
+
+def _selected(expression: Expression) -> tuple[str, _Path]:
+    """Name the event and the attribute that is selected as it is; no event has no name."""
+    match expression:
+        case Whole(variable):
+            return variable, ()
+        case Attribute(variable, path):
+            return variable, path
+        case Aggregate(Fold.FIRST | Fold.LAST | Fold.MIN | Fold.MAX, variable, path):
+            return variable, path
+    return "", ()

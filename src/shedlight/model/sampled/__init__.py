@@ -1,0 +1,1 @@
+"""The window-aware model: patterns tried on random events with the matcher itself."""

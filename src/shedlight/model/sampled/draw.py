@@ -1,0 +1,107 @@
+"""Random events at the rates of a snapshot, even or as rates went of late."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from shedlight.graph.application import Stream
+from shedlight.matching.kernel.records import Array
+from shedlight.model.selectivity.needs import Floats
+
+SECOND = 1_000_000
+_VARIES = 0.3
+"""A rate varies if its deviation is more than this part of its mean."""
+KIND, SHEDDING, YIELD = range(3)
+"""What a chance is for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """Events in order of time.
+
+    Attributes:
+        time: In microseconds.
+        type: A place in the types of the operator.
+        chance: From 0 to 1; an event is kept if it is below the share.
+    """
+
+    time: Array
+    type: Array
+    chance: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How rates went of late.
+
+    Attributes:
+        interval: How long each step is, in seconds.
+        rates: For sources, and for patterns that no plan can change: rates, step by step.
+    """
+
+    interval: float
+    rates: Mapping[Stream, tuple[float, ...]]
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return self.interval * max(map(len, self.rates.values()), default=0)
+
+    @property
+    def varies(self) -> bool:
+        """Whether any rate is far from being the same all the time."""
+        return any(
+            np.std(steps) > _VARIES * np.mean(steps) for steps in self.rates.values() if steps
+        )
+
+
+def drawn_events(
+    streams: Mapping[Stream, Floats],
+    seconds: float,
+    rng: np.random.Generator,
+    course: Course | None,
+) -> Drawn:
+    """Draw as many events of each type as there are in a stretch, at random times."""
+    times, types = [np.zeros(0)], [np.zeros(0, np.int32)]
+    for stream, rates in streams.items():
+        numbers = np.round(rates * seconds).astype(np.int64)
+        types.append(np.repeat(np.arange(len(rates), dtype=np.int32), numbers))
+        steps = course.rates.get(stream) if course else None
+        times.append(_times(int(numbers.sum()), seconds, rng, course, steps))
+    at = (np.concatenate(times) * SECOND).astype(np.int64)
+    order = np.argsort(at, kind="stable")
+    return Drawn(at[order], np.concatenate(types)[order], rng.random(len(at)))
+
+
+def _times(
+    number: int,
+    seconds: float,
+    rng: np.random.Generator,
+    course: Course | None,
+    steps: tuple[float, ...] | None,
+) -> Floats:
+    """Draw times at random, as dense as rates went, over and over."""
+    chances = rng.random(number)
+    if course is None or not steps or sum(steps) <= 0:
+        return chances * seconds
+    ends = np.concatenate([[0.0], np.cumsum(steps)])
+    inside = np.interp(chances * ends[-1], ends, np.arange(len(ends)) * course.interval)
+    rounds = max(1, round(seconds / course.seconds))
+    return np.asarray(inside + rng.integers(0, rounds, number) * course.seconds)
+
+
+def chances(times: Array, stream: Stream, purpose: int) -> Floats:
+    """Give each complex event a number from 0 to 1 that depends on nothing but itself.
+
+    Args:
+        times: When they are.
+        stream: Of which pattern.
+        purpose: What the number is for; for another purpose it is another.
+    """
+    start = zlib.crc32(f"{stream} {purpose}".encode()) * 0x9E3779B97F4A7C15 % 2**64
+    mixed = times.astype(np.uint64) + np.uint64(start)  # then the finaliser of splitmix64
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) / float(1 << 53)

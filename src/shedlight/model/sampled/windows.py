@@ -1,0 +1,297 @@
+"""The window-aware model: the automaton itself, run over a stretch of random arrivals.
+
+A selectivity function such as min(A / 2, B) ignores windows, order and chance. With few events
+per window that is far from the truth: half of every type leaves a fifth of the matches. So
+beside it stands a model that leaves nothing out: for each operator that a plan can change,
+events are drawn at the rates of the snapshot, shares keep or drop them as the shedder would,
+and the compiled matcher finds the matches, which are the events of the operators downstream.
+The same events are drawn for every plan: two plans differ by what they keep, not by luck.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.errors import CapError
+from shedlight.graph.application import Stream
+from shedlight.language.ast.pattern import Span
+from shedlight.matching.compile.dfa import with_symbols
+from shedlight.matching.compile.guards import Programs
+from shedlight.matching.compile.nfa import build_automaton
+from shedlight.matching.kernel.driver import QueueRun
+from shedlight.matching.kernel.records import TIME, Array
+from shedlight.matching.kernel.tables import Events
+from shedlight.matching.operators.matcher import MOST_MACHINES, Matcher
+from shedlight.matching.state.match_state import MatchState, new_state
+from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
+from shedlight.model.rates import Rates, changeable
+from shedlight.model.sampled.draw import (
+    KIND,
+    SECOND,
+    SHEDDING,
+    YIELD,
+    Course,
+    Drawn,
+    chances,
+    drawn_events,
+)
+from shedlight.model.selectivity.needs import Floats
+
+DENSE = 50.0
+"""With so many events of every type per window, windows and chance matter no more."""
+MOST_PATTERNS = 64
+"""How many patterns may be run; with more it takes too long."""
+_WINDOWS = 120
+_FEWEST, _MOST = 16_000, 40_000
+"""How many windows, and how many events, are drawn."""
+_MOST_BURSTY = 100_000
+"""How many are drawn at most where rates vary."""
+_SEED = 0x57A7E
+
+_NO_HASHES = np.zeros(0, np.int64)
+_NO_PROGRAMS = Programs((), (), (), (), (), ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runner:
+    """A pattern that can be run.
+
+    Attributes:
+        matcher: Its automaton.
+        state: The state before any event.
+        symbols: What the pattern calls each type of its operator.
+        yields: What share of the matches counts, where conditions across events decide.
+    """
+
+    matcher: Matcher
+    state: MatchState
+    symbols: Array
+    yields: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """A stretch of events, the same for every plan that is tried on it.
+
+    Attributes:
+        model: The application.
+        seconds: How long it is.
+        per_window: Events of the rarest type that any pattern needs, per window.
+        runners: The patterns that are run: those whose output a plan can change, and those
+            that feed them if what they emit was not measured.
+        drawn: What arrives at their operators whatever is planned.
+        fixed: What arrives per second at sinks whatever is planned.
+    """
+
+    model: Model
+    seconds: float
+    per_window: float
+    runners: Mapping[Stream, _Runner]
+    drawn: Mapping[str, Drawn]
+    fixed: Mapping[str, float]
+
+
+def draw(
+    model: Model, nodes: Collection[str], unshed: Rates, course: Course | None = None
+) -> Sample | None:
+    """Draw a stretch of events to try plans for some nodes on.
+
+    Args:
+        model: The application.
+        nodes: The nodes that are planned.
+        unshed: The rates if nothing is shed.
+        course: How rates went of late, if they vary: on average they are as in the model.
+
+    Returns:
+        None if windows make no difference or cannot be told: streams are dense, patterns are
+        too many, or one is not known by its text, is shed by key or counts events.
+    """
+    changed = changeable(model, nodes)
+    run = _to_run(model, changed)
+    operators = [one for one in model.operators.values() if _has_any(one, run)]
+    patterns = [p for one in operators for p in one.patterns if p.stream in run]
+    if len(patterns) > MOST_PATTERNS or not all(map(_can_run, patterns)):
+        return None
+    least = min(_per_window(one, unshed) for one in patterns) if patterns else DENSE
+    total = sum(float(_external(one, run, unshed).sum()) for one in operators)
+    bursts = course if course is not None and course.varies else None
+    if (least >= DENSE and bursts is None) or total <= 0:
+        return None
+    seconds = _length(patterns, total)
+    if bursts is not None:
+        seconds = bursts.seconds * max(1, round(seconds / bursts.seconds))
+        if seconds * total > _MOST_BURSTY:
+            return None
+    try:
+        runners = {
+            pattern.stream: _runner(operator, pattern)
+            for operator in operators
+            for pattern in operator.patterns
+            if pattern.stream in run
+        }
+    except CapError:
+        return None
+    rng = np.random.default_rng(_SEED)
+    return Sample(
+        model,
+        seconds,
+        least,
+        runners,
+        {
+            one.name: drawn_events(_external_streams(one, run, unshed), seconds, rng, bursts)
+            for one in operators
+        },
+        {
+            sink.name: unshed.sinks[sink.name]
+            for sink in model.sinks.values()
+            if sink.stream not in run
+        },
+    )
+
+
+def sampled_rates(sample: Sample, keep: Keep) -> Mapping[str, float]:
+    """Find out what reaches each sink per second if patterns keep certain shares."""
+    found: dict[Stream, Array] = {}
+    for name, drawn in sample.drawn.items():
+        operator = sample.model.operators[name]
+        events = _joined(operator, drawn, found)
+        for pattern in operator.patterns:
+            if pattern.stream in sample.runners:
+                runner = sample.runners[pattern.stream]
+                found[pattern.stream] = _matches(pattern, runner, events, keep, sample.seconds)
+    return {
+        sink.name: len(found[sink.stream]) / sample.seconds
+        if sink.stream in found
+        else sample.fixed[sink.name]
+        for sink in sample.model.sinks.values()
+    }
+
+
+def _to_run(model: Model, changed: Collection[Stream]) -> frozenset[Stream]:
+    """Find the patterns to run: those that change, and what feeds them and is not measured."""
+    run = set(changed)
+    patterns = model.patterns
+    for operator in reversed(list(model.operators.values())):
+        if _has_any(operator, run):
+            run.update(one for one in operator.feeds if patterns[one].measured is None)
+    return frozenset(run)
+
+
+def _has_any(operator: OperatorModel, streams: Collection[Stream]) -> bool:
+    return any(pattern.stream in streams for pattern in operator.patterns)
+
+
+def _can_run(pattern: PatternModel) -> bool:
+    """Whether a pattern is known by its text, and events by their types say all of it."""
+    text = pattern.pattern
+    if text is None or pattern.key or text.partition_by or text.within is None:
+        return False
+    return text.within.span is Span.TIME
+
+
+def _window(pattern: PatternModel) -> float:
+    """Give the window of a pattern that can run, in seconds."""
+    within = pattern.pattern.within if pattern.pattern else None
+    return within.length / SECOND if within else 0.0
+
+
+def _per_window(pattern: PatternModel, unshed: Rates) -> float:
+    """Say how many events of the rarest type that a pattern needs there are per window."""
+    needed = np.unique(pattern.needs.entry_use)
+    rates = unshed.kept[pattern.stream][needed]
+    return float(rates[rates > 0].min(initial=np.inf)) * _window(pattern)
+
+
+def _length(patterns: list[PatternModel], total: float) -> float:
+    """Find out how long a stretch must be, in seconds."""
+    longest = max(map(_window, patterns))
+    events = min(max(_WINDOWS * longest * total, _FEWEST), _MOST)
+    return events / total
+
+
+def _external(operator: OperatorModel, run: Collection[Stream], unshed: Rates) -> Floats:
+    """Add up what arrives at an operator per second but for what is run, by type."""
+    streams = _external_streams(operator, run, unshed)
+    return sum(streams.values(), np.zeros(len(operator.types)))
+
+
+def _external_streams(
+    operator: OperatorModel, run: Collection[Stream], unshed: Rates
+) -> Mapping[Stream, Floats]:
+    """List what arrives at an operator per second but for what is run, by stream and type."""
+    sources = {Stream(name): rates for name, rates in operator.sources.items()}
+    feeds = {
+        stream: unshed.outputs[stream] * spread
+        for stream, spread in operator.feeds.items()
+        if stream not in run
+    }
+    return {**sources, **feeds}
+
+
+def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
+    text = pattern.pattern
+    if text is None:
+        raise TypeError(f"{pattern.stream} has no text")
+    plain = replace(text, conditions=())
+    automaton = build_automaton(plain)
+    nothing = pa.schema([])
+    matcher = Matcher(
+        pattern.stream.name, automaton, (), 0, _NO_PROGRAMS, (), nothing, MOST_MACHINES
+    )
+    accepted: list[set[int]] = [set() for _ in operator.types]
+    for element, types in enumerate(pattern.accepts):
+        for place in types.tolist():
+            accepted[place].add(element)
+    symbols = [frozenset(elements) for elements in accepted]
+    state = new_state(matcher)
+    tables = with_symbols(automaton, state.tables, dict.fromkeys(symbols))
+    numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
+    return _Runner(
+        matcher,
+        replace(state, tables=tables),
+        np.array([numbers[symbol] for symbol in symbols], np.int32),
+        min(1.0, pattern.calibration) if text.conditions else 1.0,
+    )
+
+
+def _joined(operator: OperatorModel, drawn: Drawn, found: Mapping[Stream, Array]) -> Drawn:
+    """Put what arrives at an operator in order of time."""
+    parts = [drawn]
+    for stream, spread in operator.feeds.items():
+        if stream in found:
+            times = found[stream]
+            kinds = chances(times, stream, KIND)
+            types = np.searchsorted(np.cumsum(spread), kinds, side="right").astype(np.int32)
+            used = types < len(spread)
+            luck = chances(times, stream, SHEDDING)
+            parts.append(Drawn(times[used], types[used], luck[used]))
+    if len(parts) == 1:
+        return drawn
+    times = np.concatenate([part.time for part in parts])
+    order = np.argsort(times, kind="stable")
+    return Drawn(
+        times[order],
+        np.concatenate([part.type for part in parts])[order],
+        np.concatenate([part.chance for part in parts])[order],
+    )
+
+
+def _matches(
+    pattern: PatternModel, runner: _Runner, events: Drawn, keep: Keep, seconds: float
+) -> Array:
+    """Give the times of the complex events of a pattern."""
+    shares = np.zeros(len(runner.symbols))
+    shares[pattern.needs.uses] = keep.get(pattern.stream, 1.0)
+    kept = events.chance < shares[events.type]
+    run = QueueRun(runner.matcher, runner.state)
+    times = events.time[kept]
+    run.process(
+        Events(times, events.type[kept], runner.symbols, _NO_HASHES, _NO_HASHES, 0),
+        int(seconds * SECOND),
+    )
+    found = run.gathered.all()[0][TIME]
+    if runner.yields < 1:
+        found = found[chances(found, pattern.stream, YIELD) < runner.yields]
+    return np.repeat(found, max(1, round(pattern.emits)))

@@ -1,0 +1,138 @@
+"""A pattern in a linear program, and its selectivity function evaluated.
+
+A pattern of one leg whose leaves accept one type each is a minimum; one whose leaves compete
+for types is the least over sets of leaves; anything else is a small linear program.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shedlight.model.lp import INFINITY, Program
+from shedlight.model.selectivity.needs import Flags, Floats, Ints, Needs, repeated
+
+_MOST_LEAVES = 8
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Where the variables of a pattern begin in a program.
+
+    Attributes:
+        legs: Its legs; the first is the rate of its matches.
+        flows: What flows by each entry; NONE if every leaf has one type, for then it is the
+            need of the leaf times its leg.
+    """
+
+    legs: int
+    flows: int
+
+
+def add_pattern(
+    program: Program,
+    needs: Needs,
+    most: float,
+    *,
+    cost: float = 0.0,
+    upper: float = INFINITY,
+) -> Columns:
+    """Add a pattern's variables and the rows between them.
+
+    Args:
+        program: Where to.
+        needs: The pattern.
+        most: More matches per second than there can be.
+        cost: What a match is worth.
+        upper: How many matches there may be.
+    """
+    costs, uppers = np.zeros(needs.legs), np.full(needs.legs, INFINITY)
+    costs[0], uppers[0] = cost, upper
+    legs = program.add_columns(needs.legs, cost=costs, upper=uppers)
+    for split in needs.splits:
+        branches = [legs + branch for branch in split.branches]
+        ones = [1.0] * len(branches)
+        if split.exclusive:
+            _add_choice(program, (legs + split.leg, split.times), branches, most)
+        else:
+            program.add_row(
+                [*branches, legs + split.leg], [*ones, -split.times], lower=0.0, upper=0.0
+            )
+    if needs.is_fixed:
+        return Columns(legs, NONE)
+    flows = program.add_columns(len(needs.entry_leaf))
+    order = np.argsort(needs.entry_leaf, kind="stable")
+    sizes = np.bincount(needs.entry_leaf, minlength=len(needs.leaf_leg))
+    for leaf, places in enumerate(np.split(flows + order, np.cumsum(sizes)[:-1])):
+        leg, need = legs + int(needs.leaf_leg[leaf]), float(needs.leaf_need[leaf])
+        program.add_row(
+            np.append(places, leg), np.append(np.ones(len(places)), -need), lower=0.0, upper=0.0
+        )
+    return Columns(legs, flows)
+
+
+def _add_choice(
+    program: Program, whole: tuple[int, float], branches: list[int], most: float
+) -> None:
+    """Let one branch alone stand for an OR: the paper's max."""
+    leg, times = whole
+    chosen = program.add_columns(len(branches), upper=1.0, whole=True)
+    switches = [chosen + i for i in range(len(branches))]
+    program.add_row(switches, [1.0] * len(branches), lower=1.0, upper=1.0)
+    for branch, switch in zip(branches, switches, strict=True):
+        program.add_row([branch, switch], [1.0, -most], upper=0.0)
+    program.add_row([leg, *branches], [times, *([-1.0] * len(branches))], lower=0.0, upper=0.0)
+
+
+def demand_of(needs: Needs, columns: Columns) -> tuple[Ints, Ints, Floats]:
+    """Say what a pattern takes of its uses: entries (use, column, factor) to be added up."""
+    if columns.flows != NONE:
+        entries = len(needs.entry_leaf)
+        return needs.entry_use, columns.flows + np.arange(entries), np.ones(entries)
+    uses, legs, factors = needs.takes
+    if needs.legs == 1:
+        return uses, repeated(np.int64(columns.legs), len(uses)), factors
+    return uses, columns.legs + legs, factors
+
+
+def add_supply(
+    program: Program,
+    needs: Needs,
+    columns: Columns,
+    kept: Floats,
+    chosen: Flags | None = None,
+) -> None:
+    """Bound what a pattern takes of each use, or of those chosen, by what is kept of it."""
+    uses, places, factors = demand_of(needs, columns)
+    if chosen is not None:
+        mine = chosen[uses]
+        uses, places, factors = uses[mine], places[mine], factors[mine]
+    order = np.argsort(uses, kind="stable")
+    present, sizes = np.unique(uses[order], return_counts=True)
+    program.add_rows(sizes, places[order], factors[order], upper=kept[present])
+
+
+def match_rate(needs: Needs, kept: Floats) -> float:
+    """Evaluate a selectivity function: matches per second from what is kept of each use."""
+    if not len(needs.leaf_leg):
+        return 0.0
+    if needs.is_plain:
+        return float((kept[needs.wanted] / needs.per_use[needs.wanted]).min())
+    if not needs.splits and len(needs.leaf_leg) <= _MOST_LEAVES:
+        return _by_sets(needs, kept)
+    program = Program()
+    columns = add_pattern(program, needs, float(kept.sum()) + 1.0, cost=1.0)
+    add_supply(program, needs, columns, kept)
+    return program.solve().objective
+
+
+def _by_sets(needs: Needs, kept: Floats) -> float:
+    """Find the set of leaves that has least for what it needs (Hall)."""
+    accepts = np.zeros((len(needs.leaf_leg), len(needs.uses)), np.bool_)
+    accepts[needs.entry_leaf, needs.entry_use] = True
+    least = INFINITY
+    for chosen in range(1, 1 << len(accepts)):
+        members = [i for i in range(len(accepts)) if chosen >> i & 1]
+        supply = kept[accepts[members].any(axis=0)].sum()
+        least = min(least, supply / needs.leaf_need[members].sum())
+    return float(least)

@@ -1,0 +1,68 @@
+"""Wishes that cannot all be met: which to relax, and by how much."""
+
+from shedlight.errors import PlanError
+from shedlight.model.lp import Outcome
+from shedlight.planning.lp_rows import assemble
+from shedlight.planning.problem import Scope
+from shedlight.planning.reduced_lp import add_wishes, reduced_program, solve_rounds, wished
+
+_NOTICED = 1e-6
+
+
+class InfeasibleError(PlanError):
+    """Wishes that cannot all be met, or a bound that cannot be kept.
+
+    Args:
+        problem: What is wrong.
+        remedies: What to relax and by how much, one sentence each.
+    """
+
+    def __init__(self, problem: str, remedies: tuple[str, ...] = ()) -> None:
+        self.problem, self.remedies = problem, remedies
+        super().__init__("\n".join([problem, *(f"  {one}" for one in remedies)]))
+
+
+def refusal(scope: Scope, time_limit: float) -> InfeasibleError:
+    """Find the least that must be given up so that the rest can be had, and say so."""
+    model = scope.model
+    assembly = assemble(model, scope.planned, local=scope.local, unshed=scope.unshed)
+    program = assembly.program
+    slack = {
+        name: program.add_columns(1, upper=1.0)
+        for name in model.sinks
+        if wished(assembly, name) > 0
+    }
+    types = sorted(
+        {
+            (operator.name, int(number))
+            for operator, pattern in assembly.planned()
+            if len(pattern.protected)
+            for number in pattern.needs.uses[pattern.protected]
+        }
+    )
+    relaxed = {one: program.add_columns(1, upper=1.0) for one in types}
+    reduced = reduced_program(assembly, relaxed)
+    add_wishes(assembly, slack)
+    costs = program.costs * 0.0
+    costs[[*slack.values(), *relaxed.values()]] = -1.0
+    solution = solve_rounds(reduced, time_limit, costs=costs)
+    problem = "the wishes cannot all be met within the bounds"
+    if solution.outcome is not Outcome.OPTIMAL:
+        return InfeasibleError(problem)
+    remedies = []
+    for name, column in slack.items():
+        missed = solution.values[column]
+        if missed > _NOTICED:
+            least = wished(assembly, name)
+            remedies.append(
+                f"sink {name!r} wishes for at least {least:.4g} events/s; "
+                f"{least * (1 - missed):.4g} can be had: lower its wish by {missed:.1%}"
+            )
+    for (name, number), column in relaxed.items():
+        shed = solution.values[column]
+        if shed > _NOTICED:
+            label = model.operators[name].types[number]
+            remedies.append(
+                f"operator {name!r} never sheds {label}; shedding {shed:.1%} of it would do"
+            )
+    return InfeasibleError(problem, tuple(remedies))

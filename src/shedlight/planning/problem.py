@@ -1,0 +1,100 @@
+"""What a plan is for: the application, the limits of its nodes, and which nodes it plans."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from shedlight.model.latency import Limit
+from shedlight.model.load import Loads, Work, works_of
+from shedlight.model.model import Keep, Model, PatternModel
+from shedlight.model.rates import Choose, Rates, follow, predict
+from shedlight.model.selectivity.needs import Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """A plan in the making.
+
+    Attributes:
+        keep: The shares.
+        rates: What they lead to.
+        works: How busy each node that has a limit is with them.
+    """
+
+    keep: Keep
+    rates: Rates
+    works: Mapping[str, Work]
+
+    @property
+    def fits(self) -> bool:
+        """Whether all limits are kept."""
+        return all(work.fits for work in self.works.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """What a plan is for.
+
+    Attributes:
+        model: The application.
+        limits: Of every node that has one.
+        nodes: The nodes that are planned, each with a limit.
+        local: Whether the output of these nodes counts, and not that of the sinks.
+    """
+
+    model: Model
+    limits: Mapping[str, Limit]
+    nodes: tuple[str, ...]
+    local: bool = False
+
+    @cached_property
+    def everything(self) -> Draft:
+        """What comes of it if nothing is shed."""
+        return self._followed({}, lambda _pattern, _arrivals: None, None)
+
+    @property
+    def unshed(self) -> Rates:
+        """The rates if nothing is shed."""
+        return self.everything.rates
+
+    @property
+    def planned(self) -> Mapping[str, Limit]:
+        """The limits of the nodes that are planned."""
+        return {name: self.limits[name] for name in self.nodes}
+
+    def patterns_on(self, node: str) -> tuple[PatternModel, ...]:
+        """List the patterns of a node."""
+        return tuple(p for one in self.model.operators_on(node) for p in one.patterns)
+
+    def rates(self, keep: Keep) -> Rates:
+        """Predict the rates under a plan."""
+        return predict(self.model, keep, self.nodes, unshed=self.unshed)
+
+    def works(self, rates: Rates) -> Mapping[str, Work]:
+        """Find out how busy each node that has a limit is."""
+        return works_of(self.model, self.limits, rates)
+
+    def draft(self, keep: Keep, choose: Choose | None = None) -> Draft:
+        """Find out what comes of shares; they may be chosen on the way, by what arrives."""
+
+        def by_name(pattern: PatternModel, _: Floats) -> Floats | None:
+            return keep.get(pattern.stream)
+
+        return self._followed(keep, choose or by_name, self.unshed)
+
+    def _followed(self, keep: Keep, choose: Choose, unshed: Rates | None) -> Draft:
+        loads = Loads(self.limits)
+        rates = follow(self.model, choose, self.nodes, unshed=unshed, tell=loads.add)
+        return Draft(keep, rates, loads.works(self.model, rates))
+
+    def fits(self, keep: Keep) -> bool:
+        """Whether all limits are kept under a plan."""
+        return self.draft(keep).fits
+
+    def value(self, rates: Rates) -> float:
+        """Say what rates are worth: weighted at the sinks, or plainly where it is planned."""
+        if self.local:
+            streams = [p.stream for node in self.nodes for p in self.patterns_on(node)]
+            return sum(rates.outputs[stream] for stream in streams)
+        sinks = self.model.sinks.values()
+        return sum(sink.weight * rates.sinks[sink.name] for sink in sinks)

@@ -1,0 +1,105 @@
+"""What `shedlight run` writes down of a run, with a stand-in for Spark, and the page of it."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from shedlight.cli.run_view import Watch, table_of
+from shedlight.control.override import Wish
+from shedlight.engines.spark.control.loop import ControlLoop
+from shedlight.engines.spark.control.override_store import (
+    Heard,
+    Wishes,
+    leave_wish,
+    situation_beside,
+)
+from shedlight.engines.spark.support.checkpoint import LOCK
+from tests.engines.spark.control.test_loop import BOUND, COST, NODE, World
+from tests.page.asking import Asking, posted, to_close
+
+RATE = 3 / (1.25 * COST)
+
+
+@pytest.fixture
+def watched(tmp_path):
+    """Have an overloaded application that is watched as the command watches it."""
+    world = World(tmp_path)
+    (tmp_path / LOCK).touch()
+    log = tmp_path / "log.jsonl"
+    watch = Watch(world.application, log, timed=True)
+    world.loop = ControlLoop(
+        world, told=watch.decision, wishes=Wishes(tmp_path), heard=watch.wish
+    )
+    watch.running = SimpleNamespace(loop=world.loop, assembly=world)  # type: ignore[assignment]
+    watch.begin()
+    world.loop.start(world.clock)
+    yield SimpleNamespace(world=world, watch=watch, log=log, folder=tmp_path)
+    watch._log.close()  # noqa: SLF001
+    while to_close:
+        to_close.pop().close()
+
+
+def batches(watched, number):
+    """Run micro-batches, and have each seen."""
+    for _ in range(number):
+        watched.world.loop.heed(watched.world.clock)
+        watched.watch.batch(watched.world.batch(RATE, seconds=0.05)[0])
+
+
+def rows(watched, kind):
+    """Read the records of a kind."""
+    lines = map(json.loads, watched.log.read_text().splitlines())
+    return [row for row in lines if row["kind"] == kind]
+
+
+def test_it_begins_once_with_what_is_run(watched):
+    """However often it is said."""
+    watched.watch.begin()
+    batches(watched, 2)
+    (header,) = rows(watched, "run")
+    assert header["nodes"] == {NODE: {"bound": BOUND}}
+    assert watched.log.read_text().startswith('{"kind":"run"')
+
+
+def test_batches_say_what_was_offered_and_used(watched):
+    """By type, with the plan and the pressure."""
+    batches(watched, 20)
+    last = rows(watched, "batch")[-1]
+    assert last["plan"] > 1
+    assert last["of_use"] == pytest.approx(last["events"], abs=4)
+    assert last["arrived"]["w2"]["s2"] == last["events"]
+    assert last["patterns"]["w2.Q22"]["offered"] > last["patterns"]["w2.Q22"]["kept"]
+
+
+def test_the_page_shows_it_and_can_plan_from_it(watched):
+    """From the log and the situation beside it, written by the run itself."""
+    batches(watched, 30)
+    assert situation_beside(watched.log).exists()
+    page = Asking(watched.log, clock=lambda: watched.world.clock)
+    now = page.get("/api/now")
+    assert (now["state"], now["bottleneck"]) == ("SHEDDING", NODE)
+    assert now["keeps"][0]["rate"] > 0
+    assert now["sinks"]["k1"]["predicted"] is not None
+    longer = page.get("/api/what-if", **posted({"bounds": {NODE: 60.0}}))
+    assert longer["feasible"]
+    then = sum(one["then"] for one in longer["sinks"].values())
+    assert then > sum(one["now"] for one in longer["sinks"].values())
+
+
+def test_a_wish_is_in_the_table_the_log_and_the_page(watched):
+    """As soon as it is taken up."""
+    batches(watched, 10)
+    leave_wish(watched.folder, Wish(bounds={NODE: 7.0}))
+    batches(watched, 5)
+    assert rows(watched, "wish")[-1]["bounds"] == {NODE: 7.0}
+    assert watched.watch.summary.nodes[NODE].bound == 7.0
+    assert "7 s" in list(table_of(watched.watch.summary).columns[5].cells)
+    assert Asking(watched.log).get("/api/run")["nodes"][NODE]["bound"] == 7.0
+
+
+def test_a_refused_wish_is_told(watched):
+    """Nothing else changes."""
+    watched.watch.wish(Heard(1.0, Wish(), "there is no node 'x'"))
+    assert rows(watched, "wish")[0]["refused"] == "there is no node 'x'"
+    assert watched.watch.summary.nodes[NODE].bound == BOUND

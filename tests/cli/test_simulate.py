@@ -1,0 +1,214 @@
+"""`shedlight simulate`: what it prints and writes, and what it says when it cannot."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from shedlight.cli.main import main
+from shedlight.engines.event_files import read_events
+from shedlight.engines.simulator.csv_rows import read_results
+from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "paper"
+APP, SNAPSHOT = EXAMPLE / "app.yaml", EXAMPLE / "snapshot.json"
+QUICK = ("--stream", "balanced", "--snapshot", SNAPSHOT, "--duration", "20 s")
+FILES = {"nodes.csv", "sinks.csv", "decisions.jsonl", "latency.parquet", "simulation.png"}
+
+
+class Done(NamedTuple):
+    """What a call did."""
+
+    status: int
+    output: str
+    errors: str
+
+
+@pytest.fixture
+def simulate(capsys, monkeypatch):
+    """Run `shedlight simulate` on the paper's example as the shell would."""
+
+    def run(*arguments, app=APP):
+        words = ["shedlight", "simulate", app, *arguments]
+        monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+        monkeypatch.chdir(ROOT)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        return Done(int(stopped.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+def _app(folder, *changes):
+    text = APP.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "app.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_example_of_the_docs_is_what_is_printed(simulate):
+    """With the very options that stand there."""
+    text = (ROOT / "docs" / "simulating.md").read_text()
+    command = next(line.split() for line in text.splitlines() if line.startswith("    shedl"))
+    shown = text.split("```\n")[1]
+    assert command[:3] == ["shedlight", "simulate", "examples/paper/app.yaml"]
+    assert simulate(*command[3:]).output == shown
+
+
+@pytest.mark.parametrize("shedder", ["global", "local", "random", "utility"])
+def test_every_shedder_keeps_the_bound_and_nothing_does_not(simulate, shedder):
+    """At twice what the node can do; the counts of events add up."""
+    done = simulate(*QUICK, "--shedder", shedder, "--json")
+    value = json.loads(done.output)
+    edge = value["nodes"]["edge-2"]
+    assert edge["asked"] == pytest.approx(2.0, rel=0.02)
+    assert edge["mean"] <= edge["bound"] == 3
+    assert edge["mean"] == pytest.approx(edge["queueing"] + edge["processing"])
+    assert edge["p95"] <= edge["p99"]
+    for counts in value["operators"].values():
+        assert counts.pop("arrived") == sum(counts.values())
+    assert all(sink["results"] <= sink["unshed"] for sink in value["sinks"].values())
+
+
+def test_without_shedding_all_is_found_and_the_bound_is_missed(simulate):
+    """The queue grows and grows."""
+    done = simulate(*QUICK, "--shedder", "none", "--load", "3")
+    assert "edge-2 MISSES its bound of 3 s on average" in done.output
+    assert done.output.count("100.0%") == 2
+
+
+def test_the_same_seed_writes_the_same_bytes(simulate, tmp_path):
+    """All files, the picture too; another seed does not."""
+    for name, seed in (("one", "1"), ("other", "1"), ("third", "2")):
+        done = simulate(*QUICK, "--seed", seed, "--output", tmp_path / name)
+        assert done.status == 0
+    for name in FILES:
+        first, same, third = (
+            (tmp_path / each / name).read_bytes() for each in ("one", "other", "third")
+        )
+        assert first == same, name
+        assert first != third, name
+    assert {file.name for file in (tmp_path / "one").iterdir()} == FILES
+
+
+def test_the_rows_say_what_the_summary_says(simulate, tmp_path):
+    """Events, results, latency and plans."""
+    value = json.loads(simulate(*QUICK, "--json", "--output", tmp_path).output)
+    nodes = read_results(tmp_path / "nodes.csv", NodeRow).rows
+    sinks = read_results(tmp_path / "sinks.csv", SinkRow).rows
+    events = pq.read_table(tmp_path / "latency.parquet").to_pandas()
+    counts = value["operators"]
+    mine = [row for row in nodes if row.node == "edge-2"]
+    assert sum(row.processed for row in mine) == counts["w2"]["processed"]
+    assert sum(row.shed for row in mine) == counts["w2"]["shed"]
+    for name, sink in value["sinks"].items():
+        assert sum(row.results for row in sinks if row.sink == name) == sink["results"]
+    there = events[events["node"] == "edge-2"]
+    assert len(events) == sum(one["processed"] for one in counts.values())
+    spent = there["queueing"] + there["processing"]
+    assert spent.mean() == pytest.approx(value["nodes"]["edge-2"]["mean"])
+    assert spent.quantile(0.99) == pytest.approx(value["nodes"]["edge-2"]["p99"], rel=0.01)
+    assert (there["queueing"] >= 0).all()
+    lines = (tmp_path / "decisions.jsonl").read_text().splitlines()
+    plans = [row for row in map(json.loads, lines) if row["replanned"]]
+    assert plans == value["plans"]
+
+
+@pytest.mark.parametrize(
+    "stream", ["skewed", "bursty", "drifting", "sparse", "step", "borg-like"]
+)
+def test_every_stream_makes_the_load(simulate, stream):
+    """By its rate, or if it is sparse by longer processing times, which need a long bound."""
+    arguments = (*QUICK, "--json", "--stream", stream, "--load", "1.5", "--bound", "60 s")
+    value = json.loads(simulate(*arguments).output)
+    assert value["nodes"]["edge-2"]["asked"] == pytest.approx(1.5, rel=0.05)
+
+
+def test_processing_times_are_measured_unless_they_are_given(simulate):
+    """Of the node with a bound alone; the others are fast enough."""
+    arguments = ("--stream", "balanced", "--duration", "2 s", "--json")
+    service = json.loads(simulate(*arguments).output)["service"]
+    assert service["kind"] == "measured"
+    assert set(service["processing_time"]) == {"w2.Q21", "w2.Q22"}
+    assert all(1e-6 < seconds < 1 for seconds in service["processing_time"].values())
+
+
+def test_files_are_fed_as_fast_as_makes_the_load(simulate, tmp_path):
+    """What they are, not how fast: the same events at twice the pace."""
+    app = _app(tmp_path)
+    runpy.run_path(str(EXAMPLE / "generate.py"))["write"](tmp_path / "data", 3_000, seed=1)
+    times = ("--snapshot", SNAPSHOT, "--json", "--interval", "20 s")
+    recorded = json.loads(simulate(*times, app=app).output)
+    pressed = json.loads(simulate(*times, "--load", "2", app=app).output)
+    assert recorded["pace"] == 1
+    assert recorded["nodes"]["edge-2"]["asked"] == pytest.approx(0.08, rel=0.2)
+    assert pressed["nodes"]["edge-2"]["asked"] == pytest.approx(2, rel=0.02)
+    assert pressed["operators"]["w2"]["arrived"] == 3_000
+    assert len(read_events(tmp_path / "data" / "s2")) == 3_000
+    short = json.loads(simulate(*times, "--duration", "10 s", app=app).output)
+    assert short["duration"] == 10
+    assert short["operators"]["w2"]["arrived"] < 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("--shedder", "best"), 2, "not one of 'global', 'local', 'random', 'utility', 'none'"),
+        ((*QUICK, "--load", "0"), 2, "--load must be above 0, got 0"),
+        ((*QUICK, "--load", "-2"), 2, "--load must be above 0, got -2"),
+        ((*QUICK, "--duration", "0 s"), 2, "--duration must be longer than zero"),
+        ((*QUICK, "--duration", "soon"), 2, "is 'soon', which is no time"),
+        ((*QUICK, "--interval", "0 s"), 2, "--interval must be longer than zero"),
+        ((*QUICK, "--aim", "2"), 2, "--aim must be above 0 and at most 1"),
+        ((*QUICK, "--bound", "1 ms"), 1, "the least feasible bound is more than 0.012"),
+        ((*QUICK, "--service", "measured"), 2, "leave one of the two out"),
+        ((*QUICK, "--input", "s1=x.csv"), 2, "give --stream or --input"),
+        ((*QUICK, "--processing-time", "w2.Q23=1 ms"), 2, "did you mean 'w2.Q22'?"),
+        ((*QUICK, "--processing-time", "w2.Q21=0 s"), 2, "longer than zero"),
+        ((*QUICK, "--duration", "30 d"), 1, "events, and 50,000,000 is the most"),
+        (("--snapshot", SNAPSHOT), 1, "or generate events by --stream balanced"),
+        (("--input", "s3=x.csv"), 1, "known: s1, s2"),
+        (
+            ("--stream", "balanced", "--processing-time", "w2.Q21=4 ms"),
+            1,
+            "the processing time of w2.Q22 is missing",
+        ),
+    ],
+)
+def test_what_cannot_be_simulated_is_said(simulate, arguments, status, message):
+    """In one sentence with what to do."""
+    done = simulate(*arguments)
+    assert message in " ".join(done.errors.replace("│", " ").split())
+    assert done.status == status
+    assert "Traceback" not in done.errors
+
+
+def test_an_application_without_a_bound_has_nothing_to_simulate(simulate, tmp_path):
+    """It says where to write one."""
+    done = simulate(*QUICK, app=_app(tmp_path, ("{bound: 3 s}", "{}")))
+    assert done.status == 1
+    assert "write 'bound: 3 s' at a node" in done.errors
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("E1.type = 0", "E1.cpu > 0.5", "w1 asks for 'cpu > 0.5'"),
+        ("E1.type = 0", "E1.event = 'FAIL'", "patterns ask for event and type"),
+        ("SELECT E1, E2, E3 WHERE SEQ", "SELECT E1.cpu AS x WHERE SEQ", ""),
+    ],
+)
+def test_types_that_cannot_be_generated_are_named(simulate, tmp_path, old, new, message):
+    """What is selected but never read does not matter."""
+    done = simulate(*QUICK, app=_app(tmp_path, (old, new)))
+    assert message in done.errors
+    assert done.status == (1 if message else 0)

@@ -1,0 +1,195 @@
+"""The control loop on Spark, fed with micro-batches that somebody else has run."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from shedlight.engines.spark.control.cost_fit import GUESS
+from shedlight.engines.spark.control.loop import ControlLoop
+from shedlight.engines.spark.control.observe import Watched
+from shedlight.engines.spark.shed.keep_sql import plan_tables
+from shedlight.engines.spark.shed.plan_store import Plans, Used
+from shedlight.engines.spark.shed.type_sql import all_signatures
+from shedlight.engines.spark.source.arrival import Arrived, Passed
+from shedlight.engines.spark.step.chain import build_fused
+from shedlight.engines.spark.step.metrics import GroupTally, PatternTally, Tally
+from shedlight.engines.spark.support.arrival_sketch import Sample
+from shedlight.engines.spark.support.chain_spec import PartSpec
+from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.support.placement import parts_of
+from shedlight.graph import Stream
+from shedlight.graph.keys import longest_windows
+from shedlight.matching.operators.reorder import Input
+from shedlight.shedding.initial import may_shed, under_pressure
+from tests.engines.applications import edge_application
+
+NODE, SOURCE = "edge-2", Stream("s2")
+SCHEMA = pa.schema(
+    {"time": pa.int64(), "id": pa.int64(), "type": pa.int64(), "#at": pa.int64()}
+)
+COST = 50e-6
+"""Seconds that each pattern takes for an event."""
+FIXED = 0.2
+BOUND = 4.0
+
+
+class World:
+    """An application whose one node runs micro-batches as Spark would, by the plan in force."""
+
+    def __init__(self, folder):
+        application = edge_application()
+        node = application.nodes[NODE]
+        nodes = {NODE: type(node)(name=NODE, bound=BOUND)}
+        self.application = type(application)(
+            name="edge",
+            sources=application.sources,
+            nodes=nodes,
+            operators=application.operators,
+            sinks=application.sinks,
+        )
+        (part,) = parts_of(self.application, NODE, 2)
+        self.fused = build_fused(
+            PartSpec(
+                part=part,
+                inputs={SOURCE: (Input("s2", ("id",), "#at"), SCHEMA)},
+                origins={SOURCE: (0,)},
+                shares=may_shed(self.application),
+                windows=longest_windows(self.application),
+                listed=frozenset(),
+            )
+        )
+        self.nodes = {NODE: SimpleNamespace(parts=(self.fused,))}
+        self._plans = Plans(folder / "plan")
+        self._plans.put_in_force(Used(self.publish(NODE, under_pressure(self.application))))
+        self.loop = ControlLoop(self)
+        self.clock, self.newest, self.number = 1000.0, 1000.0, 0
+        self.loop.start(self.clock)
+
+    def plans(self, node):
+        """Find the plans."""
+        assert node == NODE
+        return self._plans
+
+    def publish(self, node, shares):
+        """Write a plan down."""
+        assert node == NODE
+        return self._plans.publish(shares, plan_tables(self.fused, shares))
+
+    def batch(self, rate, seconds=0.0):
+        """Read all that has arrived, keep what the plan says, and tell the loop."""
+        self.clock += seconds
+        events = round(rate * (self.clock - self.newest))
+        used = self._plans.used_by(self.number)
+        operator = self.fused.operators[0]
+        signatures = all_signatures(operator.alphabet) or ()
+        labels = [operator.alphabet.label(one) for one in signatures]
+        known = [label for label in labels if label]
+        shares = self._plans.shares(used)
+        tallies, matching, most = {}, 0.0, 0
+        for name in ("Q21", "Q22"):
+            one = shares[Stream(name, "w2")]
+            uses = known[:2] if name == "Q21" else known[1:]
+            kept = {u: round(events / 4 * one.shares.get(u, one.mean)) for u in uses}
+            cost = COST * sum(kept.values())
+            matching, most = matching + cost, max(most, sum(kept.values()))
+            tallies[name] = PatternTally(kept, cost, sum(kept.values()) // 6, 5, 0, 0)
+        middle = (self.clock + self.newest) / 2 * 1e6
+        passed = {"s2": Passed(most, middle, (middle,) * 3)} if most else {}
+        took = FIXED + matching + events * 1e-6 + most * 2e-6
+        types = {labels.index(label): events // 4 for label in known}
+        done = NodeBatch(
+            node=NODE,
+            number=self.number,
+            start=self.clock,
+            seconds=took,
+            arrived={("w2", "s2"): Arrived(events, 1, round(self.clock * 1e6), types)},
+            passed=passed,
+            groups=(GroupTally(0, matching, 10, {"w2": Tally(events, 0, 0, 0, tallies)}),),
+        )
+        self.newest, self.clock, self.number = self.clock, self.clock + took, self.number + 1
+        decision = self.loop.take(done)
+        return done, used, decision
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Make an application that is not overloaded yet."""
+    return World(tmp_path)
+
+
+def test_a_load_that_fits_is_left_alone(world):
+    """Neither plan nor pressure."""
+    for _ in range(10):
+        _, used, decision = world.batch(rate=2_000, seconds=0.5)
+        assert used == Used(1)
+        assert decision is None or decision.plan is None
+
+
+def test_an_overload_is_shed_and_micro_batches_keep_the_bound(world):
+    """Three times what the node can do: the mean latency is 1.5 micro-batches."""
+    rate = 3 / (1.25 * COST)
+    done = [world.batch(rate, seconds=0.2)[0] for _ in range(40)]
+    assert world.loop.memory.shares
+    assert all(1.5 * one.seconds < BOUND for one in done[10:])
+    assert all(one.kept > 0 for one in done[10:])
+
+
+def test_a_plan_follows_a_step_and_lets_go_after_it(world):
+    """Everything is kept again when there is room."""
+    rate = 1.5 / (1.25 * COST)
+    for _ in range(15):
+        world.batch(rate, seconds=0.2)
+    first = world.loop.memory.shares
+    later = [world.batch(2 * rate, seconds=0.2)[0] for _ in range(25)]
+    assert world.loop.memory.shares != first
+    assert all(1.5 * one.seconds < BOUND for one in later[8:])
+    for _ in range(30):
+        world.batch(rate / 6, seconds=0.5)
+    _, used, _ = world.batch(rate / 6, seconds=0.5)
+    shares = world.plans(NODE).shares(used)
+    assert all(share == 1 for one in shares.values() for share in one.shares.values())
+
+
+def test_a_backlog_is_under_pressure_before_any_plan_is_made(world):
+    """The second micro-batch already keeps no more than it can match in time."""
+    world.batch(rate=20_000, seconds=0.5)
+    world.clock += 30.0
+    done, used, _ = world.batch(rate=20_000)
+    assert used.pressure < 1 or world.loop.memory.shares
+    after, used, _ = world.batch(rate=20_000)
+    assert used.pressure < 1
+    assert after.seconds < done.seconds
+    assert after.seconds < 1.5 * BOUND
+
+
+def test_what_is_decided_says_after_which_micro_batch(world):
+    """The next one waits for that, and empty ones count too."""
+    world.batch(rate=2_000, seconds=0.5)
+    assert world.plans(NODE).now.after == 0
+    world.batch(rate=0, seconds=0.5)
+    assert world.plans(NODE).now.after == 1
+
+
+def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
+    """Forty seconds nothing, then a burst: its rate is that of the burst."""
+    world = World(tmp_path)
+    part = world.fused
+    burst = Arrived(20_000, 1, round(1041.5 * 1e6), {}, round(1040.0 * 1e6))
+    kept = Sample(20_000, 1040.75e6, tuple(range(4)))
+    batch = NodeBatch(
+        node=NODE,
+        number=0,
+        start=1042.0,
+        seconds=3.0,
+        arrived={("w2", "s2"): burst},
+        passed={},
+        groups=(GroupTally(0, 1.0, 1, kept={"s2": kept}),),
+    )
+    watched = Watched(
+        parts=(part,), labels={}, uses={}, batches=(batch,), since=1000.0, costs=GUESS
+    )
+    assert watched.rate == pytest.approx(10_000)
+    steady = replace(watched, since=1039.0)
+    assert steady.rate == pytest.approx(8_000), "a little silence is between any two"

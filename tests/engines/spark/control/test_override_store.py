@@ -1,0 +1,155 @@
+"""Wishes for other bounds and weights: taken up by the control loop, checked, remembered."""
+
+import json
+
+import pytest
+
+from shedlight.control.override import Wish
+from shedlight.engines.spark.control.loop import ControlLoop
+from shedlight.engines.spark.control.override_store import WISH, Wishes, leave_wish, read_wish
+from shedlight.errors import InputError
+from tests.engines.spark.control.test_loop import BOUND, COST, NODE, World
+
+RATE = 3 / (1.25 * COST)
+
+
+class Wishing(World):
+    """The application of the control loop's tests, with a place for wishes."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.folder, self.heard = folder, []
+        self.restart()
+
+    def restart(self):
+        """Start the loop as a new process would."""
+        self.loop = ControlLoop(self, wishes=Wishes(self.folder), heard=self.heard.append)
+        self.loop.start(self.clock)
+
+    def batches(self, number):
+        """Run micro-batches as Live does; give the decisions."""
+        found = []
+        for _ in range(number):
+            self.loop.heed(self.clock)
+            found.append(self.batch(RATE, seconds=0.05)[2])
+        return [one for one in found if one is not None]
+
+    def kept(self):
+        """Say which share of the offered work is kept."""
+        done, _, _ = self.batch(RATE, seconds=0.05)
+        return done.kept / done.events
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Have an application that sheds and whose plan is settled."""
+    world = Wishing(tmp_path)
+    world.batches(40)
+    return world
+
+
+def weights(world):
+    """Find the weights that the controller plans with."""
+    return {name: one.weight for name, one in world.loop.memory.application.sinks.items()}
+
+
+def test_without_a_wish_nothing_changes(world):
+    """The plan is the same after some more micro-batches."""
+    before = world.loop.memory.shares
+    assert all(one.plan is None for one in world.batches(6))
+    assert world.loop.memory.shares == before
+    assert world.heard == []
+
+
+def test_another_weight_brings_another_plan(world):
+    """What the sink gets that is worth more now is shed less."""
+    before = {str(s): one.mean for s, one in world.loop.memory.shares.items()}
+    leave_wish(world.folder, Wish(weights={"k1": 100.0}))
+    assert world.loop.memory.shares  # not before it is seen
+    assert weights(world)["k1"] == 1.0
+    decisions = world.batches(6)
+    after = {str(s): one.mean for s, one in world.loop.memory.shares.items()}
+    assert weights(world) == {"k1": 100.0, "k2": 1.0}
+    assert after["w2.Q21"] > before["w2.Q21"]
+    assert after["w2.Q22"] < before["w2.Q22"]
+    (planned,) = (one for one in decisions if one.plan is not None)
+    assert planned.reason.startswith("as was asked for, the weight of sink 'k1' is 100; ")
+
+
+def test_another_bound_is_planned_for_and_kept(world):
+    """A micro-batch has to be shorter from then on."""
+    before = world.kept()
+    leave_wish(world.folder, Wish(bounds={NODE: 2.0}))
+    world.batches(25)
+    assert world.loop.memory.application.nodes[NODE].bound == 2.0
+    assert world.application.nodes[NODE].bound == BOUND  # what the file says stays
+    assert world.kept() < before
+    done = [world.batch(RATE, seconds=0.05)[0] for _ in range(5)]
+    assert all(1.5 * one.seconds < 2.0 for one in done)
+
+
+def test_it_is_logged_once_with_all_that_is_in_force(world):
+    """And only when it is taken up."""
+    leave_wish(world.folder, Wish(bounds={NODE: 3.0}))
+    assert world.heard == []
+    world.batches(5)
+    (heard,) = world.heard
+    assert heard.refused == ""
+    assert heard.wish == Wish({NODE: 3.0}, {"k1": 1.0, "k2": 1.0})
+
+
+def test_wishes_add_up_and_outlive_a_restart(world):
+    """What was asked for first holds after the second, and in the next process."""
+    leave_wish(world.folder, Wish(bounds={NODE: 3.0}))
+    world.batches(2)
+    leave_wish(world.folder, Wish(weights={"k2": 5.0}))
+    world.batches(2)
+    world.restart()
+    assert world.loop.memory.application.nodes[NODE].bound == 3.0
+    assert weights(world)["k2"] == 5.0
+    assert len(world.heard) == 3
+
+
+def test_without_the_file_all_is_as_in_the_application(world):
+    """A wish is taken back by deleting it."""
+    leave_wish(world.folder, Wish(weights={"k1": 100.0}))
+    world.batches(3)
+    (world.folder / WISH).unlink()
+    decisions = world.batches(6)
+    assert weights(world)["k1"] == 1.0
+    assert any("all is as in the file" in one.reason for one in decisions)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"bounds": {"nobody": 1}}', "there is no node 'nobody'; known: edge-2"),
+        ('{"bounds": {"edge-2": 0}}', "must be longer than zero"),
+        ('{"weights": {"k1": -1}}', "must be from 0 on"),
+        ('{"weights": {"k9": 1}}', "there is no sink 'k9'"),
+        ('{"weights": {"k1": NaN}}', "is no wish"),
+        ('{"weights": {"k1": "2"}}', "is no wish"),
+        ("[1]", "is no wish"),
+        ("{", "is no wish"),
+        ("[" * 100_000, "is no wish"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_told(world, text, what):
+    """The run goes on as before."""
+    before = world.loop.memory.application
+    (world.folder / WISH).write_text(text)
+    world.batches(3)
+    assert world.loop.memory.application == before
+    (heard,) = world.heard
+    assert what in heard.refused
+    assert str(world.folder) not in heard.refused
+
+
+def test_a_wish_on_top_of_what_is_no_wish(tmp_path):
+    """It takes its place."""
+    (tmp_path / WISH).write_text("{")
+    with pytest.raises(InputError, match="is no wish"):
+        read_wish(tmp_path / WISH)
+    leave_wish(tmp_path, Wish({"a": 1.0}))
+    assert json.loads((tmp_path / WISH).read_text()) == {"bounds": {"a": 1.0}, "weights": {}}
+    assert [path.name for path in tmp_path.iterdir()] == [WISH]

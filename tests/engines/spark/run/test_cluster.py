@@ -1,0 +1,169 @@
+"""On a cluster of two workers the paper's application finds what it finds without Spark."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.engines.applications import drawn_events, paper_application
+from tests.engines.spark.runs import locally
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+HOST = "127.0.0.1"
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
+
+
+def _free_port():
+    with closing(socket.socket()) as found:
+        found.bind((HOST, 0))
+        return found.getsockname()[1]
+
+
+class _Daemon:
+    """A master or a worker, from its start to its end; what it says is in a file."""
+
+    def __init__(self, folder, name, *arguments):
+        self._said = folder / f"{name}.txt"
+        home = Path(pyspark.__file__).parent
+        environment = {
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_DIRS": str(folder),
+            "SPARK_LOCAL_IP": HOST,
+        }
+        with self._said.open("wb") as file:
+            self._process = subprocess.Popen(
+                [home / "bin" / "spark-class", *arguments],
+                stdout=file,
+                stderr=file,
+                env=environment,
+                cwd=folder,
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def wait_for(self, words):
+        """Wait until it has said something."""
+        over = time.monotonic() + PATIENCE
+        while words not in self._said.read_text():
+            assert self._process.poll() is None, self._said.read_text()
+            assert time.monotonic() < over, self._said.read_text()
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def cluster(tmp_path, java):  # noqa: ARG001
+    """Start a master and two workers of one core each, and stop them."""
+    port = _free_port()
+    url = f"spark://{HOST}:{port}"
+    deploy = "org.apache.spark.deploy"
+    common = ("--host", HOST, "--webui-port", "0")
+    with ExitStack() as stack:
+        master = _Daemon(
+            tmp_path, "master", f"{deploy}.master.Master", "--port", str(port), *common
+        )
+        stack.enter_context(master)
+        master.wait_for("I have been elected leader")
+        for number in (1, 2):
+            work = ("--cores", "1", "--memory", "800m", "--work-dir", str(tmp_path / "work"))
+            name = f"worker{number}"
+            worker = _Daemon(tmp_path, name, f"{deploy}.worker.Worker", *common, *work, url)
+            stack.enter_context(worker)
+            worker.wait_for("Successfully registered with master")
+        yield url
+
+
+DRIVER = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from shedlight.engines.spark.run.streaming import Live, Options
+from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.session.session import close_session, open_session
+from tests.engines.applications import drawn_events, paper_application
+from tests.engines.spark.runs import in_order, with_files
+
+url, folder, host, quick = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+tables = {f"s{i}": drawn_events(20, 20, i) for i in (1, 2)}
+settings = {
+    "spark.driver.host": host,
+    "spark.driver.bindAddress": host,
+    "spark.driver.memory": "600m",
+    "spark.driver.extraJavaOptions": quick,
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": quick,
+    "spark.sql.shuffle.partitions": "2",
+}
+
+def placed(way):
+    application = with_files(paper_application(), tables, folder / way, [150])
+    sinks = {n: replace(s, path=f"{folder}/{way}/{n}") for n, s in application.sinks.items()}
+    return replace(application, sinks=sinks)
+
+def told(application):
+    sinks = application.sinks.items()
+    found = {n: session.read.parquet(s.path).toArrow().to_pylist() for n, s in sinks}
+    print(json.dumps({name: in_order(rows) for name, rows in found.items()}), flush=True)
+
+session = open_session("test", master=url, settings=settings)
+try:
+    once = placed("once")
+    run_on_spark(once, session, checkpoint=f"{folder}/once/run", deliver=True)
+    told(once)
+    live = placed("live")
+    options = Options(shares={}, deliver=1.0)
+    with Live(live, session, checkpoint=f"{folder}/live/run", options=options) as running:
+        running.process_all()
+        for name in live.sources:
+            running.end(name)
+        running.process_all()
+    told(live)
+    print(session._jsc.sc().getExecutorMemoryStatus().size() - 1, flush=True)
+finally:
+    close_session(session)
+"""
+
+
+@pytest.mark.timeout(600)
+def test_on_a_cluster_the_papers_application_finds_what_it_finds_without_spark(
+    cluster, tmp_path
+):
+    """Over finished files, and live; with tasks in other processes than the driver."""
+    tables = {f"s{i}": drawn_events(20, 20, i) for i in (1, 2)}
+    expected = locally(paper_application(), tables)
+
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, cluster, str(tmp_path), HOST, QUICK],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    once, live, executors = done.stdout.splitlines()
+    assert json.loads(once) == expected
+    assert json.loads(live) == expected
+    assert int(executors) == 2

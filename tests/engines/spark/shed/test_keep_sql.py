@@ -1,0 +1,185 @@
+"""The shedder in the JVM keeps the very events that the shedder in Python keeps."""
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shedlight.engines.spark.shed.keep_flags import carried, kept_names
+from shedlight.engines.spark.shed.keep_sql import plan_tables, shed
+from shedlight.engines.spark.shed.plan_column import limits_of
+from shedlight.engines.spark.shed.plan_store import WORD
+from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
+from shedlight.engines.spark.step.chain import build_fused
+from shedlight.engines.spark.support.chain_spec import PartSpec
+from shedlight.engines.spark.support.placement import Part
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.language import parse_pattern
+from shedlight.matching.operators.cep_operator import new_operator_state, take_in
+from shedlight.matching.operators.reorder import Input
+from shedlight.shedding.shares import PatternShares
+from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from tests.language.expressions import BIGINTS, TEXTS
+
+pytestmark = pytest.mark.spark
+
+PATTERNS = {
+    "A": "SELECT a.type WHERE SEQ(a.type = 0, b.type = 7, c.name = 'x') WITHIN 2 ms",
+    "B": "SELECT a.type WHERE SEQ(a.type = 0 AND a.y > 0.5, b.type != 9) WITHIN 3 ms "
+    "PARTITION BY key, name",
+    "C": "SELECT a.type WHERE AND(a.name = 'y''s', b.y = 2) WITHIN 1 ms",
+}
+READ = Stream("s")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Ids, and shares for the patterns."""
+
+    ids: tuple[str, ...]
+    shares: dict[Stream, PatternShares]
+
+
+def _events(number, seed):
+    rng = random.Random(seed)
+    names = ["x", "y's", "z", "", None, *TEXTS]
+    return pa.table(
+        {
+            "#at": pa.array(sorted(rng.randint(-50_000, 50_000) for _ in range(number))),
+            "n": pa.array([rng.choice([*BIGINTS, i, i]) for i in range(number)]),
+            "small": pa.array(range(number), pa.int32()),
+            "s": pa.array([rng.choice([*TEXTS, f"id {i}" * (i % 9)]) for i in range(number)]),
+            "type": pa.array([rng.choice([0, 0, 7, 7, 8, 9, -3, None]) for _ in range(number)]),
+            "name": pa.array([rng.choice(names) for _ in range(number)]),
+            "y": pa.array([rng.choice([0.0, 2.0, 0.7, -0.0, None]) for _ in range(number)]),
+            "key": pa.array([rng.choice([1, 2, 3, None]) for _ in range(number)]),
+        }
+    )
+
+
+def _built(table, case, patterns=PATTERNS):
+    spec = OperatorSpec(
+        name="w",
+        node="n",
+        inputs=(READ,),
+        patterns={name: parse_pattern(text).pattern for name, text in patterns.items()},
+    )
+    given = PartSpec(
+        part=Part((spec,), (), range(1)),
+        inputs={READ: (Input("s", case.ids, "#at", 1 << 40), table.schema)},
+        origins={READ: (0,)},
+        shares=case.shares,
+        windows={"key, name": 3000},
+        listed=frozenset(),
+    )
+    return build_fused(given)
+
+
+def _ready(fused, table):
+    operator = fused.operators[0]
+    state = new_operator_state(operator)
+    return take_in(operator, state, {0: table}, frozenset({0}), unique=True)[1]
+
+
+def _expected(fused, ready):
+    """Ask the shedder in Python."""
+    operator, masks = fused.operators[0], {}
+    for matcher in operator.matchers:
+        uses = np.array([bool(matcher.symbol(one)) for one in ready.types.signatures])
+        mask = uses[ready.numbers]
+        shares = fused.spec.shares.get(Stream(matcher.name, "w"))
+        if shares is not None:
+            hashes = (
+                key_hashes(ready.table, matcher.pattern.partition_by, ready.time, 3000)
+                if shares.by_key
+                else event_hashes(ready.table, operator.ids)
+            )
+            mask = mask & kept_events(shares, ready.types, ready.numbers, hashes).mask
+        masks[matcher.name] = mask
+    return masks
+
+
+SOME = PatternShares({"type=0": 0.4, "type=7": 1.0, "name=x": 0.0}, others=0.3)
+CASES = [
+    Case(("n", "small"), {Stream("A", "w"): SOME}),
+    Case(("s", "n"), {Stream("A", "w"): SOME, Stream("C", "w"): PatternShares({}, others=0.5)}),
+    Case(("small",), {Stream("B", "w"): PatternShares({}, by_key=True, others=0.5)}),
+    Case(("s",), {Stream(name, "w"): PatternShares({}, others=0.0) for name in "AB"}),
+    Case(("n",), {Stream(name, "w"): PatternShares({}, others=1.0) for name in "ABC"}),
+    Case(("small", "s"), {Stream("B", "w"): PatternShares({}, by_key=True, others=0.01)}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
+    """By ids of any kind and by keys, at shares of nothing, everything and in between."""
+    case, table = CASES[number], _events(2000, number)
+    pq.write_table(table, tmp_path / "events.parquet")
+    fused = _built(table, case)
+    ready = _ready(fused, table)
+    expected = _expected(fused, ready)
+
+    words = _shed_in_the_jvm(spark, fused, tmp_path / "events.parquet", case)
+    assert len(words) == 1
+    for place, small in enumerate(ready.table.column("small").to_pylist()):
+        flags = words[0].get(small, 0)
+        ours = {name: bool(flags >> i & 1) for i, name in enumerate("ABC")}
+        assert ours == {name: bool(mask[place]) for name, mask in expected.items()}
+    assert all(flags for flags in words[0].values())
+
+
+def _shed_in_the_jvm(spark, fused, path, case):
+    """Give the words of flags of what is left, by `small`."""
+    tables = plan_tables(fused, case.shares)
+    limits = {name: pa.table({"": limits_of(table, 1.0)}) for name, table in tables.items()}
+    plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
+    rows = shed(fused, READ, spark.read.parquet(str(path)), plan).toArrow()
+    smalls = rows["small"].to_pylist()
+    names = kept_names(len(fused.operators[0].matchers))
+    words = [rows[carried("w", name)].to_pylist() for name in names]
+    return [dict(zip(smalls, flags, strict=True)) for flags in words]
+
+
+def test_more_patterns_than_a_word_has_flags_are_told_apart(spark, tmp_path):
+    """Each with its own share, of nothing, everything and in between."""
+    number = WORD + 3
+    patterns = {f"P{i}": PATTERNS["A"] for i in range(number)}
+    shares = {
+        Stream(name, "w"): PatternShares({}, others=(0.0, 1.0, i / number)[i % 3])
+        for i, name in enumerate(patterns)
+    }
+    case, table = Case(("n", "small"), shares), _events(500, 7)
+    pq.write_table(table, tmp_path / "events.parquet")
+    fused = _built(table, case, patterns)
+    ready = _ready(fused, table)
+    expected = _expected(fused, ready)
+
+    words = _shed_in_the_jvm(spark, fused, tmp_path / "events.parquet", case)
+
+    assert len(words) == 2
+    for place, small in enumerate(ready.table.column("small").to_pylist()):
+        for i, name in enumerate(patterns):
+            kept = bool(words[i // WORD].get(small, 0) >> i % WORD & 1)
+            assert kept == bool(expected[name][place])
+
+
+def test_types_in_the_jvm_are_types_in_python(spark, tmp_path):
+    """Closed sets of numbers, texts and doubles, nulls, and conditions beside them."""
+    table = _events(2000, 99)
+    pq.write_table(table, tmp_path / "events.parquet")
+    operator = _built(table, CASES[0]).operators[0]
+    ready = _ready(_built(table, CASES[0]), table)
+
+    frame = spark.read.parquet(str(tmp_path / "events.parquet"))
+    rows = frame.selectExpr("small", f"{type_sql(operator)} AS number").toArrow()
+
+    signatures = all_signatures(operator.alphabet)
+    assert signatures is not None
+    found = dict(zip(rows["small"].to_pylist(), rows["number"].to_pylist(), strict=True))
+    for small, number in zip(
+        ready.table.column("small").to_pylist(), ready.numbers, strict=True
+    ):
+        assert signatures[found[small]] == ready.types.signatures[number]

@@ -1,0 +1,163 @@
+"""Each micro-batch reads the plan that is in force when it begins, and no other ever."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from shedlight.engines.spark.shed import plan_column
+from shedlight.engines.spark.shed.jvm_callback import asked, can_ask
+from shedlight.engines.spark.shed.plan_column import limits_of, read_plan
+from shedlight.engines.spark.shed.plan_store import Plans, Table, Used
+from shedlight.engines.spark.support.spark_errors import explained
+from shedlight.errors import StateError
+from shedlight.graph import Stream
+from shedlight.shedding.shares import PatternShares
+
+pytestmark = pytest.mark.spark
+
+WAYS = ("asked", "by a job")
+TABLES = {
+    name: Table(np.array([[0.4, 1.0, share]]), np.zeros((1, 3), np.bool_))
+    for name, share in (("w", 0.0), ("another one's", 0.7))
+}
+
+
+@pytest.fixture
+def plans(tmp_path):
+    """Plans with one in force."""
+    found = Plans(tmp_path / "plan")
+    shares = {Stream("Q", "w"): PatternShares({}, others=1.0)}
+    found.put_in_force(Used(found.publish(shares, TABLES)))
+    return found
+
+
+@pytest.fixture(params=WAYS)
+def way(request, monkeypatch, spark):
+    """Either way to read a plan."""
+    assert can_ask(spark)
+    if request.param == "by a job":
+        monkeypatch.setattr(plan_column, "can_ask", lambda _: False)
+    return request.param
+
+
+class Stage:
+    """A stream of files whose rows get what is read of a plan."""
+
+    def __init__(self, spark, folder):
+        self.spark, self.folder, self.files = spark, folder, 0
+        (folder / "in").mkdir()
+
+    def start(self, plan):
+        """Start a query, or go on with it."""
+        source = self.spark.readStream.schema("n bigint").option("maxFilesPerTrigger", 1)
+        rows = source.parquet(str(self.folder / "in"))
+        for number, one in enumerate(plan.values()):
+            rows = rows.withColumn(f"limits{number}", one.scalar())
+        written = rows.writeStream.option("checkpointLocation", str(self.folder / "state"))
+        return written.format("parquet").start(str(self.folder / "out"))
+
+    def send(self, query):
+        """Have a micro-batch of two rows."""
+        rows = pa.table({"n": [self.files, self.files]})
+        pq.write_table(rows, self.folder / "in" / f"{self.files:03}.parquet")
+        self.files += 1
+        query.processAllAvailable()
+
+    @property
+    def limits(self):
+        """What each micro-batch read."""
+        rows = self.spark.read.parquet(str(self.folder / "out")).orderBy("n").collect()
+        assert len(rows) == 2 * self.files
+        return [(row.limits0, row.limits1) for row in rows[::2]]
+
+
+@pytest.fixture
+def stage(spark, tmp_path):
+    """A stream without a query yet."""
+    return Stage(spark, tmp_path)
+
+
+def _expected(pressure):
+    return tuple(limits_of(one, pressure).values.to_pylist() for one in TABLES.values())
+
+
+@pytest.mark.usefixtures("way")
+def test_a_new_pressure_is_in_force_in_the_next_micro_batch(spark, stage, plans):
+    """Without a restart, and what each used is on record."""
+    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    for pressure in (1.0, 0.5, 0.25):
+        plans.put_in_force(Used(1, pressure))
+        stage.send(query)
+    query.stop()
+    assert stage.limits == [_expected(1.0), _expected(0.5), _expected(0.25)]
+    assert [plans.used_by(batch).pressure for batch in range(3)] == [1.0, 0.5, 0.25]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_micro_batch_that_is_repeated_gets_what_is_on_record(spark, stage, plans):
+    """Whatever is in force by then."""
+    plans.put_in_force(Used(1, 0.5))
+    assert plans.used_by(0).pressure == 0.5
+    plans.put_in_force(Used(1, 0.125))
+    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    stage.send(query)
+    stage.send(query)
+    query.stop()
+    assert stage.limits == [_expected(0.5), _expected(0.125)]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_lost_plan_is_said_in_our_words(spark, stage, plans):
+    """And what to do."""
+    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    stage.send(query)
+    (plans.folder / "plans" / "1.npz").unlink()
+    with pytest.raises(StreamingQueryException) as failed:
+        stage.send(query)
+    problem = explained(failed.value)
+    assert isinstance(problem, StateError)
+    assert str(problem) == (
+        f"{plans.folder / 'plans' / '1.npz'} is missing; put it back as it was, or start with "
+        "a new checkpoint"
+    )
+
+
+def test_no_job_is_run_to_ask(spark, stage, plans):
+    """The only jobs are those that write what was read."""
+    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    stage.send(query)
+    tracker, jobs = spark.sparkContext.statusTracker(), []
+    for _ in range(3):
+        stage.send(query)
+        jobs.append(len(tracker.getJobIdsForGroup(str(query.runId))))
+    query.stop()
+    assert jobs == [jobs[0], jobs[0] + 1, jobs[0] + 2]
+
+
+def test_functions_are_not_left_behind_in_the_session(spark, plans):
+    """They are in the query alone."""
+    before = {one.name for one in spark.catalog.listFunctions()}
+    read_plan(spark, plans.folder, tuple(TABLES))
+    assert {one.name for one in spark.catalog.listFunctions()} == before
+
+
+def test_what_is_asked_outside_of_a_micro_batch_has_no_answer(spark):
+    """For there is none to answer for."""
+    with pytest.raises(Exception, match="no micro-batch of a streaming query"):
+        asked(spark, lambda batch: np.array([batch])).collect()
+
+
+def test_where_spark_would_not_ask_a_job_does(spark, monkeypatch):
+    """As over Spark Connect, and where the rule is switched off by which it asks."""
+    rule = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+    spark.conf.set("spark.sql.optimizer.excludedRules", rule)
+    try:
+        assert not can_ask(spark)
+    finally:
+        spark.conf.unset("spark.sql.optimizer.excludedRules")
+    monkeypatch.setattr(spark.sparkContext, "_gateway", "of another kind")
+    assert not can_ask(spark)
+    monkeypatch.delattr(spark, "_jsparkSession")
+    assert not can_ask(spark)

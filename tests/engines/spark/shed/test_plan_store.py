@@ -1,0 +1,111 @@
+"""What a micro-batch used stays what it used, whoever asks and however often."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shedlight.engines.spark.shed.plan_column import limits_of
+from shedlight.engines.spark.shed.plan_store import UNUSED, WORD, Plans, Table, Used
+from shedlight.errors import StateError
+from shedlight.graph import Stream
+from shedlight.shedding.shares import PatternShares
+from shedlight.shedding.shedder import threshold
+
+Q = Stream("Q", "w")
+SHARES = {
+    Q: PatternShares(
+        {"type=0": 0.4, "type=1": 1.0}, by_key=True, firm=frozenset({"type=1"}), others=0.3
+    )
+}
+TABLE = Table(np.array([[0.4, 1.0, UNUSED]]), np.array([[False, True, False]]))
+
+
+@pytest.fixture
+def plans(tmp_path):
+    """Plans with one in force."""
+    found = Plans(tmp_path / "plan")
+    found.put_in_force(Used(found.publish(SHARES, {"w": TABLE})))
+    return found
+
+
+def test_a_plan_is_read_as_it_was_published(plans):
+    """By label for Python, by number for the JVM."""
+    used = plans.used_by(0)
+    assert used == Used(1)
+    assert plans.shares(used) == SHARES
+    assert plans.shares(Used(1, 0.5))[Q].shares == {"type=0": 0.2, "type=1": 1.0}
+    np.testing.assert_array_equal(plans.tables(used)["w"].shares, TABLE.shares)
+
+
+def test_a_micro_batch_keeps_what_it_began_with(plans):
+    """A new plan is for those that begin after it."""
+    first = plans.used_by(7)
+    number = plans.publish({}, {})
+    plans.put_in_force(Used(number, 0.25))
+    assert plans.used_by(7) == first
+    assert plans.used_by(8) == Used(2, 0.25)
+    assert Plans(plans.folder).used_by(7) == first
+
+
+def test_records_are_forgotten_when_they_cannot_be_asked_for_again(plans):
+    """Only those before."""
+    for batch in range(5):
+        plans.used_by(batch)
+    plans.forget(3)
+    assert sorted(path.name for path in (plans.folder / "batches").iterdir()) == ["3", "4"]
+
+
+def test_plans_that_nobody_can_ask_for_again_are_removed(plans):
+    """A number is never given twice all the same."""
+    shares, tables = plans.shares(plans.now), plans.tables(plans.now)
+    for batch in range(4):
+        plans.put_in_force(Used(plans.publish(shares, tables)))
+        plans.used_by(batch)
+    last = plans.now
+    plans.forget(3)
+    left = sorted(int(path.stem) for path in (plans.folder / "plans").glob("*.npz"))
+    assert left == [last.plan]
+    assert plans.shares(plans.used_by(3)) == shares
+    assert plans.publish(shares, tables) == last.plan + 1
+
+
+def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
+    """And what to do."""
+    with pytest.raises(StateError, match=r"no plan in .*start with a new one"):
+        Plans(tmp_path / "nothing").used_by(0)
+    (plans.folder / "batches").mkdir()
+    (plans.folder / "batches" / "3").write_text("{")
+    with pytest.raises(StateError, match=r"3 is damaged .*new checkpoint"):
+        plans.used_by(3)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0, 1))
+def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
+    """To the last bit, and everything is kept where the share is one."""
+    table = Table(np.array([shares]), np.zeros((1, len(shares)), np.bool_))
+    (found,) = limits_of(table, pressure).to_pylist()
+    lowered = [share * pressure for share in shares]
+    everything = [int(share >= 1) for share in lowered]
+    asked = [int(0 < share < 1) for share in lowered]
+    limits = [threshold(0.0 if share >= 1 else share) for share in lowered]
+    assert found == [*everything, *asked, *limits]
+
+
+def test_what_a_pattern_has_no_use_for_is_never_kept():
+    """Not even without pressure."""
+    limits = [threshold(0.4), threshold(0.0), threshold(0.0)]
+    assert limits_of(TABLE, 1.0).to_pylist() == [[0, 1, 0, 1, 0, 0, *limits]]
+
+
+@pytest.mark.parametrize("patterns", [1, 61, 62, 63, 125])
+def test_flags_of_many_patterns_go_into_several_words(patterns):
+    """Each pattern has its own bit."""
+    shares = np.eye(patterns)
+    (found,) = limits_of(Table(shares, np.zeros(shares.shape, np.bool_)), 1.0).to_pylist()
+    words = -(-patterns // WORD)
+    assert len(found) == patterns * (words + 1 + patterns)
+    for number in range(patterns):
+        for word in range(words):
+            mine = 1 << number % WORD if number // WORD == word else 0
+            assert found[word * patterns + number] == mine

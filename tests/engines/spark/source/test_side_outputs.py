@@ -1,0 +1,220 @@
+"""What is neither matched nor lost: late events, and records that are no events."""
+
+import json
+import os
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.run.streaming import Live, Options
+from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.errors import InputError
+from shedlight.graph import (
+    Node,
+    OperatorSpec,
+    SideOutput,
+    Sink,
+    Source,
+    Stream,
+    build_application,
+)
+from shedlight.language import parse_expression, parse_pattern
+from shedlight.language.ast.data_type import Kind
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = {"n": Kind.BIGINT, "time": Kind.BIGINT, "kind": Kind.STRING}
+
+
+def _application(folder, *sources, patterns="SELECT a.n AS n WHERE a.kind = 'x'"):
+    names = tuple(Stream(one.name) for one in sources)
+    parsed = {"P": parse_pattern(patterns).pattern}
+    return build_application(
+        "sides",
+        sources,
+        [Node(name="n")],
+        [OperatorSpec(name="w", node="n", inputs=names, patterns=parsed)],
+        [Sink(name="k", input=Stream("P", "w"), format="parquet", path=str(folder / "k"))],
+    )
+
+
+def _source(folder, name="s", kind="json", **changes):
+    fields = {"time": "time", "id": ("n",), "schema": SCHEMA}
+    (folder / name).mkdir(exist_ok=True)
+    return Source(name=name, format=kind, path=str(folder / name), **{**fields, **changes})
+
+
+def _write(folder, number, lines):
+    file = folder / f"{number:03}.json"
+    hidden = file.with_name(f".{file.name}")
+    hidden.write_text("".join(f"{line}\n" for line in lines))
+    os.utime(hidden, (1_700_000_000 + number,) * 2)  # Spark reads the oldest first
+    hidden.rename(file)
+
+
+def _event(n, at, kind="x"):
+    return json.dumps({"n": n, "time": at, "kind": kind})
+
+
+def _parquet(folder, name, columns):
+    table = pq.read_table(folder / name).to_pylist()
+    return [tuple(row[one] for one in columns) for row in table]
+
+
+LINES = [
+    _event(1, 10),
+    '{"n": 2, "time": ',
+    '{"n": null, "time": 20, "kind": "x"}',
+    _event(3, 30),
+]
+
+
+def test_records_that_are_no_events_go_to_a_place_of_their_own(spark, tmp_path):
+    """Those that cannot be parsed as they are, the others as JSON; the rest is matched."""
+    side = SideOutput(format="json", path=str(tmp_path / "bad"))
+    source = _source(tmp_path, unparsable=side, columns={"twice": parse_expression("n * 2")})
+    _write(tmp_path / "s", 1, [*LINES, '{"n": 4, "time": "soon", "kind": "x"}'])
+    batches: list[NodeBatch] = []
+
+    found = run_on_spark(
+        _application(tmp_path, source),
+        spark,
+        checkpoint=str(tmp_path / "state"),
+        deliver=True,
+        told=batches.append,
+    )
+
+    assert [row.n for row in found["k"].orderBy("time").collect()] == [1, 3]
+    bad = spark.read.json(str(tmp_path / "bad")).collect()
+    broken = "a record cannot be parsed as json"
+    assert sorted((row.problem, row.record) for row in bad) == [
+        ("'n' is null", '{"n":null,"time":20,"kind":"x","twice":null}'),
+        (broken, '{"n": 2, "time": '),
+        (broken, '{"n": 4, "time": "soon", "kind": "x"}'),
+    ]
+    assert sum(one.refused["s"] for one in batches) == len(bad)
+    assert all(row.arrived.startswith("2023-11-14") for row in bad)
+
+
+def test_without_such_a_place_they_are_an_error(spark, tmp_path):
+    """It shows the record, and says what to do; whoever does so goes on from there."""
+    application = _application(tmp_path, _source(tmp_path))
+    _write(tmp_path / "s", 1, LINES)
+
+    with pytest.raises(InputError) as error:
+        run_on_spark(application, spark, checkpoint=str(tmp_path / "state"))
+
+    assert str(error.value) == (
+        'source s: a record cannot be parsed as json: {"n": 2, "time": ; put it right, or have '
+        "them written elsewhere with `unparsable` of source s"
+    )
+
+    side = SideOutput(format="json", path=str(tmp_path / "bad"))
+    application = _application(tmp_path, _source(tmp_path, unparsable=side))
+    found = run_on_spark(application, spark, checkpoint=str(tmp_path / "state"))
+    assert sorted(row.n for row in found["k"].collect()) == [1, 3]
+
+
+def test_late_events_go_to_the_place_of_their_source(spark, tmp_path):
+    """As they came, and with the operator; those of the other source are counted alone."""
+    side = SideOutput(format="parquet", path=str(tmp_path / "late"))
+    t = _source(tmp_path, "t", options={"maxFilesPerTrigger": "1"})
+    s = _source(tmp_path, late=side, lateness=5, options={"maxFilesPerTrigger": "1"})
+    for name, first in (("s", 100), ("t", 200)):
+        _write(tmp_path / name, 1, [_event(first, 1_000)])
+        _write(tmp_path / name, 2, [_event(first + 1, 10), _event(first + 2, 997)])
+        _write(tmp_path / name, 3, [_event(first + 3, 2_000)])
+    batches: list[NodeBatch] = []
+
+    run_on_spark(
+        _application(tmp_path, s, t),
+        spark,
+        checkpoint=str(tmp_path / "state"),
+        deliver=True,
+        told=batches.append,
+    )
+
+    late = _parquet(tmp_path, "late", ["n", "time", "kind", "late_at"])
+    assert late == [(101, 10, "x", "w")]
+    assert batches[-1].groups[0].operators["w"].late == 3
+    assert sorted(n for (n,) in _parquet(tmp_path, "k", ["n"])) == [100, 102, 103, 200, 203]
+
+
+def test_an_event_may_say_when_it_arrived(spark, tmp_path):
+    """In a timestamp or in microseconds, from a column or derived; not after now."""
+    now = time.time()
+    table = pa.table(
+        {
+            "n": [1, 2, 3],
+            "time": [10, 20, 30],
+            "kind": ["x"] * 3,
+            "came": pa.array([int((now - 60) * 1e3), None, int((now + 9e6) * 1e3)], pa.int64()),
+        }
+    )
+    schema = {**SCHEMA, "came": Kind.BIGINT}
+    columns = {"arrived": parse_expression("came * 1000")}
+    source = _source(
+        tmp_path, kind="parquet", schema=schema, columns=columns, arrival="arrived"
+    )
+    pq.write_table(table, tmp_path / "s" / "1.parquet")
+    batches: list[NodeBatch] = []
+
+    run_on_spark(
+        _application(tmp_path, source),
+        spark,
+        checkpoint=str(tmp_path / "state"),
+        told=batches.append,
+    )
+
+    mean = next(one for one in batches if one.events).passed["s"].mean / 1e6
+    assert mean == pytest.approx(now - 20, abs=10)
+
+
+def test_side_outputs_are_filled_while_it_runs(spark, tmp_path):
+    """By queries beside those of the nodes and sinks."""
+    source = _source(
+        tmp_path,
+        late=SideOutput(format="parquet", path=str(tmp_path / "late")),
+        unparsable=SideOutput(format="parquet", path=str(tmp_path / "bad")),
+        options={"maxFilesPerTrigger": "1"},
+    )
+    _write(tmp_path / "s", 1, [_event(1, 1_000), "nonsense"])
+    application = _application(tmp_path, source)
+    options = Options(shares={}, deliver=0.5)
+    with Live(application, spark, checkpoint=str(tmp_path / "state"), options=options) as live:
+        live.process_all()
+        _write(tmp_path / "s", 2, [_event(2, 10), _event(3, 2_000)])
+        live.process_all()
+
+    assert _parquet(tmp_path, "late", ["n", "late_at"]) == [(2, "w")]
+    assert _parquet(tmp_path, "bad", ["record"]) == [("nonsense",)]
+
+
+def test_a_source_may_be_one_file_and_a_sink_plain_text(spark, tmp_path):
+    """As a stream Spark reads folders only; CSV has plain values only: lists are JSON in it."""
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "s.csv"
+    file.write_text("n,time,kind\n1,10,x\n2,20,y\n3,30,x\n")
+    file.with_name("other.csv").write_text("n,time,kind\n9,90,x\n")
+    source = Source(
+        name="s",
+        format="csv",
+        path=str(file),
+        options={"header": "true"},
+        time="time",
+        id=("n",),
+        schema=SCHEMA,
+    )
+    application = _application(
+        tmp_path, source, patterns="SELECT a, a.n AS n WHERE a.kind = 'x'"
+    )
+    sink = replace(application.sinks["k"], format="csv", options={"header": "true"})
+    application = replace(application, sinks={"k": sink})
+    run_on_spark(application, spark, checkpoint=str(tmp_path / "state"), deliver=True)
+    rows = spark.read.option("header", "true").option("escape", '"').csv(str(tmp_path / "k"))
+    found = sorted((row.n, row.events, json.loads(row.a)["kind"]) for row in rows.collect())
+    assert found == [("1", "[1]", "x"), ("3", "[3]", "x")]

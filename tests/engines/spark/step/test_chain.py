@@ -1,0 +1,171 @@
+"""Operators fused in a group: streams from several groups are put in order, at any cut."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shedlight.engines.spark.step.advance import Mark, advance, frontiers_of
+from shedlight.engines.spark.step.chain import build_fused, new_fused_state, outside_input
+from shedlight.engines.spark.step.parallel import levels
+from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
+from shedlight.engines.spark.support.chain_spec import PartSpec
+from shedlight.engines.spark.support.placement import Part
+from shedlight.engines.tables import match_tables
+from shedlight.errors import StateError
+from shedlight.graph import OperatorSpec, Stream
+from shedlight.language import parse_pattern
+from shedlight.matching.operators.reorder import FOREVER, Input
+
+READ, JOINED, LAST = Stream("K", "up"), Stream("J", "w"), Stream("L", "v")
+SCHEMA = pa.schema(
+    {"source": pa.string(), "time": pa.int64(), "id": pa.string(), "x": pa.int64()}
+)
+JOIN = "SELECT a.x AS x, b.x AS y WHERE SEQ(a.x = 0, b.x > 0) WITHIN 20 us"
+PAIR = "SELECT a.y AS y WHERE SEQ(a.y > 0, b.y > 1) WITHIN 50 us"
+
+
+def _fused(last="v"):
+    """Two operators, one reading the other, behind two groups of another node."""
+    specs = [
+        OperatorSpec(name=name, node="n", inputs=(read,), patterns={pattern: _parsed(text)})
+        for name, read, pattern, text in (("w", READ, "J", JOIN), (last, JOINED, "L", PAIR))
+    ]
+    given = PartSpec(
+        part=Part(tuple(specs), (), range(1)),
+        inputs={READ: outside_input(READ, SCHEMA)},
+        origins={READ: (0, 1)},
+        shares={},
+        windows={},
+        listed=frozenset(),
+    )
+    return build_fused(given)
+
+
+def _parsed(text):
+    return parse_pattern(text).pattern
+
+
+def _table(rows):
+    columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
+    times, names, values = columns
+    return pa.table([["K"] * len(rows), times, names, values], schema=SCHEMA)
+
+
+_rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), max_size=25)
+
+
+@settings(max_examples=150)
+@given(st.tuples(_rows, _rows), st.data())
+def test_groups_upstream_may_be_ahead_of_each_other(groups, data):
+    """A stream is as far as its slowest group; the state is saved between all batches."""
+    left = [
+        [(time, f"{group}-{i}", x) for i, (time, x) in enumerate(sorted(rows))]
+        for group, rows in enumerate(groups)
+    ]
+    first = match_tables(
+        [(Input("K", ("id",), "time"), _table(sorted(left[0] + left[1])))], {"J": _parsed(JOIN)}
+    ).complex_events["J"]
+    second = match_tables(
+        [(Input("J", ("id",), "time"), first.drop_columns(["events"]))], {"L": _parsed(PAIR)}
+    ).complex_events["L"]
+    fused = _fused()
+    state = new_fused_state(fused)
+    found: dict[Stream, list[str]] = {JOINED: [], LAST: []}
+    while left[0] or left[1]:
+        group = data.draw(st.sampled_from([g for g in (0, 1) if left[g]]))
+        size = data.draw(st.integers(1, len(left[group])))
+        batch, left[group] = left[group][:size], left[group][size:]
+        mark = Mark(READ, group, left[group][0][0] if left[group] else FOREVER)
+        state, new = advance(fused, state, {READ: _table(batch[::-1])}, [mark])
+        state = from_bytes(fused, to_bytes(fused, state))
+        for stream, table in new.found.items():
+            found[stream] += table["id"].to_pylist()
+    state, new = advance(fused, state, {}, [Mark(READ, group, FOREVER) for group in (0, 1)])
+    for stream, table in new.found.items():
+        found[stream] += table["id"].to_pylist()
+
+    assert found == {JOINED: first["id"].to_pylist(), LAST: second["id"].to_pylist()}
+    assert frontiers_of(fused, state) == {"w": FOREVER, "v": FOREVER}
+    assert all(sum(one.waiting.late) == 0 for one in state.operators)
+
+
+def test_a_group_that_said_nothing_holds_the_others_back():
+    """It may have the oldest events of all."""
+    fused = _fused()
+    rows = [(0, "a", 0), (1, "b", 1)]
+    state, found = advance(
+        fused, new_fused_state(fused), {READ: _table(rows)}, [Mark(READ, 0, FOREVER)]
+    )
+    assert len(found.found[JOINED]) == 0
+    _, found = advance(fused, state, {}, [Mark(READ, 1, FOREVER)])
+    assert len(found.found[JOINED]) == 1
+
+
+def test_the_state_of_other_operators_is_refused():
+    """So is what is no state at all."""
+    fused = _fused()
+    data = to_bytes(fused, new_fused_state(fused))
+    with pytest.raises(StateError, match="the saved state is of the operators"):
+        from_bytes(_fused(last="u"), data)
+    with pytest.raises(StateError, match="damaged"):
+        from_bytes(fused, b"")
+
+
+def test_operators_that_do_not_need_each_other_run_side_by_side():
+    """Each is in the first level after all that feed it."""
+
+    def spec(name, *inputs):
+        return OperatorSpec(name=name, node="n", inputs=inputs, patterns={"P": _parsed(JOIN)})
+
+    specs = [
+        spec("a", READ),
+        spec("b", READ),
+        spec("c", Stream("P", "a"), Stream("P", "b")),
+        spec("d", Stream("P", "a"), READ),
+        spec("e", Stream("P", "c"), Stream("P", "a")),
+    ]
+    assert levels(specs) == [[0, 1], [2, 3], [4]]
+
+
+def test_side_by_side_is_one_after_the_other():
+    """Many operators of one input, in threads and not: the same matches, counts and states."""
+    specs = tuple(
+        OperatorSpec(name=f"w{i}", node="n", inputs=(READ,), patterns={"J": _parsed(JOIN)})
+        for i in range(8)
+    )
+    rows = [(time, f"e{time}", time % 3) for time in range(500)]
+    outcomes = []
+    for groups in (range(1), range(2)):  # of several groups each is run by itself
+        given = PartSpec(
+            part=Part(specs, (), groups),
+            inputs={READ: outside_input(READ, SCHEMA)},
+            origins={READ: (0,)},
+            shares={},
+            windows={},
+            listed=frozenset(),
+        )
+        fused = build_fused(given)
+        state, done = advance(
+            fused, new_fused_state(fused), {READ: _table(rows)}, [Mark(READ, 0, FOREVER)]
+        )
+        found = {name: done.found[name].to_pylist() for name in sorted(done.found, key=str)}
+        counted = {name: one.patterns["J"].found for name, one in sorted(done.tallies.items())}
+        outcomes.append((found, counted, to_bytes(fused, state)))
+    assert outcomes[0] == outcomes[1]
+    assert set(outcomes[0][1].values()) == {167}
+
+
+def test_complex_events_are_counted_where_they_arrive():
+    """By type, from each input; nobody has counted them before."""
+    fused = _fused()
+    rows = [(0, "a", 0), (1, "b", 1), (2, "c", 1), (3, "d", -1)]
+    _, done = advance(
+        fused,
+        new_fused_state(fused),
+        {READ: _table(rows)},
+        [Mark(READ, 0, FOREVER), Mark(READ, 1, FOREVER)],
+    )
+    (counted,) = done.tallies["w"].types.values()
+    assert sorted(counted.values()) == [1, 1, 2]
+    assert sum(done.tallies["v"].types[str(JOINED)].values()) == len(done.found[JOINED]) == 1

@@ -1,0 +1,51 @@
+"""When events arrived, in a few numbers."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shedlight.engines.spark.codec.pack import sample_in
+from shedlight.engines.spark.support.arrival_sketch import (
+    POINTS,
+    Sample,
+    put_together,
+    sample_of,
+)
+
+times = st.lists(st.integers(1_790_000_000_000_000, 1_790_000_100_000_000), min_size=1)
+
+
+@given(st.lists(times, min_size=1, max_size=5))
+def test_samples_together_are_the_sample_of_all(parts):
+    """Exactly in number and mean; a quantile is between those at two points less and more."""
+    whole = np.concatenate([np.array(part) for part in parts])
+    both = put_together(sample_of(np.array(part)) for part in parts)
+    assert both is not None
+    assert both.number == len(whole)
+    assert abs(both.mean - whole.mean()) < 1
+    ordered = np.sort(whole)
+    for share in (0.01, 0.05, 0.5, 0.95):
+        low = ordered[max(0, int((share - 2.5 / POINTS) * len(ordered)) - len(parts))]
+        place = int((share + 2.5 / POINTS) * len(ordered)) + len(parts)
+        high = ordered[min(len(ordered) - 1, place)]
+        assert low <= both.at(share) <= high
+
+
+def test_a_large_sample_is_small_and_near():
+    """Of a million events that arrived evenly, in no order."""
+    rng = np.random.default_rng(1)
+    found = sample_of(rng.permutation(1_000_000))
+    assert len(found.points) == POINTS
+    for share in (0.02, 0.05, 0.5, 0.95):
+        assert abs(found.at(share) - share * 1e6) < 1e6 / POINTS
+
+
+def test_what_arrived_at_once_is_one_point():
+    """However many there are."""
+    assert sample_of(np.full(10_000, 7)) == Sample(10_000, 7.0, (7,))
+    assert sample_in(3, 7.0, None) == Sample(3, 7.0, (7,))
+
+
+def test_nothing_has_no_sample():
+    """A group that was given nothing says nothing."""
+    assert put_together([]) is None

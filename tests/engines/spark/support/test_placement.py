@@ -1,0 +1,71 @@
+"""Which operators of a node run in which groups."""
+
+import pytest
+
+from shedlight.engines.spark.support.placement import node_order, parts_of
+from shedlight.errors import ApplicationError
+from shedlight.graph import Node, OperatorSpec, Source, Stream, build_application
+from shedlight.graph.keys import longest_windows
+from shedlight.language import parse_pattern
+from tests.engines.applications import paper_application
+
+
+def _operator(name, node, *inputs, key=""):
+    text = "SELECT a.x AS x, a.key AS key WHERE SEQ(a.x = 0, b.x = 1) WITHIN 2 s"
+    pattern = parse_pattern(text + (f" PARTITION BY {key}" if key else "")).pattern
+    return OperatorSpec(name=name, node=node, inputs=inputs, patterns={f"Q{name}": pattern})
+
+
+def _application(*operators):
+    sources = [
+        Source(name=name, format="parquet", path=name, time="t", id=("id",)) for name in "st"
+    ]
+    nodes = [Node(name=name) for name in ("n", "m")]
+    return build_application("app", sources, nodes, operators, [])
+
+
+def _names(parts):
+    return [([spec.name for spec in part.operators], list(part.groups)) for part in parts]
+
+
+def test_operators_that_do_not_touch_run_side_by_side():
+    """The paper's joins read different streams, so each has a group of its own."""
+    assert _names(parts_of(paper_application(), "core", 2)) == [(["w3"], [0]), (["w4"], [1])]
+
+
+def test_operators_that_share_a_stream_share_groups():
+    """Directly, or by way of a third."""
+    application = _application(
+        _operator("a", "n", Stream("s")),
+        _operator("b", "n", Stream("t")),
+        _operator("c", "n", Stream("s"), Stream("t")),
+    )
+    assert _names(parts_of(application, "n", 2)) == [(["a", "b", "c"], [0])]
+
+
+def test_a_common_key_has_several_groups_unless_operators_read_each_other():
+    """A key of complex events need not be the key of the events that they are of."""
+    keyed = _operator("a", "n", Stream("s"), key="key")
+    other = _operator("b", "n", Stream("t"), key="x")
+    apart = _application(keyed, other)
+    assert _names(parts_of(apart, "n", 3)) == [(["a"], [0, 1, 2]), (["b"], [3, 4, 5])]
+
+    chained = _application(keyed, _operator("b", "n", Stream("Qa", "a"), key="key"))
+    assert _names(parts_of(chained, "n", 3)) == [(["a", "b"], [0])]
+
+
+def test_nodes_come_after_those_that_feed_them_or_are_refused():
+    """A node is one query, so two of them cannot feed each other."""
+    assert node_order(paper_application()) == ("edge-1", "edge-2", "core")
+    circle = _application(
+        _operator("a", "n", Stream("s")),
+        _operator("b", "m", Stream("Qa", "a")),
+        _operator("c", "n", Stream("Qb", "b")),
+    )
+    with pytest.raises(ApplicationError, match="nodes feed each other"):
+        node_order(circle)
+
+
+def test_the_longest_window_of_a_key_is_that_of_all_patterns():
+    """Patterns of one key change their epochs together."""
+    assert longest_windows(paper_application()) == {"": 2_000_000}

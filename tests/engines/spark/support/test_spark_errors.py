@@ -1,0 +1,69 @@
+"""What users are told of what Spark says: a sentence, and what to do."""
+
+import pytest
+
+from shedlight.engines.spark.support.spark_errors import explained, in_plain_words, sentence_of
+from shedlight.errors import InputError, ShedlightError, StateError
+
+FAILED = """\
+[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage \
+failure: Task 0 in stage 0.0 failed 4 times, most recent failure: Lost task 0.3 in stage 0.0: \
+org.apache.spark.SparkException: {} SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.x(QueryExecutionErrors.scala:856)
+"""
+MISMATCH = (
+    "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file "
+    "file:///data/2.parquet. Data type mismatches when reading Parquet column [n]. Expected "
+    "Spark type bigint, actual Parquet type BINARY."
+)
+CHANGED = (
+    "the file file:///data/2.parquet has BINARY in column 'n', where bigint was before; write "
+    "the column as it was, or start anew with a `schema` and an empty checkpoint"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        (
+            FAILED.format(MISMATCH),
+            InputError,
+            CHANGED,
+        ),
+        (
+            FAILED.format("[USER_RAISED_EXCEPTION] shedlight refuses an event: s: no time"),
+            InputError,
+            "s: no time",
+        ),
+        (
+            "Traceback ...\nshedlight.errors.StateError: it is damaged\n\n\tat a.b",
+            StateError,
+            "it is damaged",
+        ),
+    ],
+)
+def test_what_a_user_can_put_right_is_said_in_our_words(said, kind, message):
+    """With the place, and without Spark's own words around it."""
+    error = explained(said)
+
+    assert type(error) is kind
+    assert str(error) == message
+
+
+def test_the_rest_is_a_sentence():
+    """What has a name; else the cause; else what is thrown; else the first line."""
+    assert sentence_of(FAILED.format("[NO_ROOM] no room.")) == "[NO_ROOM] no room."
+    assert sentence_of(FAILED.format("no room")).startswith("Job aborted due to stage failure")
+    assert sentence_of("a\n\tat b.c(D.java)\nCaused by: java.io.IOException: full") == (
+        "java.io.IOException: full"
+    )
+    assert sentence_of("") == "Spark failed"
+    assert str(explained("[NO_ROOM] no room", "sink k cannot be written")) == (
+        "sink k cannot be written: [NO_ROOM] no room"
+    )
+
+
+def test_an_error_of_ours_is_left_alone():
+    """Only what Spark raises is put into other words."""
+    with pytest.raises(ShedlightError, match=r"^as it is$"), in_plain_words():
+        raise ShedlightError("as it is")

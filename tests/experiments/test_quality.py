@@ -1,0 +1,190 @@
+"""The experiment on quality, small: what its rows say, and that its claims hold."""
+
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.data_sets import BALANCED, BORG_HALVES, MIRRORED, with_trace
+from experiments.figures.quality_figure import draw_quality
+from experiments.pool import each
+from experiments.quality import FIGURE, Outcome, Quality, cells, outcomes
+from experiments.run import Run, Setting
+from experiments.text import quality_lines
+from shedlight.engines.simulator.csv_rows import read_results, write_results
+from shedlight.engines.simulator.shedders import Shedder
+from shedlight.errors import InputError
+from tests.experiments.points import PNG
+
+SMALL = Quality(
+    name="small",
+    data=(BALANCED, MIRRORED),
+    loads=(2.0,),
+    seeds=(1, 2),
+    setting=Setting(duration=16.0, settled=8.0),
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Run the small experiment."""
+    return tuple(row for job in SMALL.jobs for row in outcomes(job))
+
+
+def test_there_is_a_row_per_shedder_and_one_without_pressure(rows):
+    """Six runs of each of four jobs."""
+    assert len(rows) == 4 * 6
+    kinds = [(row.shedder.value, row.pressed) for row in rows[:6]]
+    assert kinds == [
+        ("none", True),
+        ("global", True),
+        ("local", True),
+        ("random", True),
+        ("utility", True),
+        ("global", False),
+    ]
+
+
+def test_loss_is_as_the_paper_has_it(rows):
+    """One less the results over those of global; none for global itself."""
+    for first in range(0, len(rows), 6):
+        group = rows[first : first + 6]
+        best = next(row for row in group if row.shedder is Shedder.GLOBAL and row.pressed)
+        assert best.loss == 0
+        for row in group:
+            assert row.results == row.sink1 + row.sink2
+            assert row.loss == pytest.approx(1 - row.results / best.results)
+            assert row.unshed == group[0].results
+        assert best.lost_to_pressure == group[-1].results - best.results
+
+
+def test_balanced_data_are_all_the_same_to_global_and_local(rows):
+    """As the paper expects, and finds."""
+    loss = cells(rows)["balanced", 2.0, Shedder.LOCAL, True].spread(lambda row: row.loss)
+
+    assert loss.least > -0.02
+    assert loss.most < 0.02
+
+
+def test_on_skewed_data_global_finds_more(rows):
+    """Local fills up with the cheap pattern, whose partners are few."""
+    found = cells(rows)
+    for shedder in (Shedder.LOCAL, Shedder.RANDOM, Shedder.UTILITY):
+        loss = found["mirrored", 2.0, shedder, True].spread(lambda row: row.loss)
+        assert loss.least > 0.1
+
+
+def test_the_bound_is_kept_by_shedding_and_not_without(rows):
+    """Busy between 0.8 and 1.0 of the limit, too."""
+    for row in rows:
+        if row.shedder is Shedder.NONE:
+            assert row.busy > 1.5
+            assert row.latency > row.bound
+            assert row.over > 0.9
+        elif row.pressed:
+            assert 0.8 <= row.busy <= 1.0
+            assert row.latency < row.bound
+
+
+def test_the_same_job_gives_the_same_rows():
+    """Only how long things took may differ."""
+    (job,) = replace(
+        SMALL, data=(BALANCED,), seeds=(1,), setting=Setting(duration=4, settled=1)
+    ).jobs
+
+    first, second = (
+        [replace(row, planning_seconds=0.0, seconds=0.0) for row in outcomes(job)]
+        for _ in range(2)
+    )
+
+    assert first == second
+
+
+def test_work_side_by_side_comes_in_the_order_of_the_jobs():
+    """As it does one after the other."""
+    jobs = [9.0, 4.0, 1.0, 0.0]
+
+    assert [*each(math.sqrt, jobs, processes=2)] == [*each(math.sqrt, jobs)] == [3, 2, 1, 0]
+
+
+def test_rows_are_read_back_and_drawn_from_the_file_alone(rows, tmp_path):
+    """Marks and what is not there included."""
+    path, image = tmp_path / "rows.csv", tmp_path / "figure.png"
+    write_results(path, rows, Outcome, {"seed": "1, 2"})
+
+    assert read_results(path, Outcome).rows == rows
+    draw_quality(path, image)
+
+    assert image.read_bytes().startswith(PNG)
+
+
+def test_a_file_without_rows_or_with_other_marks_is_refused(rows, tmp_path):
+    """With its name."""
+    path = tmp_path / "rows.csv"
+    write_results(path, (), Outcome, {})
+    with pytest.raises(InputError, match=r"rows\.csv: it must have rows"):
+        draw_quality(path, tmp_path / "figure.png")
+    write_results(path, rows[:1], Outcome, {})
+    path.write_text(path.read_text().replace("True", "yes"))
+    with pytest.raises(InputError, match="line 2: 'yes'"):
+        read_results(path, Outcome)
+
+
+def test_the_tables_name_where_global_is_not_best(rows):
+    """Here it is; if it were not, that would be said."""
+    lines = [*quality_lines(rows)]
+
+    assert lines[3].split()[:4] == ["data", "set", "load", "unshed"]
+    assert [line.split()[0] for line in lines[4:6]] == ["balanced", "mirrored"]
+    assert lines[-1] == "`global` has at least as many results as `random` on all, within 1 %"
+    worse = [replace(row, loss=-0.5) if row.shedder is Shedder.RANDOM else row for row in rows]
+    assert [*quality_lines(worse)][-1] == (
+        "`global` has fewer results than `random` on balanced at 2 (-50.0 %), "
+        "mirrored at 2 (-50.0 %)"
+    )
+
+
+def test_the_figure_has_the_loads_and_seeds_that_are_asked_for():
+    """Four loads and five seeds of seven data sets, two of them of the trace."""
+    assert FIGURE.loads == (1.2, 1.5, 2.0, 3.0)
+    assert len(FIGURE.seeds) == 5
+    assert sum(data.name.startswith("borg") for data in FIGURE.data) == 2
+    assert len(FIGURE.jobs) == 7 * 4 * 5
+
+
+def test_the_limit_is_that_of_pollaczek_and_khinchine():
+    """Exponential times of 4 ms and a bound of 100 ms: s / (1 - rho) = B, so rho = 0.96."""
+    processing = np.random.default_rng(1).exponential(0.004, 1_000_000)
+    none = np.zeros(0)
+    done = Run(
+        setting=Setting(bound=0.1, settled=0.0),
+        results={},
+        **dict.fromkeys(("starts", "busy", "used", "backlog", "pressure"), none),
+        sheds=none.astype(bool),
+        arrival=np.ones(len(processing)),
+        spent=processing,
+        processing=processing,
+        replans=0,
+        planning_seconds=0.0,
+        seconds=0.0,
+    )
+
+    assert done.limit() == pytest.approx(0.96, abs=0.001)
+
+
+def test_the_real_trace_is_shed_within_its_bound():
+    """With pressure; without shedding it is not."""
+    folder = Path(os.environ.get("SHEDLIGHT_DATA", "nowhere"))
+    if not (folder / "borg2019").is_dir():
+        pytest.skip("SHEDLIGHT_DATA does not name a folder with borg2019 in it")
+    data = with_trace((BORG_HALVES,), folder, strict=True)
+    (job,) = replace(SMALL, data=data, seeds=(1,)).jobs
+
+    by_shedder = {(row.shedder, row.pressed): row for row in outcomes(job)}
+
+    assert by_shedder[Shedder.GLOBAL, True].latency < job.setting.bound
+    assert by_shedder[Shedder.NONE, True].latency > job.setting.bound
+    assert (by_shedder[Shedder.GLOBAL, True].compression or 0) > 1_000

@@ -1,0 +1,122 @@
+"""What patterns need of each type: legs, leaves and entries."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from shedlight.language import parse_pattern
+from shedlight.language.ast.expression import Binary, Literal, Operator
+from shedlight.language.ast.pattern import Element, elements, watched
+from shedlight.language.check.normal_form import shortest
+from shedlight.model.selectivity.needs import Needs
+from shedlight.model.selectivity.needs_builder import build_needs
+from tests.strategies import patterns
+
+
+def types_of(element: Element) -> list[int]:
+    """Read `t = 3` as type 3, `t > 1` as all above up to 4, and anything else as all."""
+    match element.condition:
+        case Binary(Operator.EQUAL, _, Literal(int(value))):
+            return [value]
+        case Binary(_, _, Literal(int(value))):
+            return list(range(value + 1, 5))
+    return list(range(5))
+
+
+def needs_of(where: str, **options: Any) -> Needs:
+    """Find what a pattern needs."""
+    where = where if where.startswith("SEQ") else f"SEQ({where})"
+    pattern = parse_pattern(f"SELECT * WHERE {where} WITHIN 1 s").pattern
+    return build_needs(pattern.where, types_of, **options)
+
+
+def shown(needs: Needs) -> list[str]:
+    """Write each leaf as `leg: need x types`."""
+    return [
+        f"{needs.leaf_leg[leaf]}: {needs.leaf_need[leaf]:g} x "
+        + " ".join(
+            str(needs.uses[use])
+            for use, owner in zip(needs.entry_use, needs.entry_leaf, strict=True)
+            if owner == leaf
+        )
+        for leaf in range(len(needs.leaf_leg))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "leaves"),
+    [
+        ("SEQ(A.t = 0, B.t = 0, C.t = 1)", ["0: 2 x 0", "0: 1 x 1"]),
+        ("AND(A.t = 1, B.t = 2, C.t = 3)", ["0: 1 x 1", "0: 1 x 2", "0: 1 x 3"]),
+        ("A.t = 1 {3}, B.t = 2 {2,5}", ["0: 3 x 1", "0: 2 x 2"]),
+        ("A.t = 1 {3}, B.t = 1", ["0: 4 x 1"]),
+        ("A.t = 1+, B.t = 2?", ["0: 1 x 1"]),
+        ("SEQ(A.t = 1, B.t = 2 {2}){3}", ["0: 3 x 1", "0: 6 x 2"]),
+        ("A.t = 1, NOT(B.t = 2), C.t = 3", ["0: 1 x 1", "0: 1 x 3"]),
+        ("A.t > 2, B.t > 2, C.t = 3", ["0: 2 x 3 4", "0: 1 x 3"]),
+        ("OR(A.t = 1, B.t = 2)", ["1: 1 x 1", "2: 1 x 2"]),
+        ("OR(A.t = 1, OR(B.t = 2, C.t = 3))", ["1: 1 x 1", "2: 1 x 2", "3: 1 x 3"]),
+        (
+            "A.t = 0, OR(SEQ(B.t = 1, C.t = 1), D.t = 1){2}",
+            ["0: 1 x 0", "1: 2 x 1", "2: 1 x 1"],
+        ),
+        ("A.t = 0, OR(B.t = 1, C.t = 2?)", ["0: 1 x 0"]),
+    ],
+)
+def test_parts_become_leaves(where, leaves):
+    """A leaf is `leg: need x types`; leg 0 is that of the matches."""
+    assert shown(needs_of(where)) == leaves
+
+
+def test_an_or_is_split_into_its_branches():
+    """As often as repetitions around it say, together or one alone."""
+    where = "A.t = 0, OR(B.t = 1, SEQ(C.t = 2, OR(D.t = 3, E.t = 4))){2}"
+
+    both, one = needs_of(where), needs_of(where, or_as="max")
+
+    assert [(s.leg, s.times, s.branches) for s in both.splits] == [
+        (0, 2.0, (1, 2)),
+        (2, 1.0, (3, 4)),
+    ]
+    assert not any(split.exclusive for split in both.splits)
+    assert all(split.exclusive for split in one.splits)
+    assert both.legs == 5
+
+
+def test_optional_and_watched_types_are_processed_too():
+    """A type under NOT is watched even where another element takes it."""
+    needs = needs_of("A.t = 1, NOT(B.t = 2), C.t = 3?, D.t = 2, NOT(E.t = 4), F.t = 1")
+
+    assert needs.uses.tolist() == [1, 2, 3, 4]
+    assert needs.watched.tolist() == [False, True, False, True]
+    assert needs.per_use.tolist() == [2.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("where", "size"),
+    [
+        ("A.t = 1 {3}, B.t = 2?", 3),
+        ("A.t = 0, OR(SEQ(B.t = 1, C.t = 2, D.t = 3), E.t = 4)", 2),
+        ("OR(SEQ(B.t = 1, OR(C.t = 2, SEQ(D.t = 3, E.t = 4))), F.t = 1 {4}){2}", 4),
+    ],
+)
+def test_the_size_of_a_match_is_that_of_the_shortest(where, size):
+    """Of the branches of an OR the shortest counts."""
+    assert needs_of(where).size == size
+
+
+@given(patterns(cross=False))
+def test_needs_agree_with_the_tree(pattern):
+    """In size, in what is used and in what is watched."""
+    needs = build_needs(pattern.where, types_of)
+    used = {one for each in elements(pattern.where) for one in types_of(each)}
+    seen = {one for each in watched(pattern.where) for one in types_of(each)}
+
+    assert needs.size == shortest(pattern.where)
+    assert needs.uses.tolist() == sorted(used)
+    assert set(needs.uses[needs.watched].tolist()) == seen
+    assert needs.legs == 1 + max([0, *(b for s in needs.splits for b in s.branches)])
+    assert set(needs.leaf_leg.tolist()) <= set(range(needs.legs))
+    assert np.all(np.diff(needs.entry_leaf) >= 0)

@@ -1,0 +1,183 @@
+"""Who may ask the page what: tokens, hosts, bodies, and what is said to the rest."""
+
+import pytest
+
+from shedlight.page.auth import COOKIE, MOST_BYTES
+from tests.page.asking import BEARER, JSON, TOKEN, Asking, posted
+
+ELSEWHERE = "http://192.0.2.7:8321"
+
+
+@pytest.fixture
+def page(recorded_run):
+    """Have a page on loopback."""
+    return Asking(recorded_run / "log.jsonl")
+
+
+@pytest.fixture
+def public(recorded_run):
+    """Have a page that other machines reach."""
+    return Asking(recorded_run / "log.jsonl", host="0.0.0.0")  # noqa: S104
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8321", "localhost", "[::1]:80", "127.8.8.8"])
+def test_on_loopback_anybody_here_may_look(page, host):
+    """Without a token."""
+    assert page.ask("/api/now", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost:x", "", "[::1", "2130706433"]
+)
+def test_on_loopback_another_host_is_refused(page, host):
+    """A page from elsewhere that has its name point here asks under its own name."""
+    said = page.refusal("/api/now", 403, headers={"host": host})
+    assert "localhost" in said
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/static/index.html", "/api/now", "/metrics", "/nothing"]
+)
+def test_elsewhere_every_request_needs_the_token(public, path):
+    """Also those to what is not there."""
+    assert "token" in public.refusal(path, 401, url=ELSEWHERE)
+    assert public.ask(path, url=ELSEWHERE, headers=BEARER).status_code in {200, 404}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "Bearer",
+        f"Basic {TOKEN}",
+        f"Bearer {TOKEN}x",
+        "Bearer \u00e9",
+        "Bearer " + "x" * 9999,
+    ],
+)
+def test_malformed_tokens_are_refused(public, given):
+    """In a sentence."""
+    headers = {"authorization": given.encode("latin-1")}
+    assert "token" in public.refusal("/api/now", 401, url=ELSEWHERE, headers=headers)
+
+
+def test_the_link_sets_a_cookie_once(public):
+    """It is only for this page, and not for its scripts."""
+    reply = public.ask("/", url=ELSEWHERE, params={"token": TOKEN})
+    assert (reply.status_code, reply.headers["location"]) == (303, "/")
+    cookie = reply.headers["set-cookie"]
+    assert cookie.startswith(f"{COOKIE}={TOKEN};")
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    headers = {"cookie": f"{COOKIE}={TOKEN}"}
+    assert public.ask("/api/now", url=ELSEWHERE, headers=headers).status_code == 200
+    public.refusal("/api/now", 401, url=ELSEWHERE, params={"token": TOKEN})
+    public.refusal("/", 401, url=ELSEWHERE, params={"token": "wrong"})
+
+
+def test_changes_need_the_token_in_a_header(page, public):
+    """On loopback too, and a cookie is not enough."""
+    body = posted({"bounds": {"edge-2": 5.0}})
+    assert "token" in page.refusal("/api/apply", 401, **body)
+    body["headers"] |= {"cookie": f"{COOKIE}={TOKEN}"}
+    assert "token" in public.refusal("/api/apply", 401, url=ELSEWHERE, **body)
+
+
+def test_what_if_needs_no_token_here_and_one_elsewhere(page, public):
+    """It changes nothing."""
+    assert page.ask("/api/what-if", **posted({})).status_code == 200
+    public.refusal("/api/what-if", 401, url=ELSEWHERE, **posted({}))
+
+
+@pytest.mark.parametrize("path", ["/api/what-if", "/api/apply", "/api/now", "/nothing"])
+def test_huge_bodies_are_refused(page, path):
+    """Before they are looked at, whoever sends them."""
+    said = page.refusal(path, 413, method="POST", content=b"x" * (MOST_BYTES + 1))
+    assert "65,536 bytes" in said
+
+
+def test_a_huge_body_that_does_not_say_so_is_refused(page):
+    """It comes in pieces."""
+
+    async def pieces():
+        for _ in range(100):
+            yield b" " * 1000
+
+    page.refusal("/api/what-if", 413, method="POST", content=pieces())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 60_000,
+        b'{"load": NaN}',
+        b'{"load": Infinity}',
+        b'{"load": -1}',
+        b'{"load": 1e400}',
+        b'{"load": ' + b"9" * 5000 + b"}",
+        b'{"load": "2"}',
+        b'{"load": true}',
+        b'{"bounds": {"edge-2": 0}}',
+        b'{"bounds": {"edge-2": -1}}',
+        b'{"bounds": {"edge-2": null}}',
+        b'{"bounds": [1]}',
+        b'{"bounds": {"nobody": 1}}',
+        b'{"bounds": {"edge-1": 1}}',
+        b'{"bounds": {"\\ud800": 1}}',
+        b'{"weights": {"k3": -1}}',
+        b'{"weights": {"k3": NaN}}',
+        b'{"weights": {"nobody": 1}}',
+        b'{"nothing": 1}',
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(page, body):
+    """What is malformed, unknown or out of range."""
+    reply = page.ask(
+        "/api/what-if", method="POST", content=body, headers={"content-type": JSON}
+    )
+    assert reply.status_code in {400, 404, 422}
+    assert len(reply.json()["error"]) > 20
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/latency", 422),
+        ("/api/latency?node=nobody", 404),
+        ("/api/latency?node=core&seconds=nan", 422),
+        ("/api/latency?node=core&seconds=inf", 422),
+        ("/api/latency?node=core&seconds=-1", 422),
+        ("/api/decisions?limit=0", 422),
+        ("/api/decisions?limit=99999999999999999999", 422),
+        ("/api/nothing", 404),
+        ("/static/%2e%2e/app.py", 404),
+        ("/static/..%2fapp.py", 404),
+        ("/static/%00", 404),
+        ("/docs", 404),
+    ],
+)
+def test_questions_that_cannot_be_answered(page, path, status):
+    """A sentence each."""
+    assert page.refusal(path, status)
+
+
+def test_another_method_is_refused(page):
+    """And it says which would do."""
+    reply = page.ask("/api/now", method="DELETE")
+    assert reply.status_code == 405
+    assert reply.headers["allow"] == "GET"
+
+
+def test_browsers_are_told_to_trust_nobody_else(page):
+    """On every answer, refusals included."""
+    for path in ("/", "/api/now", "/nothing"):
+        headers = page.ask(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'self';")
+        assert headers["x-frame-options"] == "DENY"
+        assert "access-control-allow-origin" not in headers
+    assert page.ask("/api/now").headers["cache-control"] == "no-store"

@@ -1,0 +1,137 @@
+"""Serving the page: ports, tokens, threads, and news as they happen."""
+
+import asyncio
+import json
+import socket
+
+import httpx
+import pytest
+
+from shedlight.errors import InputError
+from shedlight.page import sse
+from shedlight.page.run_view import Place, Watch
+from shedlight.page.server import Address, Served, bound_socket
+from shedlight.page.sse import Readers, news
+from tests.page.asking import TOKEN, to_close
+from tests.page.conftest import page_of
+from tests.page.rehearsal import BUSY, QUIET
+
+
+def test_it_is_served_from_a_thread_and_ends_with_it(recorded_run):
+    """On any port that is free."""
+    with page_of(recorded_run) as served, httpx.Client(trust_env=False) as client:
+        assert served.link == f"http://127.0.0.1:{served.port}/"
+        assert client.get(served.link).status_code == 200
+        assert client.get(f"{served.link}api/now").json()["state"] == "SHEDDING"
+    with socket.socket() as one:
+        assert one.connect_ex(("127.0.0.1", served.port)) != 0
+
+
+def test_a_second_page_on_the_same_port_is_refused(recorded_run, tmp_path):
+    """Before anything else is done."""
+    with page_of(recorded_run) as served:
+        place = Place(tmp_path / "log.jsonl")
+        with pytest.raises(InputError, match=f"port {served.port}: address already in use; "):
+            Served(place, Address(port=served.port))
+
+
+def test_an_address_of_another_machine_is_refused():
+    """In a sentence."""
+    with pytest.raises(InputError, match="give a --host that is an address of this machine"):
+        bound_socket("192.0.2.1", 0)
+    with pytest.raises(InputError, match="give a --host"):
+        bound_socket("no such host", 0)
+
+
+@pytest.mark.parametrize("token", ["short", "with blanks in the middle", "é" * 20])
+def test_a_token_that_is_none_is_refused(token):
+    """Too easy to guess, or nothing that a header could have."""
+    with pytest.raises(InputError, match="the token has"):
+        Address(token=token)
+
+
+def test_a_token_is_made_if_none_is_given(tmp_path):
+    """Another each time; elsewhere than on loopback it is in the link."""
+    with bound_socket("127.0.0.1", 0) as one:
+        free = one.getsockname()[1]
+    first = Served(Place(tmp_path / "log.jsonl"), Address())
+    second = Served(Place(tmp_path / "log.jsonl"), Address("0.0.0.0", free))  # noqa: S104
+    to_close.extend([first, second])
+    assert first.access.token != second.access.token
+    assert len(first.access.token) >= 32
+    assert first.access.token not in first.link
+    assert second.link == f"http://0.0.0.0:{free}/?token={second.access.token}"
+
+
+def test_news_are_told_when_there_are_any(live_run):
+    """The same as `/api/now`, and nothing while nothing happens."""
+    clock = [live_run.clock]
+    watch = Watch(Place(live_run.path, live_run.folder), lambda: clock[0])
+    to_close.append(watch)
+    readers = Readers()
+
+    async def told():
+        looks = 0
+
+        def over():
+            nonlocal looks
+            looks += 1
+            clock[0] += 1.0
+            if looks in {4, 5}:
+                live_run.second(BUSY)
+            return looks > 8
+
+        found = [one async for one in news(watch, readers, over, every=0.0)]
+        assert readers.number == 0
+        return found
+
+    found = asyncio.run(told())
+    assert len(found) == 3
+    assert all(one.startswith(b"data: {") and one.endswith(b"}\n\n") for one in found)
+    times = [json.loads(one.removeprefix(b"data: "))["time"] for one in found]
+    assert times == sorted(set(times))
+
+
+def test_silence_is_told_too(recorded_run):
+    """So that nobody in between takes the line for dead."""
+    clock = [0.0]
+    watch = Watch(Place(recorded_run / "log.jsonl"), lambda: clock[0])
+    to_close.append(watch)
+    looks = iter([False] * 25 + [True])
+
+    async def told():
+        return [one async for one in news(watch, Readers(), lambda: next(looks), every=0.0)]
+
+    first, *others = asyncio.run(told())
+    assert first.startswith(b"data: ")
+    assert others == [b": still here\n\n"] * 2
+
+
+def test_a_stream_follows_a_run(live_run, monkeypatch):
+    """Through a socket, from one second to the next."""
+    monkeypatch.setattr(sse, "EVERY", 0.05)
+    with (
+        page_of(live_run.folder) as served,
+        httpx.Client(trust_env=False) as client,
+        client.stream("GET", f"{served.link}api/stream") as reply,
+    ):
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        lines = (line for line in reply.iter_lines() if line.startswith("data: "))
+        first = json.loads(next(lines).removeprefix("data: "))
+        live_run.second(QUIET)
+        second = json.loads(next(lines).removeprefix("data: "))
+    assert second["time"] > first["time"]
+
+
+def test_too_many_readers_are_refused(recorded_run, monkeypatch):
+    """A sentence, and no line is opened."""
+    monkeypatch.setattr(sse, "MOST_READERS", 0)
+    with page_of(recorded_run) as served, httpx.Client(trust_env=False) as client:
+        reply = client.get(f"{served.link}api/stream")
+    assert reply.status_code == 429
+    assert "too many follow already" in reply.json()["error"]
+
+
+def test_the_token_of_the_tests_is_long_enough():
+    """It is given to pages here."""
+    assert Address(token=TOKEN).token == TOKEN

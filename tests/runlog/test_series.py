@@ -1,0 +1,128 @@
+"""How a run went over time, and its sums."""
+
+import pytest
+
+from shedlight.runlog.aggregate import tally_of
+from shedlight.runlog.series import decision_log, found_series, node_series, share_table
+from tests.runlog.logs import batch, decision, header, run
+
+
+def test_rates_are_over_the_time_since_the_micro_batch_before():
+    """200 events in 4 seconds, of which the micro-batch took one."""
+    log = run(header(9.0), batch(10.0), batch(14.0, events=200, kept=50))
+
+    first, second = node_series(log.records)["edge"].points
+
+    assert (first.rate, first.utilisation) == (100.0, 1.0)
+    assert (second.rate, second.kept_rate, second.share) == (50.0, 12.5, 0.25)
+    assert second.utilisation == 0.25
+
+
+def test_a_new_start_is_no_long_micro_batch():
+    """Between two runs nobody was there to read."""
+    log = run(header(9.0), batch(10.0), header(1000.0), batch(1001.0))
+
+    assert [p.rate for p in node_series(log.records)["edge"].points] == [100.0, 100.0]
+
+
+def test_no_events_have_no_share():
+    """Nothing was kept of nothing: a gap in the line, not a zero."""
+    log = run(batch(10.0, events=0, kept=0))
+
+    (point,) = node_series(log.records)["edge"].points
+    assert (point.share, point.latency) == (None, {})
+
+
+def test_a_node_has_its_bound_loads_and_states():
+    """A state is told when it becomes another."""
+    log = run(
+        header(9.0),
+        batch(10.0),
+        decision(10.0),
+        decision(11.0, state="SHEDDING"),
+        decision(12.0, state="SHEDDING"),
+    )
+
+    series = node_series(log.records)["edge"]
+
+    assert series.bound == 2.0
+    assert series.loads == ((10.0, 0.5), (11.0, 0.5), (12.0, 0.5))
+    assert series.states == ((10.0, "OK"), (11.0, "SHEDDING"))
+
+
+def test_the_mean_latency_is_of_events_not_of_micro_batches():
+    """10 events at 4 s and 90 at 1 s: 1.3 s; one micro-batch is above the bound of 2 s."""
+    node = tally_of(
+        run(header(9.0), batch(10.0, kept=10, mean=4.0), batch(11.0, kept=90)).records
+    ).nodes["edge"]
+
+    assert node.mean == pytest.approx(1.3)
+    assert (node.over, node.looked_at, node.worst) == (1, 2, (4.0, 10.0))
+
+
+def test_latency_says_nothing_if_all_events_were_there_before():
+    """As `shedlight run --once` has it."""
+    log = run(header(9.0, timed=False), batch(10.0))
+
+    assert tally_of(log.records).nodes["edge"].mean is None
+    assert node_series(log.records)["edge"].points[0].latency == {}
+
+
+def test_patterns_are_summed_up():
+    """Found adds up, machines are those of the last micro-batch."""
+    log = run(batch(10.0, found=3), batch(11.0, found=4))
+
+    pattern = tally_of(log.records).patterns["flows.P"]
+
+    assert (pattern.kept, pattern.found, pattern.seconds, pattern.machines) == (200, 7, 1.0, 4)
+    assert found_series(log.records) == {"flows.P": [(10.0, 3.0), (11.0, 7.0)]}
+
+
+def test_each_node_sees_all_records_that_are_no_events():
+    """Two nodes read the source: 5 are not 10."""
+    log = run(batch(10.0, "a", refused={"s": 5}), batch(10.0, "b", refused={"s": 5}))
+
+    assert tally_of(log.records).refused == {"s": 5}
+
+
+def test_shares_are_told_with_their_range_and_last_change():
+    """Those that are kept least come first."""
+    log = run(
+        decision(10.0, shares={"f.P": {"a": 0.5, "b": 0.2}}),
+        decision(11.0, shares={"f.P": {"a": 0.1, "b": 0.2}}),
+        decision(12.0, shares={"f.P": {"a": 0.1, "b": 0.2}}),
+    )
+
+    first, second = share_table(log.decisions)
+
+    assert (first.type, first.now, first.least, first.most) == ("a", 0.1, 0.1, 0.5)
+    assert (first.changed, second.type, second.changed) == (11.0, "b", 10.0)
+
+
+def test_a_type_that_the_last_plan_does_not_name_has_no_share_now():
+    """The log names only some types."""
+    log = run(decision(10.0, shares={"f.P": {"a": 0.5}}), decision(11.0))
+
+    assert [one.now for one in share_table(log.decisions)] == [None]
+
+
+def test_decisions_that_change_nothing_are_put_together():
+    """A new plan or a new state has a line of its own."""
+    log = run(
+        decision(1.0),
+        decision(2.0),
+        decision(3.0, "too much", state="SHEDDING", replanned=True),
+        decision(4.0, state="SHEDDING"),
+        decision(5.0, state="SHEDDING"),
+        decision(6.0),
+    )
+
+    found = decision_log(log.decisions)
+
+    assert [(one.decision.time, one.last.time, one.number) for one in found] == [
+        (1.0, 2.0, 2),
+        (3.0, 3.0, 1),
+        (4.0, 5.0, 2),
+        (6.0, 6.0, 1),
+    ]
+    assert [dict(one.news) for one in found] == [{}, {"edge": "SHEDDING"}, {}, {"edge": "OK"}]
