@@ -11,10 +11,10 @@ from statistics import median
 
 from benchmarks.question import Answer, ratio, seconds
 from experiments.instances import Arrays, draw_arrays, model_of
-from experiments.scalability import Program
+from experiments.scalability import ProgramForm
 from experiments.timing import work_of
-from shedlight.model.latency import Latency, Target, limit_of
-from shedlight.planning.lp_rows import assemble
+from shedlight.model.latency import LatencyModel, Target, limit_of
+from shedlight.planning.lp_rows import build_lp_rows
 from shedlight.planning.paper import paper_program
 from shedlight.planning.plan import Plan, make_plan
 from shedlight.planning.reduced_lp import reduced_program
@@ -31,10 +31,10 @@ def reduced_against_paper() -> Iterator[Answer]:
     arrays = draw_arrays(1_000, 100, 1.0, _SEED)
     model = model_of(arrays)
     (node,) = model.nodes.values()
-    limit = limit_of(model, node, Target(latency=Latency.MM1, aim=1.0))
+    limit = limit_of(model, node, Target(latency=LatencyModel.MM1, aim=1.0))
     if limit is None:
         raise RuntimeError("an instance has a bound and processing times")
-    reduced = reduced_program(assemble(model, {node.name: limit})).program
+    reduced = reduced_program(build_lp_rows(model, {node.name: limit})).program
     paper, _ = paper_program(model, limit)
     fast = seconds(reduced.solve)
     slow = _once(lambda: paper.solve(time_limit=600))
@@ -45,8 +45,8 @@ def reduced_against_paper() -> Iterator[Answer]:
         at_least=True,
         detail=f"{slow:.2f} s against {fast * 1e3:.2f} ms in the solver",
     )
-    fast = median(_once(work_of(Program.REDUCED, arrays, 60)) for _ in range(5))
-    slow = _once(work_of(Program.PAPER, arrays, 600))
+    fast = median(_once(work_of(ProgramForm.REDUCED, arrays, 60)) for _ in range(5))
+    slow = _once(work_of(ProgramForm.PAPER, arrays, 600))
     yield Answer(
         "1,000 x 100: the same with writing the programs down",
         slow / fast,

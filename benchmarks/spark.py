@@ -27,10 +27,10 @@ from benchmarks.question import Answer
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.session.session import close_session, open_session
-from shedlight.engines.spark.step.metrics import GroupTally
+from shedlight.engines.spark.step.metrics import ShardMetrics
 from shedlight.engines.spark.step.stateful import Frames, Step
 from shedlight.engines.spark.support.malloc import keep_memory
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import (
     Application,
     Node,
@@ -178,7 +178,7 @@ def _run(
 ) -> _Speed:
     """Run an application over all its files, a micro-batch for each."""
     checkpoint = folder / "checkpoint"
-    batches: list[NodeBatch] = []
+    batches: list[MicroBatchReport] = []
     run_on_spark(
         application, spark, checkpoint=str(checkpoint), shares=shares, told=batches.append
     )
@@ -201,11 +201,11 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
                 "operator": pd.Series([""], dtype="object"),
                 "name": pd.Series([""], dtype="object"),
                 "origin": pd.Series([0], dtype="int32"),
-                "frontier": pd.Series([0], dtype="int64"),
+                "watermark": pd.Series([0], dtype="int64"),
                 "idle": pd.Series([False], dtype="bool"),
                 "number": pd.Series([0], dtype="int32"),
                 "events": pd.Series([None], dtype="object"),
-                "tally": pd.Series([GroupTally(0, 0.0, 0).encoded()], dtype="object"),
+                "tally": pd.Series([ShardMetrics(0, 0.0, 0).encoded()], dtype="object"),
             }
         )
 

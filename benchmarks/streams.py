@@ -15,10 +15,10 @@ from shedlight.matching.operators.cep_operator import (
     operator_keys,
     schema_of,
 )
-from shedlight.matching.operators.classify import Types, classify
-from shedlight.matching.operators.permuted import Ordered
-from shedlight.matching.operators.reorder import FOREVER, Input
-from shedlight.matching.operators.step import Matches, Ready, match
+from shedlight.matching.operators.classify import EventTypes, classify
+from shedlight.matching.operators.permuted import PermutedTable
+from shedlight.matching.operators.reorder import FOREVER, StreamInput
+from shedlight.matching.operators.step import Matches, ReadyBatch, match
 from shedlight.matching.state.match_state import MatchState, new_state
 
 __all__ = ["Stream", "hash_keys", "prepared", "random_stream"]
@@ -68,19 +68,19 @@ def prepared(
     table = stream.table
     pattern = parse_pattern(text, schema_of(table.schema)).pattern
     operator = build_operator(
-        [(Input("stream", ("id",), "time"), table.schema)], {"P": pattern}
+        [(StreamInput("stream", ("id",), "time"), table.schema)], {"P": pattern}
     )
     matcher = operator.matchers[0]
     start = state(operator) if state else new_state(matcher)
 
     def work() -> tuple[MatchState, Matches]:
         types, numbers = classify(
-            Types(operator.alphabet), len(table), lambda node: row_column(table, node)
+            EventTypes(operator.alphabet), len(table), lambda node: row_column(table, node)
         )
         keys = operator_keys(operator, table)
         times = table["time"].to_numpy()
-        frontier = int(times[-1]) if len(times) else FOREVER
-        ready = Ready(times, Ordered(table), types, numbers, keys, frontier)
+        watermark = int(times[-1]) if len(times) else FOREVER
+        ready = ReadyBatch(times, PermutedTable(table), types, numbers, keys, watermark)
         return match(matcher, start, ready)
 
     return work

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from experiments import latency, quality
-from experiments.data_sets import told_of, with_trace
+from experiments.data_sets import describe_data_sets, with_trace
 from experiments.pool import each
-from experiments.scalability import FIGURE, QUICK, Point
+from experiments.scalability import FIGURE, QUICK, TimedSolve
 from experiments.scalability_text import check_optima, scalability_lines
 from experiments.text import course_lines, quality_lines, rest_lines
 from experiments.timing import measure
@@ -172,13 +172,13 @@ def _run_quality(asked: _Asked) -> _Done:
     began = time.perf_counter()
     experiment = quality.QUICK if asked.quick else quality.FIGURE
     data = with_trace(experiment.data, asked.data, strict=asked.strict)
-    told = told_of(data)
+    told = describe_data_sets(data)
     experiment = replace(experiment, data=data)
     made_with = _made_with(experiment.name, experiment.seeds, asked)
     results, image = _files(asked.output, experiment.name)
     jobs = experiment.jobs
     done = _watched(each(quality.outcomes, jobs, asked.processes), len(jobs), experiment.name)
-    rows = write_results(results, chain.from_iterable(done), quality.Outcome, made_with)
+    rows = write_results(results, chain.from_iterable(done), quality.QualityRow, made_with)
     draw_quality(results, image)
     _say(experiment.name, len(rows), began, results, image)
     return _Done(made_with, {"rows": rows}, [*told, "", *quality_lines(rows)])
@@ -193,7 +193,7 @@ def _run_latency(asked: _Asked) -> _Done:
     began = time.perf_counter()
     experiment = latency.QUICK if asked.quick else latency.FIGURE
     data = with_trace(experiment.data, asked.data, strict=asked.strict)
-    told = told_of(data)
+    told = describe_data_sets(data)
     experiment = replace(experiment, data=data)
     made_with = _made_with(experiment.name, experiment.seeds, asked)
     courses, rests = experiment.courses, experiment.rests
@@ -224,7 +224,7 @@ def _run_scalability(asked: _Asked) -> _Done:
     results, image = _files(asked.output, grid.name)
     began = time.perf_counter()
     rows = _watched(measure(grid), grid.points, grid.name)
-    points = write_results(results, rows, Point, made_with)
+    points = write_results(results, rows, TimedSolve, made_with)
     draw_scalability(results, image)
     _say(grid.name, len(points), began, results, image)
     check_optima(points)

@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.borg.files import Flaw
-from experiments.borg.read import Part, Reading, Source, Trace, clusters, read_sources
+from experiments.borg.read import FilePart, Reading, Source, Trace, clusters, read_sources
 from experiments.running_example import WINDOW, capacity
 from shedlight.errors import InputError
 from shedlight.generate.borg_like import BorgLike, make_borg_like
-from shedlight.generate.specs import Bursty, Shares, Step, StreamSpec
+from shedlight.generate.specs import Bursty, RateStep, StreamSpec, TypeShares
 from shedlight.generate.streams import MICROSECONDS, make_stream, stepped
 
 _APART = 10**9
@@ -38,13 +38,13 @@ _APART = 10**9
 _SAMPLE = "borg_traces_data.csv"
 _NAMED = 5
 """How many malformed rows are named; all are counted."""
-_EQUAL: Shares = (0.25, 0.25, 0.25, 0.25)
-_FALLING: Shares = (12 / 25, 6 / 25, 4 / 25, 3 / 25)
-_RISING: Shares = _FALLING[::-1]
+_EQUAL: TypeShares = (0.25, 0.25, 0.25, 0.25)
+_FALLING: TypeShares = (12 / 25, 6 / 25, 4 / 25, 3 / 25)
+_RISING: TypeShares = _FALLING[::-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class DrawnData:
     """The streams of a run.
 
     Attributes:
@@ -67,7 +67,7 @@ class DataSet(Protocol):
     def window(self) -> float:
         """The window of the patterns that are looked for in it, in seconds."""
 
-    def draw(self, load: float, duration: float, seed: int) -> Drawn:
+    def draw(self, load: float, duration: float, seed: int) -> DrawnData:
         """Draw the streams of a run of so many seconds."""
 
 
@@ -85,20 +85,20 @@ class Generated:
     """
 
     name: str
-    first: Shares = _EQUAL
-    second: Shares = _EQUAL
+    first: TypeShares = _EQUAL
+    second: TypeShares = _EQUAL
     ratio: float = 1.0
     in_bursts: bool = False
     window: float = WINDOW
 
-    def draw(self, load: float, duration: float, seed: int) -> Drawn:
+    def draw(self, load: float, duration: float, seed: int) -> DrawnData:
         """Draw the streams of a run of so many seconds."""
         rate = load * capacity(self.second)
         one = self._spec(rate * self.ratio, duration, self.first, 2 * seed)
         other = self._spec(rate, duration, self.second, 2 * seed + 1)
-        return Drawn({"s1": make_stream(one), "s2": make_stream(other, _APART)})
+        return DrawnData({"s1": make_stream(one), "s2": make_stream(other, _APART)})
 
-    def _spec(self, rate: float, duration: float, shares: Shares, seed: int) -> StreamSpec:
+    def _spec(self, rate: float, duration: float, shares: TypeShares, seed: int) -> StreamSpec:
         if not self.in_bursts:
             return StreamSpec(rate=rate, duration=duration, shares=shares, seed=seed)
         return Bursty(
@@ -126,18 +126,18 @@ class Steps:
     factors: tuple[float, ...]
     window: float = WINDOW
 
-    def draw(self, load: float, duration: float, seed: int) -> Drawn:
+    def draw(self, load: float, duration: float, seed: int) -> DrawnData:
         """Draw the streams of a run of so many seconds."""
         part = duration / len(self.factors)
         rate = load * capacity(_EQUAL)
         steps = [
-            Step(at=i * part, rate=rate * factor, shares=_EQUAL)
+            RateStep(at=i * part, rate=rate * factor, shares=_EQUAL)
             for i, factor in enumerate(self.factors)
         ]
         one, other = (
             stepped(steps, duration=duration, seed=2 * seed + source) for source in (0, 1)
         )
-        return Drawn({"s1": make_stream(one), "s2": make_stream(other, _APART)})
+        return DrawnData({"s1": make_stream(one), "s2": make_stream(other, _APART)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class Traced:
     strict: bool = False
     window: float = WINDOW
 
-    def draw(self, load: float, duration: float, seed: int) -> Drawn:
+    def draw(self, load: float, duration: float, seed: int) -> DrawnData:
         """Cut a piece out of the trace, and compress it to so many seconds."""
         one, other = self._whole(seed)
         wanted = round(load * capacity(_EQUAL) * duration)
@@ -177,7 +177,7 @@ class Traced:
             name: _cut(table, begin, end, compression)
             for name, table in (("s1", one), ("s2", other))
         }
-        return Drawn(tables, compression)
+        return DrawnData(tables, compression)
 
     def traces(self) -> tuple[Trace, ...]:
         """Read the files, of which there must be some."""
@@ -205,7 +205,7 @@ def _read(
 def _parts(folder: Path, numbers: tuple[int, ...]) -> Source:
     """Take a file per cluster, or the public sample, which has all of them in one."""
     if (folder / _SAMPLE).is_file():
-        return (Part(_SAMPLE, clusters=numbers),)
+        return (FilePart(_SAMPLE, clusters=numbers),)
     return clusters(numbers)
 
 
@@ -250,7 +250,7 @@ def with_trace(
     )
 
 
-def told_of(data: tuple[DataSet, ...]) -> tuple[str, ...]:
+def describe_data_sets(data: tuple[DataSet, ...]) -> tuple[str, ...]:
     """Say what the data sets of the trace are made of, and what was left out of it.
 
     Raises:

@@ -17,9 +17,9 @@ from itertools import product
 import numpy as np
 
 from experiments.data_sets import BORG_HALVES, STEPS, DataSet, Generated
-from experiments.run import Run, Setting, run
+from experiments.run import ExperimentRun, RunSetting, run
 from experiments.running_example import SERVICE, capacity
-from shedlight.engines.simulator.shedders import PAPERS_CONTROL, Control, Shedder
+from shedlight.engines.simulator.shedders import PAPER_SETTINGS, Shedder, ShedderSettings
 from shedlight.shedding.shares import PatternShares, Shares
 
 
@@ -97,7 +97,7 @@ class Rest:
     replans: int
 
 
-AT_REST = Setting(bound=0.1, duration=300.0, settled=50.0, interval=5.0)
+AT_REST = RunSetting(bound=0.1, duration=300.0, settled=50.0, interval=5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +117,17 @@ class Compliance:
     name: str
     data: tuple[DataSet, ...] = (STEPS, BORG_HALVES)
     load: float = 2.0
-    over_time: Setting = field(default_factory=lambda: Setting(duration=120.0))
+    over_time: RunSetting = field(default_factory=lambda: RunSetting(duration=120.0))
     loads: tuple[float, ...] = (1.2, 1.5, 2.0, 3.0)
-    at_rest: Setting = field(default_factory=lambda: AT_REST)
+    at_rest: RunSetting = field(default_factory=lambda: AT_REST)
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
 
     @property
-    def courses(self) -> tuple["Course", ...]:
+    def courses(self) -> tuple["CourseJob", ...]:
         """The runs over time."""
         ways = (Way.NONE, Way.LOCAL, Way.GLOBAL, Way.PAPER)
         return tuple(
-            Course(data, way, self.load, seed, replace(self.over_time, window=data.window))
+            CourseJob(data, way, self.load, seed, replace(self.over_time, window=data.window))
             for data, seed, way in product(self.data, self.seeds, ways)
         )
 
@@ -142,14 +142,14 @@ class Compliance:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class CourseJob:
     """A run over time."""
 
     data: DataSet
     way: Way
     load: float
     seed: int
-    setting: Setting
+    setting: RunSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +159,13 @@ class Stay:
     way: Way
     load: float
     seed: int
-    setting: Setting
+    setting: RunSetting
 
 
 FIGURE = Compliance(name="latency")
 QUICK = Compliance(
     name="latency-quick",
-    over_time=Setting(duration=16.0, settled=4.0),
+    over_time=RunSetting(duration=16.0, settled=4.0),
     loads=(2.0,),
     at_rest=replace(AT_REST, duration=60.0, settled=20.0),
     seeds=(1,),
@@ -182,10 +182,10 @@ _SHEDDERS = {
 }
 
 
-def moments(course: Course) -> tuple[Moment, ...]:
+def moments(course: CourseJob) -> tuple[Moment, ...]:
     """Run over time."""
     drawn = course.data.draw(course.load, course.setting.duration, course.seed)
-    control = PAPERS_CONTROL if course.way is Way.PAPER else Control()
+    control = PAPER_SETTINGS if course.way is Way.PAPER else ShedderSettings()
     done = run(drawn, _SHEDDERS[course.way], control, course.setting, seed=course.seed)
     limits = _limits(done, course.way)
     latencies = done.latencies()
@@ -217,9 +217,11 @@ def rest(stay: Stay) -> Rest:
         setting = replace(setting, duration=_LONGER * setting.duration, interval=25.0)
         drawn = _ONE_SOURCE.draw(stay.load, setting.duration, stay.seed)
         shares = papers_shares(stay.load, setting.bound)
-        done = run(drawn, Shedder.NONE, Control(), setting, seed=stay.seed, shares=shares)
+        done = run(
+            drawn, Shedder.NONE, ShedderSettings(), setting, seed=stay.seed, shares=shares
+        )
     else:
-        control = PAPERS_CONTROL if stay.way is Way.PAPER else Control(pressed=False)
+        control = PAPER_SETTINGS if stay.way is Way.PAPER else ShedderSettings(pressed=False)
         control = replace(control, every=1)
         done = run(drawn, Shedder.LOCAL, control, setting, seed=stay.seed)
     settled = done.is_settled
@@ -249,7 +251,7 @@ def papers_shares(load: float, bound: float) -> Shares:
     return {stream: PatternShares(types) for stream in SERVICE.seconds}
 
 
-def _limits(done: Run, way: Way) -> "np.typing.NDArray[np.float64]":
+def _limits(done: ExperimentRun, way: Way) -> "np.typing.NDArray[np.float64]":
     """Give the limit of each interval: by M/M/1 it depends on what arrives."""
     if way is not Way.PAPER:
         return np.full(len(done.starts), done.limit())

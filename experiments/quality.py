@@ -19,14 +19,14 @@ from experiments.data_sets import (
     MIRRORED,
     SPARSE,
     DataSet,
-    Drawn,
+    DrawnData,
 )
-from experiments.run import Run, Setting, run
-from shedlight.engines.simulator.shedders import Control, Shedder
+from experiments.run import ExperimentRun, RunSetting, run
+from shedlight.engines.simulator.shedders import Shedder, ShedderSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class QualityRow:
     """One run: a row of the results. All of it is from when on the run was settled.
 
     Attributes:
@@ -99,7 +99,7 @@ class Quality:
     data: tuple[DataSet, ...]
     loads: tuple[float, ...] = (1.2, 1.5, 2.0, 3.0)
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
-    setting: Setting = field(default_factory=Setting)
+    setting: RunSetting = field(default_factory=RunSetting)
     every: int = 2
 
     @property
@@ -118,7 +118,7 @@ class Job:
     data: DataSet
     load: float
     seed: int
-    setting: Setting
+    setting: RunSetting
     every: int
 
 
@@ -131,7 +131,7 @@ QUICK = Quality(
     data=(BALANCED, MIRRORED, BORG_HALVES),
     loads=(2.0,),
     seeds=(1, 2),
-    setting=Setting(duration=14.0, settled=6.0),
+    setting=RunSetting(duration=14.0, settled=6.0),
 )
 
 _RUNS = (
@@ -144,12 +144,12 @@ _RUNS = (
 _ALONE = (Shedder.GLOBAL, False)
 
 
-def outcomes(job: Job) -> tuple[Outcome, ...]:
+def outcomes(job: Job) -> tuple[QualityRow, ...]:
     """Run a job."""
     drawn = job.data.draw(job.load, job.setting.duration, job.seed)
 
-    def done(which: tuple[Shedder, bool]) -> Run:
-        control = Control(every=job.every, pressed=which[1])
+    def done(which: tuple[Shedder, bool]) -> ExperimentRun:
+        control = ShedderSettings(every=job.every, pressed=which[1])
         return run(drawn, which[0], control, job.setting, seed=job.seed)
 
     runs = {which: done(which) for which in _RUNS}
@@ -161,10 +161,10 @@ def outcomes(job: Job) -> tuple[Outcome, ...]:
 
 def _outcome(
     job: Job,
-    drawn: Drawn,
+    drawn: DrawnData,
     which: tuple[Shedder, bool],
-    done: "dict[tuple[Shedder, bool], Run]",
-) -> Outcome:
+    done: "dict[tuple[Shedder, bool], ExperimentRun]",
+) -> QualityRow:
     shedder, pressed = which
     mine = done[which]
     settled, spent, limit = mine.is_settled, mine.settled_spent, mine.limit()
@@ -172,7 +172,7 @@ def _outcome(
     best = _results(done[Shedder.GLOBAL, True])
     results = _results(mine)
     unpressed = done.get((shedder, False)) if pressed else None
-    return Outcome(
+    return QualityRow(
         data=job.data.name,
         load=job.load,
         shedder=shedder,
@@ -199,7 +199,7 @@ def _outcome(
     )
 
 
-def _results(one: Run) -> int:
+def _results(one: ExperimentRun) -> int:
     return sum(one.found(sink) for sink in one.results)
 
 
@@ -220,9 +220,9 @@ class Spread:
 class Cell:
     """The outcomes of one shedder on one data set at one load, over all seeds."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[QualityRow, ...]
 
-    def spread(self, value: Callable[[Outcome], float]) -> Spread:
+    def spread(self, value: Callable[[QualityRow], float]) -> Spread:
         """Say what a value is on average, at least and at most."""
         values = [value(one) for one in self.outcomes]
         return Spread(sum(values) / len(values), min(values), max(values))
@@ -232,14 +232,14 @@ Key = tuple[str, float, Shedder, bool]
 """Data set, load, shedder, and whether it was pressed."""
 
 
-def cells(rows: Iterable[Outcome]) -> dict[Key, Cell]:
+def cells(rows: Iterable[QualityRow]) -> dict[Key, Cell]:
     """Put the rows of all seeds together."""
-    groups: dict[Key, list[Outcome]] = {}
+    groups: dict[Key, list[QualityRow]] = {}
     for row in rows:
         groups.setdefault((row.data, row.load, row.shedder, row.pressed), []).append(row)
     return {key: Cell(tuple(group)) for key, group in groups.items()}
 
 
-def data_and_loads(rows: Sequence[Outcome]) -> Iterator[tuple[str, float]]:
+def data_and_loads(rows: Sequence[QualityRow]) -> Iterator[tuple[str, float]]:
     """Give each data set and load once, in the order of the rows."""
     yield from dict.fromkeys((row.data, row.load) for row in rows)

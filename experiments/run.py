@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.data_sets import Drawn
+from experiments.data_sets import DrawnData
 from experiments.running_example import BOTTLENECK, BOUND, SERVICE, running_example
-from shedlight.engines.simulator import Served, Simulation, simulate
-from shedlight.engines.simulator.shedders import Control, Shedder, planning, policy_of
+from shedlight.engines.simulator import ServedEvents, Simulation, simulate
+from shedlight.engines.simulator.shedders import Shedder, ShedderSettings, planning, policy_of
 from shedlight.generate.streams import MICROSECONDS
 from shedlight.matching.output.complex_events import TIME
 from shedlight.model.selectivity.needs import Floats
@@ -24,7 +24,7 @@ Marks = np.typing.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class RunSetting:
     """What runs have in common.
 
     Attributes:
@@ -43,7 +43,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run:
+class ExperimentRun:
     """What came of a run; all of it is of the bottleneck, and of all of the time.
 
     Attributes:
@@ -64,7 +64,7 @@ class Run:
         seconds: How long the run took on a processor.
     """
 
-    setting: Setting
+    setting: RunSetting
     results: Mapping[str, Floats]
     starts: Floats
     busy: Floats
@@ -113,14 +113,14 @@ class Run:
 
 
 def run(
-    drawn: Drawn,
+    drawn: DrawnData,
     shedder: Shedder,
-    control: Control,
-    setting: Setting,
+    control: ShedderSettings,
+    setting: RunSetting,
     *,
     seed: int = 0,
     shares: Shares | None = None,
-) -> Run:
+) -> ExperimentRun:
     """Run the paper's application.
 
     Args:
@@ -133,7 +133,7 @@ def run(
     """
     application = running_example(setting.bound, setting.window)
     policy = policy_of(shedder, application, control, BOTTLENECK)
-    served: list[Served] = []
+    served: list[ServedEvents] = []
     began = time.process_time()
     done = simulate(
         application,
@@ -150,7 +150,7 @@ def run(
     factors = [one[BOTTLENECK] for one in policy.factors] if policy else []
     mine = [one for one in served if one.node == BOTTLENECK]
     processing = _joined([one.processing for one in mine])
-    return Run(
+    return ExperimentRun(
         setting=setting,
         results=_results(done),
         **_by_interval(done),

@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import product
 
 
-class Program(Enum):
+class ProgramForm(Enum):
     """What is timed."""
 
     PAPER = "paper"
@@ -50,7 +50,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class TimedSolve:
     """One measurement: a row of the results.
 
     Attributes:
@@ -66,7 +66,7 @@ class Point:
         remark: Why there is no answer.
     """
 
-    program: Program
+    program: ProgramForm
     types: int
     queries: int
     share: float
@@ -103,8 +103,12 @@ class Grid:
     shares: tuple[float, ...]
     seed: int = 1
     time_limit: float = 60.0
-    repeats: Mapping[Program, int] = field(
-        default_factory=lambda: {Program.PAPER: 1, Program.REDUCED: 3, Program.PLAN: 3}
+    repeats: Mapping[ProgramForm, int] = field(
+        default_factory=lambda: {
+            ProgramForm.PAPER: 1,
+            ProgramForm.REDUCED: 3,
+            ProgramForm.PLAN: 3,
+        }
     )
 
     @property
@@ -158,15 +162,15 @@ REPORTED = (
 )
 
 
-def medians(points: Iterable[Point]) -> dict[tuple[Program, Size], Point]:
+def medians(points: Iterable[TimedSolve]) -> dict[tuple[ProgramForm, Size], TimedSolve]:
     """Give each program and size one point, at the median of its seconds."""
-    groups: dict[tuple[Program, Size], list[Point]] = {}
+    groups: dict[tuple[ProgramForm, Size], list[TimedSolve]] = {}
     for point in points:
         groups.setdefault((point.program, point.size), []).append(point)
     return {key: _middle(group) for key, group in groups.items()}
 
 
-def disagreements(points: Iterable[Point], tolerance: float = 1e-6) -> tuple[Size, ...]:
+def disagreements(points: Iterable[TimedSolve], tolerance: float = 1e-6) -> tuple[Size, ...]:
     """List the sizes of which the programs found different optima."""
     found: dict[Size, list[float]] = {}
     for point in points:
@@ -177,7 +181,7 @@ def disagreements(points: Iterable[Point], tolerance: float = 1e-6) -> tuple[Siz
     )
 
 
-def _middle(group: list[Point]) -> Point:
+def _middle(group: list[TimedSolve]) -> TimedSolve:
     """Find the median; a group with a point without an answer has none."""
     ordered = sorted(group, key=lambda one: -1.0 if one.seconds is None else one.seconds)
     return ordered[0] if ordered[0].seconds is None else ordered[(len(ordered) - 1) // 2]

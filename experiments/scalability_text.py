@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from experiments.scalability import (
-    Point,
-    Program,
+    ProgramForm,
     Size,
     Status,
+    TimedSolve,
     disagreements,
     medians,
 )
@@ -16,12 +16,12 @@ from shedlight.errors import PlanError
 _HEADER = ("types", "queries", "share", "paper's, s", "reduced, s", "ratio", "whole plan, s")
 
 
-def scalability_lines(points: Iterable[Point], limit: float) -> Iterator[str]:
+def scalability_lines(points: Iterable[TimedSolve], limit: float) -> Iterator[str]:
     """Write a line per size, with the medians of each program."""
     middle = medians(points)
     rows: list[tuple[str, ...]] = [_HEADER]
     for size in sorted({size for _, size in middle}):
-        paper, reduced, plan = (middle[program, size] for program in Program)
+        paper, reduced, plan = (middle[program, size] for program in ProgramForm)
         times = [_seconds(one, limit) for one in (paper, reduced, plan)]
         rows.append((*_size(size), *times[:2], _ratio(paper, reduced, limit), times[2]))
     yield from aligned(rows)
@@ -33,13 +33,13 @@ def _size(size: Size) -> tuple[str, str, str]:
     return f"{size.types:,}", f"{size.queries:,}", f"{size.share:g}"
 
 
-def _seconds(point: Point, limit: float) -> str:
+def _seconds(point: TimedSolve, limit: float) -> str:
     if point.seconds is None:
         return f"{'*' if point.status is Status.SKIPPED else ''}> {limit:g}"
     return f"{point.seconds:.3f}"
 
 
-def _ratio(paper: Point, reduced: Point, limit: float) -> str:
+def _ratio(paper: TimedSolve, reduced: TimedSolve, limit: float) -> str:
     if reduced.seconds is None:
         return "-"
     if paper.seconds is None:
@@ -47,7 +47,7 @@ def _ratio(paper: Point, reduced: Point, limit: float) -> str:
     return f"{paper.seconds / reduced.seconds:,.1f}"
 
 
-def check_optima(points: Iterable[Point]) -> None:
+def check_optima(points: Iterable[TimedSolve]) -> None:
     """Refuse results in which programs found different optima.
 
     Raises:

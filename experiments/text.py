@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from experiments.latency import Moment, Rest, Way, deviation
-from experiments.quality import Cell, Outcome, Spread, cells, data_and_loads
+from experiments.quality import Cell, QualityRow, Spread, cells, data_and_loads
 from shedlight.engines.simulator.shedders import Shedder
 
 _SHARES = (Shedder.GLOBAL, Shedder.LOCAL, Shedder.UTILITY, Shedder.RANDOM)
@@ -21,7 +21,7 @@ def aligned(rows: Sequence[Sequence[str]], names: int = 0) -> Iterator[str]:
         yield "  ".join(padded).rstrip()
 
 
-def quality_lines(rows: Sequence[Outcome]) -> Iterator[str]:
+def quality_lines(rows: Sequence[QualityRow]) -> Iterator[str]:
     """Say what is left of the results, and how the bound was kept by the global shedder."""
     found = cells(rows)
     seeds = len({row.seed for row in rows})
@@ -55,7 +55,7 @@ _LATENCY_HEADER = (
 )
 
 
-def _result_rows(rows: Sequence[Outcome], found: _Cells) -> Iterator[tuple[str, ...]]:
+def _result_rows(rows: Sequence[QualityRow], found: _Cells) -> Iterator[tuple[str, ...]]:
     for data, load in data_and_loads(rows):
         mine = {one: found[data, load, one, True] for one in _SHARES}
         unshed = found[data, load, Shedder.NONE, True].spread(lambda row: row.results).mean
@@ -69,7 +69,7 @@ def _result_rows(rows: Sequence[Outcome], found: _Cells) -> Iterator[tuple[str, 
         )
 
 
-def _latency_rows(rows: Sequence[Outcome], found: _Cells) -> Iterator[tuple[str, ...]]:
+def _latency_rows(rows: Sequence[QualityRow], found: _Cells) -> Iterator[tuple[str, ...]]:
     for data, load in data_and_loads(rows):
         mine = found[data, load, Shedder.GLOBAL, True]
         alone = found[data, load, Shedder.GLOBAL, False]
@@ -89,7 +89,7 @@ def _latency_rows(rows: Sequence[Outcome], found: _Cells) -> Iterator[tuple[str,
         )
 
 
-def _below(rows: Sequence[Outcome], found: _Cells) -> Iterator[str]:
+def _below(rows: Sequence[QualityRow], found: _Cells) -> Iterator[str]:
     """Name where the global shedder has fewer results than another, on average."""
     for other in _SHARES[1:]:
         where = [
@@ -179,11 +179,11 @@ _REST_HEADER = (
 )
 
 
-def _left(row: Outcome) -> float:
+def _left(row: QualityRow) -> float:
     return row.results / row.unshed if row.unshed else 1.0
 
 
-def _latency(row: Outcome) -> float:
+def _latency(row: QualityRow) -> float:
     return row.latency
 
 

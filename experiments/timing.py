@@ -9,34 +9,34 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from experiments.instances import Arrays, draw_arrays, model_of
-from experiments.scalability import Grid, Point, Program, Size, Status
+from experiments.scalability import Grid, ProgramForm, Size, Status, TimedSolve
 from shedlight.errors import SolverError
-from shedlight.model.latency import Latency, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, limit_of
 from shedlight.planning.paper import solve_paper
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.planning.reduced_lp import solve_reduced
 
 Clock = Callable[[], float]
 
-_TARGET = Target(latency=Latency.MM1, aim=1.0)
+_TARGET = Target(latency=LatencyModel.MM1, aim=1.0)
 _TREND_FROM = 1.0
 """Seconds from which on time grows at least as the size does; below, fixed costs hide it."""
 _SURELY = 5.0
 """How many times the limit the trend must promise for a size to be skipped."""
 
 
-def measure(grid: Grid, clock: Clock = time.perf_counter) -> Iterator[Point]:
+def measure(grid: Grid, clock: Clock = time.perf_counter) -> Iterator[TimedSolve]:
     """Measure everything on a grid, from small to large."""
     small = draw_arrays(10, 2, 1.0, grid.seed)
     for program in grid.repeats:  # what is done once per process is not to be in a row
         work_of(program, small)()
-    seen: list[Point] = []
+    seen: list[TimedSolve] = []
     for size in grid.sizes:
         arrays = draw_arrays(size.types, size.queries, size.share, grid.seed)
         for program, repeats in grid.repeats.items():
             reason = reason_to_skip(size, program, seen, grid.time_limit)
             for repeat in range(repeats):
-                point = Point(
+                point = TimedSolve(
                     program=program,
                     types=size.types,
                     queries=size.queries,
@@ -55,7 +55,7 @@ def measure(grid: Grid, clock: Clock = time.perf_counter) -> Iterator[Point]:
 
 
 def reason_to_skip(
-    size: Size, program: Program, seen: Iterable[Point], time_limit: float
+    size: Size, program: ProgramForm, seen: Iterable[TimedSolve], time_limit: float
 ) -> str:
     """Say why a size surely takes longer than the limit; empty if it may not.
 
@@ -80,7 +80,7 @@ def reason_to_skip(
     return ""
 
 
-def _solved(point: Point, arrays: Arrays, time_limit: float, clock: Clock) -> Point:
+def _solved(point: TimedSolve, arrays: Arrays, time_limit: float, clock: Clock) -> TimedSolve:
     """Solve and say how long it took and what came of it."""
     work = work_of(point.program, arrays, time_limit)
     began = clock()
@@ -95,17 +95,19 @@ def _solved(point: Point, arrays: Arrays, time_limit: float, clock: Clock) -> Po
     return replace(point, seconds=seconds, status=Status.OPTIMAL, objective=objective)
 
 
-def work_of(program: Program, arrays: Arrays, time_limit: float = 60.0) -> Callable[[], float]:
+def work_of(
+    program: ProgramForm, arrays: Arrays, time_limit: float = 60.0
+) -> Callable[[], float]:
     """Prepare what is to be timed; it gives the optimum."""
-    if program is Program.PLAN:
-        wanted = Wanted(target=_TARGET, time_limit=time_limit)
+    if program is ProgramForm.PLAN:
+        wanted = PlanSettings(target=_TARGET, time_limit=time_limit)
         return lambda: make_plan(model_of(arrays), wanted).objective
     model = model_of(arrays)
     (node,) = model.nodes.values()
     limit = limit_of(model, node, _TARGET)
     if limit is None:
         raise RuntimeError("an instance has a bound and processing times")
-    if program is Program.PAPER:
+    if program is ProgramForm.PAPER:
         return lambda: solve_paper(model, limit, time_limit=time_limit).objective
 
     def reduced() -> float:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from shedlight.language.ast.pattern import Pattern
 from shedlight.matching.kernel.driver import row_column
-from shedlight.matching.kernel.records import BLOCKS, MACHINES, NODES, THREADS
+from shedlight.matching.kernel.records import BLOCKS, NODES, PARTIAL_MATCHES, THREADS
 from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
@@ -16,8 +16,8 @@ from shedlight.matching.operators.cep_operator import (
     operator_keys,
 )
 from shedlight.matching.operators.classify import classify
-from shedlight.matching.operators.reorder import Input, admit
-from shedlight.matching.operators.step import Matches, Ready, match
+from shedlight.matching.operators.reorder import StreamInput, admit_arrivals
+from shedlight.matching.operators.step import Matches, ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
 from shedlight.matching.state.match_state import MatchState
 from shedlight.matching.state.saved import from_bytes, to_bytes
@@ -54,7 +54,7 @@ def operator_for(
 ) -> Operator:
     """Prepare a pattern for two inputs of the test schema."""
     inputs = [
-        (Input(f"input {i}", ("id0", "id1"), "at", late), SCHEMA)
+        (StreamInput(f"input {i}", ("id0", "id1"), "at", late), SCHEMA)
         for i, late in enumerate(lateness)
     ]
     return build_operator(inputs, {"P": pattern}, timed_out={"P"} if timed_out else ())
@@ -107,18 +107,18 @@ def step(
     """Do what `operator.process` does, but give the matches themselves."""
     tables = {i: table_of([e for e in arrivals if e.input == i]) for i in (0, 1)}
     everyone = frozenset({0, 1}) if ended else frozenset[int]()
-    waiting, arrived = admit(
+    waiting, arrived = admit_arrivals(
         state.waiting, operator.inputs, tables, operator.remember, everyone
     )
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
-    ready = Ready(
+    ready = ReadyBatch(
         table.numbers("#time"),
         table,
         types,
         numbers,
         operator_keys(operator, table),
-        waiting.frontier,
+        waiting.watermark,
     )
     new, matches = match(operator.matchers[0], state.states[0], ready)
     check_sizes(new)
@@ -128,7 +128,7 @@ def step(
 def check_sizes(state: MatchState) -> None:
     """Check that no more machines, nodes, keys and assignments are in use than there are."""
     counts, pools = state.pools.counts, state.pools
-    assert counts[MACHINES] <= len(pools.machines)
+    assert counts[PARTIAL_MATCHES] <= len(pools.partial_matches)
     assert counts[NODES] <= len(pools.nodes)
     assert counts[BLOCKS] <= len(pools.blocks)
     assert counts[THREADS] <= len(state.threads.threads)

@@ -17,11 +17,11 @@ from shedlight.engines.simulator import Service, simulate
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.latency import limit_of
-from shedlight.model.load import work_of
+from shedlight.model.load import node_load
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import predict
 from shedlight.model.snapshot import Snapshot
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.shedding.shares import shares_by_label
 from tests.workloads import Workload
 
@@ -74,11 +74,11 @@ def nearness(workload: Workload, levels: int = 5, polish: int = 3) -> Nearness:
         (search.polished(keep, score) for score, _, keep in ranked[:polish]),
         key=lambda one: one[0],
     )[1]
-    wanted = Wanted(bottleneck=workload.node)
+    wanted = PlanSettings(bottleneck=workload.node)
     plans = [
         winner,
         make_plan(model, wanted).keep,
-        make_plan(model, Wanted(bottleneck=workload.node, local=True)).keep,
+        make_plan(model, PlanSettings(bottleneck=workload.node, local=True)).keep,
     ]
     fresh = [workload.events(seed) for seed in _FRESH]
     best, found, local = (
@@ -140,7 +140,7 @@ class _Search:
         self, workload: Workload, model: Model, events: Mapping[str, pa.Table]
     ) -> None:
         self._workload, self._model, self._events = workload, model, events
-        limit = limit_of(model, model.nodes[workload.node], Wanted().target)
+        limit = limit_of(model, model.nodes[workload.node], PlanSettings().target)
         if limit is None:
             raise ValueError(f"{workload.name}: node {workload.node} has no limit")
         self._limit = limit
@@ -190,7 +190,7 @@ class _Search:
         """Scale shares so that they cost what the limit allows, none above 1."""
         for _ in range(len(shares) + 1):
             rates = predict(self._model, self._named(shares), [self._workload.node])
-            work = work_of(self._model, self._limit, rates)
+            work = node_load(self._model, self._limit, rates)
             if work.cost <= 0:
                 break
             shares = np.minimum(1.0, shares * (work.limit / work.cost))

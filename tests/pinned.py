@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from shedlight.engines.application import run_application
 from shedlight.engines.simulator import Service, ServiceKind, simulate
-from shedlight.engines.simulator.policies import Controlled
+from shedlight.engines.simulator.policies import ControllerPolicy
 from shedlight.engines.spark.session.session import close_session, open_session
 from shedlight.engines.tables import match_tables
 from shedlight.graph import Application, Stream, load_application
@@ -29,14 +29,14 @@ from shedlight.language import parse_pattern
 from shedlight.language.ast.expression import Attribute
 from shedlight.matching.operators.cep_operator import (
     build_operator,
+    ingest,
     new_operator_state,
-    take_in,
 )
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.model.build import build_model
-from shedlight.model.latency import Latency, Target
+from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.snapshot import read_snapshot
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 from tests.engines.spark.runs import on_spark, with_files
@@ -75,7 +75,7 @@ def matches_of_random_patterns() -> dict[str, Any]:
     for seed in range(150):
         rng = random.Random(seed)
         text = _random_pattern(rng)
-        inputs = [(Input("s", ("id",), "time"), _random_events(rng, 300))]
+        inputs = [(StreamInput("s", ("id",), "time"), _random_events(rng, 300))]
         result = match_tables(inputs, {"P": parse_pattern(text).pattern}, timed_out=True)
         tables = result.complex_events["P"], result.timed_out["P"]
         rows = [row for table in tables for row in table.to_pylist()]
@@ -101,15 +101,15 @@ def plans_of_examples() -> dict[str, Any]:
                 },
                 output_rates={s: load * r for s, r in snapshot.output_rates.items()},
             )
-            for latency in Latency:
+            for latency in LatencyModel:
                 for local in (False, True):
                     key = f"{name} x{load} {latency.value} {'local' if local else 'global'}"
-                    wanted = Wanted(target=Target(latency=latency), local=local)
+                    wanted = PlanSettings(target=Target(latency=latency), local=local)
                     found[key] = _plan(build_model(application, loaded), wanted)
     return found
 
 
-def _plan(model: Any, wanted: Wanted) -> Any:
+def _plan(model: Any, wanted: PlanSettings) -> Any:
     try:
         plan = make_plan(model, wanted, clock=lambda: 0.0)
     except Exception as error:  # noqa: BLE001  # which one is what is pinned
@@ -133,7 +133,7 @@ def simulations() -> dict[str, Any]:
         ]
         for shed in (False, True):
             for kind in (ServiceKind.CONSTANT, ServiceKind.EXPONENTIAL):
-                policy = Controlled(application) if shed else None
+                policy = ControllerPolicy(application) if shed else None
                 done = simulate(
                     application,
                     tables,
@@ -170,8 +170,8 @@ def shed_decisions() -> dict[str, Any]:
             "SELECT a.x WHERE SEQ(a.kind = 0, b.kind = 1, c.x > 2) WITHIN 9 ms"
         ).pattern
     }
-    operator = build_operator([(Input("s", ("id",), "time"), table.schema)], patterns)
-    _, ready, _ = take_in(operator, new_operator_state(operator), {0: table}, frozenset([0]))
+    operator = build_operator([(StreamInput("s", ("id",), "time"), table.schema)], patterns)
+    _, ready, _ = ingest(operator, new_operator_state(operator), {0: table}, frozenset([0]))
     by_event = event_hashes(table, ("id", "name"))
     time = table["time"].to_numpy()
     by_key = key_hashes(table, (Attribute("", ("key",)),), time, 5_000)

@@ -21,19 +21,19 @@ from typing import Any, Protocol
 
 from shedlight.language.ast.expression import (
     Aggregate,
+    AggregateFunction,
     Attribute,
     Binary,
     Call,
     Case,
     Expression,
-    Fold,
     In,
     IsNull,
     Literal,
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
     variables,
 )
 from shedlight.language.ast.pattern import (
@@ -45,10 +45,10 @@ from shedlight.language.ast.pattern import (
     Pattern,
     Repeat,
     Seq,
-    Span,
+    WindowUnit,
     elements,
     inner_parts,
-    watched,
+    negated_elements,
 )
 
 
@@ -93,7 +93,7 @@ class Match:
 Value = Any
 """A truth, a whole number, a double, text, or None; only what it is used for can tell."""
 
-Lookup = Callable[[Attribute | Aggregate | Whole], Value]
+Lookup = Callable[[Attribute | Aggregate | WholeEvent], Value]
 
 
 @singledispatch
@@ -109,7 +109,7 @@ def _(expression: Literal, lookup: Lookup) -> Value:
 
 
 @evaluate.register
-def _(expression: Attribute | Aggregate | Whole, lookup: Lookup) -> Value:
+def _(expression: Attribute | Aggregate | WholeEvent, lookup: Lookup) -> Value:
     return lookup(expression)
 
 
@@ -257,22 +257,22 @@ def ready_events(
     Args:
         arrivals: In order of arrival; after the last one all inputs are at their end.
         lateness: Microseconds, for each input.
-        remember: Microseconds behind the frontier for which the id of an event is known.
+        remember: Microseconds behind the watermark for which the id of an event is known.
     """
     accepted: list[Event] = []
     late: list[Event] = []
     duplicates: list[Event] = []
-    frontiers: dict[int, int] = {}
+    watermarks: dict[int, int] = {}
     for event in arrivals:
-        frontier = frontiers.get(event.input, event.time - lateness[event.input])
-        if event.time < frontier:
+        watermark = watermarks.get(event.input, event.time - lateness[event.input])
+        if event.time < watermark:
             late.append(event)
             continue
-        frontier = max(frontier, event.time - lateness[event.input])
-        frontiers[event.input] = frontier
+        watermark = max(watermark, event.time - lateness[event.input])
+        watermarks[event.input] = watermark
         seen_before = any(
             (other.input, other.id) == (event.input, event.id)
-            and other.time >= frontier - remember
+            and other.time >= watermark - remember
             for other in accepted
         )
         (duplicates if seen_before else accepted).append(event)
@@ -615,7 +615,7 @@ def _is_true(expression: Expression, bound: Mapping[str, Event]) -> bool:
     return evaluate(expression, lambda node: _value(node, bound[node.variable])) is True
 
 
-def _value(node: Attribute | Aggregate | Whole, event: Event) -> object:
+def _value(node: Attribute | Aggregate | WholeEvent, event: Event) -> object:
     if not isinstance(node, Attribute):
         raise TypeError(f"a condition speaks of attributes, not of {node}")
     return event.values[node.column]
@@ -694,7 +694,7 @@ class Rules:
         window = self.pattern.within
         if window is None:
             return False
-        if window.span is Span.EVENTS:
+        if window.span is WindowUnit.EVENTS:
             return machine.key == self.key(event) and count - machine.count >= window.length
         return event.time - machine.events[0].time > window.length
 
@@ -702,7 +702,7 @@ class Rules:
         """Remove the parses that wait beyond a NOT whose event arrived (rule 6)."""
         arrived = frozenset(
             element.variable
-            for element in watched(self.pattern.where)
+            for element in negated_elements(self.pattern.where)
             if _is_true(element.condition, {element.variable: event})
         )
         if not arrived:
@@ -789,7 +789,7 @@ class Rules:
         for machine in machines:
             if self.absences([machine]) or window is None:
                 continue
-            if window.span is Span.TIME:
+            if window.span is WindowUnit.TIME:
                 time = machine.events[0].time + window.length
             elif closing is None:  # a window of events that is not full is not over
                 continue
@@ -874,14 +874,14 @@ def _offered(
 def selected(pattern: Pattern, match: Match) -> dict[str, object]:
     """Give the attributes of a complex event by name; a whole event is its values."""
 
-    def lookup(node: Attribute | Aggregate | Whole) -> object:
+    def lookup(node: Attribute | Aggregate | WholeEvent) -> object:
         pairs = zip(match.events, match.elements, strict=True)
         taken = [event.values for event, name in pairs if name == node.variable]
         if isinstance(node, Aggregate):
             return _folded(node, taken)
         if not taken:
             return None
-        return taken[-1] if isinstance(node, Whole) else taken[-1][node.column]
+        return taken[-1] if isinstance(node, WholeEvent) else taken[-1][node.column]
 
     return {item.name: evaluate(item.expression, lookup) for item in pattern.select}
 
@@ -890,17 +890,17 @@ def _folded(node: Aggregate, taken: Sequence[Mapping[str, Value]]) -> Value:
     if not node.path:
         return len(taken)
     values = [row[".".join(node.path)] for row in taken]
-    if node.fold in {Fold.FIRST, Fold.LAST}:
-        return None if not values else values[0 if node.fold is Fold.FIRST else -1]
+    if node.fold in {AggregateFunction.FIRST, AggregateFunction.LAST}:
+        return None if not values else values[0 if node.fold is AggregateFunction.FIRST else -1]
     present = [value for value in values if value is not None]
-    if node.fold is Fold.COUNT:
+    if node.fold is AggregateFunction.COUNT:
         return len(present)
     return _FOLDS[node.fold](present) if present else None
 
 
-_FOLDS: Mapping[Fold, Callable[[list[Value]], Value]] = {
-    Fold.MIN: lambda values: min(values, key=_rank),
-    Fold.MAX: lambda values: max(values, key=_rank),
-    Fold.SUM: lambda values: _in_range(sum(values)),
-    Fold.AVG: lambda values: sum(map(float, values)) / len(values),
+_FOLDS: Mapping[AggregateFunction, Callable[[list[Value]], Value]] = {
+    AggregateFunction.MIN: lambda values: min(values, key=_rank),
+    AggregateFunction.MAX: lambda values: max(values, key=_rank),
+    AggregateFunction.SUM: lambda values: _in_range(sum(values)),
+    AggregateFunction.AVG: lambda values: sum(map(float, values)) / len(values),
 }

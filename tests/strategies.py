@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     TRUE,
     Aggregate,
+    AggregateFunction,
     Attribute,
     Binary,
     Call,
     Expression,
-    Fold,
     In,
     IsNull,
     Literal,
     Operator,
-    rebuilt,
+    transform,
 )
 from shedlight.language.ast.pattern import (
     And,
@@ -37,21 +37,21 @@ from shedlight.language.ast.pattern import (
     Pattern,
     Repeat,
     Seq,
-    Span,
     Window,
+    WindowUnit,
     elements,
-    watched,
+    negated_elements,
 )
 from tests.reference import Event
 
 _T = TypeVar("_T")
 
-SCHEMA: Mapping[str, Kind] = {
-    "kind": Kind.BIGINT,
-    "x": Kind.BIGINT,
-    "y": Kind.DOUBLE,
-    "key": Kind.BIGINT,
-    "name": Kind.STRING,
+SCHEMA: Mapping[str, DataType] = {
+    "kind": DataType.BIGINT,
+    "x": DataType.BIGINT,
+    "y": DataType.DOUBLE,
+    "key": DataType.BIGINT,
+    "name": DataType.STRING,
 }
 
 NAMES = ("a", "b", "\uffee", "\U0001f600")
@@ -183,7 +183,7 @@ class _Numbering:
 
 
 def _named(element: Element, name: str) -> Element:
-    return Element(name, rebuilt(element.condition, partial(_of_variable, name)))
+    return Element(name, transform(element.condition, partial(_of_variable, name)))
 
 
 def _of_variable(name: str, node: Expression) -> Expression | None:
@@ -209,7 +209,7 @@ _all_comparisons = st.sampled_from(
 @st.composite
 def _cross_conditions(draw: DrawFn, where: Part) -> Expression:
     """Draw a condition between two or three variables, at most one of them under NOT."""
-    forbidden = [element.variable for element in watched(where)]
+    forbidden = [element.variable for element in negated_elements(where)]
     taken = [e.variable for e in elements(where) if e.variable not in forbidden]
     pool = [*taken, *([draw(st.sampled_from(forbidden))] if forbidden else [])]
     names = draw(st.lists(st.sampled_from(pool), min_size=2, max_size=3, unique=True))
@@ -230,15 +230,15 @@ def _cross_conditions(draw: DrawFn, where: Part) -> Expression:
 
 @st.composite
 def _selected(draw: DrawFn, where: Part) -> Expression:
-    forbidden = {element.variable for element in watched(where)}
+    forbidden = {element.variable for element in negated_elements(where)}
     names = [e.variable for e in elements(where) if e.variable not in forbidden]
     name = draw(st.sampled_from(names))
-    fold = draw(st.sampled_from([None, None, *Fold]))
+    fold = draw(st.sampled_from([None, None, *AggregateFunction]))
     if fold is None:
         return Attribute(name, (draw(st.sampled_from(list(SCHEMA))),))
-    if fold in {Fold.SUM, Fold.AVG}:
+    if fold in {AggregateFunction.SUM, AggregateFunction.AVG}:
         return Aggregate(fold, name, (draw(st.sampled_from(["x", "y"])),))
-    if fold is Fold.COUNT and draw(st.booleans()):
+    if fold is AggregateFunction.COUNT and draw(st.booleans()):
         return Aggregate(fold, name)
     return Aggregate(fold, name, (draw(st.sampled_from(list(SCHEMA))),))
 
@@ -254,7 +254,7 @@ def _items(where: Part) -> SearchStrategy[tuple[Item, ...]]:
 
 _time_windows = st.sampled_from([20, 10, 30, 5, 40, 2, 50, 1]).map(Window)
 _event_windows = st.sampled_from([8, 12, 4, 6, 2, 16, 3, 1]).map(
-    partial(Window, span=Span.EVENTS)
+    partial(Window, span=WindowUnit.EVENTS)
 )
 _keys = st.sampled_from(
     [(), (), (_column("key"),), (_column("key"),), (_column("key"), _column("kind"))]
@@ -293,7 +293,7 @@ def patterns(
     window = draw(_time_windows if ends else _time_windows | _event_windows)
     lone = isinstance(where, Element) and draw(st.booleans())
     conditions: list[Expression] = []
-    if cross and len(elements(where)) - len(watched(where)) > 1:
+    if cross and len(elements(where)) - len(negated_elements(where)) > 1:
         conditions = draw(
             st.lists(_cross_conditions(where), min_size=draw(st.integers(0, 1)), max_size=2)
         )

@@ -21,19 +21,19 @@ from pydantic import BaseModel
 
 import shedlight
 from shedlight.cli.main import app
-from shedlight.control.node_status import State
+from shedlight.control.node_status import NodeStatus
 from shedlight.errors import LanguageError
 from shedlight.graph.file.settings import (
     ApplicationSettings,
+    LocationSettings,
     NodeSettings,
     OperatorSettings,
-    PlaceSettings,
     SinkSettings,
     SourceSettings,
 )
 from shedlight.language import Pattern, dsl, parse_expression, parse_pattern
 from shedlight.language.ast.data_type import TYPE_NAMES
-from shedlight.language.ast.expression import KEYWORDS, Expression, Fold
+from shedlight.language.ast.expression import KEYWORDS, AggregateFunction, Expression
 from shedlight.language.ast.pattern import Element, Not, Part, Repeat, Seq
 from shedlight.language.ast.window import UNITS
 from shedlight.language.check.normal_form import (
@@ -49,7 +49,7 @@ from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import MOST_CHARACTERS
 from shedlight.matching.compile.nfa import MOST_STATES
 from shedlight.matching.kernel.scan_bindings import MOST_THREADS
-from shedlight.matching.operators.matcher import MOST_MACHINES
+from shedlight.matching.operators.matcher import MAX_PARTIAL_MATCHES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -86,7 +86,9 @@ def section(text: str, heading: str) -> str:
 # The language.
 
 
-@pytest.mark.parametrize("word", sorted(KEYWORDS) + sorted(fold.value for fold in Fold))
+@pytest.mark.parametrize(
+    "word", sorted(KEYWORDS) + sorted(fold.value for fold in AggregateFunction)
+)
 def test_every_keyword_and_aggregate_is_explained(word):
     """They stand in capitals, in a sentence or in a list of them."""
     assert re.search(rf"\b{word.upper()}\b", LANGUAGE)
@@ -160,7 +162,7 @@ def test_the_caps_are_those_of_the_code():
         MOST_LEVELS,
         MOST_NODES,
         MOST_STATES,
-        MOST_MACHINES,
+        MAX_PARTIAL_MATCHES,
         MOST_THREADS,
     )
     assert [row[1] for row in rows(LANGUAGE, "cap")] == [f"{cap:,}" for cap in caps]
@@ -341,7 +343,7 @@ def anchors(text: str) -> set[str]:
 PARTS: dict[str, type[BaseModel]] = {
     "At the top": ApplicationSettings,
     "A source": SourceSettings,
-    "A side output": PlaceSettings,
+    "A side output": LocationSettings,
     "A node": NodeSettings,
     "An operator": OperatorSettings,
     "A sink": SinkSettings,
@@ -406,6 +408,6 @@ def test_the_guide_has_the_options_of_the_experiments():
 def test_the_guide_has_every_state_and_every_alert():
     """Those of the controller, and those for Prometheus."""
     states = {row[0].partition(",")[0] for row in rows(GUIDE, "state", "means")}
-    assert states == {str(state) for state in State}
+    assert states == {str(state) for state in NodeStatus}
     alerts = (ROOT / "dashboards" / "alerts.yml").read_text("utf-8")
     assert [row[0] for row in rows(GUIDE, "alert")] == re.findall(r"- alert: (\w+)", alerts)

@@ -19,19 +19,19 @@ from hypothesis import strategies as st
 from shedlight.language.ast.expression import (
     TRUE,
     Aggregate,
+    AggregateFunction,
     Attribute,
     Binary,
     Call,
     Case,
     Expression,
-    Fold,
     In,
     IsNull,
     Literal,
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
     without_variable,
 )
 from shedlight.language.ast.pattern import (
@@ -44,8 +44,8 @@ from shedlight.language.ast.pattern import (
     Pattern,
     Repeat,
     Seq,
-    Span,
     Window,
+    WindowUnit,
     elements,
     inner_parts,
 )
@@ -143,7 +143,7 @@ def pattern(
     if isinstance(within, int):
         window = Window(within)
     else:
-        window = Window(int(within.removesuffix(" events")), Span.EVENTS)
+        window = Window(int(within.removesuffix(" events")), WindowUnit.EVENTS)
     return Pattern(
         select=(),
         where=part(where),
@@ -604,9 +604,13 @@ def test_what_must_not_come_is_compared_with_what_is_there():
 def test_aggregates_speak_of_all_rounds_and_a_name_of_the_last():
     """Nulls are counted by FIRST, LAST and COUNT without an attribute alone."""
     x = ("x",)
-    folds = {fold.value: Aggregate(fold, "A", x) for fold in Fold}
-    items = {**folds, "rounds": Aggregate(Fold.COUNT, "A"), "last": Attribute("A", x)}
-    items |= {"none": Attribute("C", x), "whole": Whole("B")}
+    folds = {fold.value: Aggregate(fold, "A", x) for fold in AggregateFunction}
+    items = {
+        **folds,
+        "rounds": Aggregate(AggregateFunction.COUNT, "A"),
+        "last": Attribute("A", x),
+    }
+    items |= {"none": Attribute("C", x), "whole": WholeEvent("B")}
     where = seq(some("A"), maybe("C"), "B")
     select = tuple(Item(expression, name) for name, expression in items.items())
     asked = Pattern(select=select, where=where, within=Window(100))
@@ -659,7 +663,7 @@ def test_numbers_in_ids_compare_as_numbers_and_strings_by_bytes():
 
 
 def test_an_event_behind_the_frontier_of_its_input_is_late():
-    """The frontier is 5 - 2 = 3: an event at 3 is in time, one at 2 is not."""
+    """The watermark is 5 - 2 = 3: an event at 3 is in time, one at 2 is not."""
     ready, late, _ = sorted_out("0.5.a 0.3.b 0.2.c 1.2.d", lateness=2)
     assert (ready, late) == ("1.2.d 0.3.b 0.5.a", "0.2.c")
 
@@ -671,7 +675,7 @@ def test_a_second_event_with_an_id_that_is_remembered_is_a_duplicate():
 
 
 def test_an_id_is_forgotten_some_time_behind_the_frontier():
-    """The arrival itself moves the frontier: to 6 (1 is remembered), to 7 (1 is not)."""
+    """The arrival itself moves the watermark: to 6 (1 is remembered), to 7 (1 is not)."""
     assert sorted_out("0.1.a 0.6.a", remember=5) == ["0.1.a", "", "0.6.a"]
     assert sorted_out("0.1.a 0.7.a", remember=5) == ["0.1.a 0.7.a", "", ""]
     assert sorted_out("0.1.a 0.7.a", remember=5, lateness=1) == ["0.1.a", "", "0.7.a"]
@@ -906,7 +910,7 @@ def test_a_match_lies_within_its_window_and_its_key(asked, events):
     for found in match(asked, events):
         times_ = [event.time for event in found.events]
         assert times_ == sorted(times_)
-        if asked.within and asked.within.span is Span.TIME:
+        if asked.within and asked.within.span is WindowUnit.TIME:
             assert found.time - times_[0] <= asked.within.length
         for attribute in asked.partition_by:
             assert len({event.values[attribute.column] for event in found.events}) == 1

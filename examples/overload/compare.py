@@ -55,9 +55,9 @@ def capacity(payments: int = 90_000, warm: int = 60_000) -> float:
     from shedlight.matching.operators.cep_operator import (  # noqa: PLC0415
         build_operator,
         new_operator_state,
-        process,
+        step_operator,
     )
-    from shedlight.matching.operators.reorder import Input  # noqa: PLC0415  # slow to import
+    from shedlight.matching.operators.reorder import StreamInput  # noqa: PLC0415  # slow to import
 
     spec = importlib.util.spec_from_file_location("feed", HERE / "feed.py")
     if spec is None or spec.loader is None:
@@ -69,11 +69,11 @@ def capacity(payments: int = 90_000, warm: int = 60_000) -> float:
     patterns = load_application(HERE / "app.yaml").application.operators["flows"].patterns
     first, rest = feed.payments(stream, 0, warm), feed.payments(stream, warm, payments)
     operator = build_operator(
-        [(Input("payments", ("number",), "time_us"), first.schema)], patterns
+        [(StreamInput("payments", ("number",), "time_us"), first.schema)], patterns
     )
-    state, _ = process(operator, new_operator_state(operator), {0: first})
+    state, _ = step_operator(operator, new_operator_state(operator), {0: first})
     begun = time.process_time()
-    process(operator, state, {0: rest})
+    step_operator(operator, state, {0: rest})
     return (payments - warm) / (time.process_time() - begun)
 
 

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 from compare import OVERLOAD, capacity
 
-from shedlight.cli.run_view import Watch
+from shedlight.cli.run_view import LiveView
 from shedlight.cli.serve import served_at
 from shedlight.engines.spark.control.loop import micro_batch_settings
-from shedlight.engines.spark.run.streaming import Live, Options, Watcher
+from shedlight.engines.spark.run.streaming import Live, Options, RunListener
 from shedlight.engines.spark.session.session import close_session, open_session
 from shedlight.graph import Application, load_application
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shedlight.engines.spark.support.micro_batch import NodeBatch
+    from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 
 HERE = Path(__file__).parent
 NODE, CORE = "edge", "core"
@@ -56,7 +56,7 @@ class Outcome:
     ended: float = 0.0
     waiting: tuple[float, float] | None = None
 
-    def take(self, batch: "NodeBatch", began: float) -> None:
+    def take(self, batch: "MicroBatchReport", began: float) -> None:
         """Take a micro-batch in."""
         if batch.node == NODE:
             self.begun, self.ended = max(batch.start - began, 0.0), batch.end - began
@@ -135,10 +135,10 @@ def _run(
     sinks = {n: replace(s, path=str(folder / n)) for n, s in application.sinks.items()}
     placed = replace(application, sources=sources, sinks=sinks)
     log = folder / "state" / "log.jsonl"
-    watch, outcome = Watch(placed, log, timed=True), Outcome()
+    watch, outcome = LiveView(placed, log, timed=True), Outcome()
     began: list[float] = []
 
-    def told(batch: "NodeBatch") -> None:
+    def told(batch: "MicroBatchReport") -> None:
         watch.batch(batch)
         if began:
             outcome.take(batch, began[0])
@@ -148,7 +148,7 @@ def _run(
         session,
         checkpoint=str(folder / "state"),
         options=_options(way),
-        watcher=Watcher(told, lambda _: None),
+        watcher=RunListener(told, lambda _: None),
     )
     print(f"\n{way}: {WAYS[way]}")
     with _paged(log, folder / "state"), running:
@@ -194,7 +194,7 @@ def _paged(log: Path, checkpoint: Path) -> Iterator[None]:
         yield
 
 
-def _until_warm(running: Live, watch: Watch) -> None:
+def _until_warm(running: Live, watch: LiveView) -> None:
     """Wait until all nodes have run a micro-batch."""
     over = time.monotonic() + WARM
     while time.monotonic() < over:

@@ -43,7 +43,7 @@ _LAST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """Some files, or some rows of them.
 
     Attributes:
@@ -58,18 +58,18 @@ class Part:
     machines: tuple[int, int] | None = None
 
 
-Source = tuple[Part, ...]
+Source = tuple[FilePart, ...]
 
 
 def clusters(numbers: Sequence[int]) -> Source:
     """Name the files of some clusters."""
-    return tuple(Part(f"cluster_{number}.*") for number in numbers)
+    return tuple(FilePart(f"cluster_{number}.*") for number in numbers)
 
 
 CLUSTERS_BY_HALVES = (clusters((1, 2, 3, 4)), clusters((5, 6, 7, 8)))
 CLUSTERS_ODD_AND_EVEN = (clusters((1, 3, 5, 7)), clusters((2, 4, 6, 8)))
 MACHINES_BY_HALVES_2011 = tuple(
-    (Part("machine_cpu_hour.*", machines=(number, 2)),) for number in (0, 1)
+    (FilePart("machine_cpu_hour.*", machines=(number, 2)),) for number in (0, 1)
 )
 
 
@@ -159,7 +159,7 @@ def read_source(
     return Trace(fed_as(events, reading.compression), tuple(malformed), dict(flaws))
 
 
-def _files(folder: Path, source: Source) -> Iterator[tuple[Path, Part]]:
+def _files(folder: Path, source: Source) -> Iterator[tuple[Path, FilePart]]:
     if not folder.is_dir():
         raise InputError(
             f"{folder}: there is no such folder; docs/reproduce.md says what to get"
@@ -176,7 +176,7 @@ def _files(folder: Path, source: Source) -> Iterator[tuple[Path, Part]]:
         yield from ((path, part) for path in found)
 
 
-def _rows_of(rows: Rows, part: Part) -> Rows:
+def _rows_of(rows: Rows, part: FilePart) -> Rows:
     """Keep the rows that are of a part."""
     if part.clusters is not None:
         rows = rows.only(np.isin(whole_numbers(rows.column("cluster"))[0], part.clusters))

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from experiments.figures.style import BLACK, GREY, LOOKS, new_figure, plainly, save
+from experiments.figures.style import BLACK, GREY, LOOKS, despine, new_figure, save
 from experiments.latency import Moment, Rest, Way, deviation
 from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.errors import InputError
@@ -91,7 +91,7 @@ def draw_rests(results: Path, image: Path) -> None:
     panel.set_title("A stationary stream, without pressure: mean over seeds, least to most")
     panel.set_xticks(loads, [f"{load:g}" for load in loads])
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    plainly(panel)
+    despine(panel)
     save(figure, image)
 
 
@@ -154,10 +154,10 @@ def _draw_deviation(panel: Axes, name: str, rows: Sequence[Moment]) -> None:
         panel.annotate(f"{mean:.0f}", (place + 0.08, mean), fontsize=8, va="bottom")
     panel.set_xticks(range(len(ways)), [way.value for way in ways])
     panel.set_title(f"{name}: off the limit in all,\nbusy seconds", fontsize=10)
-    plainly(panel)
+    despine(panel)
 
 
 def _titled(panel: Axes, title: str) -> None:
     panel.set_title(title, fontsize=10)
     panel.set_xlabel("seconds", fontsize=9)
-    plainly(panel)
+    despine(panel)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from experiments.figures.style import BLACK, LOOKS, new_figure, plainly, save
-from experiments.quality import Cell, Key, Outcome, cells
+from experiments.figures.style import BLACK, LOOKS, despine, new_figure, save
+from experiments.quality import Cell, Key, QualityRow, cells
 from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.errors import InputError
@@ -23,7 +23,7 @@ def draw_quality(results: Path, image: Path) -> None:
     Raises:
         InputError: The results cannot be read, or the picture cannot be written.
     """
-    rows = read_results(results, Outcome).rows
+    rows = read_results(results, QualityRow).rows
     if not rows:
         raise InputError(f"{results}: it must have rows")
     found = cells(rows)
@@ -71,7 +71,7 @@ def _draw_loss(
         "below 0, local has more",
         fontsize=10,
     )
-    plainly(panel)
+    despine(panel)
 
 
 def _draw_left(panel: Axes, found: dict[Key, Cell], name: str, loads: list[float]) -> None:
@@ -95,4 +95,4 @@ def _draw_left(panel: Axes, found: dict[Key, Cell], name: str, loads: list[float
     panel.set_xticks(loads, [f"{load:g}" for load in loads], fontsize=8)
     panel.set_title(name, fontsize=10)
     panel.set_xlabel("load / capacity", fontsize=9)
-    plainly(panel)
+    despine(panel)

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from experiments.scalability import REPORTED, Point, Program, Reported, medians
+from experiments.scalability import REPORTED, ProgramForm, Reported, TimedSolve, medians
 from shedlight.engines.simulator.csv_rows import cannot_write, read_results
 from shedlight.errors import InputError
 
@@ -37,11 +37,11 @@ class _Look:
     marker: str
 
 
-_LOOKS: Mapping[Program, _Look] = MappingProxyType(
+_LOOKS: Mapping[ProgramForm, _Look] = MappingProxyType(
     {
-        Program.PAPER: _Look("the paper's program", "#D55E00", "s"),
-        Program.PLAN: _Look("a complete plan, from arrays to shares", "#009E73", "^"),
-        Program.REDUCED: _Look("the reduced program", "#0072B2", "o"),
+        ProgramForm.PAPER: _Look("the paper's program", "#D55E00", "s"),
+        ProgramForm.PLAN: _Look("a complete plan, from arrays to shares", "#009E73", "^"),
+        ProgramForm.REDUCED: _Look("the reduced program", "#0072B2", "o"),
     }
 )
 
@@ -56,7 +56,7 @@ def draw_scalability(results: Path, image: Path) -> None:
     Raises:
         InputError: The results cannot be read, or the picture cannot be written.
     """
-    read = read_results(results, Point)
+    read = read_results(results, TimedSolve)
     points = medians(read.rows)
     if not points or "time_limit" not in read.made_with:
         raise InputError(f"{results}: it must have rows, and on top a line '# time_limit: ...'")
@@ -83,7 +83,7 @@ def draw_scalability(results: Path, image: Path) -> None:
         raise cannot_write(image, error) from error
 
 
-def _draw_panel(panel: Axes, share: float, points: Sequence[Point], limit: float) -> None:
+def _draw_panel(panel: Axes, share: float, points: Sequence[TimedSolve], limit: float) -> None:
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.margins(x=0.12, y=0.12)
@@ -106,7 +106,7 @@ def _draw_panel(panel: Axes, share: float, points: Sequence[Point], limit: float
             _draw_reported(panel, reported)
 
 
-def _draw_line(panel: Axes, look: _Look, line: Sequence[Point], limit: float) -> None:
+def _draw_line(panel: Axes, look: _Look, line: Sequence[TimedSolve], limit: float) -> None:
     """Draw the points of one number of types; those without an answer lie at the limit."""
     places = [one.types * one.queries for one in line]
     heights = [limit if one.seconds is None else one.seconds for one in line]
@@ -170,7 +170,7 @@ def _legend(limit: float) -> list[Line2D]:
         linestyle="none",
         marker="s",
         markersize=7,
-        color=_LOOKS[Program.PAPER].colour,
+        color=_LOOKS[ProgramForm.PAPER].colour,
         markerfacecolor="white",
         label=f"no answer within {limit:g} s, or skipped for that",
     )

@@ -48,7 +48,7 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def plainly(panel: Axes) -> None:
+def despine(panel: Axes) -> None:
     """Draw a panel without what says nothing."""
     panel.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.8)
     panel.set_axisbelow(True)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         Simulation,
         simulate,
     )
-    from shedlight.engines.simulator.policies import Controlled
+    from shedlight.engines.simulator.policies import ControllerPolicy
     from shedlight.engines.spark.run.finite import run_on_spark
-    from shedlight.engines.spark.run.streaming import Live, Options, Watcher
+    from shedlight.engines.spark.run.streaming import Live, Options, RunListener
     from shedlight.engines.spark.session.session import close_session, open_session
-    from shedlight.engines.spark.support.micro_batch import NodeBatch
+    from shedlight.engines.spark.support.micro_batch import MicroBatchReport
     from shedlight.engines.tables import Result, match_tables
     from shedlight.errors import (
         ApplicationError,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from shedlight.graph import (
         Application,
-        Loaded,
+        LoadResult,
         Node,
         OperatorSpec,
         SideOutput,
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
         explain,
         load_application,
     )
-    from shedlight.language import Parsed, Pattern, parse_expression, parse_pattern
-    from shedlight.matching.operators.reorder import Input
+    from shedlight.language import ParseResult, Pattern, parse_expression, parse_pattern
+    from shedlight.matching.operators.reorder import StreamInput
     from shedlight.model.build import build_model
-    from shedlight.model.latency import Latency, Target
+    from shedlight.model.latency import LatencyModel, Target
     from shedlight.model.model import Model
     from shedlight.model.snapshot import Snapshot, read_snapshot
-    from shedlight.planning.plan import Plan, Wanted, make_plan
+    from shedlight.planning.plan import Plan, PlanSettings, make_plan
 
 __version__ = "0.1.0"
 
@@ -70,27 +70,28 @@ __all__ = [
     "Application",
     "ApplicationError",
     "CapError",
-    "Controlled",
+    "ControllerPolicy",
     "Counts",
     "Decision",
-    "Input",
     "InputError",
     "Interval",
     "LanguageError",
-    "Latency",
+    "LatencyModel",
     "Live",
-    "Loaded",
+    "LoadResult",
+    "MicroBatchReport",
     "Model",
     "Node",
-    "NodeBatch",
     "OperatorSpec",
     "Options",
-    "Parsed",
+    "ParseResult",
     "Pattern",
     "Plan",
     "PlanError",
+    "PlanSettings",
     "Policy",
     "Result",
+    "RunListener",
     "Service",
     "ServiceKind",
     "ShedlightError",
@@ -102,9 +103,8 @@ __all__ = [
     "Source",
     "StateError",
     "Stream",
+    "StreamInput",
     "Target",
-    "Wanted",
-    "Watcher",
     "__version__",
     "application_json_schema",
     "build_application",
@@ -127,7 +127,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "matching.operators.reorder": ("Input",),
+    "matching.operators.reorder": ("StreamInput",),
     "control.controller": ("Decision",),
     "engines.application": ("run_application",),
     "engines.event_files": ("read_events", "write_events"),
@@ -141,9 +141,9 @@ _PLACES = {
         "Simulation",
         "simulate",
     ),
-    "engines.simulator.policies": ("Controlled",),
-    "engines.spark.run.streaming": ("Live", "Options", "Watcher"),
-    "engines.spark.support.micro_batch": ("NodeBatch",),
+    "engines.simulator.policies": ("ControllerPolicy",),
+    "engines.spark.run.streaming": ("Live", "Options", "RunListener"),
+    "engines.spark.support.micro_batch": ("MicroBatchReport",),
     "engines.spark.run.finite": ("run_on_spark",),
     "engines.spark.session.session": ("close_session", "open_session"),
     "errors": (
@@ -158,7 +158,7 @@ _PLACES = {
     ),
     "graph": (
         "Application",
-        "Loaded",
+        "LoadResult",
         "Node",
         "OperatorSpec",
         "SideOutput",
@@ -171,12 +171,12 @@ _PLACES = {
         "explain",
         "load_application",
     ),
-    "language": ("Parsed", "Pattern", "parse_expression", "parse_pattern"),
+    "language": ("ParseResult", "Pattern", "parse_expression", "parse_pattern"),
     "model.build": ("build_model",),
-    "model.latency": ("Latency", "Target"),
+    "model.latency": ("LatencyModel", "Target"),
     "model.model": ("Model",),
     "model.snapshot": ("Snapshot", "read_snapshot"),
-    "planning.plan": ("Plan", "Wanted", "make_plan"),
+    "planning.plan": ("Plan", "PlanSettings", "make_plan"),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 

@@ -25,7 +25,7 @@ from shedlight.engines.tables import match_tables
 from shedlight.errors import InputError
 from shedlight.language import Pattern, parse_pattern
 from shedlight.matching.operators.cep_operator import schema_of
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 
 _EVENT = re.compile(
     r"\s*(?P<kind>[A-Za-z_]+)(?P<time>-?\d+(?:\.\d+)?)"
@@ -77,7 +77,7 @@ def matches(pattern: str | Pattern, events: str, *, timed_out: bool = False) -> 
     if not written:
         return []
     once = replace(pattern, each=False)
-    inputs = [(Input("events", ("row",), "time"), table)]
+    inputs = [(StreamInput("events", ("row",), "time"), table)]
     result = match_tables(inputs, {"test": once}, timed_out=timed_out)
     found = (result.timed_out if timed_out else result.complex_events)["test"]["events"]
     return [" ".join(written[row].text for row in rows) for rows in found.to_pylist()]

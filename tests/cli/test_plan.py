@@ -113,7 +113,7 @@ def test_wishes_that_cannot_be_met_end_with_status_1_and_a_remedy(plan, tmp_path
     """Which to relax, and by how much."""
     app = _app(
         tmp_path,
-        ("path: out/sink2", "path: out/sink2, least_rate: 1000"),
+        ("path: out/sink2", "path: out/sink2, min_rate: 1000"),
     )
     done = plan("--json", app=app)
     assert done.status == 1

@@ -223,7 +223,7 @@ def test_a_run_over_all_that_is_there(folder):
 @HAS_SPARK
 def test_side_outputs_are_counted(folder):
     """In the summary, whether they are written somewhere or not."""
-    side = "    id: [n]\n    unparsable: {format: json, path: bad}\n"
+    side = "    id: [n]\n    malformed: {format: json, path: bad}\n"
     written(
         folder,
         ("    id: [n]\n", side),
@@ -268,7 +268,7 @@ def test_a_record_that_cannot_be_parsed(folder):
     assert_refused(
         run(folder, "--once"),
         'source s: a record cannot be parsed as json: {"n": 3, "ti; put it right, or have them '
-        "written elsewhere with `unparsable` of source s",
+        "written elsewhere with `malformed` of source s",
     )
     assert not (folder / "out").exists()
 

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from shedlight.cli.run_view import Watch, table_of
-from shedlight.control.override import Wish
+from shedlight.cli.run_view import LiveView, table_of
+from shedlight.control.override import Override
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.override_store import (
-    Heard,
-    Wishes,
-    leave_wish,
-    situation_beside,
+    OverrideOutcome,
+    OverrideWatcher,
+    planning_input_path,
+    store_override,
 )
 from shedlight.engines.spark.support.checkpoint import LOCK
 from tests.engines.spark.control.test_loop import BOUND, COST, NODE, World
@@ -27,9 +27,9 @@ def watched(tmp_path):
     world = World(tmp_path)
     (tmp_path / LOCK).touch()
     log = tmp_path / "log.jsonl"
-    watch = Watch(world.application, log, timed=True)
+    watch = LiveView(world.application, log, timed=True)
     world.loop = ControlLoop(
-        world, told=watch.decision, wishes=Wishes(tmp_path), heard=watch.wish
+        world, told=watch.decision, wishes=OverrideWatcher(tmp_path), heard=watch.wish
     )
     watch.running = SimpleNamespace(loop=world.loop, assembly=world)  # type: ignore[assignment]
     watch.begin()
@@ -67,7 +67,7 @@ def test_batches_say_what_was_offered_and_used(watched):
     batches(watched, 20)
     last = rows(watched, "batch")[-1]
     assert last["plan"] > 1
-    assert last["of_use"] == pytest.approx(last["events"], abs=4)
+    assert last["relevant_events"] == pytest.approx(last["events"], abs=4)
     assert last["arrived"]["w2"]["s2"] == last["events"]
     assert last["patterns"]["w2.Q22"]["offered"] > last["patterns"]["w2.Q22"]["kept"]
 
@@ -75,7 +75,7 @@ def test_batches_say_what_was_offered_and_used(watched):
 def test_the_page_shows_it_and_can_plan_from_it(watched):
     """From the log and the situation beside it, written by the run itself."""
     batches(watched, 30)
-    assert situation_beside(watched.log).exists()
+    assert planning_input_path(watched.log).exists()
     page = Asking(watched.log, clock=lambda: watched.world.clock)
     now = page.get("/api/now")
     assert (now["state"], now["bottleneck"]) == ("SHEDDING", NODE)
@@ -90,7 +90,7 @@ def test_the_page_shows_it_and_can_plan_from_it(watched):
 def test_a_wish_is_in_the_table_the_log_and_the_page(watched):
     """As soon as it is taken up."""
     batches(watched, 10)
-    leave_wish(watched.folder, Wish(bounds={NODE: 7.0}))
+    store_override(watched.folder, Override(bounds={NODE: 7.0}))
     batches(watched, 5)
     assert rows(watched, "wish")[-1]["bounds"] == {NODE: 7.0}
     assert watched.watch.summary.nodes[NODE].bound == 7.0
@@ -100,6 +100,6 @@ def test_a_wish_is_in_the_table_the_log_and_the_page(watched):
 
 def test_a_refused_wish_is_told(watched):
     """Nothing else changes."""
-    watched.watch.wish(Heard(1.0, Wish(), "there is no node 'x'"))
+    watched.watch.wish(OverrideOutcome(1.0, Override(), "there is no node 'x'"))
     assert rows(watched, "wish")[0]["refused"] == "there is no node 'x'"
     assert watched.watch.summary.nodes[NODE].bound == BOUND

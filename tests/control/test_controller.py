@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.control.controller import Memory, Settings, decide
-from shedlight.control.node_status import State
-from shedlight.control.replan_trigger import OURS, PAPERS, RULES
-from shedlight.planning.plan import Wanted
+from shedlight.control.controller import ControlSettings, Memory, decide
+from shedlight.control.node_status import NodeStatus
+from shedlight.control.replan_trigger import DEFAULT_POLICY, PAPER_POLICY, RULES
+from shedlight.planning.plan import PlanSettings
 from tests.control.loops import FITS, START, TOO_MUCH, run, still
 from tests.control.observations import APPLICATION, NODE, RATES, observed
 from tests.graph.applications import stream
@@ -57,7 +57,7 @@ def test_an_overload_is_planned_for_at_once_and_once():
         "node 'edge-2': busy time is 1.86 of its limit; the new plan sheds at edge-2"
     )
     assert decisions[1].plan.work[NODE].fits
-    assert decisions[-1].states[NODE].state is State.SHEDDING
+    assert decisions[-1].states[NODE].state is NodeStatus.SHEDDING
     assert "more cores" in decisions[-1].states[NODE].remedy
 
 
@@ -78,7 +78,7 @@ def test_shedding_ends_with_its_cause():
     assert _plans(decisions) == [0, 2]
     assert "only 0.36 of its limit while it sheds" in decisions[2].reason
     assert all(share == 1 for each in memory.shares.values() for share in each.shares.values())
-    assert decisions[-1].states[NODE].state is State.OK
+    assert decisions[-1].states[NODE].state is NodeStatus.OK
 
 
 def _noisy(seed, level, noise):
@@ -116,7 +116,7 @@ def test_a_stationary_load_at_the_threshold_is_planned_for_once_in_ten(seed, lev
 
 def test_without_hysteresis_noise_would_be_planned_for():
     """The paper's rule replans whenever the busy time is off, and it is most of the time."""
-    memory = replace(START, settings=Settings(rule=PAPERS))
+    memory = replace(START, settings=ControlSettings(rule=PAPER_POLICY))
     rng = random.Random(1)
     _, decisions = run(memory, [0.9 * (1 + rng.gauss(0, 0.1)) for _ in range(40)])
 
@@ -125,13 +125,13 @@ def test_without_hysteresis_noise_would_be_planned_for():
 
 def test_rules_have_names():
     """Ten per cent either way is the paper's."""
-    assert RULES == {"ours": OURS, "paper": PAPERS}
-    assert (PAPERS.over, PAPERS.under) == (1.1, 0.9)
+    assert RULES == {"ours": DEFAULT_POLICY, "paper": PAPER_POLICY}
+    assert (PAPER_POLICY.over, PAPER_POLICY.under) == (1.1, 0.9)
 
 
 def test_the_papers_rule_leaves_ten_per_cent_alone():
     """What exceeds the limit by less is no significant change."""
-    memory = replace(START, settings=Settings(rule=PAPERS))
+    memory = replace(START, settings=ControlSettings(rule=PAPER_POLICY))
 
     assert _plans(run(memory, [AT_LIMIT * 1.08])[1]) == []
     assert _plans(run(memory, [AT_LIMIT * 1.12])[1]) == [0]
@@ -155,7 +155,7 @@ def test_a_latency_over_its_bound_is_a_cause_and_a_risk():
 
     assert decision.plan is None
     assert "latency 4 s exceeds its bound of 3 s; everything fits" in decision.reason
-    assert decision.states[NODE].state is State.BOUND_AT_RISK
+    assert decision.states[NODE].state is NodeStatus.BOUND_AT_RISK
     assert "bursts" in decision.states[NODE].remedy
     again = decide(memory, observed(FITS, latency={NODE: 4.0}))[1]
     assert not again.entry.attempted
@@ -167,7 +167,7 @@ def test_a_backlog_is_worked_off_in_two_intervals():
 
     assert decision.plan is not None
     assert decision.plan.work[NODE].limit == pytest.approx(0.9 - 0.3)
-    assert decision.states[NODE].state is State.BOUND_AT_RISK
+    assert decision.states[NODE].state is NodeStatus.BOUND_AT_RISK
 
 
 def test_a_plan_for_a_backlog_ends_with_it():
@@ -188,13 +188,13 @@ def test_a_plan_for_a_backlog_ends_with_it():
     assert last is not None
     assert best is not None
     assert last >= 0.98 * best
-    assert decisions[-1].states[NODE].state is State.SHEDDING
+    assert decisions[-1].states[NODE].state is NodeStatus.SHEDDING
 
 
 def test_a_wish_that_cannot_be_met_leaves_the_plan_in_force():
     """It is said which to relax, and not tried again while nothing moves."""
     memory, first = decide(START, observed(TOO_MUCH), clock=still)
-    wishing = replace(memory, application=_with_wish(least_rate=1e4).application)
+    wishing = replace(memory, application=_with_wish(min_rate=1e4).application)
 
     memory, decisions = run(wishing, [2 * TOO_MUCH] * 3)
 
@@ -202,7 +202,7 @@ def test_a_wish_that_cannot_be_met_leaves_the_plan_in_force():
     assert _plans(decisions) == []
     assert memory.shares == first.shares
     for each in decisions:
-        assert each.states[NODE].state is State.INFEASIBLE
+        assert each.states[NODE].state is NodeStatus.INFEASIBLE
         assert "lower its wish" in each.states[NODE].remedy
         assert "the last plan stays in force" in each.states[NODE].remedy
 
@@ -219,12 +219,12 @@ def test_a_bound_that_cannot_be_kept_is_infeasible():
 
 def test_all_is_said_to_be_well_only_if_it_is():
     """While a wish cannot be met, the reason is that, however much room there is."""
-    memory = _with_wish(least_rate=1e6)
+    memory = _with_wish(min_rate=1e6)
     memory, _ = decide(memory, observed(TOO_MUCH))
 
     _, decision = decide(replace(memory, planned=None), observed(FITS))
 
-    assert decision.states[NODE].state is State.INFEASIBLE
+    assert decision.states[NODE].state is NodeStatus.INFEASIBLE
     assert decision.reason.startswith("no plan: ")
 
 
@@ -245,18 +245,18 @@ def test_a_bound_that_cannot_be_kept_does_not_hinder_other_nodes():
 
     _, decision = decide(Memory(application=application), observed(TOO_MUCH))
 
-    assert decision.states["edge-1"].state is State.INFEASIBLE
-    assert decision.states[NODE].state is State.SHEDDING
+    assert decision.states["edge-1"].state is NodeStatus.INFEASIBLE
+    assert decision.states[NODE].state is NodeStatus.SHEDDING
     assert decision.entry.nodes == (NODE,)
 
 
 def test_a_solver_that_fails_is_no_disaster():
     """No time is too little; the bound is at risk, and that is all."""
-    hasty = replace(START, settings=Settings(wanted=Wanted(time_limit=0.0)))
+    hasty = replace(START, settings=ControlSettings(wanted=PlanSettings(time_limit=0.0)))
 
     _, decision = decide(hasty, observed(TOO_MUCH))
 
-    assert decision.states[NODE].state is State.BOUND_AT_RISK
+    assert decision.states[NODE].state is NodeStatus.BOUND_AT_RISK
 
 
 def test_a_snapshot_that_cannot_be_used_is_waited_with():

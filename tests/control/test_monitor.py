@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.control.averages import Averages, Counts, Key, Measure, Tally
+from shedlight.control.averages import Averages, Key, Measure, NodeCounts, OperatorCounts
 from shedlight.control.controller import Memory, decide
-from shedlight.control.monitor import MonitorMemory, Watch, known, observation_of, observe
-from shedlight.control.node_status import State
+from shedlight.control.monitor import (
+    MonitorMemory,
+    ReportingRule,
+    known,
+    observation_of,
+    observe,
+)
+from shedlight.control.node_status import NodeStatus
 from shedlight.graph.application import Stream
 from tests.control.observations import APPLICATION, observed
 
@@ -21,21 +27,21 @@ ARRIVALS = Key(Measure.ARRIVALS, "w", S, "type=0")
 def _counts(events=100.0, seconds=1.0, each=0.001, **more):
     """Count events of one type that one pattern keeps and processes."""
     types = {"type=0": events}
-    tally = Tally(
+    tally = OperatorCounts(
         arrivals={S: types},
         kept={A: types},
         processed={A: types},
         busy={A: {"type=0": events * each}},
         squares={A: {"type=0": events * each * each}},
         outputs={A: events / 2},
-        machines={A: 3},
+        partial_matches={A: 3},
     )
     settings = {"busy": events * each, "waited": events * 0.2, "processed": events, **more}
-    return Counts(node="n", time=0.0, seconds=seconds, operators={"w": tally}, **settings)
+    return NodeCounts(node="n", time=0.0, seconds=seconds, operators={"w": tally}, **settings)
 
 
 def _fed(counts, **watch):
-    memory, reports = MonitorMemory(watch=Watch(**watch)), []
+    memory, reports = MonitorMemory(watch=ReportingRule(**watch)), []
     for each in counts:
         memory, report = observe(memory, each)
         reports.append(report)
@@ -54,7 +60,7 @@ def test_first_everything_is_reported():
             ("outputs", ""): 50,
             ("processing_time", "type=0"): 0.001,
             ("second_moment", "type=0"): 1e-6,
-            ("machines", ""): 3,
+            ("partial_matches", ""): 3,
             ("backlog", ""): 0,
             ("busy", ""): 0.1,
             ("latency", ""): 0.2,
@@ -119,7 +125,7 @@ def test_a_processing_time_is_the_mean_over_events(intervals):
 
 def test_a_type_that_stays_away_is_reported_as_none():
     """Its processing time stays as it was measured."""
-    empty = replace(_counts(), operators={"w": Tally(arrivals={S: {"type=1": 100.0}})})
+    empty = replace(_counts(), operators={"w": OperatorCounts(arrivals={S: {"type=1": 100.0}})})
     memory, _ = _fed([_counts(), empty], events=1)
 
     assert memory.reported[ARRIVALS] == 0
@@ -170,8 +176,8 @@ def test_reports_are_enough_to_decide():
     seen = observed(1.5)
     values: Averages = {}
     for node, names in {"edge-1": ["w1"], "edge-2": ["w2"], "core": ["w3", "w4"]}.items():
-        operators = {name: Tally(**_tallied(seen, name)) for name in names}
-        counts = Counts(node=node, time=1.0, seconds=1.0, operators=operators)
+        operators = {name: OperatorCounts(**_tallied(seen, name)) for name in names}
+        counts = NodeCounts(node=node, time=1.0, seconds=1.0, operators=operators)
         _, report = observe(MonitorMemory(), counts)
         assert report is not None
         values = known(values, [report])
@@ -181,7 +187,7 @@ def test_reports_are_enough_to_decide():
     )
 
     assert decision.entry.nodes == ("edge-2",)
-    assert decision.states["edge-2"].state is State.SHEDDING
+    assert decision.states["edge-2"].state is NodeStatus.SHEDDING
 
 
 def _tallied(seen, name):

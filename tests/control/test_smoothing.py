@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.control.observation import offered_to
-from shedlight.control.smoothing import Recent, Smoothing, averaged, course_of
+from shedlight.control.smoothing import (
+    SmoothedObservation,
+    SmoothingSettings,
+    course_of,
+    smooth,
+)
 from tests.control.loops import FITS, START, TOO_MUCH, run
 from tests.control.observations import NODE, observed
 from tests.graph.applications import stream
@@ -14,9 +19,9 @@ Q11 = stream("w1.Q11")
 
 
 def _after(observations, smoothing=None):
-    recent = Recent()
+    recent = SmoothedObservation()
     for each in observations:
-        recent = averaged(recent, each, smoothing or Smoothing(), ["w2"])
+        recent = smooth(recent, each, smoothing or SmoothingSettings(), ["w2"])
     return recent
 
 
@@ -25,7 +30,7 @@ def test_alike_observations_are_averaged(factors):
     """Types by their mean share, while the total is the latest."""
     recent = _after([observed(FITS * factor) for factor in factors])
     assert recent.mean is not None
-    assert recent.number == min(len(factors), Smoothing().most)
+    assert recent.number == min(len(factors), SmoothingSettings().most)
     total = sum(offered_to(recent.mean, "w2").values())
     latest = sum(offered_to(observed(FITS * factors[-1]), "w2").values())
     assert total == pytest.approx(latest)
@@ -77,5 +82,5 @@ def test_a_plan_of_one_observation_is_made_anew_when_more_are_alike():
     """Once; then it is settled."""
     _, decisions = run(START, [TOO_MUCH] * 40)
     asked = [number for number, each in enumerate(decisions) if each.entry.attempted]
-    assert asked == [0, Smoothing().settled]
+    assert asked == [0, SmoothingSettings().settled]
     assert "observations were alike" in decisions[asked[1]].reason

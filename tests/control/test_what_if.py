@@ -6,29 +6,29 @@ from dataclasses import replace
 import pytest
 
 from shedlight.control.controller import Memory
-from shedlight.control.override import Wish, wished
+from shedlight.control.override import Override, apply_override
 from shedlight.control.planning_input import (
     MOST_NUMBERS,
-    Situation,
-    read_situation,
-    situation_of,
-    situation_text,
+    PlanningInput,
+    planning_input_of,
+    planning_input_text,
+    read_planning_input,
 )
 from shedlight.control.what_if import what_if
 from shedlight.errors import PlanError, SnapshotError
 from shedlight.graph.application import Stream
 from shedlight.model.build import build_model
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.shedding.shares import shares_by_label
 from tests.control.loops import run
 from tests.control.observations import APPLICATION, NODE
 
 
 @pytest.fixture
-def situation() -> Situation:
+def situation() -> PlanningInput:
     """Have the situation of an application that sheds."""
     memory, _ = run(Memory(application=APPLICATION), [2.0] * 3)
-    found = situation_of(memory)
+    found = planning_input_of(memory)
     assert found is not None
     assert found.shares
     return found
@@ -42,9 +42,9 @@ def planned(situation, wish, load=1.0):
     }
     outputs = {stream: rate * load for stream, rate in situation.snapshot.output_rates.items()}
     snapshot = replace(situation.snapshot, rates=rates, output_rates=outputs)
-    model = build_model(wished(situation.application, wish), snapshot)
+    model = build_model(apply_override(situation.application, wish), snapshot)
     target = replace(situation.wanted.target, horizon=2 * situation.interval)
-    return model, make_plan(model, Wanted(target=target))
+    return model, make_plan(model, PlanSettings(target=target))
 
 
 def shares_of(shares):
@@ -58,11 +58,11 @@ def shares_of(shares):
 @pytest.mark.parametrize(
     ("wish", "load"),
     [
-        (Wish(bounds={NODE: 10.0}), 1.0),
-        (Wish(bounds={NODE: 0.1}), 1.0),
-        (Wish(weights={"sink1": 50.0}), 1.0),
-        (Wish(bounds={NODE: 3.0}, weights={"sink2": 9.0}), 2.0),
-        (Wish(), 0.25),
+        (Override(bounds={NODE: 10.0}), 1.0),
+        (Override(bounds={NODE: 0.1}), 1.0),
+        (Override(weights={"sink1": 50.0}), 1.0),
+        (Override(bounds={NODE: 3.0}, weights={"sink2": 9.0}), 2.0),
+        (Override(), 0.25),
     ],
 )
 def test_it_plans_as_the_planner_does(situation, wish, load):
@@ -84,10 +84,10 @@ def map_str(shares):
 
 def test_the_same_is_found_after_writing_and_reading(situation):
     """Nothing that matters is lost on the way."""
-    text = situation_text(situation)
+    text = planning_input_text(situation)
     assert text is not None
-    again = read_situation(text)
-    wish = Wish(bounds={NODE: 3.0}, weights={"sink1": 7.0})
+    again = read_planning_input(text)
+    wish = Override(bounds={NODE: 3.0}, weights={"sink1": 7.0})
     one, other = what_if(situation, wish, 1.5), what_if(again, wish, 1.5)
     assert one.loads == other.loads
     assert one.now == other.now
@@ -98,28 +98,28 @@ def test_the_same_is_found_after_writing_and_reading(situation):
 
 def test_asking_changes_nothing(situation):
     """The situation is a value."""
-    text = situation_text(situation)
-    what_if(situation, Wish(bounds={NODE: 100.0}, weights={"sink1": 0.0}), 3.0)
-    assert situation_text(situation) == text
+    text = planning_input_text(situation)
+    what_if(situation, Override(bounds={NODE: 100.0}, weights={"sink1": 0.0}), 3.0)
+    assert planning_input_text(situation) == text
 
 
 def test_nothing_else_is_asked_for_is_the_plan_in_force(situation):
     """It stays, for another would bring hardly more."""
-    found = what_if(situation, Wish())
+    found = what_if(situation, Override())
     assert found.shares == situation.shares
     assert found.now == found.then
 
 
 def test_more_is_shed_for_a_shorter_bound(situation):
     """And the sinks get less."""
-    short = what_if(situation, Wish(bounds={NODE: 0.05}), 6.0)
-    long = what_if(situation, Wish(bounds={NODE: 50.0}), 6.0)
+    short = what_if(situation, Override(bounds={NODE: 0.05}), 6.0)
+    long = what_if(situation, Override(bounds={NODE: 50.0}), 6.0)
     assert sum(short.then.values()) < sum(long.then.values())
 
 
 def test_no_load_at_all_can_be_asked_for(situation):
     """Then nothing is shed, and nothing comes."""
-    found = what_if(situation, Wish(), 0.0)
+    found = what_if(situation, Override(), 0.0)
     assert all(rate == 0 for rate in found.then.values())
 
 
@@ -127,13 +127,13 @@ def test_no_load_at_all_can_be_asked_for(situation):
     ("wish", "what"),
     [
         (
-            Wish(bounds={"nobody": 1.0}),
+            Override(bounds={"nobody": 1.0}),
             "there is no node 'nobody'; known: core, edge-1, edge-2",
         ),
-        (Wish(bounds={"core": 1.0}), "node 'core' has no bound and cannot be given one"),
-        (Wish(weights={"k": 1.0}), "there is no sink 'k'; known: sink1, sink2"),
-        (Wish(bounds={NODE: -1.0}), "must be longer than zero"),
-        (Wish(weights={"sink1": float("nan")}), "must be from 0 on"),
+        (Override(bounds={"core": 1.0}), "node 'core' has no bound and cannot be given one"),
+        (Override(weights={"k": 1.0}), "there is no sink 'k'; known: sink1, sink2"),
+        (Override(bounds={NODE: -1.0}), "must be longer than zero"),
+        (Override(weights={"sink1": float("nan")}), "must be from 0 on"),
     ],
 )
 def test_what_is_not_there_cannot_be_asked_for(situation, wish, what):
@@ -144,28 +144,28 @@ def test_what_is_not_there_cannot_be_asked_for(situation, wish, what):
 
 def test_a_wish_in_words():
     """For the log and the page."""
-    wish = Wish({"edge": 2.5}, {"out": 3.0})
+    wish = Override({"edge": 2.5}, {"out": 3.0})
     assert str(wish) == "the bound of node 'edge' is 2.5 s, the weight of sink 'out' is 3"
-    assert wish.over(Wish({"edge": 1.0, "core": 1.0})).bounds == {"edge": 2.5, "core": 1.0}
+    assert wish.over(Override({"edge": 1.0, "core": 1.0})).bounds == {"edge": 2.5, "core": 1.0}
 
 
 def test_too_many_types_are_not_written(situation):
     """That would take longer than to plan."""
     rates = {Stream("s1"): {f"type={i}": 1.0 for i in range(MOST_NUMBERS + 1)}}
     large = replace(situation, snapshot=replace(situation.snapshot, rates=rates))
-    assert situation_text(large) is None
+    assert planning_input_text(large) is None
 
 
 def test_what_is_no_situation_is_refused(situation):
     """Cut off, of another version, or of something else."""
-    text = situation_text(situation) or ""
+    text = planning_input_text(situation) or ""
     other = json.dumps(json.loads(text) | {"version": 9})
     foreign = json.dumps(json.loads(text) | {"application": "name: x"})
     for bad in ("", "{}", "[]", "null", text[:-5], other, foreign, "[" * 100_000):
         with pytest.raises(SnapshotError, match="the situation"):
-            read_situation(bad)
+            read_planning_input(bad)
 
 
 def test_before_any_observation_there_is_no_situation():
     """Nothing is known yet."""
-    assert situation_of(Memory(application=APPLICATION)) is None
+    assert planning_input_of(Memory(application=APPLICATION)) is None

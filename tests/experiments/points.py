@@ -1,15 +1,15 @@
 """A tiny grid, and points without measuring."""
 
-from experiments.scalability import Grid, Point, Program, Status
+from experiments.scalability import Grid, ProgramForm, Status, TimedSolve
 
 TINY = Grid(name="tiny", types=(10, 40), queries=(2, 5), shares=(0.5, 1.0), time_limit=30.0)
 PNG = b"\x89PNG"
 
 
-def a_point(seconds=1.0, *, program=Program.PAPER, types=100, queries=10, share=1.0):
+def a_point(seconds=1.0, *, program=ProgramForm.PAPER, types=100, queries=10, share=1.0):
     """Make a point; without seconds it has no answer."""
     status = Status.NO_ANSWER if seconds is None else Status.OPTIMAL
-    return Point(
+    return TimedSolve(
         program=program,
         types=types,
         queries=queries,

@@ -26,7 +26,7 @@ from experiments.borg.read import (
     CLUSTERS_ODD_AND_EVEN,
     GRID_2011,
     MACHINES_BY_HALVES_2011,
-    Part,
+    FilePart,
     Reading,
     clusters,
     read_source,
@@ -40,7 +40,7 @@ from tests.experiments.traces import (
     write_lines,
 )
 
-ALL = (Part("*"),)
+ALL = (FilePart("*"),)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_files_can_be_split_in_any_way(tmp_path):
     write_clusters(tmp_path)
 
     odd, even = read_sources(tmp_path, CLUSTERS_ODD_AND_EVEN)
-    some = read_source(tmp_path, (Part("cluster_[78].parquet"), *clusters([1])))
+    some = read_source(tmp_path, (FilePart("cluster_[78].parquet"), *clusters([1])))
 
     assert odd.events["time"].to_pylist()[:4] == [10, 30, 50, 70]
     assert even.events["time"].to_pylist()[:4] == [20, 40, 60, 80]
@@ -85,7 +85,7 @@ def test_json_lines_of_2019_are_read(tmp_path, name):
     """As they are in the public buckets, a folder per cell."""
     write_lines(tmp_path / name, instance(30, 6), instance(20, 5, 6))
 
-    trace = read_source(tmp_path, (Part("a/instance_events-*"),))
+    trace = read_source(tmp_path, (FilePart("a/instance_events-*"),))
 
     assert events_of(trace) == [(20, 1, 5), (30, 2, 6)]
 
@@ -100,7 +100,7 @@ def test_the_public_sample_is_read_by_its_column_of_clusters(tmp_path):
         '2,40,3,12,"[1\n 2]",2,SCHEDULE',
         '3,30,3,390182758345,"[]",3,LOST',
     )
-    part = Part("borg_traces_data.csv", clusters=(1, 3))
+    part = FilePart("borg_traces_data.csv", clusters=(1, 3))
 
     trace = read_source(tmp_path, (part,), Reading(types=by_event()))
 
@@ -117,7 +117,7 @@ def test_task_events_of_2011_are_read_without_names(tmp_path):
     )
 
     trace = read_source(
-        tmp_path, (Part("task_events/*"),), Reading(types=by_event(EVENTS_2011))
+        tmp_path, (FilePart("task_events/*"),), Reading(types=by_event(EVENTS_2011))
     )
 
     assert events_of(trace) == [(600_000_000, EVENTS_2011.index("SCHEDULE"), 4155527081)]
@@ -182,7 +182,7 @@ def test_types_are_platforms(tmp_path):
 
     codes = read_platforms(tmp_path / "machines.parquet")
     names = read_platforms(tmp_path / "machine_events.json")
-    trace = read_source(tmp_path, (Part("a.json"),), Reading(types=by_platform(codes)))
+    trace = read_source(tmp_path, (FilePart("a.json"),), Reading(types=by_platform(codes)))
 
     assert codes == {5: 1, 6: 0}
     assert names == {5: 0, 6: 1, 7: 0}

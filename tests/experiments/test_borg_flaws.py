@@ -7,11 +7,11 @@ import pytest
 
 from experiments.borg.event_types import read_platforms
 from experiments.borg.files import Flaw
-from experiments.borg.read import MOST_NAMED, Part, Reading, clusters, read_source
+from experiments.borg.read import MOST_NAMED, FilePart, Reading, clusters, read_source
 from shedlight.errors import InputError
 from tests.experiments.traces import events_of, flaws_of, instance, write_clusters, write_lines
 
-ALL = (Part("*"),)
+ALL = (FilePart("*"),)
 NEVER = 2**63 - 1
 
 WRONG = [
@@ -119,11 +119,11 @@ def test_missing_folders_files_and_columns_are_named(tmp_path):
     with pytest.raises(
         InputError, match=r"a.csv: .* no column of the machine.*'machine_id' or"
     ):
-        read_source(tmp_path, (Part("a.csv"),))
+        read_source(tmp_path, (FilePart("a.csv"),))
     with pytest.raises(
         InputError, match=r"cluster_1.parquet: there is no column of the cluster"
     ):
-        read_source(tmp_path, (Part("cluster_1.parquet", clusters=(1,)),))
+        read_source(tmp_path, (FilePart("cluster_1.parquet", clusters=(1,)),))
     with pytest.raises(InputError, match=r"machines.parquet: there is no such file"):
         read_platforms(tmp_path / "machines.parquet")
 

@@ -18,7 +18,7 @@ from experiments.data_sets import (
     MIRRORED,
     SPARSE,
     STEPS,
-    told_of,
+    describe_data_sets,
     with_trace,
 )
 from experiments.running_example import SERVICE, capacity
@@ -117,7 +117,7 @@ def test_the_public_sample_is_split_by_its_column(tmp_path):
     halves = replace(BORG_HALVES, folder=tmp_path)
 
     assert [len(one.events) for one in halves.traces()] == [4, 4]
-    assert told_of((BALANCED, halves)) == (
+    assert describe_data_sets((BALANCED, halves)) == (
         "borg-halves: 8 events of the trace; malformed rows left out: 2",
         "  has time 0: it was so before the trace began: 1",
         "  has no machine: 1",
@@ -126,12 +126,12 @@ def test_the_public_sample_is_split_by_its_column(tmp_path):
     )
     (strict,) = with_trace((BORG_HALVES,), tmp_path, strict=True)
     with pytest.raises(InputError, match="row 9 has time 0"):
-        told_of((strict,))
+        describe_data_sets((strict,))
 
 
 def test_that_something_stands_in_is_said():
     """Nobody should take it for the trace."""
-    assert told_of((BALANCED, BORG_HALVES)) == (
+    assert describe_data_sets((BALANCED, BORG_HALVES)) == (
         "borg-halves: streams like the trace stand in; --data reads the trace",
     )
 
@@ -145,4 +145,4 @@ def test_the_real_trace_is_cut_anywhere(trace):
         assert [asked(piece, 60.0) for piece in drawn] == pytest.approx([3.0, 3.0], rel=0.03)
         assert drawn[0].compression != drawn[1].compression
         assert 2_000 < (drawn[0].compression or 0) < 60_000
-    assert "malformed rows left out: 0" in told_of(data)[0]
+    assert "malformed rows left out: 0" in describe_data_sets(data)[0]

@@ -19,7 +19,7 @@ from experiments.latency import (
     papers_shares,
     rest,
 )
-from experiments.run import Setting
+from experiments.run import RunSetting
 from experiments.text import course_lines, rest_lines
 from shedlight.engines.simulator.csv_rows import read_results, write_results
 from shedlight.errors import InputError
@@ -28,7 +28,7 @@ from tests.experiments.points import PNG
 SMALL = Compliance(
     name="small",
     data=(STEPS,),
-    over_time=Setting(duration=24.0, settled=6.0),
+    over_time=RunSetting(duration=24.0, settled=6.0),
     loads=(2.0,),
     at_rest=replace(AT_REST, duration=60.0, settled=20.0),
     seeds=(1,),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from experiments.scalability import Point, Program, Status
+from experiments.scalability import ProgramForm, Status, TimedSolve
 from shedlight import cli_reproduce
 from shedlight.cli.main import main
 from shedlight.engines.simulator.csv_rows import read_results
@@ -68,7 +68,7 @@ def test_json_has_the_rows_of_the_file(reproduce, tmp_path):
     done = reproduce("--output", tmp_path, "--json")
 
     printed = json.loads(done.stdout)
-    read = read_results(tmp_path / "tiny.csv", Point)
+    read = read_results(tmp_path / "tiny.csv", TimedSolve)
     assert printed["made_with"] == read.made_with
     assert [row["seconds"] for row in printed["rows"]] == [row.seconds for row in read.rows]
     assert printed["rows"][0]["program"] == "paper"
@@ -97,7 +97,7 @@ def test_a_call_that_is_not_understood_has_status_2(reproduce):
 
 def test_different_optima_are_an_error(reproduce, tmp_path, monkeypatch):
     """The files are there to look at, and the status says that something is wrong."""
-    wrong = [a_point(1.0, program=program) for program in Program]
+    wrong = [a_point(1.0, program=program) for program in ProgramForm]
     wrong[0] = replace(wrong[0], objective=8.0)
     monkeypatch.setattr(cli_reproduce, "measure", lambda _: iter(wrong))
 
@@ -110,7 +110,10 @@ def test_different_optima_are_an_error(reproduce, tmp_path, monkeypatch):
 
 def test_what_has_no_answer_is_shown_by_the_limit(reproduce, tmp_path, monkeypatch):
     """More than 30 s against 0.5 s is more than 60 times."""
-    rows = [a_point(None), *(a_point(0.5, program=p) for p in (Program.REDUCED, Program.PLAN))]
+    rows = [
+        a_point(None),
+        *(a_point(0.5, program=p) for p in (ProgramForm.REDUCED, ProgramForm.PLAN)),
+    ]
     monkeypatch.setattr(cli_reproduce, "measure", lambda _: iter(rows))
 
     done = reproduce("--output", tmp_path)
@@ -129,7 +132,10 @@ def test_what_has_no_answer_is_shown_by_the_limit(reproduce, tmp_path, monkeypat
 def test_what_was_skipped_is_marked(reproduce, tmp_path, monkeypatch):
     """More than the limit is then a conclusion, not a measurement."""
     skipped = replace(a_point(None), status=Status.SKIPPED)
-    rows = [skipped, *(a_point(0.5, program=p) for p in (Program.REDUCED, Program.PLAN))]
+    rows = [
+        skipped,
+        *(a_point(0.5, program=p) for p in (ProgramForm.REDUCED, ProgramForm.PLAN)),
+    ]
     monkeypatch.setattr(cli_reproduce, "measure", lambda _: iter(rows))
 
     lines = reproduce("--output", tmp_path).stdout.splitlines()

@@ -11,8 +11,8 @@ import pytest
 from experiments import latency, quality
 from experiments.data_sets import BALANCED, BORG_HALVES, STEPS
 from experiments.latency import AT_REST, Compliance
-from experiments.quality import Outcome, Quality
-from experiments.run import Setting
+from experiments.quality import Quality, QualityRow
+from experiments.run import RunSetting
 from shedlight import cli_reproduce
 from shedlight.cli.main import main
 from shedlight.engines.simulator.csv_rows import read_results
@@ -24,12 +24,12 @@ SMALL = Quality(
     data=(BALANCED, BORG_HALVES),
     loads=(2.0,),
     seeds=(1,),
-    setting=Setting(duration=4.0, settled=2.0),
+    setting=RunSetting(duration=4.0, settled=2.0),
 )
 BRIEF = Compliance(
     name="brief",
     data=(STEPS,),
-    over_time=Setting(duration=4.0, settled=1.0),
+    over_time=RunSetting(duration=4.0, settled=1.0),
     loads=(2.0,),
     at_rest=replace(AT_REST, duration=10.0, settled=5.0),
     seeds=(1,),
@@ -73,7 +73,7 @@ def test_quality_says_what_stood_in_and_prints_its_tables(reproduce, tmp_path):
     assert re.fullmatch(rf"small: 12 rows in \d+ s -> {csv}, {png}\n", done.stderr)
     assert png.read_bytes().startswith(PNG)
     assert done.status == 0
-    read = read_results(csv, Outcome)
+    read = read_results(csv, QualityRow)
     assert read.made_with["trace"] == "streams like it"
     assert {"seed", "shedlight", "highspy", "numpy", "python"} <= set(read.made_with)
 

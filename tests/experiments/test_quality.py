@@ -11,8 +11,8 @@ import pytest
 from experiments.data_sets import BALANCED, BORG_HALVES, MIRRORED, with_trace
 from experiments.figures.quality_figure import draw_quality
 from experiments.pool import each
-from experiments.quality import FIGURE, Outcome, Quality, cells, outcomes
-from experiments.run import Run, Setting
+from experiments.quality import FIGURE, Quality, QualityRow, cells, outcomes
+from experiments.run import ExperimentRun, RunSetting
 from experiments.text import quality_lines
 from shedlight.engines.simulator.csv_rows import read_results, write_results
 from shedlight.engines.simulator.shedders import Shedder
@@ -24,7 +24,7 @@ SMALL = Quality(
     data=(BALANCED, MIRRORED),
     loads=(2.0,),
     seeds=(1, 2),
-    setting=Setting(duration=16.0, settled=8.0),
+    setting=RunSetting(duration=16.0, settled=8.0),
 )
 
 
@@ -92,7 +92,7 @@ def test_the_bound_is_kept_by_shedding_and_not_without(rows):
 def test_the_same_job_gives_the_same_rows():
     """Only how long things took may differ."""
     (job,) = replace(
-        SMALL, data=(BALANCED,), seeds=(1,), setting=Setting(duration=4, settled=1)
+        SMALL, data=(BALANCED,), seeds=(1,), setting=RunSetting(duration=4, settled=1)
     ).jobs
 
     first, second = (
@@ -113,9 +113,9 @@ def test_work_side_by_side_comes_in_the_order_of_the_jobs():
 def test_rows_are_read_back_and_drawn_from_the_file_alone(rows, tmp_path):
     """Marks and what is not there included."""
     path, image = tmp_path / "rows.csv", tmp_path / "figure.png"
-    write_results(path, rows, Outcome, {"seed": "1, 2"})
+    write_results(path, rows, QualityRow, {"seed": "1, 2"})
 
-    assert read_results(path, Outcome).rows == rows
+    assert read_results(path, QualityRow).rows == rows
     draw_quality(path, image)
 
     assert image.read_bytes().startswith(PNG)
@@ -124,13 +124,13 @@ def test_rows_are_read_back_and_drawn_from_the_file_alone(rows, tmp_path):
 def test_a_file_without_rows_or_with_other_marks_is_refused(rows, tmp_path):
     """With its name."""
     path = tmp_path / "rows.csv"
-    write_results(path, (), Outcome, {})
+    write_results(path, (), QualityRow, {})
     with pytest.raises(InputError, match=r"rows\.csv: it must have rows"):
         draw_quality(path, tmp_path / "figure.png")
-    write_results(path, rows[:1], Outcome, {})
+    write_results(path, rows[:1], QualityRow, {})
     path.write_text(path.read_text().replace("True", "yes"))
     with pytest.raises(InputError, match="line 2: 'yes'"):
-        read_results(path, Outcome)
+        read_results(path, QualityRow)
 
 
 def test_the_tables_name_where_global_is_not_best(rows):
@@ -159,8 +159,8 @@ def test_the_limit_is_that_of_pollaczek_and_khinchine():
     """Exponential times of 4 ms and a bound of 100 ms: s / (1 - rho) = B, so rho = 0.96."""
     processing = np.random.default_rng(1).exponential(0.004, 1_000_000)
     none = np.zeros(0)
-    done = Run(
-        setting=Setting(bound=0.1, settled=0.0),
+    done = ExperimentRun(
+        setting=RunSetting(bound=0.1, settled=0.0),
         results={},
         **dict.fromkeys(("starts", "busy", "used", "backlog", "pressure"), none),
         sheds=none.astype(bool),

@@ -8,10 +8,10 @@ import pytest
 from experiments.figures.scalability_figure import draw_scalability
 from experiments.scalability import (
     FIGURE,
-    Point,
-    Program,
+    ProgramForm,
     Size,
     Status,
+    TimedSolve,
     disagreements,
     medians,
 )
@@ -63,7 +63,7 @@ def test_time_comes_from_the_clock():
 
 def test_no_answer_in_time_is_a_row_and_larger_ones_are_skipped():
     """With no time at all the solver gives up at once."""
-    grid = replace(TINY, shares=(1.0,), time_limit=0.0, repeats={Program.PAPER: 1})
+    grid = replace(TINY, shares=(1.0,), time_limit=0.0, repeats={ProgramForm.PAPER: 1})
 
     found = list(measure(grid))
 
@@ -78,24 +78,24 @@ def test_the_trend_of_smaller_sizes_is_a_reason_to_skip():
     """31 s for a tenth of the size are 310 s or more, and that is over five times the limit."""
     size = Size(1_000, 10, 1.0)
 
-    assert reason_to_skip(size, Program.PAPER, [a_point(31.0)], 60.0) == (
+    assert reason_to_skip(size, ProgramForm.PAPER, [a_point(31.0)], 60.0) == (
         "a smaller one promises 310 s or more; the limit is 60 s"
     )
-    assert reason_to_skip(size, Program.PAPER, [a_point(29.0)], 60.0) == ""
+    assert reason_to_skip(size, ProgramForm.PAPER, [a_point(29.0)], 60.0) == ""
 
 
 @pytest.mark.parametrize(
     "seen",
     [
         a_point(0.9),
-        a_point(13.0, program=Program.REDUCED),
+        a_point(13.0, program=ProgramForm.REDUCED),
         a_point(None, queries=20),
     ],
     ids=["too fast for a trend", "another program", "more queries"],
 )
 def test_there_is_no_reason_to_skip_in(seen):
     """Only a smaller size of the same program says something."""
-    assert reason_to_skip(Size(1_000, 10, 1.0), Program.PAPER, [seen], 1.0) == ""
+    assert reason_to_skip(Size(1_000, 10, 1.0), ProgramForm.PAPER, [seen], 1.0) == ""
 
 
 def test_the_median_of_repeats_is_taken_and_no_answer_stays_none():
@@ -105,8 +105,8 @@ def test_the_median_of_repeats_is_taken_and_no_answer_stays_none():
 
     middle = medians([*some, *none])
 
-    assert middle[Program.PAPER, Size(100, 10, 1.0)].seconds == 2.0
-    assert middle[Program.PAPER, Size(5, 10, 1.0)].seconds is None
+    assert middle[ProgramForm.PAPER, Size(100, 10, 1.0)].seconds == 2.0
+    assert middle[ProgramForm.PAPER, Size(5, 10, 1.0)].seconds is None
 
 
 def test_the_figure_has_the_sizes_of_the_paper():
@@ -126,9 +126,9 @@ def test_rows_are_read_back_as_they_were(points, tmp_path):
     rows = (*points, a_point(None))
     made_with = MADE_WITH | versions_and_machine()
 
-    assert write_results(path, iter(rows), Point, made_with) == rows
+    assert write_results(path, iter(rows), TimedSolve, made_with) == rows
 
-    read = read_results(path, Point)
+    read = read_results(path, TimedSolve)
     assert read.rows == rows
     assert read.made_with == made_with
     assert {"shedlight", "highspy", "numpy", "python", "cpu_count"} <= set(read.made_with)
@@ -139,7 +139,7 @@ def test_the_figure_is_made_from_the_file_alone(points, tmp_path):
     """Also with sizes that have no answer, and where the paper reports something."""
     path, image = tmp_path / "rows.csv", tmp_path / "figure.png"
     more = (a_point(None, types=1_000, queries=100), a_point(0.1, types=1_000, queries=50))
-    write_results(path, (*points, *more), Point, MADE_WITH)
+    write_results(path, (*points, *more), TimedSolve, MADE_WITH)
 
     draw_scalability(path, image)
 
@@ -154,7 +154,7 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        write_results(tmp_path / "rows.csv", broken(), Point, MADE_WITH)
+        write_results(tmp_path / "rows.csv", broken(), TimedSolve, MADE_WITH)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -171,7 +171,7 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path):
 def test_a_file_that_is_something_else_is_refused(tmp_path, text, problem):
     """With its name and what is wrong."""
     path = tmp_path / "rows.csv"
-    header = "# seed: 1\n" + ",".join(Point.__dataclass_fields__)
+    header = "# seed: 1\n" + ",".join(TimedSolve.__dataclass_fields__)
     path.write_text(text.format(header=header), encoding="utf-8")
 
     with pytest.raises(InputError, match=re.escape(f"{path}: {problem}")):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.generate.specs import Bursty, Drifting, Step, StreamSpec
+from shedlight.generate.specs import Bursty, Drifting, RateStep, StreamSpec
 from shedlight.generate.streams import (
     balanced,
     bursty,
@@ -25,10 +25,10 @@ DOUBT = math.log(1e9)
 """A bound is broken by chance once in so many (e to this) times."""
 
 STEPS = (
-    Step(at=0, rate=50, shares=(0.5, 0.5, 0, 0)),
-    Step(at=40, rate=400, shares=(0.1, 0.2, 0.3, 0.4)),
-    Step(at=70, rate=0, shares=(1, 0, 0, 0)),
-    Step(at=80, rate=100, shares=(0, 0, 0.5, 0.5)),
+    RateStep(at=0, rate=50, shares=(0.5, 0.5, 0, 0)),
+    RateStep(at=40, rate=400, shares=(0.1, 0.2, 0.3, 0.4)),
+    RateStep(at=70, rate=0, shares=(1, 0, 0, 0)),
+    RateStep(at=80, rate=100, shares=(0, 0, 0.5, 0.5)),
 )
 SPECS = {
     "balanced": balanced(rate=200, duration=100, seed=1),
@@ -268,7 +268,7 @@ def test_what_is_no_stream_is_refused(change, message):
 @pytest.mark.parametrize("times", [(5,), (0, 50, 50), (0, 200), (0, 60, 30)])
 def test_steps_must_be_in_order_and_within_the_stream(times):
     """The first one is at 0."""
-    steps = [Step(at=at, rate=1, shares=(1.0,)) for at in times]
+    steps = [RateStep(at=at, rate=1, shares=(1.0,)) for at in times]
 
     with pytest.raises(ValueError, match="steps must start at 0"):
         stepped(steps, duration=100, seed=0)

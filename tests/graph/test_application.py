@@ -42,12 +42,12 @@ def test_time_units_are_whole_microseconds():
             "weight must be a number from 0 on, got -1",
         ),
         (
-            lambda: Sink(name="x", input=stream("w.A"), format="console", least_rate=-1),
-            "least_rate must be a number from 0 on, got -1",
+            lambda: Sink(name="x", input=stream("w.A"), format="console", min_rate=-1),
+            "min_rate must be a number from 0 on, got -1",
         ),
         (
-            lambda: Sink(name="x", input=stream("w.A"), format="console", least_share=1.5),
-            r"least_share must be from 0 to 1, got 1\.5",
+            lambda: Sink(name="x", input=stream("w.A"), format="console", min_share=1.5),
+            r"min_share must be from 0 to 1, got 1\.5",
         ),
         (
             lambda: Sink(name="x", input=stream("w.A"), format="console", timed_out=True),

@@ -5,7 +5,7 @@ import pytest
 from shedlight.errors import ApplicationError
 from shedlight.graph import load_application, operator_columns, operator_schema, with_schemas
 from shedlight.graph.columns import Columns
-from shedlight.language import Kind
+from shedlight.language import DataType
 from tests.graph.applications import PAPER, edited, graph, loaded
 
 DECLARED = (
@@ -16,19 +16,19 @@ DECLARED = (
 """,
 )
 SOURCE = {
-    "key": Kind.BIGINT,
-    "ts": Kind.BIGINT,
-    "type": Kind.BIGINT,
-    "cpu": Kind.DOUBLE,
-    "host": Kind.STRUCT,
-    "host.zone": Kind.STRING,
-    "hot": Kind.BOOLEAN,
-    "twice": Kind.DOUBLE,
+    "key": DataType.BIGINT,
+    "ts": DataType.BIGINT,
+    "type": DataType.BIGINT,
+    "cpu": DataType.DOUBLE,
+    "host": DataType.STRUCT,
+    "host.zone": DataType.STRING,
+    "hot": DataType.BOOLEAN,
+    "twice": DataType.DOUBLE,
 }
-COMPLEX = {"source": Kind.STRING, "time": Kind.BIGINT, "id": Kind.STRING}
+COMPLEX = {"source": DataType.STRING, "time": DataType.BIGINT, "id": DataType.STRING}
 
 
-def selected(select: str, where: str = "E1.type = 2") -> dict[str, Kind]:
+def selected(select: str, where: str = "E1.type = 2") -> dict[str, DataType]:
     """Find what a pattern's complex events have besides source, time and id."""
     text = edited(
         DECLARED,
@@ -46,9 +46,9 @@ def selected(select: str, where: str = "E1.type = 2") -> dict[str, Kind]:
     return {name: kind for name, kind in schema.items() if name not in COMPLEX}
 
 
-def under(name: str, columns: dict[str, Kind]) -> dict[str, Kind]:
+def under(name: str, columns: dict[str, DataType]) -> dict[str, DataType]:
     """Put columns into a struct."""
-    return {name: Kind.STRUCT, **{f"{name}.{each}": kind for each, kind in columns.items()}}
+    return {name: DataType.STRUCT, **{f"{name}.{each}": kind for each, kind in columns.items()}}
 
 
 def test_a_source_has_its_declared_and_its_derived_columns():
@@ -65,7 +65,7 @@ def test_a_derived_column_may_use_those_before_it():
 
     columns = operator_columns(loaded(text))["w1"]
 
-    assert columns.kinds == {"a": Kind.UNKNOWN, "b": Kind.BOOLEAN, "c": Kind.BIGINT}
+    assert columns.kinds == {"a": DataType.UNKNOWN, "b": DataType.BOOLEAN, "c": DataType.BIGINT}
 
 
 def test_without_a_declared_schema_the_columns_of_a_source_are_not_known():
@@ -76,9 +76,9 @@ def test_without_a_declared_schema_the_columns_of_a_source_are_not_known():
 def test_selected_values_have_their_names_and_kinds():
     """Of the kinds upstream."""
     assert selected("E1.key, E1.cpu - 1 AS less, E1.hot AS h") == {
-        "key": Kind.BIGINT,
-        "less": Kind.DOUBLE,
-        "h": Kind.BOOLEAN,
+        "key": DataType.BIGINT,
+        "less": DataType.DOUBLE,
+        "h": DataType.BOOLEAN,
     }
 
 
@@ -97,17 +97,20 @@ def test_everything_is_every_event_that_a_match_has():
 
 def test_each_selects_columns_of_the_event():
     """A bare name is a column of the event at hand."""
-    assert selected("EACH key, E1.cpu AS first") == {"key": Kind.BIGINT, "first": Kind.DOUBLE}
+    assert selected("EACH key, E1.cpu AS first") == {
+        "key": DataType.BIGINT,
+        "first": DataType.DOUBLE,
+    }
     assert selected("EACH *") == SOURCE
 
 
 def test_a_struct_that_is_selected_keeps_its_fields():
     """Under the name that it is selected by."""
-    host = {"host": Kind.STRUCT, "host.zone": Kind.STRING}
+    host = {"host": DataType.STRUCT, "host.zone": DataType.STRING}
 
     assert selected("E1.host") == host
     assert selected("LAST(E1.host) AS host") == host
-    assert selected("E1.host.zone") == {"zone": Kind.STRING}
+    assert selected("E1.host.zone") == {"zone": DataType.STRING}
 
 
 def test_aggregates_have_kinds_of_their_own():
@@ -115,10 +118,10 @@ def test_aggregates_have_kinds_of_their_own():
     select = "COUNT(E1) AS n, AVG(E1.type) AS mean, SUM(E1.type) AS sum, MAX(E1.cpu) AS top"
 
     assert selected(select) == {
-        "n": Kind.BIGINT,
-        "mean": Kind.DOUBLE,
-        "sum": Kind.BIGINT,
-        "top": Kind.DOUBLE,
+        "n": DataType.BIGINT,
+        "mean": DataType.DOUBLE,
+        "sum": DataType.BIGINT,
+        "top": DataType.DOUBLE,
     }
 
 
@@ -130,8 +133,8 @@ def test_of_the_papers_example_it_is_known_what_complex_events_have():
 
     assert schema is not None
     assert dict(schema).items() >= COMPLEX.items()
-    assert schema["E4"] is Kind.STRUCT
-    assert schema["E4.cpu"] is Kind.UNKNOWN
+    assert schema["E4"] is DataType.STRUCT
+    assert schema["E4.cpu"] is DataType.UNKNOWN
     assert "cpu" not in schema
     assert "E7.cpu" not in schema
 
@@ -142,8 +145,8 @@ def test_structs_whose_fields_are_not_known_stay_open_wherever_they_go():
 
     columns = operator_columns(application)["w3"]
 
-    assert columns["E.E.anything"] is Kind.UNKNOWN
-    assert columns["E.source"] is Kind.STRING
+    assert columns["E.E.anything"] is DataType.UNKNOWN
+    assert columns["E.source"] is DataType.STRING
     assert "E.anything" not in columns
 
 
@@ -153,8 +156,8 @@ def test_an_unknown_attribute_may_be_a_struct():
 
     columns = operator_columns(graph("w1: s1 -> A", "w2: w1.A -> B", text=text))["w2"]
 
-    assert columns["h"] is Kind.UNKNOWN
-    assert columns["h.zone"] is Kind.UNKNOWN
+    assert columns["h"] is DataType.UNKNOWN
+    assert columns["h.zone"] is DataType.UNKNOWN
 
 
 def test_an_input_of_which_nothing_is_known_leaves_everything_possible():
@@ -162,7 +165,7 @@ def test_an_input_of_which_nothing_is_known_leaves_everything_possible():
     application = loaded(("input: [w1.A, w1.B]", "input: [w1.A, w1.B, s1]"))
 
     assert operator_schema(application, "w2") is None
-    assert operator_columns(application)["w2"]["source"] is Kind.STRING
+    assert operator_columns(application)["w2"]["source"] is DataType.STRING
 
 
 def test_an_operator_sees_the_columns_of_all_inputs():
@@ -193,7 +196,7 @@ def test_a_null_fits_any_kind():
 
     schema = operator_schema(loaded(DECLARED, text), "w2")
 
-    assert schema == {**COMPLEX, "key": Kind.BIGINT}
+    assert schema == {**COMPLEX, "key": DataType.BIGINT}
 
 
 def test_a_pattern_downstream_is_checked_against_what_is_selected_upstream():
@@ -241,11 +244,11 @@ def test_events_that_stand_in_events_have_an_end():
 def test_schemas_that_were_read_from_data_are_checked_as_declared_ones_are():
     """An engine does so before it starts."""
     application = loaded()
-    schema = {"key": Kind.BIGINT, "ts": Kind.BIGINT, "type": Kind.BIGINT}
+    schema = {"key": DataType.BIGINT, "ts": DataType.BIGINT, "type": DataType.BIGINT}
 
     assert operator_schema(with_schemas(application, {"s1": schema}), "w1") == schema
     with pytest.raises(ApplicationError) as error:
-        with_schemas(application, {"s1": {"key": Kind.BIGINT, "type": Kind.BIGINT}})
+        with_schemas(application, {"s1": {"key": DataType.BIGINT, "type": DataType.BIGINT}})
     assert (
         str(error.value)
         == """\
@@ -258,14 +261,14 @@ def test_a_declared_schema_is_not_replaced():
     """What the user wrote counts."""
     application = loaded(DECLARED)
 
-    assert with_schemas(application, {"s1": {"key": Kind.STRING}}) == application
+    assert with_schemas(application, {"s1": {"key": DataType.STRING}}) == application
 
 
 def test_columns_are_a_mapping():
     """A schema for the language, but with room for unknown fields."""
-    columns = Columns({"a": Kind.STRUCT, "a.b": Kind.BIGINT}, frozenset({"a.c"}))
+    columns = Columns({"a": DataType.STRUCT, "a.b": DataType.BIGINT}, frozenset({"a.c"}))
 
-    assert dict(columns) == {"a": Kind.STRUCT, "a.b": Kind.BIGINT}
+    assert dict(columns) == {"a": DataType.STRUCT, "a.b": DataType.BIGINT}
     assert len(columns) == 2
-    assert columns["a.c.d.e"] is Kind.UNKNOWN
+    assert columns["a.c.d.e"] is DataType.UNKNOWN
     assert columns.get("a.d") is None

@@ -81,7 +81,7 @@ def test_all_settings_of_a_source_are_explained():
     idle: 1 min
     arrival: ts
     late: {format: parquet, path: out/late}
-    unparsable: {format: kafka, options: {topic: bad}}
+    malformed: {format: kafka, options: {topic: bad}}
     schema: {key: bigint, ts: bigint, type: bigint, host: {zone: string}}""",
         )
     )
@@ -98,7 +98,7 @@ def test_all_settings_of_a_source_are_explained():
     id          key, ts
     schema      key bigint, ts bigint, type bigint, host struct, host.zone string
     late        goes to parquet in out/late
-    unparsable  goes to kafka
+    malformed  goes to kafka
 """
         in text
     )

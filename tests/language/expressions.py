@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import (
     COMPARISONS,
     Attribute,
@@ -31,7 +31,7 @@ from shedlight.language.ast.expression import (
 
 Strategy = st.SearchStrategy[Expression]
 Found = TypeVar("Found")
-Part = Callable[[Kind], Strategy]
+Part = Callable[[DataType], Strategy]
 """Gives strategies for the parts of an expression, by their kind."""
 
 BIGINTS = (
@@ -83,7 +83,13 @@ TEXTS = (
         "\u00a01",
     ),
 )
-PLAIN = (Kind.BOOLEAN, Kind.BIGINT, Kind.DOUBLE, Kind.STRING, Kind.TIMESTAMP)
+PLAIN = (
+    DataType.BOOLEAN,
+    DataType.BIGINT,
+    DataType.DOUBLE,
+    DataType.STRING,
+    DataType.TIMESTAMP,
+)
 
 _FORM_TOKENS = (
     "%",
@@ -103,23 +109,24 @@ _FORM_TOKENS = (
     "1",
 )
 _SOURCES = {
-    Kind.BOOLEAN: (Kind.BOOLEAN, Kind.BIGINT),
-    Kind.BIGINT: (Kind.BIGINT, Kind.DOUBLE, Kind.BOOLEAN, Kind.STRING),
-    Kind.DOUBLE: (Kind.BIGINT, Kind.STRING),
-    Kind.STRING: (Kind.STRING, Kind.BIGINT),
-    Kind.TIMESTAMP: (Kind.TIMESTAMP,),
+    DataType.BOOLEAN: (DataType.BOOLEAN, DataType.BIGINT),
+    DataType.BIGINT: (DataType.BIGINT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING),
+    DataType.DOUBLE: (DataType.BIGINT, DataType.STRING),
+    DataType.STRING: (DataType.STRING, DataType.BIGINT),
+    DataType.TIMESTAMP: (DataType.TIMESTAMP,),
 }
 
 _values = {
-    Kind.BOOLEAN: st.booleans(),
-    Kind.BIGINT: st.sampled_from(BIGINTS) | st.integers(-(2**63), 2**63 - 1),
-    Kind.DOUBLE: st.sampled_from(DOUBLES) | st.floats(allow_nan=False, allow_infinity=False),
-    Kind.STRING: st.sampled_from(TEXTS) | st.text("aAbé😀ßΣ%_\\' 0123.-", max_size=6),
-    Kind.TIMESTAMP: st.none(),
+    DataType.BOOLEAN: st.booleans(),
+    DataType.BIGINT: st.sampled_from(BIGINTS) | st.integers(-(2**63), 2**63 - 1),
+    DataType.DOUBLE: st.sampled_from(DOUBLES)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    DataType.STRING: st.sampled_from(TEXTS) | st.text("aAbé😀ßΣ%_\\' 0123.-", max_size=6),
+    DataType.TIMESTAMP: st.none(),
 }
 
 
-def expressions(kind: Kind, schema: Schema, depth: int = 4) -> Strategy:
+def expressions(kind: DataType, schema: Schema, depth: int = 4) -> Strategy:
     """Draw expressions that fit where a kind is asked for.
 
     The kind of what is drawn is the one asked for, or NULL, or bigint for double.
@@ -137,19 +144,21 @@ def by_name(columns: Mapping[str, Found]) -> Callable[[Expression], Found]:
     return find
 
 
-def literals(kind: Kind) -> Strategy:
+def literals(kind: DataType) -> Strategy:
     """Draw literals of a kind, and NULL now and then."""
     return st.builds(Literal, _values[kind] | _values[kind] | st.none())
 
 
-def attributes(kind: Kind, schema: Schema) -> Strategy:
+def attributes(kind: DataType, schema: Schema) -> Strategy:
     """Draw one of the columns of a kind."""
     names = [name for name, of_kind in schema.items() if of_kind is kind]
     return st.sampled_from([Attribute("", tuple(name.split("."))) for name in names])
 
 
 @cache
-def _expressions(kind: Kind, columns: tuple[tuple[str, Kind], ...], depth: int) -> Strategy:
+def _expressions(
+    kind: DataType, columns: tuple[tuple[str, DataType], ...], depth: int
+) -> Strategy:
     schema = dict(columns)
     leaves = literals(kind)
     if kind in schema.values():
@@ -157,24 +166,24 @@ def _expressions(kind: Kind, columns: tuple[tuple[str, Kind], ...], depth: int) 
     if depth == 0:
         return leaves
 
-    def part(of_kind: Kind) -> Strategy:
+    def part(of_kind: DataType) -> Strategy:
         return _expressions(of_kind, columns, depth - 1)
 
     own = {
-        Kind.BOOLEAN: _conditions,
-        Kind.BIGINT: _bigints,
-        Kind.DOUBLE: _doubles,
-        Kind.STRING: _texts,
-        Kind.TIMESTAMP: lambda _part: [],
+        DataType.BOOLEAN: _conditions,
+        DataType.BIGINT: _bigints,
+        DataType.DOUBLE: _doubles,
+        DataType.STRING: _texts,
+        DataType.TIMESTAMP: lambda _part: [],
     }[kind](part)
-    if kind is Kind.BOOLEAN and Kind.STRUCT in schema.values():
-        own.append(st.builds(IsNull, attributes(Kind.STRUCT, schema), st.booleans()))
+    if kind is DataType.BOOLEAN and DataType.STRUCT in schema.values():
+        own.append(st.builds(IsNull, attributes(DataType.STRUCT, schema), st.booleans()))
     return st.one_of(leaves, *own, *_of_any_kind(kind, part))
 
 
-def _of_any_kind(kind: Kind, part: Part) -> list[Strategy]:
+def _of_any_kind(kind: DataType, part: Part) -> list[Strategy]:
     """Draw what may have any kind."""
-    same, condition = part(kind), part(Kind.BOOLEAN)
+    same, condition = part(kind), part(DataType.BOOLEAN)
     branches = st.lists(st.tuples(condition, same), min_size=1, max_size=3).map(tuple)
     return [
         st.builds(Case, branches, same),
@@ -188,7 +197,7 @@ def _of_any_kind(kind: Kind, part: Part) -> list[Strategy]:
 
 
 def _conditions(part: Part) -> list[Strategy]:
-    boolean, text = part(Kind.BOOLEAN), part(Kind.STRING)
+    boolean, text = part(DataType.BOOLEAN), part(DataType.STRING)
     return [
         _compared(part),
         _compared(part),
@@ -208,7 +217,7 @@ def _conditions(part: Part) -> list[Strategy]:
 
 
 def _bigints(part: Part) -> list[Strategy]:
-    bigint, number, text = part(Kind.BIGINT), _numbers(part), part(Kind.STRING)
+    bigint, number, text = part(DataType.BIGINT), _numbers(part), part(DataType.STRING)
     operators = [
         Operator.ADD,
         Operator.SUBTRACT,
@@ -224,12 +233,12 @@ def _bigints(part: Part) -> list[Strategy]:
         _call("floor", st.tuples(number)),
         _call("ceil", st.tuples(number)),
         _call("length", st.tuples(text)),
-        _call("unix_micros", st.tuples(part(Kind.TIMESTAMP))),
+        _call("unix_micros", st.tuples(part(DataType.TIMESTAMP))),
     ]
 
 
 def _doubles(part: Part) -> list[Strategy]:
-    double, number = part(Kind.DOUBLE), _numbers(part)
+    double, number = part(DataType.DOUBLE), _numbers(part)
     operators = [Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.MODULO]
     return [
         st.builds(Binary, st.sampled_from(operators), double, number),
@@ -243,7 +252,7 @@ def _doubles(part: Part) -> list[Strategy]:
 
 
 def _texts(part: Part) -> list[Strategy]:
-    text, bigint = part(Kind.STRING), part(Kind.BIGINT)
+    text, bigint = part(DataType.STRING), part(DataType.BIGINT)
     place = bigint | st.integers(-4, 5).map(Literal)
     return [
         *(_call(name, st.tuples(text)) for name in ("lower", "upper", "trim")),
@@ -253,7 +262,7 @@ def _texts(part: Part) -> list[Strategy]:
 
 
 def _numbers(part: Part) -> Strategy:
-    return part(Kind.BIGINT) | part(Kind.DOUBLE)
+    return part(DataType.BIGINT) | part(DataType.DOUBLE)
 
 
 def _compared(part: Part) -> Strategy:
@@ -264,7 +273,7 @@ def _compared(part: Part) -> Strategy:
 def _membership(part: Part) -> Strategy:
     """Draw IN with few options of any form or with many literals, as optimisers tell them."""
 
-    def with_options(kind: Kind) -> Strategy:
+    def with_options(kind: DataType) -> Strategy:
         few = st.lists(part(kind), min_size=1, max_size=3)
         many = st.lists(literals(kind), min_size=1, max_size=14)
         return st.builds(In, part(kind), (few | many).map(tuple), st.booleans())
@@ -274,7 +283,7 @@ def _membership(part: Part) -> Strategy:
 
 def _alike(part: Part) -> st.SearchStrategy[Strategy]:
     """Draw a strategy whose values can be compared with each other."""
-    by_kind: Mapping[Kind, Strategy] = {kind: part(kind) for kind in PLAIN}
+    by_kind: Mapping[DataType, Strategy] = {kind: part(kind) for kind in PLAIN}
     return st.sampled_from([*by_kind.values(), _numbers(part)])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shedlight.errors import LanguageError
-from shedlight.language import Kind, parse_expression, parse_pattern
+from shedlight.language import DataType, parse_expression, parse_pattern
 from shedlight.language import dsl as p
 
 a, b, c, x = p.event("A"), p.event("B"), p.event("C"), p.event("X")
@@ -180,7 +180,7 @@ MISTAKES = {
     "unknown function 'nope'": lambda: p.pattern(where=p.call("nope", a.x) == 1),
     "unknown type 'int'": lambda: a.x.cast("int"),
     "unknown attribute 'cpus'": lambda: p.pattern(
-        where=a.cpus > 1, schema={"cpu": Kind.DOUBLE}
+        where=a.cpus > 1, schema={"cpu": DataType.DOUBLE}
     ),
     "PARTITION BY names attributes, got x + 1": lambda: p.pattern(
         where=a, partition_by=[row("x") + 1]

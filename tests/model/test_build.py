@@ -66,9 +66,7 @@ def test_the_papers_equations_give_its_rates(papers):
 
 def test_nodes_and_sinks_have_what_application_and_snapshot_say(tmp_path):
     """What is not said is zero, or one for a weight."""
-    application = loaded(
-        ("path: out}", "path: out, weight: 2, least_rate: 3, least_share: 40%}")
-    )
+    application = loaded(("path: out}", "path: out, weight: 2, min_rate: 3, min_share: 40%}"))
     more = {
         "backlog": {"edge": 1.5},
         "micro_batch": {"edge": {"a": 0.2, "b_in": 1e-6}},
@@ -96,7 +94,7 @@ def test_nodes_and_sinks_have_what_application_and_snapshot_say(tmp_path):
         0,
         0,
     )
-    assert (sink.weight, sink.least_rate, sink.least_share) == (2, 3, 0.4)
+    assert (sink.weight, sink.min_rate, sink.min_share) == (2, 3, 0.4)
     assert sink.stream == Stream("C", "w2")
     assert model.patterns[stream("w1.A")].calibration == 0.5
 

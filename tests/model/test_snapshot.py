@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shedlight.errors import SnapshotError
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
-from shedlight.model.snapshot import MicroBatch, Snapshot, read_snapshot
+from shedlight.model.snapshot import MicroBatchCosts, Snapshot, read_snapshot
 from tests.graph.applications import loaded, stream
 from tests.model.applications import PAPERS, operators, paper, written
 
@@ -45,7 +45,7 @@ def test_everything_else_may_be_said_too(tmp_path):
 
     assert found.second_moment == {stream("w2.Q21"): 1e-5}
     assert found.backlog == {"edge-2": 1.5}
-    assert found.micro_batch == {"edge-2": MicroBatch(0.2, 1e-6)}
+    assert found.micro_batch == {"edge-2": MicroBatchCosts(0.2, 1e-6)}
     assert found.transport == {"core": 1e-6}
     assert found.calibration == {stream("w1.Q11"): 0.9}
     assert found.events_per_window == {stream("w1.Q11"): 12}

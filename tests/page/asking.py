@@ -8,7 +8,7 @@ import httpx
 
 from shedlight.page.app import build_app
 from shedlight.page.auth import Access
-from shedlight.page.run_view import Watch, place_of
+from shedlight.page.run_view import RunView, run_paths
 
 TOKEN = "a-token-for-the-tests"  # noqa: S105
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -27,7 +27,7 @@ class Asking:
     """
 
     def __init__(self, log, host="127.0.0.1", clock=None):
-        self.watch = Watch(place_of(log), *([clock] if clock else []))
+        self.watch = RunView(run_paths(log), *([clock] if clock else []))
         to_close.append(self.watch)
         self.app = build_app(self.watch, Access(TOKEN, host))
 

@@ -4,9 +4,9 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from shedlight.engines.spark.support.checkpoint import locked
-from shedlight.page.run_view import place_of
-from shedlight.page.server import Address, Served
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.page.run_view import run_paths
+from shedlight.page.server import Address, PageServer
 from tests.page.asking import TOKEN, to_close
 from tests.page.rehearsal import rehearse
 
@@ -25,7 +25,7 @@ def recorded_run(tmp_path_factory):
 def live_run(tmp_path):
     """Have a run under way: its lock is held, and it goes on with each `second`."""
     run = rehearse(tmp_path / "state", quiet=3, busy=12)
-    with locked(run.folder), closing(run.log):
+    with lock_checkpoint(run.folder), closing(run.log):
         yield run
 
 
@@ -40,6 +40,6 @@ def _closed():
 @contextmanager
 def page_of(folder):
     """Serve the page of a checkpoint from a thread, on any port."""
-    served = Served(place_of(folder / "log.jsonl"), Address(port=0, token=TOKEN))
+    served = PageServer(run_paths(folder / "log.jsonl"), Address(port=0, token=TOKEN))
     with served.beside():
         yield served

@@ -10,7 +10,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def hostile_log(path):
     """Write the log of a run in which every name and every text means no good."""
     bad = HOSTILE
-    patterns = {f"{bad}.{bad}": {"kept": 60, "seconds": 0.1, "found": 3, "machines": 1}}
+    patterns = {f"{bad}.{bad}": {"kept": 60, "seconds": 0.1, "found": 3, "partial_matches": 1}}
     path.write_text(
         text(
             header(

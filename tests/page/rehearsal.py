@@ -6,22 +6,22 @@ has to shed. It takes about a second, and is the same every time.
 
 from dataclasses import replace
 
-from shedlight.control.assessment import keep_of
+from shedlight.control.assessment import keep_arrays
 from shedlight.control.controller import Memory, decide
 from shedlight.control.observation import Observation
-from shedlight.control.override import in_force, wished
+from shedlight.control.override import apply_override, current_values
 from shedlight.engines.spark.control.event_log import RunLog
 from shedlight.engines.spark.control.loop import micro_batch_settings
-from shedlight.engines.spark.control.override_store import Heard, Wishes
-from shedlight.engines.spark.control.type_counts import Known
-from shedlight.engines.spark.source.arrival import Arrived, Passed
-from shedlight.engines.spark.step.metrics import GroupTally, PatternTally, Tally
+from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
+from shedlight.engines.spark.control.type_counts import TypeCatalog
+from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.checkpoint import LOCK
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
-from shedlight.model.snapshot import MicroBatch, Snapshot
+from shedlight.model.snapshot import MicroBatchCosts, Snapshot
 from shedlight.runlog import run_row
 from tests.engines.applications import paper_application
 
@@ -64,7 +64,7 @@ class Rehearsal:
         (folder / LOCK).touch()
         self.folder, self.clock, self.number, self.because = folder, clock, 0, ""
         self.memory = Memory(application=application, settings=micro_batch_settings())
-        self.log, self.wishes = RunLog(self.path), Wishes(folder)
+        self.log, self.wishes = RunLog(self.path), OverrideWatcher(folder)
         self.log.begin(run_row(application, self.clock, version="0.1.0"))
         self._heed()
 
@@ -77,7 +77,7 @@ class Rehearsal:
         """Let a second pass in which so many events of the second source come."""
         self._heed()
         model = build_model(self.memory.application, _snapshot(rate))
-        keep = keep_of(model, self.memory.shares)
+        keep = keep_arrays(model, self.memory.shares)
         rates = predict(model, keep, ["edge-2"])
         self.clock += 1.0
         latencies = {}
@@ -92,10 +92,10 @@ class Rehearsal:
     def _heed(self):
         wish = self.wishes.new()
         if wish is not None:
-            application = wished(rehearsed_application(), wish)
+            application = apply_override(rehearsed_application(), wish)
             self.memory = replace(self.memory, application=application)
             self.because = f"as was asked for, {wish}"
-            self.log.wish(Heard(self.clock, in_force(application)))
+            self.log.wish(OverrideOutcome(self.clock, current_values(application)))
 
     def _decide(self, model, rates, latencies):
         seen = Observation(
@@ -105,10 +105,10 @@ class Rehearsal:
             kept={p.stream: _kept(model, p, rates) for p in _patterns(model)},
             outputs=dict(rates.outputs),
             processing_time={p.stream: _seconds(p.stream.name) for p in _patterns(model)},
-            machines=dict.fromkeys(rates.outputs, 5.0),
+            partial_matches=dict.fromkeys(rates.outputs, 5.0),
             busy={"edge-2": _work(model, "edge-2", rates)},
             latency=latencies,
-            micro_batch={node: MicroBatch(FIXED, READING) for node in model.nodes},
+            micro_batch={node: MicroBatchCosts(FIXED, READING) for node in model.nodes},
             transport=dict.fromkeys(model.nodes, CARRYING),
         )
         self.memory, decision = decide(
@@ -126,22 +126,22 @@ class Rehearsal:
         for operator in model.operators_on(node):
             for stream, types in _sent(operator, rates).items():
                 number = sum(types.values())
-                arrived[operator.name, stream] = Arrived(number, 1, round(end), types)
+                arrived[operator.name, stream] = ArrivalStats(number, 1, round(end), types)
             patterns = {p.stream.name: _tally(model, p, rates) for p in operator.patterns}
-            tallies[operator.name] = Tally(0, 0, 0, 0, patterns)
+            tallies[operator.name] = OperatorMetrics(0, 0, 0, 0, patterns)
             number = sum(  # what several patterns keep is kept once
                 max(p.kept.get(label, 0) for p in patterns.values()) for label in operator.types
             )
             if number:
-                passed[operator.name] = Passed(number, end - wait, times)
-        batch = NodeBatch(
+                passed[operator.name] = KeptArrivals(number, end - wait, times)
+        batch = MicroBatchReport(
             node=node,
             number=self.number,
             start=self.clock - took,
             seconds=took,
             arrived=arrived,
             passed=passed,
-            groups=(GroupTally(0, took, 10_000, tallies),),
+            groups=(ShardMetrics(0, took, 10_000, tallies),),
         )
         return batch, 1.5 * took
 
@@ -177,11 +177,11 @@ def _sent(operator, rates):
 
 def _tally(model, pattern, rates):
     """Say what a pattern did in a second."""
-    return PatternTally(
+    return PatternMetrics(
         kept={label: round(rate) for label, rate in _kept(model, pattern, rates).items()},
         seconds=_seconds(pattern.stream.name) * float(rates.kept[pattern.stream].sum()),
         found=round(rates.outputs[pattern.stream]),
-        machines=5,
+        partial_matches=5,
         evicted=0,
         dropped=0,
     )
@@ -224,7 +224,7 @@ def _arrivals(model, rates):
 
 def _known(model, node):
     operators = model.operators_on(node)
-    return Known(
+    return TypeCatalog(
         labels={one.name: list(one.types) for one in operators},
         uses={
             p.stream: [one.types[use] for use in p.needs.uses]

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from shedlight.engines.spark.support.checkpoint import locked
-from shedlight.page.run_view import place_of
-from shedlight.page.server import Address, Served
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.page.run_view import run_paths
+from shedlight.page.server import Address, PageServer
 from tests.page.browsing import chromium, looking, photograph
 from tests.page.conftest import TOKEN, page_of
 from tests.page.made_up import HOSTILE, hostile_log
@@ -35,7 +35,7 @@ def browser():
 def quiet_run(tmp_path):
     """Have a run under way that has not had to shed."""
     run = rehearse(tmp_path / "state", quiet=6, busy=0)
-    with locked(run.folder), closing(run.log):
+    with lock_checkpoint(run.folder), closing(run.log):
         yield run
 
 
@@ -258,7 +258,7 @@ def test_a_run_that_has_not_begun_is_said_kindly(browser, tmp_path):
 @contextmanager
 def served_at(folder, port):
     """Serve a page at a given port."""
-    served = Served(place_of(folder / "log.jsonl"), Address(port=port, token=TOKEN))
+    served = PageServer(run_paths(folder / "log.jsonl"), Address(port=port, token=TOKEN))
     with served.beside():
         yield served
 
@@ -326,7 +326,7 @@ def test_apply_is_offered_once_there_is_something_to_apply_to(browser, tmp_path)
     """Before its first decision a run takes no wishes; the page finds out by itself."""
     run = Rehearsal(tmp_path / "state")
     with (
-        locked(run.folder),
+        lock_checkpoint(run.folder),
         closing(run.log),
         page_of(run.folder) as served,
         looking(browser, served.link) as page,

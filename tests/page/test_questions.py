@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from shedlight.engines.spark.support.checkpoint import locked
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.page.status import MOST_KEEPS, STARTING
 from shedlight.runlog.aggregate import STATES
 from tests.page.asking import Asking, to_close
@@ -147,7 +147,7 @@ def test_a_run_is_live_as_long_as_somebody_holds_its_checkpoint(tmp_path):
     to_close.append(run.log)
     clock = [BEGAN + 3600]
     page = Asking(run.path, clock=lambda: clock[0])
-    with locked(tmp_path):
+    with lock_checkpoint(tmp_path):
         assert not page.get("/api/run")["can_apply"]  # it has not decided anything yet
         run.second(QUIET)
         assert page.get("/api/run")["can_apply"]

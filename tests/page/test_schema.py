@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, settings
 
 from shedlight.page.app import build_app
 from shedlight.page.auth import Access
-from shedlight.page.run_view import Place, Watch
+from shedlight.page.run_view import RunPaths, RunView
 from tests.page.asking import BEARER, TOKEN
 from tests.page.conftest import page_of
 
-described = build_app(Watch(Place(Path("nothing"))), Access(TOKEN)).openapi()
+described = build_app(RunView(RunPaths(Path("nothing"))), Access(TOKEN)).openapi()
 schema = schemathesis.openapi.from_dict(described)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from shedlight.errors import InputError
 from shedlight.page import sse
-from shedlight.page.run_view import Place, Watch
-from shedlight.page.server import Address, Served, bound_socket
+from shedlight.page.run_view import RunPaths, RunView
+from shedlight.page.server import Address, PageServer, bound_socket
 from shedlight.page.sse import Readers, news
 from tests.page.asking import TOKEN, to_close
 from tests.page.conftest import page_of
@@ -30,9 +30,9 @@ def test_it_is_served_from_a_thread_and_ends_with_it(recorded_run):
 def test_a_second_page_on_the_same_port_is_refused(recorded_run, tmp_path):
     """Before anything else is done."""
     with page_of(recorded_run) as served:
-        place = Place(tmp_path / "log.jsonl")
+        place = RunPaths(tmp_path / "log.jsonl")
         with pytest.raises(InputError, match=f"port {served.port}: address already in use; "):
-            Served(place, Address(port=served.port))
+            PageServer(place, Address(port=served.port))
 
 
 def test_an_address_of_another_machine_is_refused():
@@ -54,8 +54,8 @@ def test_a_token_is_made_if_none_is_given(tmp_path):
     """Another each time; elsewhere than on loopback it is in the link."""
     with bound_socket("127.0.0.1", 0) as one:
         free = one.getsockname()[1]
-    first = Served(Place(tmp_path / "log.jsonl"), Address())
-    second = Served(Place(tmp_path / "log.jsonl"), Address("0.0.0.0", free))  # noqa: S104
+    first = PageServer(RunPaths(tmp_path / "log.jsonl"), Address())
+    second = PageServer(RunPaths(tmp_path / "log.jsonl"), Address("0.0.0.0", free))  # noqa: S104
     to_close.extend([first, second])
     assert first.access.token != second.access.token
     assert len(first.access.token) >= 32
@@ -66,7 +66,7 @@ def test_a_token_is_made_if_none_is_given(tmp_path):
 def test_news_are_told_when_there_are_any(live_run):
     """The same as `/api/now`, and nothing while nothing happens."""
     clock = [live_run.clock]
-    watch = Watch(Place(live_run.path, live_run.folder), lambda: clock[0])
+    watch = RunView(RunPaths(live_run.path, live_run.folder), lambda: clock[0])
     to_close.append(watch)
     readers = Readers()
 
@@ -95,7 +95,7 @@ def test_news_are_told_when_there_are_any(live_run):
 def test_silence_is_told_too(recorded_run):
     """So that nobody in between takes the line for dead."""
     clock = [0.0]
-    watch = Watch(Place(recorded_run / "log.jsonl"), lambda: clock[0])
+    watch = RunView(RunPaths(recorded_run / "log.jsonl"), lambda: clock[0])
     to_close.append(watch)
     looks = iter([False] * 25 + [True])
 

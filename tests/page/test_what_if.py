@@ -4,10 +4,14 @@ import json
 
 import pytest
 
-from shedlight.control.override import Wish
-from shedlight.control.planning_input import read_situation
+from shedlight.control.override import Override
+from shedlight.control.planning_input import read_planning_input
 from shedlight.control.what_if import what_if
-from shedlight.engines.spark.control.override_store import WISH, read_wish, situation_beside
+from shedlight.engines.spark.control.override_store import (
+    OVERRIDE,
+    planning_input_path,
+    read_override,
+)
 from tests.page.asking import BEARER, Asking, posted
 from tests.page.rehearsal import BOUND, BUSY
 
@@ -32,9 +36,9 @@ def with_token(body):
 
 def test_what_is_answered_is_what_the_planner_says(page, recorded_run):
     """For the situation that the run left beside its log."""
-    text = situation_beside(recorded_run / "log.jsonl").read_text()
-    wish = Wish({"edge-2": 8.0}, {"k3": 5.0})
-    expected = what_if(read_situation(text), wish, 1.5)
+    text = planning_input_path(recorded_run / "log.jsonl").read_text()
+    wish = Override({"edge-2": 8.0}, {"k3": 5.0})
+    expected = what_if(read_planning_input(text), wish, 1.5)
     body = {"bounds": {"edge-2": 8.0}, "weights": {"k3": 5.0}, "load": 1.5}
     found = page.get("/api/what-if", **posted(body))
     assert found["feasible"]
@@ -78,7 +82,7 @@ def test_without_a_situation_it_cannot_be_planned(tmp_path, text):
     log = tmp_path / "log.jsonl"
     log.touch()
     if text is not None:
-        situation_beside(log).write_bytes(text.encode("utf-8", "surrogatepass"))
+        planning_input_path(log).write_bytes(text.encode("utf-8", "surrogatepass"))
     said = Asking(log).refusal("/api/what-if", 409, **posted({}))
     assert str(tmp_path) not in said
 
@@ -87,7 +91,7 @@ def test_a_run_that_is_over_cannot_be_changed(page, recorded_run):
     """And is told so."""
     body = with_token({"bounds": {"edge-2": 5.0}})
     assert "the run is over" in page.refusal("/api/apply", 409, **body)
-    assert not (recorded_run / WISH).exists()
+    assert not (recorded_run / OVERRIDE).exists()
 
 
 def test_what_is_applied_is_taken_up_by_the_run(live, live_run):
@@ -110,7 +114,7 @@ def test_wishes_add_up(live, live_run):
     """A weight after a bound leaves the bound."""
     live.get("/api/apply", **with_token({"bounds": {"edge-2": 9.0}}))
     live.get("/api/apply", **with_token({"weights": {"k3": 4.0}}))
-    assert read_wish(live_run.folder / WISH) == Wish({"edge-2": 9.0}, {"k3": 4.0})
+    assert read_override(live_run.folder / OVERRIDE) == Override({"edge-2": 9.0}, {"k3": 4.0})
 
 
 @pytest.mark.parametrize(
@@ -130,4 +134,4 @@ def test_what_cannot_be_applied_is_refused(live, live_run, body, what):
     """Nothing is left for the run."""
     status = 404 if "nobody" in str(body) else 422
     assert what in live.refusal("/api/apply", status, **with_token(body))
-    assert not (live_run.folder / WISH).exists()
+    assert not (live_run.folder / OVERRIDE).exists()

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Latency, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, limit_of
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.rates import with_capacities
-from shedlight.model.selectivity.needs import Needs, Split, plain_needs
+from shedlight.model.selectivity.needs import MatchDemand, Split, plain_needs
 
 RATES = st.floats(0.5, 200).map(lambda x: round(x, 3))
 SECONDS = st.floats(1e-4, 2e-2).map(lambda x: float(f"{x:.3g}"))
@@ -74,7 +74,7 @@ def needs_of(draw, types, *, plain=False):
             entries |= {(len(leaves), use) for use in accepted}
             leaves.append((leg, float(draw(st.integers(1, 3)))))
     pairs = np.array(sorted(entries), np.int64).reshape(-1, 2)
-    return Needs(
+    return MatchDemand(
         np.array(uses),
         np.zeros(len(uses), np.bool_),
         np.array([leg for leg, _ in leaves], np.int64),
@@ -141,7 +141,7 @@ def models(draw, *, plain=False, most_operators=4, bounded=1):
 
 TARGETS = st.builds(
     Target,
-    latency=st.sampled_from([Latency.MM1, Latency.MG1, Latency.MICRO_BATCH]),
+    latency=st.sampled_from([LatencyModel.MM1, LatencyModel.MG1, LatencyModel.MICRO_BATCH]),
     aim=st.sampled_from([1.0, 0.9]),
 )
 

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Latency, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, limit_of
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
-from shedlight.planning.fill import filled
-from shedlight.planning.problem import Scope
+from shedlight.planning.fill import spend_budget
+from shedlight.planning.problem import PlanningProblem
 from tests.planning.models import application, pattern
 
-TARGET = Target(latency=Latency.MICRO_BATCH, aim=1.0)
+TARGET = Target(latency=LatencyModel.MICRO_BATCH, aim=1.0)
 TYPES = 6
 SHARES = st.sampled_from([0.0, 0.05, 0.1, 0.3, 0.9, 1.0])
 
@@ -38,7 +38,7 @@ def _scope(seconds, on_all=0.9):
     model = application([node], [operator], [sink])
     limit = limit_of(model, node, TARGET)
     assert limit is not None
-    return Scope(model, {"n": limit}, ("n",))
+    return PlanningProblem(model, {"n": limit}, ("n",))
 
 
 SECONDS = st.lists(
@@ -56,7 +56,7 @@ def test_shares_rise_by_one_factor_until_the_limit_is_reached(seconds, data):
     before = scope.draft(keep)
     if not before.fits:
         return
-    after = filled(scope, before, frozenset())
+    after = spend_budget(scope, before, frozenset())
     work = after.works["n"]
     assert work.cost == pytest.approx(work.limit, rel=1e-5)
     old, new = (np.concatenate(list(draft.keep.values())) for draft in (before, after))
@@ -75,7 +75,7 @@ def test_patterns_that_have_matches_come_first():
     scope = _scope([[0.002] * TYPES, [0.002] * TYPES], on_all=0.7)
     on, off = (p.stream for p in scope.patterns_on("n"))
     bare = scope.draft({on: np.array([0.0, 0, 0, 0.5, 0.5, 0.5]), off: np.zeros(TYPES)})
-    full = filled(scope, bare, frozenset([on]))
+    full = spend_budget(scope, bare, frozenset([on]))
     assert (full.keep[on] == 1).all()
     assert full.keep[off] == pytest.approx([0.4] * TYPES)
     assert full.works["n"].cost == pytest.approx(full.works["n"].limit)
@@ -86,4 +86,4 @@ def test_a_plan_that_is_at_its_limit_stays_as_it_is():
     scope = _scope([[0.002] * TYPES], on_all=0.5)
     (only,) = (p.stream for p in scope.patterns_on("n"))
     bare = scope.draft({only: np.full(TYPES, 0.5)})
-    assert filled(scope, bare, frozenset([only])) is bare
+    assert spend_budget(scope, bare, frozenset([only])) is bare

@@ -10,14 +10,14 @@ from hypothesis import assume, given, settings
 
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Latency, Target
+from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
 from shedlight.model.rates import predict
-from shedlight.planning.plan import Wanted, make_plan
-from shedlight.planning.problem import Scope
+from shedlight.planning.plan import PlanSettings, make_plan
+from shedlight.planning.problem import PlanningProblem
 from tests.planning.models import TARGETS, application, limits_of, models, pattern
 
-BARE = Wanted(target=Target(latency=Latency.MM1, aim=1.0), fill=False)
+BARE = PlanSettings(target=Target(latency=LatencyModel.MM1, aim=1.0), fill=False)
 
 
 def _operator(name, node, patterns, source=(), feeds=None):
@@ -112,7 +112,7 @@ def test_joint_planning_is_as_good_as_a_grid(name):
     model = GRAPHS[name]()
     plan = make_plan(model, BARE)
     assert len(plan.nodes) >= 2
-    scope = Scope(model, limits_of(model, BARE.target), plan.nodes)
+    scope = PlanningProblem(model, limits_of(model, BARE.target), plan.nodes)
     assert scope.fits(plan.keep)
     places = [(s, i) for s in plan.keep for i in range(len(plan.keep[s]))]
     best = 0.0
@@ -133,16 +133,16 @@ def _sequence(model, order, target):
     limits = limits_of(model, target)
     keep: dict[Stream, Any] = {}
     for name in order:
-        scope = Scope(model, limits, (name,))
+        scope = PlanningProblem(model, limits, (name,))
         now = predict(model, keep, list(limits))
         fixed = _with_outputs(model, now.outputs, name)
         try:
-            plan = make_plan(fixed, Wanted(target=target, bottleneck=name, fill=False))
+            plan = make_plan(fixed, PlanSettings(target=target, bottleneck=name, fill=False))
         except PlanError:  # no sink behind it
             continue
         here = {p.stream for p in scope.patterns_on(name)}
         keep |= {stream: shares for stream, shares in plan.keep.items() if stream in here}
-    scope = Scope(model, limits, tuple(limits))
+    scope = PlanningProblem(model, limits, tuple(limits))
     return scope.value(scope.rates(keep)) if scope.fits(keep) else 0.0
 
 
@@ -161,9 +161,9 @@ def _with_outputs(model, outputs, node):
 @given(models(bounded=2), TARGETS)
 def test_joint_planning_is_never_below_a_sequence_of_single_plans(model, target):
     """Whatever the order."""
-    assume(target.latency is not Latency.MG1 or _is_wide(model))
-    plan = make_plan(model, Wanted(target=target, fill=False))
-    scope = Scope(model, limits_of(model, target), plan.nodes)
+    assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
+    plan = make_plan(model, PlanSettings(target=target, fill=False))
+    scope = PlanningProblem(model, limits_of(model, target), plan.nodes)
     assert scope.fits(plan.keep)
     for order in permutations(plan.nodes):
         assert _sequence(model, order, target) <= plan.objective * (1 + 1e-6) + 1e-9

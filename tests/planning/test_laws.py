@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shedlight.model.latency import Latency, Target
-from shedlight.planning.plan import Wanted, make_plan
-from shedlight.planning.problem import Scope
+from shedlight.model.latency import LatencyModel, Target
+from shedlight.planning.plan import PlanSettings, make_plan
+from shedlight.planning.problem import PlanningProblem
 from tests.planning.models import TARGETS, limits_of, models
 
 RESTLESS = st.sampled_from([1, 2])
@@ -26,7 +26,7 @@ def _is_wide(model, factor=4.0):
 
 
 def _value(model, target):
-    return make_plan(model, Wanted(target=target, fill=False)).objective
+    return make_plan(model, PlanSettings(target=target, fill=False)).objective
 
 
 def _scaled(model, rates=1.0, seconds=1.0, bounds=1.0):
@@ -50,7 +50,7 @@ def _scaled(model, rates=1.0, seconds=1.0, bounds=1.0):
 @given(models(bounded=2), TARGETS, st.floats(1.01, 3))
 def test_more_budget_or_a_higher_bound_never_lowers_the_optimum(model, target, factor):
     """Neither a higher aim nor a higher bound costs anything."""
-    assume(target.latency is not Latency.MG1 or _is_wide(model))
+    assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
     low = _value(model, replace(target, aim=target.aim / factor))
     assert low <= _value(model, target) * (1 + 1e-6) + 1e-9
     higher = _scaled(model, bounds=factor)
@@ -61,7 +61,7 @@ def test_more_budget_or_a_higher_bound_never_lowers_the_optimum(model, target, f
 @given(models(bounded=2), TARGETS, st.floats(1.01, 3))
 def test_more_arrivals_never_lower_the_optimum(model, target, factor):
     """What is too much can be shed."""
-    assume(target.latency is not Latency.MG1 or _is_wide(model))
+    assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
     more = _scaled(model, rates=factor)
     assert _value(model, target) <= _value(more, target) * (1 + 1e-6) + 1e-9
 
@@ -70,9 +70,9 @@ def test_more_arrivals_never_lower_the_optimum(model, target, factor):
 @given(models(bounded=2), TARGETS, st.floats(0.2, 5))
 def test_the_unit_of_time_does_not_matter(model, target, c):
     """Rates times c with times and bounds over c: the same shares."""
-    assume(target.latency is not Latency.MG1 or _is_wide(model))
-    one = make_plan(model, Wanted(target=target, fill=False))
-    other = make_plan(_scaled(model, c, 1 / c, 1 / c), Wanted(target=target, fill=False))
+    assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
+    one = make_plan(model, PlanSettings(target=target, fill=False))
+    other = make_plan(_scaled(model, c, 1 / c, 1 / c), PlanSettings(target=target, fill=False))
     assert one.nodes == other.nodes
     assert other.objective == pytest.approx(c * one.objective, rel=1e-6, abs=1e-9)
     for stream, shares in one.keep.items():
@@ -84,7 +84,7 @@ def test_the_unit_of_time_does_not_matter(model, target, c):
 def test_with_enough_capacity_everything_is_kept(model, target):
     """And nothing is planned."""
     quick = _scaled(model, seconds=1e-6)
-    plan = make_plan(quick, Wanted(target=target))
+    plan = make_plan(quick, PlanSettings(target=target))
     assert plan.nodes == ()
     assert all((shares == 1).all() for shares in plan.keep.values())
 
@@ -93,10 +93,10 @@ def test_with_enough_capacity_everything_is_kept(model, target):
 @given(models(bounded=2), TARGETS, st.booleans())
 def test_the_limit_is_kept_and_two_runs_agree(model, target, fill):
     """With filling and without."""
-    assume(target.latency is not Latency.MG1 or _is_wide(model))
-    wanted = Wanted(target=target, fill=fill)
+    assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
+    wanted = PlanSettings(target=target, fill=fill)
     plan, again = make_plan(model, wanted), make_plan(model, wanted)
-    scope = Scope(model, limits_of(model, target), plan.nodes)
+    scope = PlanningProblem(model, limits_of(model, target), plan.nodes)
     for work in scope.works(scope.rates(plan.keep)).values():
         assert work.cost <= work.limit * (1 + 1e-6) + 1e-9
     for stream, shares in plan.keep.items():
@@ -109,9 +109,9 @@ def test_the_limit_is_kept_and_two_runs_agree(model, target, fill):
 @given(models(bounded=2), TARGETS)
 def test_filling_only_adds(model, target):
     """No share falls, no result is lost, and the limit that stops it is reached."""
-    assume(target.latency is not Latency.MG1 or _is_wide(model))
-    bare = make_plan(model, Wanted(target=target, fill=False))
-    full = make_plan(model, Wanted(target=target, fill=True))
+    assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
+    bare = make_plan(model, PlanSettings(target=target, fill=False))
+    full = make_plan(model, PlanSettings(target=target, fill=True))
     assert full.objective >= bare.objective * (1 - 1e-9)
     if bare.nodes == full.nodes:
         for stream, shares in bare.keep.items():

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from shedlight.graph import load_application
 from shedlight.graph.application import Stream
 from shedlight.model.build import build_model
-from shedlight.model.latency import Latency, Target, limit_of
-from shedlight.model.load import work_of
+from shedlight.model.latency import LatencyModel, Target, limit_of
+from shedlight.model.load import node_load
 from shedlight.model.model import NodeModel
 from shedlight.model.rates import predict
 from shedlight.model.selectivity.flow_lp import match_rate
-from shedlight.model.selectivity.needs import Needs, Split, plain_needs
+from shedlight.model.selectivity.needs import MatchDemand, Split, plain_needs
 from shedlight.model.snapshot import read_snapshot
 from shedlight.planning.paper import solve_paper
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.planning.reduced_lp import solve_reduced
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "paper"
-TARGET = Target(latency=Latency.MM1, aim=1.0)
+TARGET = Target(latency=LatencyModel.MM1, aim=1.0)
 Q11, Q12 = Stream("Q11", "w1"), Stream("Q12", "w1")
 Q21, Q22 = Stream("Q21", "w2"), Stream("Q22", "w2")
 
@@ -87,7 +87,7 @@ def test_the_average_processing_time_under_shedding(tmp_path):
     )
     limit = limit_of(model, model.nodes["edge-2"], TARGET)
     assert limit is not None
-    work = work_of(model, limit, predict(model, keep, ["edge-2"]))
+    work = node_load(model, limit, predict(model, keep, ["edge-2"]))
     assert work.busy / total == pytest.approx(by_hand)
 
 
@@ -121,11 +121,13 @@ def _half(**more):
 def test_without_events_on_edge_1_1_everything_goes_to_edge_2_2(tmp_path):
     """The remark on the worst case: the local plan still serves both."""
     model = _model(tmp_path, **_half(output_rates={"w1.Q11": 0, "w1.Q12": 60}))
-    plan = make_plan(model, Wanted(target=TARGET, bottleneck="edge-2", fill=False))
+    plan = make_plan(model, PlanSettings(target=TARGET, bottleneck="edge-2", fill=False))
     assert not plan.keep[Q21].any()
     assert plan.keep[Q22].all()
     assert plan.rates.sinks["sink1"] == 0
-    local = make_plan(model, Wanted(target=TARGET, bottleneck="edge-2", local=True, fill=False))
+    local = make_plan(
+        model, PlanSettings(target=TARGET, bottleneck="edge-2", local=True, fill=False)
+    )
     assert local.keep[Q21].any()
     assert local.rates.sinks["sink2"] < plan.rates.sinks["sink2"]
 
@@ -134,7 +136,9 @@ def test_the_global_plan_brings_more_than_the_local_one(tmp_path):
     """Availability on edge 1.1 is low, on 1.2 high: more goes along 2.2 than 2.1."""
     model = _model(tmp_path, **_half(output_rates={"w1.Q11": 2, "w1.Q12": 60}))
     both = [
-        make_plan(model, Wanted(target=TARGET, bottleneck="edge-2", local=local, fill=False))
+        make_plan(
+            model, PlanSettings(target=TARGET, bottleneck="edge-2", local=local, fill=False)
+        )
         for local in (False, True)
     ]
     sinks = [sum(plan.rates.sinks.values()) for plan in both]
@@ -157,7 +161,7 @@ def test_both_programs_solve_the_running_example(tmp_path):
 
 def _either(*, exclusive):
     """OR(A, B)."""
-    return Needs(
+    return MatchDemand(
         np.array([0, 1]),
         np.zeros(2, np.bool_),
         np.array([1, 2]),

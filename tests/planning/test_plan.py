@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from shedlight.errors import PlanError, SolverError
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Latency, Target
-from shedlight.model.load import work_of
-from shedlight.model.lp import Program
+from shedlight.model.latency import LatencyModel, Target
+from shedlight.model.load import node_load
+from shedlight.model.lp import LinearProgram
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
-from shedlight.model.selectivity.needs import Needs
+from shedlight.model.selectivity.needs import MatchDemand
 from shedlight.planning.infeasible import InfeasibleError
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 from tests.planning.models import application, limits_of, pattern
 
-TARGET = Target(latency=Latency.MM1, aim=1.0)
-BARE = Wanted(target=TARGET, fill=False)
-FILLED = Wanted(target=TARGET)
+TARGET = Target(latency=LatencyModel.MM1, aim=1.0)
+BARE = PlanSettings(target=TARGET, fill=False)
+FILLED = PlanSettings(target=TARGET)
 
 
 def _model(patterns, rates=(60, 30, 40, 40), bound=3.0, **node):
@@ -45,7 +45,7 @@ def _pair(first=0.004, second=0.008, **more):
 
 
 def _cost(model, plan):
-    return work_of(model, limits_of(model, TARGET)["n"], plan.rates)
+    return node_load(model, limits_of(model, TARGET)["n"], plan.rates)
 
 
 def _shares(plan, name):
@@ -86,7 +86,7 @@ def test_a_sink_gets_its_least_rate():
     model = _model(_pair())
     free = make_plan(model, BARE)
     sinks = dict(model.sinks)
-    sinks["to-b"] = replace(sinks["to-b"], least_rate=free.rates.sinks["to-b"] + 3)
+    sinks["to-b"] = replace(sinks["to-b"], min_rate=free.rates.sinks["to-b"] + 3)
     wished = make_plan(replace(model, sinks=sinks), BARE)
     assert wished.rates.sinks["to-b"] >= free.rates.sinks["to-b"] + 3 - 1e-6
     assert wished.objective < free.objective
@@ -96,7 +96,7 @@ def test_a_sink_gets_its_least_share():
     """Of what would come without shedding."""
     model = _model(_pair())
     sinks = dict(model.sinks)
-    sinks["to-b"] = replace(sinks["to-b"], least_share=0.9)
+    sinks["to-b"] = replace(sinks["to-b"], min_share=0.9)
     plan = make_plan(replace(model, sinks=sinks), BARE)
     assert plan.rates.sinks["to-b"] >= 0.9 * plan.before.sinks["to-b"] - 1e-6
 
@@ -105,8 +105,8 @@ def test_wishes_that_cannot_be_met_are_named_with_what_can():
     """The message says which to lower and to what."""
     model = _model(_pair())
     sinks = dict(model.sinks)
-    sinks["to-b"] = replace(sinks["to-b"], least_share=1.0)
-    sinks["to-a"] = replace(sinks["to-a"], least_rate=30)
+    sinks["to-b"] = replace(sinks["to-b"], min_share=1.0)
+    sinks["to-a"] = replace(sinks["to-a"], min_rate=30)
     with pytest.raises(
         InfeasibleError, match=r"sink 'to-[ab]' wishes for at least 30 events/s"
     ):
@@ -116,7 +116,7 @@ def test_wishes_that_cannot_be_met_are_named_with_what_can():
 def test_wishes_do_not_matter_where_everything_fits():
     """Everything is kept, wished or not."""
     model = _model(_pair(first=1e-6, second=1e-6))
-    sinks = {name: replace(one, least_rate=1e9) for name, one in model.sinks.items()}
+    sinks = {name: replace(one, min_rate=1e9) for name, one in model.sinks.items()}
     plan = make_plan(replace(model, sinks=sinks), FILLED)
     assert all((shares == 1).all() for shares in plan.keep.values())
 
@@ -128,7 +128,7 @@ def _with_not(name, seconds):
     watched = np.array([False, True, False])
     return replace(
         made,
-        needs=Needs(
+        needs=MatchDemand(
             needs.uses,
             watched,
             needs.leaf_leg,
@@ -144,7 +144,7 @@ def _with_not(name, seconds):
 def test_a_pattern_with_a_not_sees_all_it_watches_or_is_off(one, other, fill):
     """Half of what it watches would make it find what is not there."""
     model = _model([_with_not("a", one), pattern("w", "b", [2, 3], [1, 1], other)])
-    plan = make_plan(model, Wanted(target=TARGET, fill=fill))
+    plan = make_plan(model, PlanSettings(target=TARGET, fill=fill))
     shares = _shares(plan, "a")
     assert shares[1] == 1 or not shares.any()
     assert _cost(model, plan).fits
@@ -300,12 +300,12 @@ def test_a_bottleneck_that_cannot_be_planned_is_refused(change, message):
     [
         (Target(), {"bound": 0.01}, "least feasible bound is more than 0.012 s"),
         (
-            Target(latency=Latency.MICRO_BATCH),
+            Target(latency=LatencyModel.MICRO_BATCH),
             {"bound": 1.0, "fixed": 0.8},
             "least feasible bound is more than 1.2 s",
         ),
         (
-            Target(latency=Latency.MICRO_BATCH),
+            Target(latency=LatencyModel.MICRO_BATCH),
             {"bound": 9.0, "fixed": 0.8, "reading": 0.01},
             "cannot keep any bound",
         ),
@@ -315,12 +315,12 @@ def test_a_bound_that_cannot_be_kept_is_refused_with_the_least_that_can(target, 
     """Whatever is shed."""
     model = _model(_pair(), **node)
     with pytest.raises(PlanError, match=message):
-        make_plan(model, Wanted(target=target))
+        make_plan(model, PlanSettings(target=target))
 
 
 def test_a_solver_that_runs_out_of_time_gives_no_plan():
     """It is said, and nothing is planned."""
-    program = Program()
+    program = LinearProgram()
     rng = np.random.default_rng(1)
     size = 300
     program.add_columns(size, cost=rng.uniform(1, 2, size), upper=1.0, whole=True)

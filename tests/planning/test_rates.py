@@ -7,9 +7,9 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from shedlight.errors import PlanError
-from shedlight.model.load import work_of
+from shedlight.model.load import node_load
 from shedlight.model.rates import predict
-from shedlight.planning.problem import Scope
+from shedlight.planning.problem import PlanningProblem
 from tests.planning.models import TARGETS, limits_of, models
 
 SHARES = st.sampled_from([0.0, 0.0, 0.25, 0.7, 1.0])
@@ -46,7 +46,7 @@ def test_what_is_known_without_shedding_changes_nothing(plan, target):
         limits = limits_of(model, target)
     except PlanError:  # a bound that no plan can keep
         reject()
-    scope = Scope(model, limits, tuple(limits))
+    scope = PlanningProblem(model, limits, tuple(limits))
     anew, draft = predict(model, keep, scope.nodes), scope.draft(keep)
     assert draft.rates.outputs == anew.outputs
     assert draft.rates.sinks == anew.sinks
@@ -54,4 +54,4 @@ def test_what_is_known_without_shedding_changes_nothing(plan, target):
     for stream, rates in anew.kept.items():
         assert np.array_equal(draft.rates.kept[stream], rates)
     for name, limit in limits.items():
-        assert draft.works[name] == work_of(model, limit, anew)
+        assert draft.works[name] == node_load(model, limit, anew)

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shedlight.model.latency import Latency, limit_of
-from shedlight.model.load import work_of
+from shedlight.model.latency import LatencyModel, limit_of
+from shedlight.model.load import node_load
 from shedlight.model.rates import changeable, predict
 from shedlight.planning.paper import solve_paper
-from shedlight.planning.problem import Scope
+from shedlight.planning.problem import PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
-from shedlight.planning.shares import shares_of
+from shedlight.planning.shares import to_shares
 from tests.planning.models import TARGETS, models
 
 
@@ -19,7 +19,7 @@ def _one_limit(model, target):
     longest = max(
         (sum(p.seconds.max() for p in o.patterns) for o in model.operators_on("n0")), default=0
     )
-    assume(target.latency is not Latency.MG1 or node.bound > 4 * longest)
+    assume(target.latency is not LatencyModel.MG1 or node.bound > 4 * longest)
     return limit_of(model, node, target)
 
 
@@ -37,10 +37,10 @@ def _agree(model, target, local):
     assert reduced is not None
     scale = max(abs(paper.objective), 1.0)
     assert reduced.objective == pytest.approx(paper.objective, rel=1e-6, abs=1e-9 * scale)
-    scope = Scope(model, {"n0": limit}, ("n0",), local)
-    for keep in (paper.keep, shares_of(scope, reduced).keep):
+    scope = PlanningProblem(model, {"n0": limit}, ("n0",), local)
+    for keep in (paper.keep, to_shares(scope, reduced).keep):
         rates = scope.rates(keep)
-        work = work_of(model, limit, rates)
+        work = node_load(model, limit, rates)
         assert work.cost <= work.limit * (1 + 1e-6) + 1e-9
         changed = changeable(model, ["n0"])
         rest = predict(model)

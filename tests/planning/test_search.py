@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
-from shedlight.model.sampled.windows import draw
+from shedlight.model.sampled.windows import sample_events
 from shedlight.model.snapshot import Snapshot
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.planning.search import value_of
 from tests.workloads import workloads
 
@@ -32,10 +32,10 @@ def test_it_is_never_worse_and_keeps_the_limit(factors):
     """Whatever the rates."""
     model = _model(SPARSE, factors)
     nodes = [SPARSE.node]
-    plain = make_plan(model, Wanted(bottleneck=SPARSE.node, windows=False))
-    tried = make_plan(model, Wanted(bottleneck=SPARSE.node))
+    plain = make_plan(model, PlanSettings(bottleneck=SPARSE.node, windows=False))
+    tried = make_plan(model, PlanSettings(bottleneck=SPARSE.node))
     assert all(work.fits for work in tried.work.values())
-    sample = draw(model, nodes, predict(model, None, nodes))
+    sample = sample_events(model, nodes, predict(model, None, nodes))
     if sample is not None:
         assert value_of(sample, tried.keep) >= value_of(sample, plain.keep)
 
@@ -43,9 +43,9 @@ def test_it_is_never_worse_and_keeps_the_limit(factors):
 def test_it_concentrates_where_the_program_spreads():
     """With two events per window two half patterns bring less than one whole."""
     model = _model(SPARSE, [1.0] * 4)
-    plain = make_plan(model, Wanted(bottleneck=SPARSE.node, windows=False))
-    tried = make_plan(model, Wanted(bottleneck=SPARSE.node))
-    sample = draw(model, [SPARSE.node], predict(model, None, [SPARSE.node]))
+    plain = make_plan(model, PlanSettings(bottleneck=SPARSE.node, windows=False))
+    tried = make_plan(model, PlanSettings(bottleneck=SPARSE.node))
+    sample = sample_events(model, [SPARSE.node], predict(model, None, [SPARSE.node]))
     assert sample is not None
     assert value_of(sample, tried.keep) > 1.1 * value_of(sample, plain.keep)
 
@@ -53,7 +53,7 @@ def test_it_concentrates_where_the_program_spreads():
 def test_two_plans_are_the_same():
     """The search is no matter of luck."""
     model = _model(SPARSE, [1.0, 2.0, 1.0, 1.0])
-    one, other = (make_plan(model, Wanted(bottleneck=SPARSE.node)) for _ in range(2))
+    one, other = (make_plan(model, PlanSettings(bottleneck=SPARSE.node)) for _ in range(2))
     for stream in one.keep:
         assert np.array_equal(one.keep[stream], other.keep[stream])
 
@@ -61,7 +61,7 @@ def test_two_plans_are_the_same():
 def test_a_plan_in_force_that_is_as_good_stays():
     """By the window-aware model."""
     model = _model(SPARSE, [1.0] * 4)
-    wanted = Wanted(bottleneck=SPARSE.node)
+    wanted = PlanSettings(bottleneck=SPARSE.node)
     first = make_plan(model, wanted)
     again = make_plan(model, wanted, incumbent=first.keep)
     assert again.stays
@@ -73,7 +73,7 @@ def test_a_plan_in_force_that_is_as_good_stays():
 def test_it_can_be_turned_off(local):
     """And the local program never has it."""
     model = _model(SPARSE, [1.0] * 4)
-    plain = make_plan(model, Wanted(bottleneck=SPARSE.node, windows=False, local=local))
-    tried = make_plan(model, Wanted(bottleneck=SPARSE.node, local=local))
+    plain = make_plan(model, PlanSettings(bottleneck=SPARSE.node, windows=False, local=local))
+    tried = make_plan(model, PlanSettings(bottleneck=SPARSE.node, local=local))
     same = all(np.array_equal(plain.keep[s], tried.keep[s]) for s in plain.keep)
     assert same == local

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from shedlight.report import report_page, sentences
-from shedlight.report.charts import Chart, Line, drawn, thinned
+from shedlight.report.charts import Chart, Line, downsample, drawn
 from tests.runlog.logs import batch, decision, header, hostile_run, run
 
 ALONE = {"meta", "br"}
@@ -96,7 +96,7 @@ def test_a_run_is_told_in_sentences(overloaded):
         ([batch(10.0)], "the log does not say its bound"),
         ([header(9.0, timed=False), batch(10.0)], "its latency says nothing"),
         ([batch(10.0, kept=0)], "kept no event"),
-        ([batch(10.0, kept=40, of_use=70)], "; 30 were shed."),
+        ([batch(10.0, kept=40, relevant_events=70)], "; 30 were shed."),
         ([batch(10.0, refused={"s": 1})], "Source s had 1 record that"),
         ([batch(10.0, late={"flows": 2})], "At flows, 2 events came too late."),
         ([batch(10.0)], "The plan never changed."),
@@ -174,7 +174,7 @@ def test_long_lines_are_drawn_as_means_and_ranges():
     """Of 100,000 points at most 200 are drawn, and the one that sticks out is in the range."""
     points = [(float(n), 1.0 if n != 777 else 9.0) for n in range(100_000)]
 
-    thin = thinned(points)
+    thin = downsample(points)
 
     assert len(thin) == 200
     assert thin[1] is not None

@@ -11,7 +11,7 @@ HOSTILE = '<script>alert("x")</script>\'&\\\n\u202e'
 def batch(time, node="edge", *, events=100, kept=100, mean=1.0, found=1, **more):
     """Make a row of a micro-batch that took a second."""
     latency = {"mean": mean, "p50": mean, "p95": 2 * mean, "p99": 3 * mean} if kept else {}
-    patterns = {"flows.P": {"kept": kept, "seconds": 0.5, "found": found, "machines": 4}}
+    patterns = {"flows.P": {"kept": kept, "seconds": 0.5, "found": found, "partial_matches": 4}}
     return {
         "kind": "batch",
         "time": time,

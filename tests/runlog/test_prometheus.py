@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.runlog.aggregate import Tally, tally_of
+from shedlight.runlog.aggregate import RunTotals, run_totals
 from shedlight.runlog.exposition import Family, Sample, exposition
 from shedlight.runlog.prometheus import families
 from tests.runlog.exposition import parse
@@ -20,7 +20,7 @@ DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 
 def parsed(log, **options):
     """Read what is written of a run."""
-    return parse(exposition(families(tally_of(log.records), **options)))
+    return parse(exposition(families(run_totals(log.records), **options)))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def log():
     """Have a run that sheds."""
     shares = {"flows.P": {"a": 0.5, "b": 0.25, "c": 1.0, "d": 0.0}}
     types = {"a": 10, "b": 60, "c": 30, "d": 10}
-    pattern = {"kept": 40, "seconds": 0.5, "found": 2, "machines": 4, "types": types}
+    pattern = {"kept": 40, "seconds": 0.5, "found": 2, "partial_matches": 4, "types": types}
     return run(
         header(9.0),
         batch(10.0),
@@ -121,14 +121,14 @@ def test_every_text_and_number_can_be_written(text, number):
 
 def test_half_a_character_does_not_stop_the_metrics():
     """JSON can hold half a surrogate pair; UTF-8 cannot."""
-    text = exposition(families(tally_of(run(batch(5.0, "a\ud800")).records)))
+    text = exposition(families(run_totals(run(batch(5.0, "a\ud800")).records)))
 
     assert text.encode()
 
 
 def test_a_run_that_has_only_begun_has_metrics():
     """Nothing is known, and that is written without fault."""
-    samples, _ = parse(exposition(families(Tally())))
+    samples, _ = parse(exposition(families(RunTotals())))
 
     assert samples["shedlight_plan_changes_total", ()] == 0
 
@@ -141,7 +141,7 @@ def names_in(expression):
 def known():
     """Name what may be asked for."""
     found = set()
-    for family in families(Tally(), most_types=1):
+    for family in families(RunTotals(), most_types=1):
         found.add(family.name)
         if family.kind == "summary":
             found |= {f"{family.name}_sum", f"{family.name}_count"}

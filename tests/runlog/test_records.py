@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.graph import load_application
-from shedlight.runlog import Batch, Decision, Header, header_of, record_of, run_row
-from shedlight.runlog.records import Placed
+from shedlight.runlog import (
+    DecisionRecord,
+    MicroBatchRecord,
+    RunHeader,
+    header_of,
+    record_of,
+    run_row,
+)
+from shedlight.runlog.records import OperatorRecord
 from tests.runlog.logs import batch, decision
 
 APPLICATION = Path(__file__).parents[2] / "examples/overload/app.yaml"
@@ -21,26 +28,28 @@ def test_a_micro_batch_is_read():
 
     record = record_of(json.dumps(row))
 
-    assert isinstance(record, Batch)
+    assert isinstance(record, MicroBatchRecord)
     assert (record.time, record.node, record.kept, record.shed) == (7.5, "edge", 40, 60)
     assert record.latency == {"mean": 1.0, "p50": 1.0, "p95": 2.0, "p99": 3.0}
-    assert record.patterns["flows.P"].machines == 4
+    assert record.patterns["flows.P"].partial_matches == 4
     assert (record.refused, record.late) == ({"payments": 2}, {"flows": 1})
 
 
 def test_events_of_no_use_are_not_shed_if_the_log_tells_them_apart():
     """100 events, 70 of use, 40 kept: 30 were shed."""
-    record = record_of(json.dumps(batch(7.5, kept=40, of_use=70)))
+    record = record_of(json.dumps(batch(7.5, kept=40, relevant_events=70)))
 
-    assert isinstance(record, Batch)
+    assert isinstance(record, MicroBatchRecord)
     assert record.shed == 30
 
 
 def test_what_is_missing_has_a_default():
     """A log of another version can be read."""
-    assert record_of('{"kind":"batch","time":5,"node":"a"}') == Batch(time=5.0, node="a")
-    assert record_of('{"kind":"decision","time":5}') == Decision(time=5.0)
-    assert record_of('{"kind":"run","time":5}') == Header(time=5.0)
+    assert record_of('{"kind":"batch","time":5,"node":"a"}') == MicroBatchRecord(
+        time=5.0, node="a"
+    )
+    assert record_of('{"kind":"decision","time":5}') == DecisionRecord(time=5.0)
+    assert record_of('{"kind":"run","time":5}') == RunHeader(time=5.0)
 
 
 def test_what_has_the_wrong_form_is_missing():
@@ -50,7 +59,7 @@ def test_what_has_the_wrong_form_is_missing():
 
     record = record_of(json.dumps(row))
 
-    assert isinstance(record, Batch)
+    assert isinstance(record, MicroBatchRecord)
     assert (record.events, record.seconds, record.latency, record.kept) == (0, 0.0, {}, 0)
     assert record.lag is None
 
@@ -107,8 +116,10 @@ def test_the_first_record_says_what_is_run():
 
     record = record_of(json.dumps(run_row(application, 5.0, version="0.1")))
 
-    assert isinstance(record, Header)
+    assert isinstance(record, RunHeader)
     assert record.bounds == {"edge": 10.0, "core": None}
-    assert record.operators["flows"] == Placed("edge", ("payments",), ("Passed", "Skimmed"))
+    assert record.operators["flows"] == OperatorRecord(
+        "edge", ("payments",), ("Passed", "Skimmed")
+    )
     assert record.sinks == {"mules": "cases.Mule", "rings": "cases.Ring"}
     assert header_of(application, 5.0).bounds == record.bounds

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shedlight.runlog.aggregate import tally_of
+from shedlight.runlog.aggregate import run_totals
 from shedlight.runlog.series import decision_log, found_series, node_series, share_table
 from tests.runlog.logs import batch, decision, header, run
 
@@ -52,7 +52,7 @@ def test_a_node_has_its_bound_loads_and_states():
 
 def test_the_mean_latency_is_of_events_not_of_micro_batches():
     """10 events at 4 s and 90 at 1 s: 1.3 s; one micro-batch is above the bound of 2 s."""
-    node = tally_of(
+    node = run_totals(
         run(header(9.0), batch(10.0, kept=10, mean=4.0), batch(11.0, kept=90)).records
     ).nodes["edge"]
 
@@ -64,7 +64,7 @@ def test_latency_says_nothing_if_all_events_were_there_before():
     """As `shedlight run --once` has it."""
     log = run(header(9.0, timed=False), batch(10.0))
 
-    assert tally_of(log.records).nodes["edge"].mean is None
+    assert run_totals(log.records).nodes["edge"].mean is None
     assert node_series(log.records)["edge"].points[0].latency == {}
 
 
@@ -72,9 +72,14 @@ def test_patterns_are_summed_up():
     """Found adds up, machines are those of the last micro-batch."""
     log = run(batch(10.0, found=3), batch(11.0, found=4))
 
-    pattern = tally_of(log.records).patterns["flows.P"]
+    pattern = run_totals(log.records).patterns["flows.P"]
 
-    assert (pattern.kept, pattern.found, pattern.seconds, pattern.machines) == (200, 7, 1.0, 4)
+    assert (pattern.kept, pattern.found, pattern.seconds, pattern.partial_matches) == (
+        200,
+        7,
+        1.0,
+        4,
+    )
     assert found_series(log.records) == {"flows.P": [(10.0, 3.0), (11.0, 7.0)]}
 
 
@@ -82,7 +87,7 @@ def test_each_node_sees_all_records_that_are_no_events():
     """Two nodes read the source: 5 are not 10."""
     log = run(batch(10.0, "a", refused={"s": 5}), batch(10.0, "b", refused={"s": 5}))
 
-    assert tally_of(log.records).refused == {"s": 5}
+    assert run_totals(log.records).refused == {"s": 5}
 
 
 def test_shares_are_told_with_their_range_and_last_change():

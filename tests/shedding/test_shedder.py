@@ -14,10 +14,10 @@ from shedlight.language.ast.expression import Attribute
 from shedlight.matching.operators.cep_operator import (
     build_operator,
     new_operator_state,
-    process,
+    step_operator,
 )
-from shedlight.matching.operators.classify import Types
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.classify import EventTypes
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import (
     event_hashes,
@@ -44,7 +44,7 @@ def _events(number, seed=1):
 
 
 def _operator(table, **patterns):
-    inputs = [(Input("s", ("id",), "time"), table.schema)]
+    inputs = [(StreamInput("s", ("id",), "time"), table.schema)]
     return build_operator(
         inputs, {name: parse_pattern(text).pattern for name, text in patterns.items()}
     )
@@ -53,7 +53,7 @@ def _operator(table, **patterns):
 def _types(table):
     operator = _operator(table, a=SEQUENCE, b=CONJUNCTION)
     signatures = tuple((code,) for code in range(4))
-    return Types(operator.alphabet, signatures, {s: i for i, s in enumerate(signatures)})
+    return EventTypes(operator.alphabet, signatures, {s: i for i, s in enumerate(signatures)})
 
 
 @settings(max_examples=60)
@@ -168,7 +168,7 @@ def test_matching_what_is_kept_is_matching_a_stream_of_it(seed, share, cuts):
     for start, end in pairwise(places):
         ended = frozenset({0}) if end == 600 else frozenset[int]()
         batch = table.slice(start, end - start)
-        state, outcome = process(operator, state, {0: batch}, ended, shed)
+        state, outcome = step_operator(operator, state, {0: batch}, ended, shed)
         for name, events in outcome.complex_events.items():
             found[name] += events["id"].to_pylist()
 
@@ -182,7 +182,7 @@ def test_matching_what_is_kept_is_matching_a_stream_of_it(seed, share, cuts):
         ]
         alone = _operator(table, **{name: text})
         kept = table.filter(pa.array(mask))
-        _, outcome = process(alone, new_operator_state(alone), {0: kept}, frozenset({0}))
+        _, outcome = step_operator(alone, new_operator_state(alone), {0: kept}, frozenset({0}))
         assert found[name] == outcome.complex_events[name]["id"].to_pylist()
 
 

@@ -24,7 +24,7 @@ from shedlight.cli.run import run
 from shedlight.cli.serve import serve
 from shedlight.cli.simulate import simulate
 from shedlight.errors import ShedlightError
-from shedlight.graph import Loaded, explain, load_application
+from shedlight.graph import LoadResult, explain, load_application
 from shedlight.model.selectivity.functions import selectivities
 
 app = typer.Typer(
@@ -89,7 +89,7 @@ def check(
         print(explain(loaded.application, loaded.warnings, selectivities(loaded.application)))
 
 
-def _understood(loaded: Loaded) -> dict[str, object]:
+def _understood(loaded: LoadResult) -> dict[str, object]:
     """Say what was understood, for machines."""
     application, rates = loaded.application, selectivities(loaded.application)
     return {

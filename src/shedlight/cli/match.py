@@ -28,7 +28,7 @@ from shedlight.graph import load_application
 from shedlight.language import parse_pattern
 from shedlight.language.ast.window import read_window
 from shedlight.matching.operators.cep_operator import schema_of
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 
 ROW = "row"
 """The id of an event if no column is named: the number of its row, from 1 on."""
@@ -138,7 +138,7 @@ def _match_patterns(
         for warning in parsed.warnings:
             say(f"warning: {warning}")
     behind = 0 if lateness.split(maxsplit=1)[0] == "0" else read_window(lateness).length
-    one = Input(str(path), names, AT, behind, column in names)
+    one = StreamInput(str(path), names, AT, behind, column in names)
     announce_compiling()
     table = timed(events, column, unit, str(path))
     result = match_tables([(one, table)], patterns, timed_out=timed_out)

@@ -14,11 +14,11 @@ from shedlight.errors import PlanError
 from shedlight.graph import load_application
 from shedlight.graph.duration import read_duration
 from shedlight.model.build import build_model
-from shedlight.model.latency import Latency, Target
+from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.model import Model
 from shedlight.model.snapshot import read_snapshot
 from shedlight.planning.infeasible import InfeasibleError
-from shedlight.planning.plan import Wanted, make_plan
+from shedlight.planning.plan import PlanSettings, make_plan
 
 
 class Objective(Enum):
@@ -45,8 +45,8 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
         typer.Option(help="Plan for this bound, e.g. '500 ms'.  [default: as in the file]"),
     ] = None,
     latency: Annotated[
-        Latency, typer.Option(help="How a bound becomes a limit on busy time.")
-    ] = Latency.MG1,
+        LatencyModel, typer.Option(help="How a bound becomes a limit on busy time.")
+    ] = LatencyModel.MG1,
     aim: Annotated[float, typer.Option(help="The share of the limit to aim at.")] = 0.9,
     *,
     fill: Annotated[
@@ -67,7 +67,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
     model = build_model(loaded.application, read_snapshot(snapshot, loaded.application))
     if bound is not None:
         model = _with_bound(model, bound, bottleneck)
-    wanted = Wanted(
+    wanted = PlanSettings(
         target=Target(latency=latency, aim=aim),
         bottleneck=bottleneck,
         local=objective is Objective.LOCAL,

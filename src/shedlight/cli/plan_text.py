@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Latency, Target
-from shedlight.model.load import Work
+from shedlight.model.latency import LatencyModel, Target
+from shedlight.model.load import NodeLoad
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates
 from shedlight.planning.plan import Plan
@@ -16,9 +16,9 @@ MOST_TYPES = 12
 """How many types of a pattern are listed."""
 
 _NAMES = {
-    Latency.MM1: "M/M/1",
-    Latency.MG1: "M/G/1",
-    Latency.MICRO_BATCH: "micro-batch",
+    LatencyModel.MM1: "M/M/1",
+    LatencyModel.MG1: "M/G/1",
+    LatencyModel.MICRO_BATCH: "micro-batch",
 }
 
 
@@ -103,7 +103,7 @@ def _busy(plan: Plan) -> Iterator[str]:
     yield from _table(rows)
 
 
-def _price(plan: Plan, name: str, work: Work) -> str:
+def _price(plan: Plan, name: str, work: NodeLoad) -> str:
     price = plan.prices.get(name, 0.0)
     if price > 0:
         return f"{price:.4g} events/s"

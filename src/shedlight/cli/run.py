@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from shedlight.cli.console import announce_compiling
-from shedlight.cli.run_view import Watch, shown
+from shedlight.cli.run_view import LiveView, shown
 from shedlight.cli.serve import Host, Port, Token, announce, served_at
 from shedlight.cli.simulate_options import seconds_of
 from shedlight.graph import Application, SideOutput, Sink, Source, load_application
@@ -121,11 +121,11 @@ def _placed(application: Application, file: Path) -> Application:
 
 
 def _with_sides(folder: Path, source: Source) -> Source:
-    late, unparsable = source.late, source.unparsable
+    late, malformed = source.late, source.malformed
     return replace(
         _at(folder, source),
         late=None if late is None else _at(folder, late),
-        unparsable=None if unparsable is None else _at(folder, unparsable),
+        malformed=None if malformed is None else _at(folder, malformed),
     )
 
 
@@ -175,11 +175,11 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own fails in a call
     try:
         from shedlight.engines.spark.run.finite import run_on_spark  # noqa: PLC0415
-        from shedlight.engines.spark.run.streaming import Live, Watcher  # noqa: PLC0415
-        from shedlight.engines.spark.support.spark_errors import in_plain_words  # noqa: PLC0415
+        from shedlight.engines.spark.run.streaming import Live, RunListener  # noqa: PLC0415
+        from shedlight.engines.spark.support.spark_errors import translating_spark_errors  # noqa: PLC0415
 
-        watch = Watch(application, asked.log, timed=not once)
-        with in_plain_words():
+        watch = LiveView(application, asked.log, timed=not once)
+        with translating_spark_errors():
             if once:
                 run_on_spark(
                     application, session, checkpoint=checkpoint, deliver=True, told=watch.batch
@@ -190,7 +190,7 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
                 session,
                 checkpoint=checkpoint,
                 options=_options(asked.shedder),
-                watcher=Watcher(watch.batch, watch.decision, watch.wish),
+                watcher=RunListener(watch.batch, watch.decision, watch.wish),
             )
             watch.begin()
             with _until_told(running), running, shown(watch):

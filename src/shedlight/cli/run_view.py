@@ -16,17 +16,17 @@ from shedlight.runlog import run_row
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.control.controller import Decision
-    from shedlight.engines.spark.control.override_store import Heard
-    from shedlight.engines.spark.control.type_counts import Known
+    from shedlight.engines.spark.control.override_store import OverrideOutcome
+    from shedlight.engines.spark.control.type_counts import TypeCatalog
     from shedlight.engines.spark.run.streaming import Live
     from shedlight.engines.spark.run.summary import Summary
-    from shedlight.engines.spark.support.micro_batch import NodeBatch
+    from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 
 _FINE = frozenset({"OK", "SHEDDING"})
 """The states of a node that need nobody to do anything."""
 
 
-class Watch:
+class LiveView:
     """Sees what happens, writes it down, and tells what a user should know.
 
     Args:
@@ -49,7 +49,7 @@ class Watch:
         self._log = RunLog(log)
         self._header = run_row(application, time.time(), version=__version__, timed=timed)
         self._has_begun = False
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, TypeCatalog] = {}
 
     def begin(self) -> None:
         """Write down how it begins, once; till then the checkpoint is not ours to write to."""
@@ -57,13 +57,13 @@ class Watch:
             self._has_begun = True
             self._log.begin(self._header)
 
-    def batch(self, one: "NodeBatch") -> None:
+    def batch(self, one: "MicroBatchReport") -> None:
         """See a micro-batch."""
         self.begin()
         self.summary.batch(one)
         self._log.batch(one, self._used(one), self._types(one.node))
 
-    def _used(self, one: "NodeBatch") -> dict[str, float]:
+    def _used(self, one: "MicroBatchReport") -> dict[str, float]:
         """Find the plan and the pressure of a micro-batch, where there are any."""
         bound = self.summary.nodes[one.node].bound
         if self.running is None or self.running.loop is None or bound is None:
@@ -71,13 +71,13 @@ class Watch:
         used = self.running.assembly.plans(one.node).used_by(one.number)
         return {"plan": used.plan, "pressure": used.pressure}
 
-    def _types(self, node: str) -> "Known | None":
-        from shedlight.engines.spark.control.type_counts import known_of  # noqa: PLC0415
+    def _types(self, node: str) -> "TypeCatalog | None":
+        from shedlight.engines.spark.control.type_counts import type_catalog  # noqa: PLC0415
 
         if self.running is None:
             return None
         if node not in self._known:
-            self._known[node] = known_of(self.running.assembly.nodes[node].parts)
+            self._known[node] = type_catalog(self.running.assembly.nodes[node].parts)
         return self._known[node]
 
     def decision(self, one: "Decision") -> None:
@@ -87,7 +87,7 @@ class Watch:
         loop = None if self.running is None else self.running.loop
         self._log.decision(one, None if loop is None else loop.memory)
 
-    def wish(self, one: "Heard") -> None:
+    def wish(self, one: "OverrideOutcome") -> None:
         """See what became of a wish."""
         self._log.wish(one)
         if one.refused:
@@ -128,7 +128,7 @@ def table_of(summary: "Summary") -> Table:
 
 
 @contextmanager
-def shown(watch: Watch) -> Iterator[None]:
+def shown(watch: LiveView) -> Iterator[None]:
     """Show how it goes, in a terminal."""
     if not watch.console.is_terminal:
         yield

@@ -11,7 +11,7 @@ from shedlight.errors import InputError
 from shedlight.runlog import log_of
 
 if TYPE_CHECKING:  # a web server takes half a second to import
-    from shedlight.page.server import Served
+    from shedlight.page.server import PageServer
 
 HOST, PORT = "127.0.0.1", 8321
 
@@ -47,7 +47,7 @@ def serve(
     token: Token = None,
 ) -> None:
     """Serve the page of a run, under way or over: nodes, flows, latency, decisions, what if."""
-    from shedlight.page.run_view import place_of  # noqa: PLC0415
+    from shedlight.page.run_view import run_paths  # noqa: PLC0415
 
     if not run.exists():
         raise InputError(
@@ -55,7 +55,7 @@ def serve(
             "`shedlight run` wrote"
         )
     log = log_of(run)
-    served = served_at(log, place_of(log).checkpoint, host, port, token)
+    served = served_at(log, run_paths(log).checkpoint, host, port, token)
     with closing(served):
         served.check()
         announce(served, was_given=token is not None)
@@ -67,20 +67,20 @@ def serve(
 
 def served_at(
     log: Path, checkpoint: Path | None, host: str | None, port: int | None, token: str | None
-) -> "Served":
+) -> "PageServer":
     """Take a port for the page of a run.
 
     Raises:
         InputError: It is taken, or the token is none.
     """
-    from shedlight.page.run_view import Place  # noqa: PLC0415
-    from shedlight.page.server import Address, Served  # noqa: PLC0415
+    from shedlight.page.run_view import RunPaths  # noqa: PLC0415
+    from shedlight.page.server import Address, PageServer  # noqa: PLC0415
 
     address = Address(host or HOST, PORT if port is None else port, token or "")
-    return Served(Place(log, checkpoint), address)
+    return PageServer(RunPaths(log, checkpoint), address)
 
 
-def announce(served: "Served", *, was_given: bool) -> None:
+def announce(served: "PageServer", *, was_given: bool) -> None:
     """Say where the page is, and with which token it can change the run."""
     print(f"page: {served.link}", file=sys.stderr)
     if not was_given:

@@ -20,13 +20,13 @@ from rich.progress import (
 
 from shedlight.cli.console import announce_compiling
 from shedlight.cli.simulate_options import (
-    Wish,
+    ScenarioOptions,
     make_scenario,
     read_times,
     seconds_of,
     with_bound,
 )
-from shedlight.cli.simulate_text import Report, as_json, as_text, plan_row
+from shedlight.cli.simulate_text import SimulationReport, as_json, as_text, plan_row
 from shedlight.engines.simulator import ServiceKind
 from shedlight.engines.simulator.csv_rows import (
     cannot_write,
@@ -39,7 +39,7 @@ from shedlight.engines.simulator.scenario_run import LOOKS, NodeRow, SinkRow, ru
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.generate.for_sources import StreamKind
 from shedlight.graph import load_application
-from shedlight.model.latency import Latency, Target
+from shedlight.model.latency import LatencyModel, Target
 
 _PATIENCE = 3.0
 """Seconds without a progress bar."""
@@ -93,8 +93,8 @@ def simulate(  # noqa: PLR0913  # one argument per option
         typer.Option(help="The bound of all nodes that have one.  [default: as in the file]"),
     ] = None,
     latency: Annotated[
-        Latency, typer.Option(help="How a bound becomes a limit on busy time.")
-    ] = Latency.MG1,
+        LatencyModel, typer.Option(help="How a bound becomes a limit on busy time.")
+    ] = LatencyModel.MG1,
     aim: Annotated[float, typer.Option(help="The share of the limit to aim at.")] = 0.9,
     seed: Annotated[int, typer.Option(min=0, help="The same one gives the same result.")] = 0,
     output: Annotated[
@@ -109,7 +109,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
         raise typer.BadParameter("--aim must be above 0 and at most 1")
     if load is not None and not 0 < load < float("inf"):
         raise typer.BadParameter(f"--load must be above 0, got {load:g}; 2 is twice too much")
-    wish = Wish(
+    wish = ScenarioOptions(
         stream=stream,
         inputs=tuple(input_ or ()),
         load=load,
@@ -134,7 +134,7 @@ def _run(
     unshed: Unshed,
     how: tuple[Shedder, Target, float, str],
     output: Path | None,
-) -> Report:
+) -> SimulationReport:
     """Simulate, and write rows and the picture if they are wanted."""
     shedder, target, every, words = how
     limits = check_bounds(scenario, unshed, target)
@@ -157,13 +157,13 @@ def _run(
             watch=rows.add if rows else None,
             told=told,
         )
-    report = Report(scenario=scenario, unshed=unshed, outcome=outcome, events=words)
+    report = SimulationReport(scenario=scenario, unshed=unshed, outcome=outcome, events=words)
     if output is not None:
         _write(report, output)
     return report
 
 
-def _write(report: Report, folder: Path) -> None:
+def _write(report: SimulationReport, folder: Path) -> None:
     from shedlight.cli.simulate_figure import draw_simulation  # noqa: PLC0415  # slow
 
     made_with = {

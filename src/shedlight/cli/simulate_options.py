@@ -10,7 +10,13 @@ import typer
 from shedlight.engines.event_files import read_events
 from shedlight.engines.simulator import Service, ServiceKind
 from shedlight.engines.simulator.measure import measure
-from shedlight.engines.simulator.scenario import Scenario, Unshed, fed, generated, pilot
+from shedlight.engines.simulator.scenario import (
+    Scenario,
+    Unshed,
+    generate_scenario,
+    pilot,
+    replay_scenario,
+)
 from shedlight.errors import InputError, known_names
 from shedlight.generate.for_sources import StreamKind, with_generated_sources
 from shedlight.graph import Application, Stream
@@ -19,7 +25,7 @@ from shedlight.model.snapshot import read_snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ScenarioOptions:
     """What the options say about the events."""
 
     stream: StreamKind | None
@@ -82,7 +88,7 @@ def read_times(
 def make_scenario(
     application: Application,
     folder: Path,
-    wish: Wish,
+    wish: ScenarioOptions,
     given: tuple[ServiceKind | None, Mapping[Stream, float]],
 ) -> tuple[Scenario, Unshed, str]:
     """Put events and processing times together, and say where the events are from."""
@@ -97,7 +103,7 @@ def make_scenario(
         )
         load = 2.0 if wish.load is None else wish.load
         duration = 600.0 if wish.duration is None else wish.duration
-        scenario, unshed = generated(
+        scenario, unshed = generate_scenario(
             application, service, wish.stream, load=load, duration=duration, seed=wish.seed
         )
         rates = ", ".join(
@@ -106,7 +112,7 @@ def make_scenario(
         return scenario, unshed, f"generated, {wish.stream.value}, seed {wish.seed}; {rates}"
     tables = _tables(application, folder, wish.inputs)
     service = _service(application, lambda: tables, given)
-    scenario, unshed = fed(
+    scenario, unshed = replay_scenario(
         application, tables, service, load=wish.load, duration=wish.duration, seed=wish.seed
     )
     return scenario, unshed, f"of files, fed {scenario.pace:.4g} times as fast as recorded"

@@ -7,7 +7,7 @@ from typing import Any
 from shedlight.control.controller import Decision
 from shedlight.engines.simulator import ServiceKind
 from shedlight.engines.simulator.scenario import Scenario, Unshed
-from shedlight.engines.simulator.scenario_run import NodeRow, Outcome
+from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult
 from shedlight.engines.simulator.shedders import Shedder
 
 _MOST_PLANS = 10
@@ -21,7 +21,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Report:
+class SimulationReport:
     """All that is reported.
 
     Attributes:
@@ -33,11 +33,11 @@ class Report:
 
     scenario: Scenario
     unshed: Unshed
-    outcome: Outcome
+    outcome: ScenarioResult
     events: str
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: SimulationReport) -> dict[str, Any]:
     """Give a report as values that JSON has."""
     scenario, outcome = report.scenario, report.outcome
     return {
@@ -74,13 +74,13 @@ def plan_row(decision: Decision) -> dict[str, Any]:
     }
 
 
-def as_text(report: Report) -> str:
+def as_text(report: SimulationReport) -> str:
     """Give a report in words and tables."""
     sections = (_top(report), _nodes(report), _events(report), _sinks(report), _plans(report))
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
 
 
-def _top(report: Report) -> Iterator[str]:
+def _top(report: SimulationReport) -> Iterator[str]:
     scenario, outcome = report.scenario, report.outcome
     load = max(report.unshed.asked.items(), key=lambda one: one[1])
     yield (
@@ -104,7 +104,7 @@ def _top(report: Report) -> Iterator[str]:
         yield f"  {', '.join(rest)}: no processing times, so taken to be fast enough"
 
 
-def _nodes(report: Report) -> Iterator[str]:
+def _nodes(report: SimulationReport) -> Iterator[str]:
     yield "nodes: busy time per second, and the time that an event spends there"
     header = "node asked busy limit mean queueing processing p95 p99 bound"
     rows = [header.split()]
@@ -133,7 +133,7 @@ def _nodes(report: Report) -> Iterator[str]:
     yield from verdicts
 
 
-def _events(report: Report) -> Iterator[str]:
+def _events(report: SimulationReport) -> Iterator[str]:
     yield "events: each is one of processed, shed, unused, late, duplicate or expired"
     names = ("arrived", "processed", "shed", "unused", "late", "duplicates", "expired")
     rows = [["operator", *names]]
@@ -142,7 +142,7 @@ def _events(report: Report) -> Iterator[str]:
     yield from table(rows)
 
 
-def _sinks(report: Report) -> Iterator[str]:
+def _sinks(report: SimulationReport) -> Iterator[str]:
     yield "results, against those without shedding and with all the time in the world"
     rows = [["sink", "results", "unshed", "kept"]]
     for name, found in _found(report).items():
@@ -151,7 +151,7 @@ def _sinks(report: Report) -> Iterator[str]:
     yield from table(rows)
 
 
-def _plans(report: Report) -> Iterator[str]:
+def _plans(report: SimulationReport) -> Iterator[str]:
     decisions = report.outcome.decisions
     if not decisions:
         return
@@ -166,7 +166,7 @@ def _plans(report: Report) -> Iterator[str]:
             yield f"  {name} at the end: {state}"
 
 
-def _start(report: Report) -> float:
+def _start(report: SimulationReport) -> float:
     return report.outcome.simulation.intervals[0].start
 
 
@@ -174,11 +174,11 @@ def _states(decisions: Sequence[Decision]) -> Mapping[str, object]:
     return decisions[-1].states if decisions else {}
 
 
-def _found(report: Report) -> dict[str, int]:
+def _found(report: SimulationReport) -> dict[str, int]:
     return {name: len(one) for name, one in report.outcome.simulation.sinks.items()}
 
 
-def _node(report: Report, name: str) -> dict[str, Any]:
+def _node(report: SimulationReport, name: str) -> dict[str, Any]:
     rows = [row for row in report.outcome.nodes if row.node == name]
     latency = report.outcome.latency.get(name)
     while_fed = rows[:-1]

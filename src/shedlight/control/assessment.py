@@ -10,7 +10,7 @@ from shedlight.control.observation import Observation
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
 from shedlight.model.latency import Limit, Target, check_feasible, limit_of
-from shedlight.model.load import work_of
+from shedlight.model.load import node_load
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable, predict
 from shedlight.model.selectivity.needs import Floats
@@ -23,7 +23,7 @@ _EVERYTHING = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class PlanBaseline:
     """What a plan is made for: if none of it moves, no other plan would come of it.
 
     Attributes:
@@ -47,7 +47,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOutlook:
+class NodeAssessment:
     """A node with a limit, under the plan in force.
 
     Attributes:
@@ -72,7 +72,7 @@ class NodeOutlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class LoadAssessment:
     """Where the application stands.
 
     Attributes:
@@ -82,13 +82,13 @@ class Outlook:
         sinks: Complex events per second at each sink, as the plan in force says.
     """
 
-    nodes: Mapping[str, NodeOutlook]
-    basis: Basis
+    nodes: Mapping[str, NodeAssessment]
+    basis: PlanBaseline
     infeasible: Mapping[str, str]
     sinks: Mapping[str, float] = field(default_factory=dict)
 
 
-def keep_of(model: Model, shares: Shares) -> Keep:
+def keep_arrays(model: Model, shares: Shares) -> Keep:
     """Number the types of shares in force as a model does; a new type has the mean share."""
     return {
         pattern.stream: _keep(
@@ -105,14 +105,14 @@ def _keep(labels: list[str], shares: PatternShares) -> Floats:
     return np.array([shares.shares.get(label, mean) for label in labels], np.float64)
 
 
-def look(
+def assess(
     observation: Observation, model: Model, target: Target, shares: Shares, factors: Factors
-) -> Outlook:
+) -> LoadAssessment:
     """See where each node stands under the shares in force."""
     unbound = predict(model, None, [n.name for n in model.nodes.values() if n.bound])
     limits, infeasible = _limits(model, target, unbound)
     unshed = predict(model, None, limits)
-    keep = keep_of(model, shares)
+    keep = keep_arrays(model, shares)
     shed = predict(model, keep, limits)
     events = {
         name: float(rates.sum()) * observation.interval
@@ -137,8 +137,8 @@ def look(
         for stream in operator.feeds
         if stream not in changed
     }
-    basis = Basis(asked, types, events, dict(factors), spared, partners)
-    return Outlook(nodes, basis, infeasible, shed.sinks)
+    basis = PlanBaseline(asked, types, events, dict(factors), spared, partners)
+    return LoadAssessment(nodes, basis, infeasible, shed.sinks)
 
 
 def _limits(
@@ -168,8 +168,8 @@ def _full(limit: Limit) -> Limit:
 
 
 def _asked(model: Model, limit: Limit, unshed: Rates) -> float:
-    work = work_of(model, limit, unshed)
-    full = work_of(model, _full(limit), unshed).limit
+    work = node_load(model, limit, unshed)
+    full = node_load(model, _full(limit), unshed).limit
     budget = max(work.limit, _LEAST_BUDGET * full)
     return work.cost / budget if budget else 0.0
 
@@ -179,14 +179,14 @@ def _node(
     model: Model,
     limit: Limit,
     now: tuple[Rates, Keep, Mapping[str, float]],
-) -> NodeOutlook:
+) -> NodeAssessment:
     rates, keep, events = now
     name = limit.node.name
-    work = work_of(model, _full(limit), rates)
+    work = node_load(model, _full(limit), rates)
     busy = observation.busy.get(name, 0.0)
     most = work.busy_limit
     operators = model.operators_on(name)
-    return NodeOutlook(
+    return NodeAssessment(
         name=name,
         bound=limit.bound,
         load=max(work.cost / work.limit if work.limit else 0.0, busy / most if most else 0.0),

@@ -11,7 +11,7 @@ Tallies = Mapping[Stream, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class OperatorCounts:
     """What was counted at an operator in an interval.
 
     Attributes:
@@ -21,7 +21,7 @@ class Tally:
         busy: Seconds that this took.
         squares: The squares of these seconds, added up event by event.
         outputs: Complex events of each pattern.
-        machines: Open machines of each pattern at the end.
+        partial_matches: Open machines of each pattern at the end.
     """
 
     arrivals: Tallies
@@ -30,7 +30,7 @@ class Tally:
     busy: Tallies = field(default_factory=dict)
     squares: Tallies = field(default_factory=dict)
     outputs: Mapping[Stream, float] = field(default_factory=dict)
-    machines: Mapping[Stream, float] = field(default_factory=dict)
+    partial_matches: Mapping[Stream, float] = field(default_factory=dict)
 
     @property
     def events(self) -> float:
@@ -39,7 +39,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class NodeCounts:
     """What was counted at a node in an interval.
 
     Attributes:
@@ -56,7 +56,7 @@ class Counts:
     node: str
     time: float
     seconds: float
-    operators: Mapping[str, Tally]
+    operators: Mapping[str, OperatorCounts]
     backlog: float = 0.0
     busy: float = 0.0
     waited: float = 0.0
@@ -75,7 +75,7 @@ class Measure(Enum):
     OUTPUTS = "outputs"
     TIME = "processing_time"
     MOMENT = "second_moment"
-    MACHINES = "machines"
+    PARTIAL_MATCHES = "partial_matches"
     BACKLOG = "backlog"
     BUSY = "busy"
     LATENCY = "latency"
@@ -101,7 +101,9 @@ class Key:
 Averages = Mapping[Key, float]
 
 
-def window(recent: tuple[Counts, ...], operator: str, events: float) -> tuple[Counts, ...]:
+def window(
+    recent: tuple[NodeCounts, ...], operator: str, events: float
+) -> tuple[NodeCounts, ...]:
     """Find the fewest latest intervals that have so many events of an operator."""
     seen = 0.0
     for place in range(len(recent) - 1, -1, -1):
@@ -112,7 +114,7 @@ def window(recent: tuple[Counts, ...], operator: str, events: float) -> tuple[Co
     return recent
 
 
-def averages(recent: tuple[Counts, ...], events: float) -> Averages:
+def averages(recent: tuple[NodeCounts, ...], events: float) -> Averages:
     """Average over the latest intervals, of each operator those with so many of its events.
 
     What is of the node is averaged over those of its busiest operator; a backlog is as it is.
@@ -135,7 +137,7 @@ def averages(recent: tuple[Counts, ...], events: float) -> Averages:
     return found
 
 
-def _operator_averages(name: str, span: tuple[Counts, ...]) -> Iterator[tuple[Key, float]]:
+def _operator_averages(name: str, span: tuple[NodeCounts, ...]) -> Iterator[tuple[Key, float]]:
     tallies = [each.operators[name] for each in span if name in each.operators]
     seconds = sum(each.seconds for each in span)
     for measure, read in _RATES:
@@ -150,11 +152,11 @@ def _operator_averages(name: str, span: tuple[Counts, ...]) -> Iterator[tuple[Ke
             number = processed.get((stream, label), 0.0)
             if number:
                 yield Key(measure, name, stream, label), total / number
-    for stream, number in tallies[-1].machines.items():
-        yield Key(Measure.MACHINES, name, stream), number
+    for stream, number in tallies[-1].partial_matches.items():
+        yield Key(Measure.PARTIAL_MATCHES, name, stream), number
 
 
-_Read = Callable[[Tally], Tallies]
+_Read = Callable[[OperatorCounts], Tallies]
 _RATES: tuple[tuple[Measure, _Read], ...] = (
     (Measure.ARRIVALS, lambda tally: tally.arrivals),
     (Measure.KEPT, lambda tally: tally.kept),

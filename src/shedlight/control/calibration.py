@@ -20,7 +20,7 @@ Factors = Mapping[Stream, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learning:
+class CalibrationSettings:
     """How factors are learned.
 
     Attributes:
@@ -37,7 +37,7 @@ class Learning:
 
 
 @dataclass(frozen=True, slots=True)
-class Yield:
+class YieldEstimate:
     """What a pattern brings: running averages of complex events per second.
 
     Attributes:
@@ -60,7 +60,7 @@ class Yield:
         return within(min(self.most, self.measured / self.modelled))
 
 
-Yields = Mapping[Stream, Yield]
+Yields = Mapping[Stream, YieldEstimate]
 
 
 def factors_of(yields: Yields) -> Factors:
@@ -68,8 +68,8 @@ def factors_of(yields: Yields) -> Factors:
     return {stream: one.factor for stream, one in yields.items()}
 
 
-def learned(
-    yields: Yields, observation: Observation, model: Model, learning: Learning
+def update_yields(
+    yields: Yields, observation: Observation, model: Model, learning: CalibrationSettings
 ) -> Yields:
     """Learn from an interval.
 
@@ -91,8 +91,8 @@ def learned(
     return found
 
 
-def _blended(old: Yield, new: Yield, part: float) -> Yield:
-    return Yield(
+def _blended(old: YieldEstimate, new: YieldEstimate, part: float) -> YieldEstimate:
+    return YieldEstimate(
         old.measured + part * (new.measured - old.measured),
         old.modelled + part * (new.modelled - old.modelled),
         new.most,
@@ -106,7 +106,7 @@ def within(factor: float) -> float:
 
 def _yield(
     observation: Observation, operator: OperatorModel, pattern: PatternModel, enough: float
-) -> Yield | None:
+) -> YieldEstimate | None:
     """Find what a pattern emitted, and what by the model; None if it is too little to tell."""
     measured = observation.outputs.get(pattern.stream)
     if measured is None:
@@ -119,10 +119,10 @@ def _yield(
     if max(measured, modelled) * observation.interval < enough:
         return None
     # the model knows the most matches there can be, if not how many events each emits
-    return Yield(measured, modelled, 1.0 if pattern.emits == 1 else FACTOR.most)
+    return YieldEstimate(measured, modelled, 1.0 if pattern.emits == 1 else FACTOR.most)
 
 
-def calibrated(model: Model, factors: Factors) -> Model:
+def apply_calibration(model: Model, factors: Factors) -> Model:
     """Put factors into a model."""
     operators = {
         name: replace(

@@ -7,16 +7,22 @@ puts plans in force. If the loop dies, the last plan stays in force, for nothing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from shedlight.control.assessment import Basis, Outlook, keep_of, look, streams_that_shed
-from shedlight.control.calibration import (
-    Factors,
-    Learning,
-    Yields,
-    calibrated,
-    factors_of,
-    learned,
+from shedlight.control.assessment import (
+    LoadAssessment,
+    PlanBaseline,
+    assess,
+    keep_arrays,
+    streams_that_shed,
 )
-from shedlight.control.node_status import NodeState, Refusal, states_of
+from shedlight.control.calibration import (
+    CalibrationSettings,
+    Factors,
+    Yields,
+    apply_calibration,
+    factors_of,
+    update_yields,
+)
+from shedlight.control.node_status import NodeHealth, PlanFailure, node_health
 from shedlight.control.observation import (
     Observation,
     Times,
@@ -25,15 +31,27 @@ from shedlight.control.observation import (
     snapshot_of,
     with_times,
 )
-from shedlight.control.replan_trigger import OURS, WELL, Before, Cause, Rule, find_cause
-from shedlight.control.smoothing import Recent, Smoothing, averaged, course_of
+from shedlight.control.replan_trigger import (
+    DEFAULT_POLICY,
+    WELL,
+    ControlHistory,
+    ReplanPolicy,
+    ReplanTrigger,
+    find_replan_trigger,
+)
+from shedlight.control.smoothing import (
+    SmoothedObservation,
+    SmoothingSettings,
+    course_of,
+    smooth,
+)
 from shedlight.errors import PlanError, SnapshotError
 from shedlight.graph.application import Application
 from shedlight.model.build import build_model
 from shedlight.model.model import Model
 from shedlight.model.snapshot import Snapshot
 from shedlight.planning.infeasible import InfeasibleError
-from shedlight.planning.plan import Plan, Wanted, make_plan
+from shedlight.planning.plan import Plan, PlanSettings, make_plan
 from shedlight.shedding.shares import Shares, shares_by_label
 
 _HORIZON = 2
@@ -43,7 +61,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ControlSettings:
     """How to control.
 
     Attributes:
@@ -53,10 +71,10 @@ class Settings:
         smoothing: How observations are averaged that plans are made from.
     """
 
-    rule: Rule = OURS
-    wanted: Wanted = field(default_factory=Wanted)
-    learning: Learning = field(default_factory=Learning)
-    smoothing: Smoothing = field(default_factory=Smoothing)
+    rule: ReplanPolicy = DEFAULT_POLICY
+    wanted: PlanSettings = field(default_factory=PlanSettings)
+    learning: CalibrationSettings = field(default_factory=CalibrationSettings)
+    smoothing: SmoothingSettings = field(default_factory=SmoothingSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +99,18 @@ class Memory:
     """
 
     application: Application
-    settings: Settings = field(default_factory=Settings)
+    settings: ControlSettings = field(default_factory=ControlSettings)
     shares: Shares = field(default_factory=dict)
-    planned: Basis | None = None
+    planned: PlanBaseline | None = None
     since: int = 0
     lasting: Mapping[str, int] = field(default_factory=dict)
     yields: Yields = field(default_factory=dict)
     times: Times = field(default_factory=dict)
-    recent: Recent = field(default_factory=Recent)
+    recent: SmoothedObservation = field(default_factory=SmoothedObservation)
     based: int = 0
     expected: Mapping[str, float] = field(default_factory=dict)
-    refusal: Refusal | None = None
-    states: Mapping[str, NodeState] = field(default_factory=dict)
+    refusal: PlanFailure | None = None
+    states: Mapping[str, NodeHealth] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
@@ -124,7 +142,7 @@ class LogEntry:
     objective: float | None = None
     nodes: tuple[str, ...] = ()
     loads: Mapping[str, float] = field(default_factory=dict)
-    states: Mapping[str, NodeState] = field(default_factory=dict)
+    states: Mapping[str, NodeHealth] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,7 +162,7 @@ class Decision:
     plan: Plan | None
     shares: Shares
     reason: str
-    states: Mapping[str, NodeState]
+    states: Mapping[str, NodeHealth]
     busy_limits: Mapping[str, float] = field(default_factory=dict)
     sinks: Mapping[str, float] = field(default_factory=dict)
     entry: LogEntry
@@ -156,7 +174,7 @@ class _Attempt:
 
     plan: Plan | None
     remark: str
-    refusal: Refusal | None = None
+    refusal: PlanFailure | None = None
     seconds: float = 0.0
 
 
@@ -183,16 +201,16 @@ def decide(
         return memory, _decision(memory, observation, f"cannot plan yet: {error}")
     nodes, specs = memory.application.nodes, memory.application.operators.values()
     bounded = [spec.name for spec in specs if nodes[spec.node].bound is not None]
-    recent = averaged(memory.recent, observation, memory.settings.smoothing, bounded)
+    recent = smooth(memory.recent, observation, memory.settings.smoothing, bounded)
     memory = replace(memory, recent=recent)
-    yields = learned(memory.yields, observation, model, memory.settings.learning)
+    yields = update_yields(memory.yields, observation, model, memory.settings.learning)
     memory = replace(memory, yields=yields, since=memory.since + 1)
     factors = memory.factors
-    model = calibrated(model, factors)
+    model = apply_calibration(model, factors)
     wanted = _wanted(memory, observation)
-    outlook = look(observation, model, wanted.target, memory.shares, factors)
-    before = Before(memory.planned, memory.since, memory.lasting, memory.expected)
-    cause = find_cause(memory.settings.rule, outlook, before)
+    outlook = assess(observation, model, wanted.target, memory.shares, factors)
+    before = ControlHistory(memory.planned, memory.since, memory.lasting, memory.expected)
+    cause = find_replan_trigger(memory.settings.rule, outlook, before)
     memory = replace(memory, lasting=cause.lasting)
     if because or (not cause.replan and _is_settled(memory)):
         reason = because or f"{recent.number} observations were alike"
@@ -203,7 +221,7 @@ def decide(
     return _replanned(memory, observation, (model, outlook, cause.reason), clock)
 
 
-def _at_rest(memory: Memory, cause: Cause) -> str:
+def _at_rest(memory: Memory, cause: ReplanTrigger) -> str:
     """Say why there is no new plan; that all is well only if it is."""
     refusal = memory.refusal
     if cause.reason != WELL or refusal is None or not refusal.is_infeasible:
@@ -222,7 +240,7 @@ def _is_settled(memory: Memory) -> bool:
 def _replanned(
     memory: Memory,
     observation: Observation,
-    found: tuple[Model, Outlook, str],
+    found: tuple[Model, LoadAssessment, str],
     clock: Clock | None,
 ) -> tuple[Memory, Decision]:
     """Plan for what was observed of late.
@@ -238,9 +256,9 @@ def _replanned(
     outlook, usual = now, memory.recent.mean
     if usual is not None:
         model = build_model(memory.application, _snapshot(memory, usual))
-        model = calibrated(model, factors)
-        outlook = look(usual, model, wanted.target, memory.shares, factors)
-    attempt = _attempt(memory, plannable(model, outlook), wanted, clock)
+        model = apply_calibration(model, factors)
+        outlook = assess(usual, model, wanted.target, memory.shares, factors)
+    attempt = _attempt(memory, without_infeasible_bounds(model, outlook), wanted, clock)
     memory = replace(memory, planned=outlook.basis, since=0, refusal=attempt.refusal)
     memory = replace(memory, based=memory.recent.number)
     if attempt.plan is not None:
@@ -248,7 +266,7 @@ def _replanned(
         memory = replace(memory, shares=shares)
         # how busy and how slow a node was says nothing about what the new plan makes of it
         expected = replace(observation, busy={}, latency={})
-        outlook = look(expected, model, wanted.target, shares, factors)
+        outlook = assess(expected, model, wanted.target, shares, factors)
     now = replace(now, sinks=outlook.sinks)
     loads = {name: node.load for name, node in outlook.nodes.items()}
     memory = _with_states(replace(memory, expected=loads), outlook)
@@ -268,13 +286,13 @@ def _snapshot(memory: Memory, observation: Observation) -> Snapshot:
     return snapshot_of(observation, memory.application, memory.factors, shed)
 
 
-def _wanted(memory: Memory, observation: Observation) -> Wanted:
+def _wanted(memory: Memory, observation: Observation) -> PlanSettings:
     wanted = memory.settings.wanted
     target = replace(wanted.target, horizon=_HORIZON * observation.interval)
     return replace(wanted, target=target)
 
 
-def plannable(model: Model, outlook: Outlook) -> Model:
+def without_infeasible_bounds(model: Model, outlook: LoadAssessment) -> Model:
     """Leave out the bounds that cannot be kept, so that the other nodes have their plan."""
     nodes = {
         name: replace(node, bound=None) if name in outlook.infeasible else node
@@ -283,15 +301,17 @@ def plannable(model: Model, outlook: Outlook) -> Model:
     return replace(model, nodes=nodes)
 
 
-def _attempt(memory: Memory, model: Model, wanted: Wanted, clock: Clock | None) -> _Attempt:
-    incumbent = keep_of(model, memory.shares) or None
+def _attempt(
+    memory: Memory, model: Model, wanted: PlanSettings, clock: Clock | None
+) -> _Attempt:
+    incumbent = keep_arrays(model, memory.shares) or None
     timed = {} if clock is None else {"clock": clock}
     try:
         course = course_of(memory.recent)
         plan = make_plan(model, wanted, incumbent=incumbent, course=course, **timed)
     except PlanError as error:
         problem = str(error)
-        refusal = Refusal(problem, isinstance(error, InfeasibleError))
+        refusal = PlanFailure(problem, isinstance(error, InfeasibleError))
         return _Attempt(None, f"no plan: {problem}", refusal)
     if plan.stays:
         remark = "the plan in force stays, for another would bring hardly more"
@@ -303,8 +323,8 @@ def _attempt(memory: Memory, model: Model, wanted: Wanted, clock: Clock | None) 
     return _Attempt(plan, f"the new plan {what}", seconds=plan.seconds)
 
 
-def _with_states(memory: Memory, outlook: Outlook) -> Memory:
-    states = states_of(memory.application.nodes, outlook, memory.refusal)
+def _with_states(memory: Memory, outlook: LoadAssessment) -> Memory:
+    states = node_health(memory.application.nodes, outlook, memory.refusal)
     return replace(memory, states=states)
 
 
@@ -312,7 +332,7 @@ def _decision(
     memory: Memory,
     observation: Observation,
     reason: str,
-    outlook: Outlook | None = None,
+    outlook: LoadAssessment | None = None,
     attempt: _Attempt | None = None,
 ) -> Decision:
     """Put a decision together; the outlook is that before it."""

@@ -12,13 +12,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from shedlight.control.averages import Averages, Counts, Key, Measure, averages, window
+from shedlight.control.averages import Averages, Key, Measure, NodeCounts, averages, window
 from shedlight.control.observation import Observation
 from shedlight.graph.application import Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MonitorReport:
     """What has moved at a node.
 
     Attributes:
@@ -41,7 +41,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class ReportingRule:
     """How to monitor.
 
     Attributes:
@@ -71,14 +71,16 @@ class MonitorMemory:
         bytes: How long they were together.
     """
 
-    watch: Watch = field(default_factory=Watch)
-    recent: tuple[Counts, ...] = ()
+    watch: ReportingRule = field(default_factory=ReportingRule)
+    recent: tuple[NodeCounts, ...] = ()
     reported: Averages = field(default_factory=dict)
     messages: int = 0
     bytes: int = 0
 
 
-def observe(memory: MonitorMemory, counts: Counts) -> tuple[MonitorMemory, Report | None]:
+def observe(
+    memory: MonitorMemory, counts: NodeCounts
+) -> tuple[MonitorMemory, MonitorReport | None]:
     """Take an interval into the averages, and report those that have moved."""
     watch = memory.watch
     recent = (*memory.recent, counts)[-watch.longest :]
@@ -92,7 +94,7 @@ def observe(memory: MonitorMemory, counts: Counts) -> tuple[MonitorMemory, Repor
     memory = replace(memory, recent=_needed(recent, watch.events))
     if not moved:
         return memory, None
-    report = Report(counts.node, counts.time, moved)
+    report = MonitorReport(counts.node, counts.time, moved)
     return replace(
         memory,
         reported={**memory.reported, **moved},
@@ -110,13 +112,13 @@ def _has_moved(value: float, reported: float | None, threshold: float) -> bool:
     return reported is None or abs(value - reported) > threshold * abs(reported)
 
 
-def _needed(recent: tuple[Counts, ...], events: float) -> tuple[Counts, ...]:
+def _needed(recent: tuple[NodeCounts, ...], events: float) -> tuple[NodeCounts, ...]:
     """Forget the intervals that no operator averages over any more."""
     names = recent[-1].operators
     return recent[-max((len(window(recent, name, events)) for name in names), default=1) :]
 
 
-def known(before: Averages, reports: Iterable[Report]) -> Averages:
+def known(before: Averages, reports: Iterable[MonitorReport]) -> Averages:
     """Take reports into what is known of all nodes."""
     found = dict(before)
     for report in reports:
@@ -142,7 +144,7 @@ def observation_of(values: Averages, time: float, interval: float) -> Observatio
         elif key.measure is Measure.ARRIVALS:
             inputs = arrivals.setdefault(key.of, {})
             inputs.setdefault(key.stream, {})[key.label] = value
-        elif key.measure in {Measure.OUTPUTS, Measure.MACHINES}:
+        elif key.measure in {Measure.OUTPUTS, Measure.PARTIAL_MATCHES}:
             plain.setdefault(key.measure, {})[key.stream] = value
         else:
             typed.setdefault(key.measure, {}).setdefault(key.stream, {})[key.label] = value
@@ -154,7 +156,7 @@ def observation_of(values: Averages, time: float, interval: float) -> Observatio
         outputs=plain.get(Measure.OUTPUTS, {}),
         processing_time=typed.get(Measure.TIME, {}),
         second_moment=typed.get(Measure.MOMENT, {}),
-        machines=plain.get(Measure.MACHINES, {}),
+        partial_matches=plain.get(Measure.PARTIAL_MATCHES, {}),
         backlog=nodes.get(Measure.BACKLOG, {}),
         busy=nodes.get(Measure.BUSY, {}),
         latency=nodes.get(Measure.LATENCY, {}),

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from shedlight.control.assessment import NodeOutlook, Outlook
+from shedlight.control.assessment import LoadAssessment, NodeAssessment
 
 
-class State(Enum):
+class NodeStatus(Enum):
     """How a node is."""
 
     OK = "OK"
@@ -20,7 +20,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeState:
+class NodeHealth:
     """How a node is.
 
     Attributes:
@@ -28,7 +28,7 @@ class NodeState:
         remedy: What is the matter and what can be done; empty if all is well.
     """
 
-    state: State
+    state: NodeStatus
     remedy: str = ""
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PlanFailure:
     """Why the last attempt brought no plan.
 
     Attributes:
@@ -48,9 +48,9 @@ class Refusal:
     is_infeasible: bool
 
 
-def states_of(
-    names: Mapping[str, object], outlook: Outlook, refusal: Refusal | None
-) -> Mapping[str, NodeState]:
+def node_health(
+    names: Mapping[str, object], outlook: LoadAssessment, refusal: PlanFailure | None
+) -> Mapping[str, NodeHealth]:
     """Say how each node is.
 
     Args:
@@ -61,26 +61,26 @@ def states_of(
     return {name: _state(name, outlook, refusal) for name in names}
 
 
-def _state(name: str, outlook: Outlook, refusal: Refusal | None) -> NodeState:
+def _state(name: str, outlook: LoadAssessment, refusal: PlanFailure | None) -> NodeHealth:
     if name in outlook.infeasible:
         problem = f"{outlook.infeasible[name]}; its shares stay as they are"
-        return NodeState(State.INFEASIBLE, problem)
+        return NodeHealth(NodeStatus.INFEASIBLE, problem)
     node = outlook.nodes.get(name)
     if node is None:
-        return NodeState(State.OK)
+        return NodeHealth(NodeStatus.OK)
     risk = _risk(node)
     if refusal is not None and (risk or refusal.is_infeasible):
-        word = State.INFEASIBLE if refusal.is_infeasible else State.BOUND_AT_RISK
-        return NodeState(word, f"{refusal.problem}\nthe last plan stays in force")
+        word = NodeStatus.INFEASIBLE if refusal.is_infeasible else NodeStatus.BOUND_AT_RISK
+        return NodeHealth(word, f"{refusal.problem}\nthe last plan stays in force")
     if risk:
-        return NodeState(State.BOUND_AT_RISK, risk)
+        return NodeHealth(NodeStatus.BOUND_AT_RISK, risk)
     if node.sheds:
         remedy = "give it more cores, a longer bound or fewer events to shed less"
-        return NodeState(State.SHEDDING, remedy)
-    return NodeState(State.OK)
+        return NodeHealth(NodeStatus.SHEDDING, remedy)
+    return NodeHealth(NodeStatus.OK)
 
 
-def _risk(node: NodeOutlook) -> str:
+def _risk(node: NodeAssessment) -> str:
     """Say what endangers the bound of a node; nothing if nothing does."""
     if node.load > 1:
         return (

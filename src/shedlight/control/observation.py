@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.graph.topology import descendants, operators_on, readers
 from shedlight.matching.compile.type_labels import OTHER
-from shedlight.model.snapshot import ByType, MicroBatch, Snapshot
+from shedlight.model.snapshot import ByType, MicroBatchCosts, Snapshot
 
 _SHED = 0.99
 """A pattern that keeps less than this of a type sheds it; counts are not exact."""
@@ -33,7 +33,7 @@ class Observation:
         outputs: Complex events per second of each pattern.
         processing_time: Mean seconds per event of each pattern, for all types or for each.
         second_moment: Mean of the squared seconds, likewise.
-        machines: How many machines of each pattern are open.
+        partial_matches: How many machines of each pattern are open.
         backlog: Busy seconds that are queued at each node.
         busy: Busy seconds per second of each node, for events that were kept: what a
             micro-batch costs besides is not in it.
@@ -49,11 +49,11 @@ class Observation:
     outputs: Mapping[Stream, float] = field(default_factory=dict)
     processing_time: Mapping[Stream, _Times] = field(default_factory=dict)
     second_moment: Mapping[Stream, _Times] = field(default_factory=dict)
-    machines: Mapping[Stream, float] = field(default_factory=dict)
+    partial_matches: Mapping[Stream, float] = field(default_factory=dict)
     backlog: Mapping[str, float] = field(default_factory=dict)
     busy: Mapping[str, float] = field(default_factory=dict)
     latency: Mapping[str, float] = field(default_factory=dict)
-    micro_batch: Mapping[str, MicroBatch] = field(default_factory=dict)
+    micro_batch: Mapping[str, MicroBatchCosts] = field(default_factory=dict)
     transport: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from shedlight.graph.application import Application
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Override:
     """What is wished for.
 
     Attributes:
@@ -32,12 +32,12 @@ class Wish:
         weights = [f"the weight of sink {n!r} is {v:g}" for n, v in self.weights.items()]
         return ", ".join([*bounds, *weights])
 
-    def over(self, before: "Wish") -> "Wish":
+    def over(self, before: "Override") -> "Override":
         """Add an older wish; of what both say this one stands."""
-        return Wish({**before.bounds, **self.bounds}, {**before.weights, **self.weights})
+        return Override({**before.bounds, **self.bounds}, {**before.weights, **self.weights})
 
 
-def wished(application: Application, wish: Wish) -> Application:
+def apply_override(application: Application, wish: Override) -> Application:
     """Give an application with other bounds and weights.
 
     Raises:
@@ -72,11 +72,11 @@ def wished(application: Application, wish: Wish) -> Application:
     return replace(application, nodes=nodes, sinks=sinks)
 
 
-def in_force(application: Application) -> Wish:
+def current_values(application: Application) -> Override:
     """Give all bounds and weights of an application."""
     nodes, sinks = application.nodes.items(), application.sinks.items()
     bounds = {name: one.bound for name, one in nodes if one.bound is not None}
-    return Wish(bounds, {name: one.weight for name, one in sinks if not one.timed_out})
+    return Override(bounds, {name: one.weight for name, one in sinks if not one.timed_out})
 
 
 def _check_names(what: str, names: Collection[str], known: Collection[str]) -> None:

@@ -15,9 +15,9 @@ from shedlight.errors import ShedlightError, SnapshotError
 from shedlight.graph.application import Application, stream_of
 from shedlight.graph.file.loader import load_application
 from shedlight.graph.file.serialize import application_text
-from shedlight.model.latency import Latency, Target
+from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.snapshot import OF_STREAMS, Snapshot, sections_of, snapshot_of
-from shedlight.planning.plan import Wanted
+from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import PatternShares, Shares
 
 VERSION = 1
@@ -26,7 +26,7 @@ MOST_NUMBERS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Situation:
+class PlanningInput:
     """What a plan is made from.
 
     Attributes:
@@ -43,15 +43,15 @@ class Situation:
     application: Application
     snapshot: Snapshot
     shares: Shares = field(default_factory=dict)
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: PlanSettings = field(default_factory=PlanSettings)
 
 
-def situation_of(memory: Memory) -> Situation | None:
+def planning_input_of(memory: Memory) -> PlanningInput | None:
     """Give the situation that a controller is in; None before any observation."""
     snapshot, usual = planned_from(memory), memory.recent.mean
     if snapshot is None or usual is None:
         return None
-    return Situation(
+    return PlanningInput(
         time=usual.time,
         interval=usual.interval,
         application=memory.application,
@@ -61,7 +61,7 @@ def situation_of(memory: Memory) -> Situation | None:
     )
 
 
-def situation_text(situation: Situation) -> str | None:
+def planning_input_text(situation: PlanningInput) -> str | None:
     """Write a situation as text; None if that would be too much."""
     if _size(situation) > MOST_NUMBERS:
         return None
@@ -86,7 +86,7 @@ def situation_text(situation: Situation) -> str | None:
     )
 
 
-def read_situation(text: str) -> Situation:
+def read_planning_input(text: str) -> PlanningInput:
     """Read a situation.
 
     Raises:
@@ -97,14 +97,14 @@ def read_situation(text: str) -> Situation:
         if row["version"] != VERSION:
             raise SnapshotError(f"the situation is of version {row['version']}, not {VERSION}")
         wanted = row["wanted"]
-        target = Target(latency=Latency(wanted["latency"]), aim=wanted["aim"])
-        return Situation(
+        target = Target(latency=LatencyModel(wanted["latency"]), aim=wanted["aim"])
+        return PlanningInput(
             time=float(row["time"]),
             interval=float(row["interval"]),
             application=_application(row["application"]),
             snapshot=snapshot_of(row["snapshot"], "the situation"),
             shares={stream_of(name): _shares(one) for name, one in row["shares"].items()},
-            wanted=Wanted(
+            wanted=PlanSettings(
                 target=target,
                 local=wanted["local"],
                 fill=wanted["fill"],
@@ -133,7 +133,7 @@ def with_load(snapshot: Snapshot, factor: float) -> Snapshot:
     return replace(snapshot, rates=rates, output_rates=outputs)
 
 
-def _size(situation: Situation) -> int:
+def _size(situation: PlanningInput) -> int:
     sections = [getattr(situation.snapshot, name).values() for name in OF_STREAMS]
     maps = [one for section in sections for one in section if isinstance(one, Mapping)]
     shares = [one.shares for one in situation.shares.values()]

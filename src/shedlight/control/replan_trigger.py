@@ -22,11 +22,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shedlight.control.assessment import Basis, NodeOutlook, Outlook
+from shedlight.control.assessment import LoadAssessment, NodeAssessment, PlanBaseline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ReplanPolicy:
     """When to replan.
 
     Attributes:
@@ -59,8 +59,8 @@ class Rule:
     noise: float = 3.0
 
 
-OURS = Rule()
-PAPERS = Rule(
+DEFAULT_POLICY = ReplanPolicy()
+PAPER_POLICY = ReplanPolicy(
     over=1.1,
     under=0.9,
     watches_latency=False,
@@ -79,11 +79,11 @@ PAPERS = Rule(
 WELL = "all nodes are within their bands"
 """The reason not to replan if nothing is wrong."""
 
-RULES: Mapping[str, Rule] = {"ours": OURS, "paper": PAPERS}
+RULES: Mapping[str, ReplanPolicy] = {"ours": DEFAULT_POLICY, "paper": PAPER_POLICY}
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ReplanTrigger:
     """Why to replan, or why not.
 
     Attributes:
@@ -98,7 +98,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class ControlHistory:
     """What was before an observation.
 
     Attributes:
@@ -108,13 +108,15 @@ class Before:
         expected: The load of each node that the plan in force was to bring.
     """
 
-    planned: Basis | None = None
+    planned: PlanBaseline | None = None
     since: int = 0
     lasting: Mapping[str, int] = field(default_factory=dict)
     expected: Mapping[str, float] = field(default_factory=dict)
 
 
-def find_cause(rule: Rule, outlook: Outlook, before: Before) -> Cause:
+def find_replan_trigger(
+    rule: ReplanPolicy, outlook: LoadAssessment, before: ControlHistory
+) -> ReplanTrigger:
     """Say whether to replan, and why."""
     rests = before.since <= rule.rest
     causes = [
@@ -131,28 +133,32 @@ def find_cause(rule: Rule, outlook: Outlook, before: Before) -> Cause:
             moved = _moved_yields(rule, outlook.basis, before.planned)
             moved = moved or _moved_partners(rule, outlook.basis, before.planned)
         if moved:
-            return Cause(replan=True, reason=moved)
+            return ReplanTrigger(replan=True, reason=moved)
     lasting = {name: n for each in causes for name, n in each.lasting.items()}
     # a bound that cannot be kept is none that a plan could help
     matter = [each.reason for each in causes] or [*outlook.infeasible.values(), WELL]
     reason = matter[0]
-    return Cause(replan=False, reason=reason, lasting=lasting)
+    return ReplanTrigger(replan=False, reason=reason, lasting=lasting)
 
 
-def _ended(rule: Rule, node: NodeOutlook, before: Before) -> Cause | None:
+def _ended(
+    rule: ReplanPolicy, node: NodeAssessment, before: ControlHistory
+) -> ReplanTrigger | None:
     """Say whether a backlog that was planned for is gone."""
     spared = before.planned.spared.get(node.name, 0.0) if before.planned else 0.0
     if not node.sheds or node.backlog > node.bound or spared <= rule.spared:
         return None
     reason = f"node {node.name!r}: the backlog for which more was shed is gone"
-    return Cause(replan=True, reason=reason)
+    return ReplanTrigger(replan=True, reason=reason)
 
 
-def _cause(rule: Rule, node: NodeOutlook, asked: float, before: Before) -> Cause:
+def _cause(
+    rule: ReplanPolicy, node: NodeAssessment, asked: float, before: ControlHistory
+) -> ReplanTrigger:
     """Say whether to replan because of a node; no reason if all is well with it."""
     wrong = _wrong(rule, node)
     if not wrong or before.planned is None:
-        return Cause(replan=bool(wrong), reason=wrong)
+        return ReplanTrigger(replan=bool(wrong), reason=wrong)
     change = _change(asked, before.planned.asked.get(node.name))
     far, chance = abs(change), _chance(rule, node.events)
     rests = before.since <= rule.rest
@@ -161,17 +167,21 @@ def _cause(rule: Rule, node: NodeOutlook, asked: float, before: Before) -> Cause
         lasts = before.lasting.get(node.name, 0) + 1
     at_once = far > max(rule.sudden, chance) or (node.load > rule.over and not rests)
     if lasts >= (1 if at_once else rule.patience):
-        return Cause(replan=True, reason=f"{wrong}; {_described(change)}")
+        return ReplanTrigger(replan=True, reason=f"{wrong}; {_described(change)}")
     off = _off(rule, node, before)
     if off > max(rule.yields, chance):
         lasts = max(lasts, before.lasting.get(node.name, 0) + 1)
         if lasts >= rule.patience:
-            return Cause(replan=True, reason=f"{wrong}, {off:.0%} more than was planned")
+            return ReplanTrigger(
+                replan=True, reason=f"{wrong}, {off:.0%} more than was planned"
+            )
     reason = f"{wrong}, but {_described(change)}: the plan in force stays"
-    return Cause(replan=False, reason=reason, lasting={node.name: lasts} if lasts else {})
+    return ReplanTrigger(
+        replan=False, reason=reason, lasting={node.name: lasts} if lasts else {}
+    )
 
 
-def _off(rule: Rule, node: NodeOutlook, before: Before) -> float:
+def _off(rule: ReplanPolicy, node: NodeAssessment, before: ControlHistory) -> float:
     """Say by how much, relatively, an overloaded node has more to do than was planned.
 
     What an event costs depends on what is kept: where more machines are open, more is tried.
@@ -180,7 +190,7 @@ def _off(rule: Rule, node: NodeOutlook, before: Before) -> float:
     return node.load / expected - 1 if expected > 0 and node.load > rule.over else 0.0
 
 
-def _wrong(rule: Rule, node: NodeOutlook) -> str:
+def _wrong(rule: ReplanPolicy, node: NodeAssessment) -> str:
     """Say what is wrong with a node; nothing if all is well."""
     name = f"node {node.name!r}"
     if node.load > rule.over:
@@ -211,12 +221,14 @@ def _described(change: float) -> str:
     return f"{abs(change):.0%} {'more' if change > 0 else 'less'} is asked than was planned for"
 
 
-def _chance(rule: Rule, *counts: float) -> float:
+def _chance(rule: ReplanPolicy, *counts: float) -> float:
     """Say by how much, relatively, counts of so many events differ by chance."""
     return rule.noise * math.sqrt(sum(1 / count for count in counts if count > 0))
 
 
-def _moved_types(rule: Rule, now: Basis, planned: Basis, *, rests: bool) -> str:
+def _moved_types(
+    rule: ReplanPolicy, now: PlanBaseline, planned: PlanBaseline, *, rests: bool
+) -> str:
     least = max(rule.types, rule.urgent) if rests else rule.types
     for name, shares in now.types.items():
         before = planned.types.get(name, {})
@@ -233,7 +245,7 @@ def _moved_types(rule: Rule, now: Basis, planned: Basis, *, rests: bool) -> str:
     return ""
 
 
-def _moved_yields(rule: Rule, now: Basis, planned: Basis) -> str:
+def _moved_yields(rule: ReplanPolicy, now: PlanBaseline, planned: PlanBaseline) -> str:
     for stream, new in now.factors.items():
         old = planned.factors.get(stream, 1.0)
         if abs(new / old - 1) > rule.yields:
@@ -244,7 +256,7 @@ def _moved_yields(rule: Rule, now: Basis, planned: Basis) -> str:
     return ""
 
 
-def _moved_partners(rule: Rule, now: Basis, planned: Basis) -> str:
+def _moved_partners(rule: ReplanPolicy, now: PlanBaseline, planned: PlanBaseline) -> str:
     for stream, new in now.partners.items():
         old = planned.partners.get(stream, 0.0)
         if abs(new - old) > max(old, 1.0) * max(rule.yields, _chance(rule, new, old)):

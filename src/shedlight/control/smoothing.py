@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from shedlight.control.observation import Observation, offered_to
 from shedlight.graph.application import Stream
-from shedlight.model.sampled.draw import Course
+from shedlight.model.sampled.draw import RateHistory
 
 _Name = TypeVar("_Name")
 _STEPS = 5
@@ -21,7 +21,7 @@ _STEPS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Smoothing:
+class SmoothingSettings:
     """How observations are averaged.
 
     Attributes:
@@ -38,7 +38,7 @@ class Smoothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class SmoothedObservation:
     """What was observed of late.
 
     Attributes:
@@ -58,9 +58,12 @@ class Recent:
     course: tuple[Mapping[Stream, float], ...] = ()
 
 
-def averaged(
-    recent: Recent, observation: Observation, smoothing: Smoothing, operators: Iterable[str]
-) -> Recent:
+def smooth(
+    recent: SmoothedObservation,
+    observation: Observation,
+    smoothing: SmoothingSettings,
+    operators: Iterable[str],
+) -> SmoothedObservation:
     """Add an observation to the average, or begin anew with it after a sudden change.
 
     What patterns emit that no plan can change waits in windows for what is shed. So in a burst
@@ -78,7 +81,7 @@ def averaged(
     before, seen = recent.mean, recent.seen + 1
     course = (*recent.course, _rates(observation))[-smoothing.most :]
     if before is None:
-        return Recent(observation, 1, seen, observation.outputs, now, course)
+        return SmoothedObservation(observation, 1, seen, observation.outputs, now, course)
     part = 1 / min(seen, smoothing.most)
     outputs = _blended(recent.outputs, observation.outputs, part)
     load = recent.load + part * (now - recent.load)
@@ -89,10 +92,10 @@ def averaged(
         number = min(recent.number + 1, smoothing.most)
         arrivals = _spreads(before, observation, 1 / number)
     mean = replace(observation, arrivals=arrivals, outputs=scaled)
-    return Recent(mean, number, seen, outputs, load, course)
+    return SmoothedObservation(mean, number, seen, outputs, load, course)
 
 
-def course_of(recent: Recent) -> Course | None:
+def course_of(recent: SmoothedObservation) -> RateHistory | None:
     """Say how rates went of late; None if too little is known to say."""
     if recent.mean is None or len(recent.course) < _STEPS:
         return None
@@ -100,7 +103,7 @@ def course_of(recent: Recent) -> Course | None:
     rates = {
         stream: tuple(step.get(stream, 0.0) for step in recent.course) for stream in streams
     }
-    return Course(recent.mean.interval, rates)
+    return RateHistory(recent.mean.interval, rates)
 
 
 def _rates(observation: Observation) -> Mapping[Stream, float]:

@@ -4,20 +4,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from shedlight.control.assessment import Outlook, keep_of, look
-from shedlight.control.calibration import calibrated
-from shedlight.control.controller import plannable
-from shedlight.control.node_status import NodeState, Refusal, states_of
+from shedlight.control.assessment import LoadAssessment, assess, keep_arrays
+from shedlight.control.calibration import apply_calibration
+from shedlight.control.controller import without_infeasible_bounds
+from shedlight.control.node_status import NodeHealth, PlanFailure, node_health
 from shedlight.control.observation import Observation
-from shedlight.control.override import Wish, wished
-from shedlight.control.planning_input import Situation, with_load
+from shedlight.control.override import Override, apply_override
+from shedlight.control.planning_input import PlanningInput, with_load
 from shedlight.errors import PlanError
 from shedlight.graph.application import Application
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target
 from shedlight.model.model import Model
 from shedlight.planning.infeasible import InfeasibleError
-from shedlight.planning.plan import Plan, Wanted, make_plan
+from shedlight.planning.plan import Plan, PlanSettings, make_plan
 from shedlight.shedding.shares import Shares, shares_by_label
 
 _HORIZON = 2
@@ -47,15 +47,15 @@ class Forecast:
     refusal: str = ""
     shares: Shares
     loads: Mapping[str, float]
-    states: Mapping[str, NodeState]
+    states: Mapping[str, NodeHealth]
     now: Mapping[str, float]
     then: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
 
 def what_if(
-    situation: Situation,
-    wish: Wish,
+    situation: PlanningInput,
+    wish: Override,
     load: float = 1.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Forecast:
@@ -71,13 +71,13 @@ def what_if(
         PlanError: There is no such node or sink, or a value is none.
     """
     began = clock()
-    application = wished(situation.application, wish)
+    application = apply_override(situation.application, wish)
     target = replace(situation.wanted.target, horizon=_HORIZON * situation.interval)
     wanted = replace(situation.wanted, target=target, time_limit=_LONGEST)
     before = _outlook(situation, _model(situation, situation.application), target)
     model = _model(situation, application, load)
     outlook = _outlook(situation, model, target)
-    plan, refusal = _planned(situation, plannable(model, outlook), wanted)
+    plan, refusal = _planned(situation, without_infeasible_bounds(model, outlook), wanted)
     shares = situation.shares
     if plan is not None:
         shares = {**shares, **shares_by_label(model, plan.keep)}
@@ -88,29 +88,29 @@ def what_if(
         refusal=refusal.problem if refusal is not None else "",
         shares=shares,
         loads={name: node.load for name, node in outlook.nodes.items()},
-        states=states_of(application.nodes, outlook, refusal),
+        states=node_health(application.nodes, outlook, refusal),
         now=before.sinks,
         then=outlook.sinks,
         seconds=clock() - began,
     )
 
 
-def _model(situation: Situation, application: Application, load: float = 1.0) -> Model:
+def _model(situation: PlanningInput, application: Application, load: float = 1.0) -> Model:
     snapshot = situation.snapshot if load == 1 else with_load(situation.snapshot, load)
-    return calibrated(build_model(application, snapshot), snapshot.calibration)
+    return apply_calibration(build_model(application, snapshot), snapshot.calibration)
 
 
-def _outlook(situation: Situation, model: Model, target: Target) -> Outlook:
+def _outlook(situation: PlanningInput, model: Model, target: Target) -> LoadAssessment:
     """See where the nodes would stand; nothing was observed of that."""
     unseen = Observation(time=situation.time, interval=situation.interval, arrivals={})
-    return look(unseen, model, target, situation.shares, situation.snapshot.calibration)
+    return assess(unseen, model, target, situation.shares, situation.snapshot.calibration)
 
 
 def _planned(
-    situation: Situation, model: Model, wanted: Wanted
-) -> tuple[Plan | None, Refusal | None]:
+    situation: PlanningInput, model: Model, wanted: PlanSettings
+) -> tuple[Plan | None, PlanFailure | None]:
     try:
-        incumbent = keep_of(model, situation.shares) or None
+        incumbent = keep_arrays(model, situation.shares) or None
         return make_plan(model, wanted, incumbent=incumbent), None
     except PlanError as error:
-        return None, Refusal(str(error), isinstance(error, InfeasibleError))
+        return None, PlanFailure(str(error), isinstance(error, InfeasibleError))

@@ -15,7 +15,7 @@ from shedlight.language.eval.column import arrow_of
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.kernel.driver import row_column
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 
 
@@ -40,7 +40,7 @@ def run_application(
     application = with_schemas(
         application, {name: schema_of(table.schema) for name, table in tables.items()}
     )
-    streams: dict[Stream, tuple[Input, pa.Table]] = {
+    streams: dict[Stream, tuple[StreamInput, pa.Table]] = {
         Stream(name): prepared_source(source, tables[name])
         for name, source in application.sources.items()
     }
@@ -54,11 +54,11 @@ def run_application(
         results[spec.name] = result
         for stream in spec.outputs:
             found = result.complex_events[stream.name].drop_columns([EVENTS])
-            streams[stream] = (Input(str(stream), (ID,), TIME), found)
+            streams[stream] = (StreamInput(str(stream), (ID,), TIME), found)
     return results
 
 
-def prepared_source(source: Source, table: pa.Table) -> tuple[Input, pa.Table]:
+def prepared_source(source: Source, table: pa.Table) -> tuple[StreamInput, pa.Table]:
     """Add the derived columns and the time of a source."""
     for name in (source.time, *source.id):
         if name not in table.column_names and name not in source.columns:
@@ -70,4 +70,6 @@ def prepared_source(source: Source, table: pa.Table) -> tuple[Input, pa.Table]:
         column = evaluate(expression, len(table), lambda node: row_column(table, node))  # noqa: B023
         table = table.append_column(name, arrow_of(column))
     table = timed(table, source.time, source.time_unit.value, source.name)
-    return Input(source.name, source.id, AT, source.lateness, source.time in source.id), table
+    return StreamInput(
+        source.name, source.id, AT, source.lateness, source.time in source.id
+    ), table

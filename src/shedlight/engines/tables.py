@@ -1,6 +1,6 @@
 """Patterns over finished tables: everything that there is, at once, without Spark.
 
-At the end of a table its frontier is at infinity, so every event becomes ready and every
+At the end of a table its watermark is at infinity, so every event becomes ready and every
 absence is settled. The matches are those of a stream of the same events.
 """
 
@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 
 from shedlight.engines.event_files import stacked
 from shedlight.errors import InputError
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.pattern import Pattern
 from shedlight.language.eval.column import arrow_of, column_of
 from shedlight.matching.operators.cep_operator import (
     Operator,
     build_operator,
     new_operator_state,
-    process,
+    step_operator,
 )
-from shedlight.matching.operators.reorder import FOREVER, Input, refuse_nulls
-from shedlight.matching.operators.step import tally
+from shedlight.matching.operators.reorder import FOREVER, StreamInput, refuse_nulls
+from shedlight.matching.operators.step import count_partial_matches
 
 AT = "#at"
 """The column of the timestamp in microseconds that `timed` adds."""
@@ -39,7 +39,7 @@ class Result:
     Attributes:
         complex_events: By pattern.
         events: How many events were matched against.
-        late: How many came behind their input's frontier and were not matched.
+        late: How many came behind their input's watermark and were not matched.
         duplicates: How many had an id that was there before.
         evicted: How many machines the cap closed.
         dropped: How many assignments of machines were beyond the cap on them.
@@ -63,9 +63,9 @@ def timed(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
     """
     times = column_of(table[column])
     refuse_nulls(name, column, times.valid)
-    if times.kind is Kind.TIMESTAMP or (times.kind is Kind.BIGINT and unit == "us"):
+    if times.kind is DataType.TIMESTAMP or (times.kind is DataType.BIGINT and unit == "us"):
         return table.append_column(AT, arrow_of(times).cast(pa.int64()))
-    if times.kind is Kind.NULL:
+    if times.kind is DataType.NULL:
         return table.append_column(AT, pa.nulls(len(table), pa.int64()))
     if not times.kind.is_number:
         raise InputError(
@@ -74,13 +74,13 @@ def timed(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
         )
     scaled = np.rint(times.values * float(UNITS[unit]))
     refuse_nulls(name, column, np.abs(scaled) < FOREVER)
-    if times.kind is Kind.BIGINT:
+    if times.kind is DataType.BIGINT:
         scaled = times.values * UNITS[unit]
     return table.append_column(AT, pa.array(scaled.astype(np.int64)))
 
 
 def match_tables(
-    inputs: Sequence[tuple[Input, pa.Table]],
+    inputs: Sequence[tuple[StreamInput, pa.Table]],
     patterns: Mapping[str, Pattern],
     *,
     timed_out: bool = False,
@@ -114,10 +114,10 @@ def match_tables(
 def run_operator(operator: Operator, tables: Sequence[pa.Table]) -> Result:
     """Run an operator over all there is."""
     everyone = frozenset(range(len(tables)))
-    state, outcome = process(
+    state, outcome = step_operator(
         operator, new_operator_state(operator), dict(enumerate(tables)), everyone
     )
-    tallies = [tally(one) for one in state.states]
+    tallies = [count_partial_matches(one) for one in state.states]
     return Result(
         outcome.complex_events,
         outcome.ready,

@@ -14,11 +14,11 @@ import pyarrow as pa
 from shedlight.errors import InputError
 from shedlight.generate import streams
 from shedlight.generate.borg_like import BorgLike, make_borg_like
-from shedlight.generate.projection import lean
-from shedlight.generate.specs import Step, StreamSpec
+from shedlight.generate.projection import project_columns
+from shedlight.generate.specs import RateStep, StreamSpec
 from shedlight.graph import Application, Source, Stream, readers
 from shedlight.graph.application import OperatorSpec, TimeUnit
-from shedlight.language.ast.pattern import Span
+from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile.predicates import Alphabet
 from shedlight.model.snapshot import vocabulary_of
 
@@ -47,7 +47,7 @@ class StreamKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceDemand:
     """What the patterns that read a source ask of its events.
 
     Attributes:
@@ -63,13 +63,13 @@ class Asked:
     window: float
 
 
-def asked_of_sources(application: Application) -> Mapping[str, Asked]:
+def asked_of_sources(application: Application) -> Mapping[str, SourceDemand]:
     """Find out what to generate for each source.
 
     Raises:
         InputError: A pattern asks for something that generated events do not have.
     """
-    _, read = lean(application)
+    _, read = project_columns(application)
     return {
         name: _asked(application, name, read[Stream(name)].names)
         for name in application.sources
@@ -78,7 +78,7 @@ def asked_of_sources(application: Application) -> Mapping[str, Asked]:
 
 def with_generated_sources(application: Application) -> Application:
     """Let the sources have the columns of generated events, and select no others."""
-    application, _ = lean(application)
+    application, _ = project_columns(application)
     sources = {
         name: Source(
             name=name,
@@ -93,13 +93,18 @@ def with_generated_sources(application: Application) -> Application:
     return replace(application, sources=sources)
 
 
-def sparse_rate(asked: Mapping[str, Asked]) -> float:
+def sparse_rate(asked: Mapping[str, SourceDemand]) -> float:
     """Give the rate of a sparse stream: a handful of events in the shortest window."""
     return 4.0 / min(one.window for one in asked.values())
 
 
 def make_sources(
-    asked: Mapping[str, Asked], kind: StreamKind, *, rate: float, duration: float, seed: int
+    asked: Mapping[str, SourceDemand],
+    kind: StreamKind,
+    *,
+    rate: float,
+    duration: float,
+    seed: int,
 ) -> dict[str, pa.Table]:
     """Draw the events of all sources, each at the same rate.
 
@@ -132,8 +137,8 @@ def make_sources(
 def _spec(kind: StreamKind, types: int, rate: float, duration: float, seed: int) -> StreamSpec:
     if kind is StreamKind.STEP:
         shares = (1 / types,) * types
-        calm = Step(at=0.0, rate=_CALM * rate, shares=shares)
-        rush = Step(at=duration / 2, rate=(2 - _CALM) * rate, shares=shares)
+        calm = RateStep(at=0.0, rate=_CALM * rate, shares=shares)
+        rush = RateStep(at=duration / 2, rate=(2 - _CALM) * rate, shares=shares)
         return streams.stepped([calm, rush], duration=duration, seed=seed)
     make = {
         StreamKind.SKEWED: streams.skewed,
@@ -158,7 +163,7 @@ def _borg_like(place: int, sources: int, drawn: tuple[float, float, int]) -> pa.
     return make_borg_like(spec, place * _IDS)
 
 
-def _asked(application: Application, source: str, read: Iterable[str]) -> Asked:
+def _asked(application: Application, source: str, read: Iterable[str]) -> SourceDemand:
     specs = readers(application, Stream(source))
     constants: dict[str, dict[int | str, None]] = {}
     others = False
@@ -178,7 +183,7 @@ def _asked(application: Application, source: str, read: Iterable[str]) -> Asked:
     values = tuple(constants.get(attribute, {0: None}))
     if others:
         values += (_other(values),)
-    return Asked(attribute, values, frozenset(keys - {attribute}), _window(specs))
+    return SourceDemand(attribute, values, frozenset(keys - {attribute}), _window(specs))
 
 
 def _constants(
@@ -199,7 +204,7 @@ def _other(values: tuple[int | str, ...]) -> int | str:
 
 def _window(specs: Iterable[OperatorSpec]) -> float:
     windows = (one.within for spec in specs for one in spec.patterns.values())
-    lengths = [w.length / 1e6 for w in windows if w and w.span is Span.TIME]
+    lengths = [w.length / 1e6 for w in windows if w and w.span is WindowUnit.TIME]
     return min(lengths, default=10.0)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from shedlight.graph import Application, Stream, operator_order
-from shedlight.language.ast.expression import Aggregate, Attribute, Literal, Whole, walk
+from shedlight.language.ast.expression import Aggregate, Attribute, Literal, WholeEvent, walk
 from shedlight.language.ast.pattern import Item, Pattern, expressions, selected
 
 _NOTHING = Item(Literal(1), "nothing")
@@ -16,7 +16,7 @@ _NOTHING = Item(Literal(1), "nothing")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadColumns:
     """What is read of the events of a stream.
 
     Attributes:
@@ -27,13 +27,15 @@ class Read:
     names: frozenset[str] = frozenset()
     everything: bool = False
 
-    def __or__(self, other: "Read") -> "Read":
-        return Read(self.names | other.names, self.everything or other.everything)
+    def __or__(self, other: "ReadColumns") -> "ReadColumns":
+        return ReadColumns(self.names | other.names, self.everything or other.everything)
 
 
-def lean(application: Application) -> tuple[Application, Mapping[Stream, Read]]:
+def project_columns(
+    application: Application,
+) -> tuple[Application, Mapping[Stream, ReadColumns]]:
     """Leave out of an application what nobody reads, and say what is read of each stream."""
-    read: dict[Stream, Read] = dict.fromkeys(application.streams, Read())
+    read: dict[Stream, ReadColumns] = dict.fromkeys(application.streams, ReadColumns())
     operators = dict(application.operators)
     for spec in reversed(operator_order(application)):
         patterns = {
@@ -47,7 +49,7 @@ def lean(application: Application) -> tuple[Application, Mapping[Stream, Read]]:
     return replace(application, operators=operators), read
 
 
-def _without(pattern: Pattern, read: Read) -> Pattern:
+def _without(pattern: Pattern, read: ReadColumns) -> Pattern:
     """Leave out selected values that nobody reads; with EACH, all that there is may be."""
     if read.everything or pattern.each:
         return pattern
@@ -55,7 +57,7 @@ def _without(pattern: Pattern, read: Read) -> Pattern:
     return replace(pattern, select=items or (_NOTHING,))
 
 
-def _needs(patterns: Iterable[Pattern]) -> Read:
+def _needs(patterns: Iterable[Pattern]) -> ReadColumns:
     nodes = [
         node
         for pattern in patterns
@@ -63,5 +65,5 @@ def _needs(patterns: Iterable[Pattern]) -> Read:
         for node in walk(expression)
     ]
     names = {n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path}
-    everything = any(isinstance(node, Whole) for node in nodes)
-    return Read(frozenset(names), everything or any(not one.select for one in patterns))
+    everything = any(isinstance(node, WholeEvent) for node in nodes)
+    return ReadColumns(frozenset(names), everything or any(not one.select for one in patterns))

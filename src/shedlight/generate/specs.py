@@ -8,7 +8,7 @@ import numpy as np
 
 from shedlight.model.selectivity.needs import Floats
 
-Shares = tuple[float, ...]
+TypeShares = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class StreamSpec:
 
     rate: float
     duration: float
-    shares: Shares
+    shares: TypeShares
     seed: int
     keys: int = 0
 
@@ -100,7 +100,7 @@ class Drifting(StreamSpec):
         period: In seconds; None is twice the duration: the stream ends with the other shares.
     """
 
-    other_shares: Shares
+    other_shares: TypeShares
     period: float | None = None
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class Drifting(StreamSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RateStep:
     """What holds from some time on.
 
     Attributes:
@@ -128,7 +128,7 @@ class Step:
 
     at: float
     rate: float
-    shares: Shares
+    shares: TypeShares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class Stepped(StreamSpec):
         steps: In the order of their times; the first is at 0.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[RateStep, ...]
 
     def __post_init__(self) -> None:
         StreamSpec.__post_init__(self)
@@ -169,7 +169,7 @@ def check_amounts(**amounts: float) -> None:
             raise ValueError(f"{name} must be positive and finite, got {amount}")
 
 
-def check_shares(shares: Shares, types: int | None = None) -> None:
+def check_shares(shares: TypeShares, types: int | None = None) -> None:
     """Refuse what are no shares, or not those of so many types."""
     if not shares or min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-9):
         raise ValueError(f"shares must not be negative and sum to 1, got {shares}")

@@ -22,10 +22,10 @@ import pyarrow as pa
 from shedlight.generate.specs import (
     Bursty,
     Drifting,
-    Shares,
-    Step,
+    RateStep,
     Stepped,
     StreamSpec,
+    TypeShares,
     check_amounts,
 )
 from shedlight.model.selectivity.needs import Floats, Ints
@@ -86,7 +86,7 @@ def drifting(*, rate: float, duration: float, seed: int, types: int = 4) -> Drif
     )
 
 
-def stepped(steps: Sequence[Step], *, duration: float, seed: int, keys: int = 0) -> Stepped:
+def stepped(steps: Sequence[RateStep], *, duration: float, seed: int, keys: int = 0) -> Stepped:
     """Describe a stream that jumps; its mean rate and shares follow from the steps.
 
     Example:
@@ -176,5 +176,5 @@ def _draw_types(rng: np.random.Generator, spec: StreamSpec, times: Floats) -> In
     return types
 
 
-def _equal(types: int) -> Shares:
+def _equal(types: int) -> TypeShares:
     return (1 / types,) * types if types > 0 else ()

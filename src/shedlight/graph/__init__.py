@@ -14,7 +14,7 @@ from shedlight.graph.application import (
 )
 from shedlight.graph.columns import operator_columns, operator_schema
 from shedlight.graph.explain import explain
-from shedlight.graph.file.loader import Loaded, load_application
+from shedlight.graph.file.loader import LoadResult, load_application
 from shedlight.graph.file.settings import application_json_schema
 from shedlight.graph.topology import (
     ancestors,
@@ -29,7 +29,7 @@ from shedlight.graph.with_schemas import check_application, with_schemas
 
 __all__ = [
     "Application",
-    "Loaded",
+    "LoadResult",
     "Node",
     "OperatorSpec",
     "ShedBy",

@@ -110,7 +110,7 @@ class Source:
         arrival: The column that says when an event arrived, a timestamp or microseconds; None:
             the engine knows.
         late: Where late events go; None: they are counted.
-        unparsable: Where records go that cannot be parsed or have no time or id; None: they are
+        malformed: Where records go that cannot be parsed or have no time or id; None: they are
             an error.
     """
 
@@ -127,7 +127,7 @@ class Source:
     idle: int | None = None
     arrival: str | None = None
     late: SideOutput | None = None
-    unparsable: SideOutput | None = None
+    malformed: SideOutput | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -140,7 +140,7 @@ class Source:
     @property
     def sides(self) -> Mapping[str, SideOutput]:
         """The side outputs that it has, by the name of the setting."""
-        both = {"late": self.late, "unparsable": self.unparsable}
+        both = {"late": self.late, "malformed": self.malformed}
         return {name: one for name, one in both.items() if one is not None}
 
 
@@ -204,8 +204,8 @@ class Sink:
         timed_out: Whether it takes the machines that their window closed without a match,
             instead of the matches. Plans do not count them: then its weight must be 0.
         weight: What one complex event here is worth against those of other sinks.
-        least_rate: Complex events per second that are wished for.
-        least_share: The share of what would come without shedding that is wished for.
+        min_rate: Complex events per second that are wished for.
+        min_share: The share of what would come without shedding that is wished for.
         format: A format of Spark, such as parquet or kafka.
         path: Where to write files, if the format has files.
         options: What else the format needs, as Spark takes it.
@@ -215,8 +215,8 @@ class Sink:
     input: Stream
     timed_out: bool = False
     weight: float = 1.0
-    least_rate: float = 0.0
-    least_share: float = 0.0
+    min_rate: float = 0.0
+    min_share: float = 0.0
     format: str
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -224,14 +224,14 @@ class Sink:
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:
             raise ValueError(f"weight must be a number from 0 on, got {self.weight}")
-        if not 0 <= self.least_rate < math.inf:
-            raise ValueError(f"least_rate must be a number from 0 on, got {self.least_rate}")
-        if not 0 <= self.least_share <= 1:
-            raise ValueError(f"least_share must be from 0 to 1, got {self.least_share}")
-        if self.timed_out and (self.weight or self.least_rate or self.least_share):
+        if not 0 <= self.min_rate < math.inf:
+            raise ValueError(f"min_rate must be a number from 0 on, got {self.min_rate}")
+        if not 0 <= self.min_share <= 1:
+            raise ValueError(f"min_share must be from 0 to 1, got {self.min_share}")
+        if self.timed_out and (self.weight or self.min_rate or self.min_share):
             raise ValueError(
                 f"sink {self.name!r} takes what timed out, which plans do not count; "
-                "give it weight=0, and no least_rate or least_share"
+                "give it weight=0, and no min_rate or min_share"
             )
 
     @property

@@ -15,7 +15,7 @@ from shedlight.graph.application import (
 from shedlight.graph.file.problem import Path, Problem, dotted, shortened
 from shedlight.graph.topology import find_cycle
 from shedlight.language import Pattern
-from shedlight.language.ast.expression import Aggregate, Attribute, Fold
+from shedlight.language.ast.expression import Aggregate, AggregateFunction, Attribute
 from shedlight.language.ast.pattern import Item
 
 FILE_FORMATS = frozenset({"avro", "csv", "delta", "json", "orc", "parquet", "text"})
@@ -192,6 +192,13 @@ def _is_key(item: Item, key: Attribute) -> bool:
     match item.expression:
         case Attribute(_, path):
             return path == key.path and item.name == key.column
-        case Aggregate(Fold.FIRST | Fold.LAST | Fold.MIN | Fold.MAX, _, path):
+        case Aggregate(
+            AggregateFunction.FIRST
+            | AggregateFunction.LAST
+            | AggregateFunction.MIN
+            | AggregateFunction.MAX,
+            _,
+            path,
+        ):
             return path == key.path and item.name == key.column
     return False

@@ -5,26 +5,37 @@ from textwrap import indent
 
 from shedlight.errors import ApplicationError, LanguageError, known_names
 from shedlight.graph.application import Application, Source, Stream
-from shedlight.graph.columns import Columns, output_columns, source_columns, united
+from shedlight.graph.columns import Columns, output_columns, source_columns, union_columns
 from shedlight.graph.file.problem import Path, Problem, dotted, shortened
 from shedlight.graph.topology import operator_order
-from shedlight.language import Caution, Kind, Schema, check, parse_expression, parse_pattern
+from shedlight.language import (
+    DataType,
+    PatternWarning,
+    Schema,
+    check,
+    parse_expression,
+    parse_pattern,
+)
 from shedlight.language.check.rules import check_row
 
-TIMES = frozenset({Kind.BIGINT, Kind.TIMESTAMP, Kind.UNKNOWN})
-IDS = frozenset({Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.UNKNOWN})
+TIMES = frozenset({DataType.BIGINT, DataType.TIMESTAMP, DataType.UNKNOWN})
+IDS = frozenset(
+    {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN, DataType.UNKNOWN}
+)
 
 Texts = Mapping[Path, str]
 """What patterns and expressions were read from, so that an error can point into it."""
 
 
-def text_problem(path: Path, what: str, error: LanguageError | Caution) -> Problem:
+def text_problem(path: Path, what: str, error: LanguageError | PatternWarning) -> Problem:
     """Put the place in the application before what the language says."""
     message = indent(str(error), "    ")
     return Problem(path, f"{dotted(path)}, in the text of this {what}:\n{message}")
 
 
-def kind_problems(application: Application, texts: Texts | None = None) -> Iterator[Problem]:
+def data_type_problems(
+    application: Application, texts: Texts | None = None
+) -> Iterator[Problem]:
     """Find columns that are not there or have the wrong kind, from the sources on down.
 
     Args:
@@ -39,7 +50,7 @@ def kind_problems(application: Application, texts: Texts | None = None) -> Itera
     for spec in operator_order(application):
         inputs = {stream: known[stream] for stream in spec.inputs}
         try:
-            columns = united(spec.name, inputs)
+            columns = union_columns(spec.name, inputs)
         except ApplicationError as error:
             yield Problem(("operators", spec.name, "input"), f"operators.{error}")
             columns = _ANY
@@ -91,7 +102,7 @@ def _pointed(
 
 def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
     open_ = frozenset({""}) if source.schema is None else frozenset[str]()
-    kinds: dict[str, Kind] = dict(source.schema or {})
+    kinds: dict[str, DataType] = dict(source.schema or {})
     yield from _twin_problems(source)
     for name, expression in source.columns.items():
         path: Path = ("sources", source.name, "columns", name)
@@ -101,7 +112,7 @@ def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
         except LanguageError as error:
             pointed = _pointed(error, parse_expression, texts.get(path), columns)
             yield text_problem(path, "expression", pointed)
-            kinds[name] = Kind.UNKNOWN
+            kinds[name] = DataType.UNKNOWN
     columns = Columns(kinds, open_)
     where: Path = ("sources", source.name)
     yield from _column_problems((*where, "time"), source.time, columns, TIMES)
@@ -126,7 +137,7 @@ def _twin_problems(source: Source) -> Iterator[Problem]:
 
 
 def _column_problems(
-    path: Path, name: str, columns: Columns, kinds: frozenset[Kind]
+    path: Path, name: str, columns: Columns, kinds: frozenset[DataType]
 ) -> Iterator[Problem]:
     kind = columns.get(name)
     if kind is None:
@@ -135,7 +146,7 @@ def _column_problems(
             path, f"{dotted(path)} names the unknown column {shortened(name)!r}; {hint}"
         )
     elif kind not in kinds:
-        *most, last = sorted(str(one) for one in kinds - {Kind.UNKNOWN})
+        *most, last = sorted(str(one) for one in kinds - {DataType.UNKNOWN})
         wanted = f"{', '.join(most)} or {last}"
         hint = "derive one under `columns`"
         problem = f"{dotted(path)} is {shortened(name)!r}, which is {kind}; it must be {wanted}"

@@ -12,20 +12,25 @@ from dataclasses import dataclass, field
 from shedlight.errors import ApplicationError
 from shedlight.graph.application import Application, OperatorSpec, Source, Stream
 from shedlight.graph.topology import operator_order
-from shedlight.language import Expression, Kind, Pattern, Schema
-from shedlight.language.ast.expression import Aggregate, Attribute, Fold, Whole
+from shedlight.language import DataType, Expression, Pattern, Schema
+from shedlight.language.ast.expression import (
+    Aggregate,
+    AggregateFunction,
+    Attribute,
+    WholeEvent,
+)
 from shedlight.language.ast.pattern import Item, selected
-from shedlight.language.check.expr_types import kind_of
+from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.check.rules import check_row
 
 MOST_COLUMNS = 10_000
 """How many columns and fields the complex events of a pattern may have."""
 
-_OF_COMPLEX_EVENT = {"source": Kind.STRING, "time": Kind.BIGINT, "id": Kind.STRING}
+_OF_COMPLEX_EVENT = {"source": DataType.STRING, "time": DataType.BIGINT, "id": DataType.STRING}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns(Mapping[str, Kind]):
+class Columns(Mapping[str, DataType]):
     """A schema with room for what is not known.
 
     Attributes:
@@ -33,15 +38,15 @@ class Columns(Mapping[str, Kind]):
         open: The structs that may have any field; an empty name stands for the event itself.
     """
 
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, DataType] = field(default_factory=dict)
     open: frozenset[str] = frozenset()
 
-    def __getitem__(self, name: str) -> Kind:
+    def __getitem__(self, name: str) -> DataType:
         kind = self.kinds.get(name)
         if kind is not None:
             return kind
         if not self.open.isdisjoint(_outer_names(name)):
-            return Kind.UNKNOWN
+            return DataType.UNKNOWN
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -84,7 +89,7 @@ def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Column
     Raises:
         ApplicationError: There are more than `MOST_COLUMNS`.
     """
-    kinds: dict[str, Kind] = dict(_OF_COMPLEX_EVENT)
+    kinds: dict[str, DataType] = dict(_OF_COMPLEX_EVENT)
     open_: set[str] = set()
     for item in _items(pattern, columns):
         part = _item_columns(item, columns)
@@ -111,22 +116,26 @@ def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
 def _item_columns(item: Item, columns: Columns) -> Columns:
     """Find the column of one selected value, and its fields if it is a struct."""
     expression = item.expression
-    kind = kind_of(expression, lambda node: _kind_in(columns, node))
+    kind = data_type_of(expression, lambda node: _kind_in(columns, node))
     inner = _struct_name(expression)
-    if inner is None or kind not in {Kind.STRUCT, Kind.UNKNOWN}:
+    if inner is None or kind not in {DataType.STRUCT, DataType.UNKNOWN}:
         return Columns({item.name: kind})
     fields = _fields(columns, inner, item.name)
-    maybe = {item.name} if kind is Kind.UNKNOWN else set()
+    maybe = {item.name} if kind is DataType.UNKNOWN else set()
     return Columns({item.name: kind, **fields.kinds}, fields.open | maybe)
 
 
-def _kind_in(columns: Columns, node: Expression) -> Kind:
-    if isinstance(node, Whole):
-        return Kind.STRUCT
+def _kind_in(columns: Columns, node: Expression) -> DataType:
+    if isinstance(node, WholeEvent):
+        return DataType.STRUCT
     if isinstance(node, Aggregate):
-        if node.fold is Fold.COUNT:
-            return Kind.BIGINT
-        return Kind.DOUBLE if node.fold is Fold.AVG else columns[".".join(node.path)]
+        if node.fold is AggregateFunction.COUNT:
+            return DataType.BIGINT
+        return (
+            DataType.DOUBLE
+            if node.fold is AggregateFunction.AVG
+            else columns[".".join(node.path)]
+        )
     if isinstance(node, Attribute):
         return columns[node.column]
     raise TypeError(f"not of a schema: {node}")
@@ -134,11 +143,14 @@ def _kind_in(columns: Columns, node: Expression) -> Kind:
 
 def _struct_name(expression: Expression) -> str | None:
     """Name the struct that is selected, if it is one; the event itself has no name."""
-    if isinstance(expression, Whole):
+    if isinstance(expression, WholeEvent):
         return ""
     if isinstance(expression, Attribute):
         return expression.column
-    is_one = isinstance(expression, Aggregate) and expression.fold in {Fold.FIRST, Fold.LAST}
+    is_one = isinstance(expression, Aggregate) and expression.fold in {
+        AggregateFunction.FIRST,
+        AggregateFunction.LAST,
+    }
     return ".".join(expression.path) if is_one else None  # type: ignore[attr-defined]
 
 
@@ -155,25 +167,27 @@ def _fields(columns: Columns, struct: str, name: str) -> Columns:
     return Columns(kinds, frozenset(open_ | ({name} if struct in columns.open else set())))
 
 
-def united(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
+def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
     """Find the columns of an operator's inputs together; an event has null where it has none.
 
     Raises:
         ApplicationError: Two inputs have a column of one name and different kinds.
     """
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, DataType] = {}
     owners: dict[str, Stream] = {}
     for stream, one in columns.items():
         for name, kind in one.kinds.items():
-            before = kinds.get(name, Kind.NULL)
-            both = {before, kind} - {Kind.NULL}
-            if len(both - {Kind.UNKNOWN}) > 1:
+            before = kinds.get(name, DataType.NULL)
+            both = {before, kind} - {DataType.NULL}
+            if len(both - {DataType.UNKNOWN}) > 1:
                 raise ApplicationError(
                     f"{operator} reads two columns named {name!r}: {before} in {owners[name]} "
                     f"and {kind} in {stream}; give one of them another name"
                 )
             kinds[name] = (
-                Kind.UNKNOWN if Kind.UNKNOWN in both else max(both, default=kind, key=str)
+                DataType.UNKNOWN
+                if DataType.UNKNOWN in both
+                else max(both, default=kind, key=str)
             )
             owners.setdefault(name, stream)
     return Columns(kinds, frozenset().union(*(one.open for one in columns.values())))
@@ -184,7 +198,7 @@ def operator_columns(application: Application) -> Mapping[str, Columns]:
     streams = {Stream(name): source_columns(one) for name, one in application.sources.items()}
     found = {}
     for spec in operator_order(application):
-        found[spec.name] = united(spec.name, {s: streams[s] for s in spec.inputs})
+        found[spec.name] = union_columns(spec.name, {s: streams[s] for s in spec.inputs})
         for name, pattern in spec.patterns.items():
             stream = Stream(name, spec.name)
             streams[stream] = output_columns(stream, pattern, found[spec.name])

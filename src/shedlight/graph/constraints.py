@@ -9,7 +9,7 @@ from shedlight.language.ast.pattern import elements
 from shedlight.matching.compile.type_labels import OTHER, build_vocabulary
 
 
-def wish_problems(application: Application) -> Iterator[Problem]:
+def constraint_problems(application: Application) -> Iterator[Problem]:
     """Find types that there are not, and keys or windows where a pattern has none."""
     for spec in application.operators.values():
         if spec.never_shed:

@@ -14,9 +14,9 @@ from shedlight.graph.application import (
     Stream,
 )
 from shedlight.graph.topology import operators_on
-from shedlight.language import Kind, Pattern, Window
+from shedlight.language import DataType, Pattern, Window
 from shedlight.language.ast.expression import TRUE
-from shedlight.language.ast.pattern import Span, elements
+from shedlight.language.ast.pattern import WindowUnit, elements
 from shedlight.matching.compile.nfa import build_automaton
 from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 
@@ -102,7 +102,7 @@ def _about_source(source: Source) -> _Rows:
 def _time_form(source: Source) -> str:
     unit = {"us": "microseconds", "ms": "milliseconds", "s": "seconds"}[str(source.time_unit)]
     kind = source.schema.get(source.time) if source.schema else None
-    if kind is Kind.TIMESTAMP:
+    if kind is DataType.TIMESTAMP:
         return "a timestamp"
     return f"in {unit}" if kind else f"in {unit} or a timestamp"
 
@@ -176,10 +176,10 @@ def _taken(sink: Sink) -> Iterator[str]:
 
 
 def _wishes(sink: Sink) -> Iterator[str]:
-    if sink.least_rate:
-        yield f"at least {sink.least_rate:g}/s,"
-    if sink.least_share:
-        yield f"at least {100 * sink.least_share:g} % of all,"
+    if sink.min_rate:
+        yield f"at least {sink.min_rate:g}/s,"
+    if sink.min_share:
+        yield f"at least {100 * sink.min_share:g} % of all,"
 
 
 def _patterns(application: Application, functions: Functions) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _others(spec: OperatorSpec, alphabet: Alphabet) -> str:
         return "of use too: a pattern has an element without a condition"
     if any(test.negated for test in alphabet.tests):
         return "of use too: a pattern asks for any value but some"
-    if any(one.within and one.within.span is Span.EVENTS for one in patterns):
+    if any(one.within and one.within.span is WindowUnit.EVENTS for one in patterns):
         return "counted by a window of events, else of no use"
     return "of no use to any pattern; they go at once"
 

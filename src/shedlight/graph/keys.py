@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from shedlight.graph.application import Application
 from shedlight.language.ast.expression import Attribute
-from shedlight.language.ast.pattern import Span
+from shedlight.language.ast.pattern import WindowUnit
 
 
 def key_name(key: Sequence[Attribute]) -> str:
@@ -17,7 +17,7 @@ def longest_windows(application: Application) -> Mapping[str, int]:
     longest: dict[str, int] = {}
     for spec in application.operators.values():
         for pattern in spec.patterns.values():
-            if pattern.within and pattern.within.span is Span.TIME:
+            if pattern.within and pattern.within.span is WindowUnit.TIME:
                 key = key_name(pattern.partition_by)
                 longest[key] = max(longest.get(key, 1), pattern.within.length)
     return longest

@@ -10,7 +10,7 @@ from shedlight.language.ast.pattern import Pattern, elements
 from shedlight.matching.compile.predicates import value_test
 
 
-def cautions(application: Application) -> Iterator[Problem]:
+def lint_application(application: Application) -> Iterator[Problem]:
     """List them, for an application whose references hold."""
     used_nodes = {spec.node for spec in application.operators.values()}
     for name in application.nodes:

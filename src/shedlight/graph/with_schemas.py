@@ -6,10 +6,10 @@ from itertools import chain
 
 from shedlight.graph.application import Application
 from shedlight.graph.check import key_problems, reference_problems
-from shedlight.graph.column_types import kind_problems
-from shedlight.graph.constraints import wish_problems
+from shedlight.graph.column_types import data_type_problems
+from shedlight.graph.constraints import constraint_problems
 from shedlight.graph.file.problem import raise_any
-from shedlight.graph.lint import cautions
+from shedlight.graph.lint import lint_application
 from shedlight.language import Schema
 
 
@@ -21,9 +21,13 @@ def check_application(application: Application) -> tuple[str, ...]:
     """
     raise_any(reference_problems(application))
     raise_any(
-        chain(key_problems(application), kind_problems(application), wish_problems(application))
+        chain(
+            key_problems(application),
+            data_type_problems(application),
+            constraint_problems(application),
+        )
     )
-    return tuple(each.message for each in cautions(application))
+    return tuple(each.message for each in lint_application(application))
 
 
 def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> Application:
@@ -42,5 +46,5 @@ def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> App
         for name, source in application.sources.items()
     }
     found = replace(application, sources=sources)
-    raise_any(kind_problems(found))
+    raise_any(data_type_problems(found))
     return found

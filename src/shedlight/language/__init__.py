@@ -1,18 +1,18 @@
 """The language of patterns: text -> Pattern, and the expressions in it."""
 
-from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Expression
 from shedlight.language.ast.pattern import Pattern, Window
-from shedlight.language.check.lint import Caution
+from shedlight.language.check.lint import PatternWarning
 from shedlight.language.check.rules import check
-from shedlight.language.parse.patterns import Parsed, parse_expression, parse_pattern
+from shedlight.language.parse.patterns import ParseResult, parse_expression, parse_pattern
 
 __all__ = [
-    "Caution",
+    "DataType",
     "Expression",
-    "Kind",
-    "Parsed",
+    "ParseResult",
     "Pattern",
+    "PatternWarning",
     "Schema",
     "Window",
     "check",

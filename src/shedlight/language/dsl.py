@@ -24,11 +24,11 @@ from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import (
     TRUE,
     Aggregate,
+    AggregateFunction,
     Attribute,
     Call,
     Case,
-    Fold,
-    Whole,
+    WholeEvent,
 )
 from shedlight.language.ast.pattern import (
     And,
@@ -44,9 +44,9 @@ from shedlight.language.ast.pattern import (
     default_name,
 )
 from shedlight.language.ast.window import read_window, window_lasting, window_of
-from shedlight.language.check.normal_form import RuleError, flattened, folded, require_levels
+from shedlight.language.check.normal_form import RuleError, flattened, normalize, require_levels
 from shedlight.language.check.rules import check, element_of
-from shedlight.language.dsl_value import Event, Value, lifted
+from shedlight.language.dsl_value import Event, Value, to_expression
 
 __all__ = [
     "Event",
@@ -90,62 +90,62 @@ def attribute(*path: str) -> Value:
 
 def value(constant: object) -> Value:
     """Make an expression of a constant, or of a whole event to give it another name."""
-    return Value(lifted(constant))
+    return Value(to_expression(constant))
 
 
 def call(function: str, *arguments: object) -> Value:
     """Call a named function of the language."""
-    return Value(Call(function.lower(), tuple(map(lifted, arguments))))
+    return Value(Call(function.lower(), tuple(map(to_expression, arguments))))
 
 
 def case(*branches: tuple[object, object], otherwise: object = None) -> Value:
     """Choose the result of the first branch whose condition holds."""
-    pairs = tuple((lifted(test), lifted(result)) for test, result in branches)
-    return Value(Case(pairs, lifted(otherwise)))
+    pairs = tuple((to_expression(test), to_expression(result)) for test, result in branches)
+    return Value(Case(pairs, to_expression(otherwise)))
 
 
-def _aggregate(fold: Fold, of: Value | Event) -> Value:
-    expression = lifted(of)
+def _aggregate(fold: AggregateFunction, of: Value | Event) -> Value:
+    expression = to_expression(of)
     if isinstance(expression, Attribute) and expression.variable:
         return Value(Aggregate(fold, expression.variable, expression.path))
-    if isinstance(expression, Whole) and fold is Fold.COUNT:
+    if isinstance(expression, WholeEvent) and fold is AggregateFunction.COUNT:
         return Value(Aggregate(fold, expression.variable))
     raise RuleError(expression, f"{fold.value} takes one attribute of a variable, got {of!r}")
 
 
 def first(of: Value) -> Value:
     """Select an attribute of the first event of an element."""
-    return _aggregate(Fold.FIRST, of)
+    return _aggregate(AggregateFunction.FIRST, of)
 
 
 def last(of: Value) -> Value:
     """Select an attribute of the last event of an element."""
-    return _aggregate(Fold.LAST, of)
+    return _aggregate(AggregateFunction.LAST, of)
 
 
 def count(of: Value | Event) -> Value:
     """Count the events of an element, or the values of an attribute that are not null."""
-    return _aggregate(Fold.COUNT, of)
+    return _aggregate(AggregateFunction.COUNT, of)
 
 
 def min_(of: Value) -> Value:
     """Select the smallest value of an attribute."""
-    return _aggregate(Fold.MIN, of)
+    return _aggregate(AggregateFunction.MIN, of)
 
 
 def max_(of: Value) -> Value:
     """Select the largest value of an attribute."""
-    return _aggregate(Fold.MAX, of)
+    return _aggregate(AggregateFunction.MAX, of)
 
 
 def sum_(of: Value) -> Value:
     """Select the sum of an attribute."""
-    return _aggregate(Fold.SUM, of)
+    return _aggregate(AggregateFunction.SUM, of)
 
 
 def avg(of: Value) -> Value:
     """Select the mean of an attribute."""
-    return _aggregate(Fold.AVG, of)
+    return _aggregate(AggregateFunction.AVG, of)
 
 
 def seq(*parts: Partlike) -> Seq:
@@ -225,7 +225,7 @@ def pattern(  # noqa: PLR0913 - an argument per clause of the language
         TypeError: An argument is something else altogether.
     """
     beside = _several("conditions", conditions)
-    root, across = folded(_part(where), tuple(map(lifted, beside)))
+    root, across = normalize(_part(where), tuple(map(to_expression, beside)))
     made = Pattern(
         select=tuple(map(_item, _several("select", select))),
         where=root,
@@ -262,7 +262,7 @@ def _part(part: Partlike) -> Part:
 def _item(selected: Value | Event | Item) -> Item:
     if isinstance(selected, Item):
         return selected
-    expression = lifted(selected)
+    expression = to_expression(selected)
     name = default_name(expression)
     if name is None:
         require_levels(expression)
@@ -272,7 +272,7 @@ def _item(selected: Value | Event | Item) -> Item:
 
 
 def _key(key: str | Value) -> Attribute:
-    expression = Attribute("", (key,)) if isinstance(key, str) else lifted(key)
+    expression = Attribute("", (key,)) if isinstance(key, str) else to_expression(key)
     if not isinstance(expression, Attribute):
         raise RuleError(expression, f"PARTITION BY names attributes, got {expression}")
     return expression

@@ -19,7 +19,7 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
     negated,
 )
 from shedlight.language.ast.pattern import Item
@@ -118,11 +118,11 @@ class Value:
 
     def is_in(self, *options: object) -> "Value":
         """Write IN."""
-        return Value(In(self.expression, tuple(map(lifted, options))))
+        return Value(In(self.expression, tuple(map(to_expression, options))))
 
     def not_in(self, *options: object) -> "Value":
         """Write NOT IN."""
-        return Value(In(self.expression, tuple(map(lifted, options)), negated=True))
+        return Value(In(self.expression, tuple(map(to_expression, options)), negated=True))
 
     def like(self, form: str) -> "Value":
         """Write LIKE."""
@@ -160,7 +160,7 @@ class Event:
         self.variable_ = variable
 
     def __repr__(self) -> str:
-        return f"<{Whole(self.variable_)}>"
+        return f"<{WholeEvent(self.variable_)}>"
 
     def __getattr__(self, name: str) -> Value:
         if name.startswith("__"):  # what Python itself asks for, as in `copy`
@@ -174,12 +174,12 @@ class Event:
         return Value(Attribute(self.variable_, names))
 
 
-def lifted(operand: object) -> Expression:
+def to_expression(operand: object) -> Expression:
     """Take a constant of Python as an expression."""
     if isinstance(operand, Value):
         return operand.expression
     if isinstance(operand, Event):
-        return Whole(operand.variable_)
+        return WholeEvent(operand.variable_)
     if isinstance(operand, float) and not math.isfinite(operand):
         raise ValueError(f"{operand} cannot be written down")
     if operand is None or isinstance(operand, bool | int | float | str):
@@ -188,4 +188,4 @@ def lifted(operand: object) -> Expression:
 
 
 def _binary(operator: Operator, left: object, right: object) -> Value:
-    return Value(Binary(operator, lifted(left), lifted(right)))
+    return Value(Binary(operator, to_expression(left), to_expression(right)))

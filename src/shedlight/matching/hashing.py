@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import Column
-from shedlight.matching.kernel.jit import compiled, step
+from shedlight.matching.kernel.jit import compiled, jit_inline
 from shedlight.matching.kernel.records import Array
 
 SEED = 42
@@ -27,24 +27,24 @@ _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 
 
-@step
+@jit_inline
 def _rotated(x: np.uint64, by: int) -> np.uint64:
     return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
 
 
-@step
+@jit_inline
 def _finished(h: np.uint64) -> np.uint64:
     h = (h ^ (h >> np.uint64(33))) * _P2
     h = (h ^ (h >> np.uint64(29))) * _P3
     return h ^ (h >> np.uint64(32))
 
 
-@step
+@jit_inline
 def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
     return _rotated(lane + word * _P2, 31) * _P1
 
 
-@step
+@jit_inline
 def hash_number(value: int, seed: np.uint64) -> np.uint64:
     """Hash a whole number."""
     h = seed + _P5 + np.uint64(8)
@@ -52,7 +52,7 @@ def hash_number(value: int, seed: np.uint64) -> np.uint64:
     return _finished(_rotated(h, 27) * _P1 + _P4)
 
 
-@step
+@jit_inline
 def _word(data: Array, at: int, size: int) -> np.uint64:
     """Read bytes as a little-endian number; places without a sign make it one load."""
     word = np.uint64(0)
@@ -61,7 +61,7 @@ def _word(data: Array, at: int, size: int) -> np.uint64:
     return word
 
 
-@step
+@jit_inline
 def _hash_stripes(data: Array, start: int, end: int, seed: np.uint64) -> np.uint64:
     """Hash the stretches of 32 bytes of a text that has one."""
     a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
@@ -78,7 +78,7 @@ def _hash_stripes(data: Array, start: int, end: int, seed: np.uint64) -> np.uint
     return h
 
 
-@step
+@jit_inline
 def _hash_text(data: Array, start: int, end: int, seed: np.uint64) -> np.uint64:
     size = end - start
     h = _hash_stripes(data, start, end, seed) if size >= _STRIPE else seed + _P5
@@ -153,11 +153,11 @@ def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
 
 
 def _is_plain(column: Column) -> bool:
-    return column.kind is not Kind.STRING and bool(column.valid.all())
+    return column.kind is not DataType.STRING and bool(column.valid.all())
 
 
 def _hash_column(column: Column, seeds: Array) -> None:
-    if column.kind is Kind.STRING:
+    if column.kind is DataType.STRING:
         _hash_texts(*text_buffers(column.values), column.valid, seeds)
     elif _is_plain(column):
         hash_onto(_as_whole(column), seeds)
@@ -167,7 +167,7 @@ def _hash_column(column: Column, seeds: Array) -> None:
 
 def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     """Give the two hashes that identify a key; null is a key of its own."""
-    if len(columns) == 1 and columns[0].kind is not Kind.STRING:
+    if len(columns) == 1 and columns[0].kind is not DataType.STRING:
         return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
     both = tuple(hash_rows(columns, rows, seed) for seed in (SEED, _OTHER_SEED))
     for start in range(0, len(columns), _MARKS):
@@ -196,7 +196,7 @@ def _null_marks(columns: Sequence[Column]) -> Array:
 
 def _as_whole(column: Column) -> Array:
     """Give the values as whole numbers; equal decimal numbers give equal ones."""
-    if column.kind is not Kind.DOUBLE:
+    if column.kind is not DataType.DOUBLE:
         return np.ascontiguousarray(column.values, np.int64)
     values = np.where(np.isnan(column.values), np.nan, column.values) + 0.0
     return values.view(np.int64)

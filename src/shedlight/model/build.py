@@ -9,12 +9,12 @@ from shedlight.graph.application import Application, OperatorSpec, ShedBy, Strea
 from shedlight.graph.columns import operator_columns
 from shedlight.graph.keys import key_name
 from shedlight.graph.topology import operator_order
-from shedlight.language.ast.pattern import Pattern, Span, elements
+from shedlight.language.ast.pattern import Pattern, WindowUnit, elements
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.operator_types import OperatorTypes, operator_types
 from shedlight.model.quantity import dotted
 from shedlight.model.rates import with_capacities
-from shedlight.model.selectivity.needs import Flags, Floats, Needs
+from shedlight.model.selectivity.needs import Flags, Floats, MatchDemand
 from shedlight.model.selectivity.needs_builder import OrAs, build_needs
 from shedlight.model.snapshot import Snapshot, check_snapshot, operator_vocabularies
 
@@ -59,8 +59,8 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
                 name=sink.name,
                 stream=sink.input,
                 weight=sink.weight,
-                least_rate=sink.least_rate,
-                least_share=sink.least_share,
+                min_rate=sink.min_rate,
+                min_share=sink.min_share,
             )
             for sink in application.sinks.values()
             if not sink.timed_out
@@ -96,7 +96,9 @@ def _pattern(
     firm = _protected(spec, types, needs, watched=bool(key))
     if timed_out:  # any event may be the one without which a machine times out
         firm = np.ones(len(needs.uses), np.bool_)
-    if pattern.within and pattern.within.span is Span.EVENTS:  # its window counts all events
+    if (
+        pattern.within and pattern.within.span is WindowUnit.EVENTS
+    ):  # its window counts all events
         needs = replace(needs, watched=np.ones(len(needs.uses), np.bool_))
     seconds = _seconds(snapshot, stream, types, needs)
     return PatternModel(
@@ -120,7 +122,7 @@ def _key(spec: OperatorSpec, pattern: Pattern) -> str:
 
 
 def _protected(
-    spec: OperatorSpec, types: OperatorTypes, needs: Needs, *, watched: bool
+    spec: OperatorSpec, types: OperatorTypes, needs: MatchDemand, *, watched: bool
 ) -> Flags:
     """Find the uses that must never be shed; nothing if there is none.
 
@@ -143,7 +145,9 @@ def _protected(
     return found if found.any() else np.zeros(0, np.bool_)
 
 
-def _seconds(snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: Needs) -> Floats:
+def _seconds(
+    snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: MatchDemand
+) -> Floats:
     """Find the processing time of each use; nothing if it is not known."""
     times = snapshot.processing_time.get(stream)
     if times is None:
@@ -162,7 +166,11 @@ def _seconds(snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: Ne
 
 
 def _moments(
-    snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: Needs, seconds: Floats
+    snapshot: Snapshot,
+    stream: Stream,
+    types: OperatorTypes,
+    needs: MatchDemand,
+    seconds: Floats,
 ) -> Floats:
     """Find the second moment of each use; what is not known is that of exponential times."""
     given = snapshot.second_moment.get(stream)
@@ -183,7 +191,7 @@ def _moments(
     return moments
 
 
-def _by_use(types: OperatorTypes, needs: Needs, by_label: Mapping[str, float]) -> Floats:
+def _by_use(types: OperatorTypes, needs: MatchDemand, by_label: Mapping[str, float]) -> Floats:
     """Put numbers by label in the order of a pattern's uses; NaN where there is none."""
     words = types.vocabulary
     by_signature = {

@@ -34,7 +34,7 @@ WAITS = 1.5
 """How many batches an event spends on average: half of one until it is read, then its own."""
 
 
-class Latency(Enum):
+class LatencyModel(Enum):
     """How a bound becomes a limit."""
 
     MM1 = "mm1"
@@ -52,7 +52,7 @@ class Target:
         horizon: In how many seconds a backlog beyond the bound is to be worked off.
     """
 
-    latency: Latency = Latency.MG1
+    latency: LatencyModel = LatencyModel.MG1
     aim: float = 0.9
     horizon: float = 10.0
 
@@ -86,17 +86,17 @@ class Limit:
     def at(self, arrivals: float, read: float) -> float:
         """Give the limit at a rate of arrivals that patterns use, and of all that is read."""
         full = 1.0
-        if self.target.latency is Latency.MM1:
+        if self.target.latency is LatencyModel.MM1:
             full = arrivals * self.bound / (1 + arrivals * self.bound)
-        elif self.target.latency is Latency.MICRO_BATCH:
+        elif self.target.latency is LatencyModel.MICRO_BATCH:
             full = 1 - WAITS * self.node.fixed / self.bound - read * self.node.reading
         return max(0.0, self.target.aim * full - self.backlog_share)
 
     def slopes(self, arrivals: float) -> tuple[float, float]:
         """Say how the limit grows with arrivals that patterns use, and with all of them."""
-        if self.target.latency is Latency.MM1:
+        if self.target.latency is LatencyModel.MM1:
             return self.target.aim * self.bound / (1 + arrivals * self.bound) ** 2, 0.0
-        if self.target.latency is Latency.MICRO_BATCH:
+        if self.target.latency is LatencyModel.MICRO_BATCH:
             return 0.0, -self.target.aim * self.node.reading
         return 0.0, 0.0
 
@@ -124,7 +124,7 @@ def limit_of(model: Model, node: NodeModel, target: Target) -> Limit | None:
         )
     costs: Mapping[Stream, Floats] = {one.stream: one.seconds for one in patterns}
     transport = node.transport
-    if target.latency is Latency.MG1:
+    if target.latency is LatencyModel.MG1:
         totals = {one.name: _per_type(one) for one in operators}
         most = {name: float(total.max(initial=0.0)) for name, total in totals.items()}
         company = {one.name: _company(one, operators, most) for one in operators}
@@ -156,7 +156,7 @@ def check_feasible(limit: Limit, read: float) -> None:
         PlanError: It is too tight; the message has the least bound that is not.
     """
     node = limit.node
-    if limit.target.latency is not Latency.MICRO_BATCH or not node.fixed:
+    if limit.target.latency is not LatencyModel.MICRO_BATCH or not node.fixed:
         return
     left = 1 - read * node.reading
     if left <= 0:

@@ -12,7 +12,7 @@ from shedlight.model.selectivity.needs import Floats, dot
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class NodeLoad:
     """How busy a node is.
 
     Attributes:
@@ -36,7 +36,7 @@ class Work:
         return self.limit * (self.busy / self.cost if self.cost > 0 else 1.0)
 
 
-class Loads:
+class LoadAccumulator:
     """How busy nodes are, added up pattern by pattern.
 
     Args:
@@ -55,14 +55,14 @@ class Loads:
             self._costs[node] += dot(kept, limit.costs[pattern.stream])
             self._busy[node] += dot(kept, pattern.seconds)
 
-    def works(self, model: Model, rates: Rates) -> Mapping[str, Work]:
+    def works(self, model: Model, rates: Rates) -> Mapping[str, NodeLoad]:
         """Put it together, when all patterns are added."""
         found = {}
         for name, limit in self._limits.items():
             once = 0.0
             if limit.transport:
                 once = sum(_kept_by_any(one, rates) for one in model.operators_on(name))
-            found[name] = Work(
+            found[name] = NodeLoad(
                 self._costs[name] + limit.transport * once,
                 self._busy[name] + limit.node.transport * once,
                 limit.at(*limit.arrivals.at(rates.outputs)),
@@ -70,9 +70,11 @@ class Loads:
         return found
 
 
-def works_of(model: Model, limits: Mapping[str, Limit], rates: Rates) -> Mapping[str, Work]:
+def node_loads(
+    model: Model, limits: Mapping[str, Limit], rates: Rates
+) -> Mapping[str, NodeLoad]:
     """Find out how busy nodes are at these rates."""
-    loads = Loads(limits)
+    loads = LoadAccumulator(limits)
     for name in limits:
         for operator in model.operators_on(name):
             for pattern in operator.patterns:
@@ -80,9 +82,9 @@ def works_of(model: Model, limits: Mapping[str, Limit], rates: Rates) -> Mapping
     return loads.works(model, rates)
 
 
-def work_of(model: Model, limit: Limit, rates: Rates) -> Work:
+def node_load(model: Model, limit: Limit, rates: Rates) -> NodeLoad:
     """Find out how busy a node is at these rates."""
-    return works_of(model, {limit.node.name: limit}, rates)[limit.node.name]
+    return node_loads(model, {limit.node.name: limit}, rates)[limit.node.name]
 
 
 def _kept_by_any(operator: OperatorModel, rates: Rates) -> float:

@@ -17,7 +17,7 @@ INFINITY = float("inf")
 _TOLERANCE = 1e-9
 
 
-class Outcome(Enum):
+class SolverOutcome(Enum):
     """How solving ended, where it ended well."""
 
     OPTIMAL = "optimal"
@@ -36,13 +36,13 @@ class Solution:
             the program has whole-numbered variables.
     """
 
-    outcome: Outcome
+    outcome: SolverOutcome
     objective: float
     values: Floats
     duals: Floats
 
 
-class Program:
+class LinearProgram:
     """A linear program to be maximised, put together piece by piece."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Program:
             lower, upper = np.where(whole, fixed, lower), np.where(whole, fixed, upper)
             whole = np.zeros_like(whole)
         if not self.columns:
-            return Solution(Outcome.OPTIMAL, 0.0, np.zeros(0), np.zeros(self.rows))
+            return Solution(SolverOutcome.OPTIMAL, 0.0, np.zeros(0), np.zeros(self.rows))
         solver = _solver(time_limit)
         program = self._linear(lower, upper, whole)
         if costs is not None:
@@ -217,7 +217,7 @@ def _check(status: Any, what: str) -> None:  # noqa: ANN401
 def _answer(solver: Any, scales: Floats, whole: Flags) -> Solution:  # noqa: ANN401
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
-        return Solution(Outcome.INFEASIBLE, 0.0, np.zeros(0), np.zeros(0))
+        return Solution(SolverOutcome.INFEASIBLE, 0.0, np.zeros(0), np.zeros(0))
     if status != highspy.HighsModelStatus.kOptimal:
         words = solver.modelStatusToString(status).lower()
         raise SolverError(
@@ -228,4 +228,4 @@ def _answer(solver: Any, scales: Floats, whole: Flags) -> Solution:  # noqa: ANN
     values = np.array(solution.col_value)
     duals = np.zeros(0) if whole.any() else np.array(solution.row_dual) * scales
     objective = solver.getInfo().objective_function_value
-    return Solution(Outcome.OPTIMAL, float(objective), values, duals)
+    return Solution(SolverOutcome.OPTIMAL, float(objective), values, duals)

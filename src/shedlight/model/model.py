@@ -14,7 +14,7 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.language.ast.pattern import Pattern
-from shedlight.model.selectivity.needs import Flags, Floats, Ints, Needs
+from shedlight.model.selectivity.needs import Flags, Floats, Ints, MatchDemand
 
 Keep = Mapping[Stream, Floats]
 """The share that a pattern keeps of each of its uses; a pattern that is not in it keeps all."""
@@ -39,7 +39,7 @@ class PatternModel:
     """
 
     stream: Stream
-    needs: Needs
+    needs: MatchDemand
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
     moments: Floats = field(default_factory=lambda: np.zeros(0))
     emits: float = 1.0
@@ -118,15 +118,15 @@ class SinkModel:
         name: Its name.
         stream: The pattern it takes from.
         weight: What a complex event is worth here.
-        least_rate: Complex events per second that are wished for.
-        least_share: The share of what would come without shedding that is wished for.
+        min_rate: Complex events per second that are wished for.
+        min_share: The share of what would come without shedding that is wished for.
     """
 
     name: str
     stream: Stream
     weight: float = 1.0
-    least_rate: float = 0.0
-    least_share: float = 0.0
+    min_rate: float = 0.0
+    min_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,11 +12,11 @@ from shedlight.graph.application import Stream
 from shedlight.graph.columns import Columns
 from shedlight.language.ast.expression import (
     Aggregate,
+    AggregateFunction,
     Attribute,
     Expression,
-    Fold,
     Literal,
-    Whole,
+    WholeEvent,
     conjuncts,
     walk,
     without_variable,
@@ -32,7 +32,7 @@ from shedlight.language.ast.pattern import (
     selected,
 )
 from shedlight.language.eval.column import Column, constant
-from shedlight.language.eval.evaluate import evaluate, holds
+from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.matching.compile.predicates import Value, value_test
 from shedlight.matching.compile.type_labels import Vocabulary
 from shedlight.matching.output.complex_events import SOURCE
@@ -41,7 +41,7 @@ _Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Facts:
+class KnownAttributes:
     """What is known of the complex events of a pattern.
 
     Attributes:
@@ -67,7 +67,7 @@ class Facts:
         for condition, number in vocabulary.open.items():
             inner = [node for node in walk(condition) if isinstance(node, Attribute)]
             if all(map(self.knows, inner)):
-                truth = holds(evaluate(condition, 1, self._lookup))
+                truth = is_true(evaluate(condition, 1, self._lookup))
                 known[len(vocabulary.closed) + number] = int(truth[0])
         return known
 
@@ -77,7 +77,7 @@ class Facts:
         return constant(self.values.get(node.path))
 
 
-def facts_of(stream: Stream, pattern: Pattern, columns: Columns) -> Facts:
+def facts_of(stream: Stream, pattern: Pattern, columns: Columns) -> KnownAttributes:
     """Collect what is known of a pattern's complex events.
 
     Args:
@@ -99,7 +99,7 @@ def facts_of(stream: Stream, pattern: Pattern, columns: Columns) -> Facts:
         for owner, path, value in constants:
             if owner == variable and path[: len(start)] == start:
                 values[(item.name, *path[len(start) :])] = value
-    return Facts({**values, (SOURCE,): stream.name}, columns)
+    return KnownAttributes({**values, (SOURCE,): stream.name}, columns)
 
 
 def _certain(part: Part) -> Iterator[Element]:
@@ -117,10 +117,17 @@ def _certain(part: Part) -> Iterator[Element]:
 def _selected(expression: Expression) -> tuple[str, _Path]:
     """Name the event and the attribute that is selected as it is; no event has no name."""
     match expression:
-        case Whole(variable):
+        case WholeEvent(variable):
             return variable, ()
         case Attribute(variable, path):
             return variable, path
-        case Aggregate(Fold.FIRST | Fold.LAST | Fold.MIN | Fold.MAX, variable, path):
+        case Aggregate(
+            AggregateFunction.FIRST
+            | AggregateFunction.LAST
+            | AggregateFunction.MIN
+            | AggregateFunction.MAX,
+            variable,
+            path,
+        ):
             return variable, path
     return "", ()

@@ -81,10 +81,12 @@ def predict(
         unshed: The rates if nothing is shed, if they are known.
     """
     shares = keep or {}
-    return follow(model, lambda pattern, _: shares.get(pattern.stream), nodes, unshed=unshed)
+    return propagate_rates(
+        model, lambda pattern, _: shares.get(pattern.stream), nodes, unshed=unshed
+    )
 
 
-def follow(
+def propagate_rates(
     model: Model,
     choose: Choose,
     nodes: Collection[str] = (),

@@ -33,7 +33,7 @@ ByType = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class MicroBatch:
+class MicroBatchCosts:
     """What a micro-batch costs.
 
     Attributes:
@@ -68,7 +68,7 @@ class Snapshot:
     processing_time: Mapping[Stream, float | ByType] = field(default_factory=dict)
     second_moment: Mapping[Stream, float | ByType] = field(default_factory=dict)
     backlog: Mapping[str, float] = field(default_factory=dict)
-    micro_batch: Mapping[str, MicroBatch] = field(default_factory=dict)
+    micro_batch: Mapping[str, MicroBatchCosts] = field(default_factory=dict)
     transport: Mapping[str, float] = field(default_factory=dict)
     calibration: Mapping[Stream, float] = field(default_factory=dict)
     events_per_window: Mapping[Stream, float] = field(default_factory=dict)
@@ -147,7 +147,7 @@ def snapshot_of(sections: Sections, file: str) -> Snapshot:
         for name in OF_STREAMS
     }
     batches = {
-        node: MicroBatch(costs["a"], costs["b_in"])
+        node: MicroBatchCosts(costs["a"], costs["b_in"])
         for node, costs in sections.get("micro_batch", {}).items()
     }
     return Snapshot(

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from shedlight.matching.compile.type_labels import Ask, Vocabulary
+from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary
 from shedlight.matching.operators.classify import Signature
 from shedlight.model.selectivity.needs import Ints
 
-Asks = tuple[Ask, ...]
+Asks = tuple[PredicateTest, ...]
 """All that an element asks of a type."""
 
 
@@ -84,10 +84,10 @@ class _Table:
                 found = found[~among & (codes != null) if ask.negated else among]
         return found
 
-    def _is_narrow(self, ask: Ask) -> bool:
+    def _is_narrow(self, ask: PredicateTest) -> bool:
         return len(ask.codes) == 1 and not ask.negated and ask.place < self._closed
 
-    def _with(self, ask: Ask) -> Ints:
+    def _with(self, ask: PredicateTest) -> Ints:
         """Find the signatures with one constant, by bisection."""
         if ask.place not in self._sorted:
             order = np.argsort(self._codes[ask.place], kind="stable")

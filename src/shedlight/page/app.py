@@ -15,7 +15,7 @@ from shedlight import __version__
 from shedlight.errors import known_names
 from shedlight.page import schemas
 from shedlight.page.auth import Access, Guard
-from shedlight.page.log_follower import thinned
+from shedlight.page.log_follower import downsample
 from shedlight.page.responses import (
     Json,
     RefusedError,
@@ -23,13 +23,13 @@ from shedlight.page.responses import (
     on_invalid,
     on_refused,
 )
-from shedlight.page.run_view import Watch
+from shedlight.page.run_view import RunView
 from shedlight.page.sse import Readers, news
 from shedlight.page.what_if import Planner, apply
-from shedlight.report.format import plain
+from shedlight.report.format import sanitize
 from shedlight.runlog.exposition import CONTENT_TYPE, exposition
 from shedlight.runlog.prometheus import families
-from shedlight.runlog.records import Decision
+from shedlight.runlog.records import DecisionRecord
 
 STATIC = Path(__file__).parent / "static"
 MOST_POINTS = 600
@@ -38,13 +38,13 @@ _TYPES_IN_METRICS = 20
 """How many types of a pattern have a metric of their own."""
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.Problem} for status in (401, 403, 413, 422)
+    status: {"model": schemas.ProblemAnswer} for status in (401, 403, 413, 422)
 }
 _bearer = HTTPBearer(auto_error=False, description="The token that was printed at the start.")
 
 
 def build_app(
-    watch: Watch, access: Access, over: Callable[[], bool] = lambda: False
+    watch: RunView, access: Access, over: Callable[[], bool] = lambda: False
 ) -> FastAPI:
     """Put the page together.
 
@@ -82,7 +82,7 @@ def _add_files(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
-def _add_questions(app: FastAPI, watch: Watch) -> None:
+def _add_questions(app: FastAPI, watch: RunView) -> None:
     """Add what can be asked about the run."""
 
     @app.get("/api/run", response_model=schemas.RunAnswer)
@@ -98,7 +98,7 @@ def _add_questions(app: FastAPI, watch: Watch) -> None:
     @app.get(
         "/api/latency",
         response_model=schemas.LatencyAnswer,
-        responses={404: {"model": schemas.Problem}},
+        responses={404: {"model": schemas.ProblemAnswer}},
     )
     async def latency(
         node: Annotated[str, Query(max_length=200)],
@@ -115,7 +115,7 @@ def _add_questions(app: FastAPI, watch: Watch) -> None:
         return Json([_decision(one) for one in newest])
 
 
-def latency_of(watch: Watch, node: str, seconds: float) -> dict[str, Any]:
+def latency_of(watch: RunView, node: str, seconds: float) -> dict[str, Any]:
     """Say how long events spent at a node in the last seconds of what the log has."""
     watch.refresh()
     seen = watch.seen
@@ -124,7 +124,7 @@ def latency_of(watch: Watch, node: str, seconds: float) -> dict[str, Any]:
         raise RefusedError(404, f"there is no node {node[:60]!r}; {hint}")
     points = seen.points.get(node, ())
     latest = points[-1].time if points else 0.0
-    found = list(thinned(points, latest - seconds, MOST_POINTS))
+    found = list(downsample(points, latest - seconds, MOST_POINTS))
     curves = {
         name: [getattr(one, name) for one in found]
         for name in ("time", "mean", "p50", "p95", "p99")
@@ -132,22 +132,22 @@ def latency_of(watch: Watch, node: str, seconds: float) -> dict[str, Any]:
     return {"node": node, "bound": seen.tally.nodes[node].bound} | curves
 
 
-def _decision(one: Decision) -> dict[str, Any]:
+def _decision(one: DecisionRecord) -> dict[str, Any]:
     return {
         "time": one.time,
-        "reason": plain(one.reason, 1000),
+        "reason": sanitize(one.reason, 1000),
         "replanned": one.replanned,
         "seconds": one.seconds,
-        "states": {name: plain(state, 60) for name, state in one.states.items()},
+        "states": {name: sanitize(state, 60) for name, state in one.states.items()},
         "loads": dict(one.loads),
     }
 
 
-def _add_wishes(app: FastAPI, watch: Watch, access: Access) -> None:
+def _add_wishes(app: FastAPI, watch: RunView, access: Access) -> None:
     """Add what-if, and what changes the run."""
     planner = Planner(watch.place.log)
     conflict: dict[int | str, dict[str, Any]] = {
-        status: {"model": schemas.Problem} for status in (400, 404, 409, 429)
+        status: {"model": schemas.ProblemAnswer} for status in (400, 404, 409, 429)
     }
 
     @app.post("/api/what-if", response_model=schemas.WhatIfAnswer, responses=conflict)
@@ -169,7 +169,7 @@ def _add_wishes(app: FastAPI, watch: Watch, access: Access) -> None:
         return Json(apply(watch, changes))
 
 
-def _add_news(app: FastAPI, watch: Watch, over: Callable[[], bool]) -> None:
+def _add_news(app: FastAPI, watch: RunView, over: Callable[[], bool]) -> None:
     """Add what follows the run: news for the page, metrics for Prometheus."""
     readers = Readers()
 

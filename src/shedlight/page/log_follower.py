@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shedlight.runlog.aggregate import Tally
+from shedlight.runlog.aggregate import RunTotals
 from shedlight.runlog.follow import Follower
-from shedlight.runlog.records import Batch, Decision, Header, Record
+from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
 
 MOST_POINTS = 7_200
 """How many micro-batches of a node can be looked back at."""
@@ -23,7 +23,7 @@ _MOST_IN_WINDOW = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LatencyPoint:
     """The latency of a node's events at the end of a micro-batch."""
 
     time: float
@@ -34,12 +34,14 @@ class Point:
 
 
 @dataclass(slots=True)
-class Window:
+class RecentBatches:
     """The latest micro-batches of a node."""
 
-    batches: deque[Batch] = field(default_factory=lambda: deque(maxlen=_MOST_IN_WINDOW))
+    batches: deque[MicroBatchRecord] = field(
+        default_factory=lambda: deque(maxlen=_MOST_IN_WINDOW)
+    )
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: MicroBatchRecord) -> None:
         """Take in a micro-batch; those that ended long before it go."""
         if self.batches and batch.time < self.batches[-1].time:
             self.batches.clear()  # somebody has set the clock
@@ -47,7 +49,7 @@ class Window:
         while self.batches[0].time < batch.time - _WINDOW and len(self.batches) > 1:
             self.batches.popleft()
 
-    def rate(self, counted: Callable[[Batch], float]) -> float:
+    def rate(self, counted: Callable[[MicroBatchRecord], float]) -> float:
         """Say how much of something there was in a second, from the end of the first on."""
         if not self.batches:
             return 0.0
@@ -58,7 +60,7 @@ class Window:
         return sum(map(counted, others)) / span
 
 
-class Seen:
+class LogView:
     """Follows a log.
 
     Args:
@@ -74,10 +76,10 @@ class Seen:
     """
 
     def __init__(self, log: Path) -> None:
-        self.tally = Tally()
-        self.windows: dict[str, Window] = {}
-        self.points: dict[str, deque[Point]] = {}
-        self.decisions: deque[Decision] = deque(maxlen=MOST_DECISIONS)
+        self.tally = RunTotals()
+        self.windows: dict[str, RecentBatches] = {}
+        self.points: dict[str, deque[LatencyPoint]] = {}
+        self.decisions: deque[DecisionRecord] = deque(maxlen=MOST_DECISIONS)
         self.version = 0
         self.latest: float | None = None
         self._follower = Follower(log)
@@ -96,11 +98,11 @@ class Seen:
         self.version += 1
         self.latest = record.time
         match record:
-            case Header():
+            case RunHeader():
                 self.windows.clear()
-            case Batch():
+            case MicroBatchRecord():
                 self._take_batch(record)
-            case Decision():
+            case DecisionRecord():
                 self.decisions.append(record)
             case _:
                 pass
@@ -111,26 +113,28 @@ class Seen:
         lines = self._follower.lines
         return not self.version and bool(lines.skipped or lines.unknown)
 
-    def window(self, node: str) -> Window:
+    def window(self, node: str) -> RecentBatches:
         """Find the latest micro-batches of a node."""
-        return self.windows.get(node) or Window()
+        return self.windows.get(node) or RecentBatches()
 
     def close(self) -> None:
         """Close the log."""
         self._follower.close()
 
-    def _take_batch(self, batch: Batch) -> None:
-        self.windows.setdefault(batch.node, Window()).take(batch)
+    def _take_batch(self, batch: MicroBatchRecord) -> None:
+        self.windows.setdefault(batch.node, RecentBatches()).take(batch)
         header = self.tally.header
         mean = batch.latency.get("mean")
         if mean is None or (header is not None and not header.timed):
             return
         line = self.points.setdefault(batch.node, deque(maxlen=MOST_POINTS))
         told = (batch.latency.get(name, mean) for name in ("p50", "p95", "p99"))
-        line.append(Point(batch.time, mean, *told))
+        line.append(LatencyPoint(batch.time, mean, *told))
 
 
-def thinned(points: Iterable[Point], since: float, most: int) -> Iterator[Point]:
+def downsample(
+    points: Iterable[LatencyPoint], since: float, most: int
+) -> Iterator[LatencyPoint]:
     """Give the points since a time, neighbours put together if they are too many.
 
     The mean of some is their mean, a high quantile of some their highest: no peak is lost.
@@ -139,7 +143,7 @@ def thinned(points: Iterable[Point], since: float, most: int) -> Iterator[Point]
     size = -(-len(chosen) // most) if chosen else 1
     for start in range(0, len(chosen), size):
         some = chosen[start : start + size]
-        yield Point(
+        yield LatencyPoint(
             time=some[-1].time,
             mean=sum(one.mean for one in some) / len(some),
             p50=sum(one.p50 for one in some) / len(some),

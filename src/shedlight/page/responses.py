@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shedlight.report.format import plain
+from shedlight.report.format import sanitize
 
 _HTTP_MESSAGES = {
     400: "the body cannot be read; send an object in JSON, in UTF-8",
@@ -48,7 +48,7 @@ class RefusedError(Exception):
 
 def problem(status: int, sentence: str) -> Json:
     """Say in a sentence why a request cannot be met."""
-    return Json({"error": plain(sentence, 1000)}, status_code=status)
+    return Json({"error": sanitize(sentence, 1000)}, status_code=status)
 
 
 async def on_refused(_: Request, error: Exception) -> Response:
@@ -88,5 +88,5 @@ def sentence_of(errors: Sequence[Any]) -> str:
 
 
 def _place(keys: Iterable[object]) -> str:
-    names = [plain(str(key), 60) for key in list(keys)[1:] if key != "[key]"]
+    names = [sanitize(str(key), 60) for key in list(keys)[1:] if key != "[key]"]
     return ".".join(names) or "the body"

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from shedlight.page.log_follower import Seen
-from shedlight.report.format import plain
+from shedlight.page.log_follower import LogView
+from shedlight.report.format import sanitize
 
 
-def run_of(seen: Seen, *, live: bool, can_apply: bool) -> dict[str, Any]:
+def run_info(seen: LogView, *, live: bool, can_apply: bool) -> dict[str, Any]:
     """Say what is run; what the log does not say is empty.
 
     Args:
@@ -16,8 +16,8 @@ def run_of(seen: Seen, *, live: bool, can_apply: bool) -> dict[str, Any]:
     """
     tally, header = seen.tally, seen.tally.header
     return {
-        "application": plain(header.application, 100) if header else "",
-        "version": plain(header.version, 100) if header else "",
+        "application": sanitize(header.application, 100) if header else "",
+        "version": sanitize(header.version, 100) if header else "",
         "started": header.time if header else None,
         "timed": header.timed if header else True,
         "live": live,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shedlight.engines.spark.control.override_store import situation_beside
+from shedlight.engines.spark.control.override_store import planning_input_path
 from shedlight.engines.spark.support.checkpoint import LOCK, is_in_use
-from shedlight.page.log_follower import Seen
+from shedlight.page.log_follower import LogView
 from shedlight.page.responses import encoded
-from shedlight.page.run_info import run_of
-from shedlight.page.status import now_of
+from shedlight.page.run_info import run_info
+from shedlight.page.status import run_status
 
 _READ_AGAIN = 0.5
 """After how many seconds the log is looked at again, however many ask."""
@@ -22,7 +22,7 @@ _FRESH = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunPaths:
     """Where a run leaves what the page reads.
 
     Attributes:
@@ -34,13 +34,13 @@ class Place:
     checkpoint: Path | None = None
 
 
-def place_of(log: Path) -> Place:
+def run_paths(log: Path) -> RunPaths:
     """Find the place of a run by its log, which is in its checkpoint unless told otherwise."""
     folder = log.parent
-    return Place(log, folder if (folder / LOCK).exists() else None)
+    return RunPaths(log, folder if (folder / LOCK).exists() else None)
 
 
-class Watch:
+class RunView:
     """Looks at a run.
 
     Args:
@@ -52,8 +52,8 @@ class Watch:
         place: Where it leaves what is read.
     """
 
-    def __init__(self, place: Place, clock: Callable[[], float] = time.time) -> None:
-        self.place, self.seen = place, Seen(place.log)
+    def __init__(self, place: RunPaths, clock: Callable[[], float] = time.time) -> None:
+        self.place, self.seen = place, LogView(place.log)
         self._clock = clock
         self._read = self._looked = float("-inf")
         self._in_use = False
@@ -80,18 +80,18 @@ class Watch:
     @property
     def can_apply(self) -> bool:
         """Whether bounds and weights can be changed: it is under way, and decides."""
-        decides = situation_beside(self.place.log).exists()
+        decides = planning_input_path(self.place.log).exists()
         return self.place.checkpoint is not None and decides and self.live
 
     def run(self) -> dict[str, Any]:
         """Say what is run."""
         self.refresh()
-        return run_of(self.seen, live=self.live, can_apply=self.can_apply)
+        return run_info(self.seen, live=self.live, can_apply=self.can_apply)
 
     def now(self) -> dict[str, Any]:
         """Say how it is."""
         self.refresh()
-        return now_of(self.seen, self._clock(), live=self.live)
+        return run_status(self.seen, self._clock(), live=self.live)
 
     def news(self) -> tuple[tuple[int, bool], bytes]:
         """Say how it is, as JSON, and under which number; the same number, the same news."""

@@ -9,13 +9,13 @@ Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
-class Told(BaseModel):
+class StrictModel(BaseModel):
     """What a request may say: what is not known is refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Changes(Told):
+class Changes(StrictModel):
     """Other bounds of nodes, in seconds, and other weights of sinks."""
 
     bounds: dict[str, Seconds] = Field(default_factory=dict, max_length=1000)
@@ -28,7 +28,7 @@ class Question(Changes):
     load: Factor = 1.0
 
 
-class Problem(BaseModel):
+class ProblemAnswer(BaseModel):
     """Why a request was refused."""
 
     error: str
@@ -84,7 +84,7 @@ class NodeNow(BaseModel):
     shed_share: float
     batch_seconds: float | None
     lag: float | None
-    machines: int
+    partial_matches: int
     state_bytes: int
     pressure: float | None
 
@@ -108,7 +108,7 @@ class SinkNow(BaseModel):
     observed: float | None
 
 
-class Keep(BaseModel):
+class KeepRow(BaseModel):
     """What a pattern keeps of a type, and why."""
 
     pattern: str
@@ -131,7 +131,7 @@ class NowAnswer(BaseModel):
     nodes: dict[str, NodeNow]
     edges: list[Edge]
     sinks: dict[str, SinkNow]
-    keeps: list[Keep]
+    keeps: list[KeepRow]
     more: int
 
 
@@ -158,7 +158,7 @@ class DecisionAnswer(BaseModel):
     loads: dict[str, float]
 
 
-class NodeThen(BaseModel):
+class ForecastNode(BaseModel):
     """A node as it would be."""
 
     load: float | None
@@ -167,7 +167,7 @@ class NodeThen(BaseModel):
     bound: float | None
 
 
-class SinkThen(BaseModel):
+class ForecastSink(BaseModel):
     """A sink as it is predicted to be, now and then."""
 
     now: float | None
@@ -187,8 +187,8 @@ class WhatIfAnswer(BaseModel):
     """What would come of other bounds, weights or loads."""
 
     seconds: float
-    nodes: dict[str, NodeThen]
-    sinks: dict[str, SinkThen]
+    nodes: dict[str, ForecastNode]
+    sinks: dict[str, ForecastSink]
     changes: list[Change]
     feasible: bool
     words: str

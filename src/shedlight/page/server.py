@@ -14,7 +14,7 @@ import uvicorn
 from shedlight.errors import InputError
 from shedlight.page.app import build_app
 from shedlight.page.auth import Access
-from shedlight.page.run_view import Place, Watch
+from shedlight.page.run_view import RunPaths, RunView
 
 _STARTING = 10.0
 _LEAST_TOKEN = 16
@@ -46,7 +46,7 @@ class Address:
             )
 
 
-class Served:
+class PageServer:
     """A page that is served.
 
     Attributes:
@@ -54,11 +54,11 @@ class Served:
         port: The port that it has.
     """
 
-    def __init__(self, place: Place, address: Address) -> None:
+    def __init__(self, place: RunPaths, address: Address) -> None:
         self.access = Access(address.token or secrets.token_urlsafe(24), address.host)
         self._socket = bound_socket(address.host, address.port)
         self.port = int(self._socket.getsockname()[1])
-        self._watch = Watch(place)
+        self._watch = RunView(place)
         app = build_app(self._watch, self.access, lambda: self._server.should_exit)
         config = uvicorn.Config(
             app,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from shedlight.page.run_view import Watch
+from shedlight.page.run_view import RunView
 
 EVERY = 1.0
 """How many seconds pass from one look to the next."""
@@ -26,7 +26,7 @@ class Readers:
 
 
 async def news(
-    watch: Watch, readers: Readers, over: Callable[[], bool], every: float | None = None
+    watch: RunView, readers: Readers, over: Callable[[], bool], every: float | None = None
 ) -> AsyncIterator[bytes]:
     """Tell how a run is whenever it is otherwise, until the reader leaves or all is over.
 

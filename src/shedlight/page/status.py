@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shedlight.page.log_follower import Seen, Window
-from shedlight.report.format import plain
-from shedlight.runlog.aggregate import STATES, NodeTally, Tally
-from shedlight.runlog.records import Batch, Decision, Header
+from shedlight.page.log_follower import LogView, RecentBatches
+from shedlight.report.format import sanitize
+from shedlight.runlog.aggregate import STATES, NodeTotals, RunTotals
+from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, RunHeader
 
 STARTING = "STARTING"
 """The state of a node that has had no micro-batch since the run began."""
@@ -16,7 +16,7 @@ _LATENCIES = ("mean", "p50", "p95", "p99")
 _ALL, _NONE = 1 - 1e-6, 1e-6
 
 
-def now_of(seen: Seen, clock: float, *, live: bool) -> dict[str, Any]:
+def run_status(seen: LogView, clock: float, *, live: bool) -> dict[str, Any]:
     """Say how a run is.
 
     Args:
@@ -57,7 +57,7 @@ def _bottleneck(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
     return max(found, key=lambda name: found[name]) if found else None
 
 
-def _node(seen: Seen, name: str, node: NodeTally) -> dict[str, Any]:
+def _node(seen: LogView, name: str, node: NodeTotals) -> dict[str, Any]:
     window, last = seen.window(name), node.last
     header = seen.tally.header
     timed = header is None or header.timed
@@ -67,7 +67,7 @@ def _node(seen: Seen, name: str, node: NodeTally) -> dict[str, Any]:
     shed = window.rate(lambda one: one.shed)
     return {
         "state": _state(node),
-        "remedy": plain(node.remedy) if last is not None else "",
+        "remedy": sanitize(node.remedy) if last is not None else "",
         "load": node.load,
         "bound": node.bound,
         "headroom": None if node.bound is None or mean is None else node.bound - mean,
@@ -77,23 +77,25 @@ def _node(seen: Seen, name: str, node: NodeTally) -> dict[str, Any]:
         "shed_share": min(1.0, shed / offered) if offered else 0.0,
         "batch_seconds": last.seconds if last is not None else None,
         "lag": last.lag if last is not None else None,
-        "machines": sum(one.machines for one in last.patterns.values()) if last else 0,
+        "partial_matches": sum(one.partial_matches for one in last.patterns.values())
+        if last
+        else 0,
         "state_bytes": last.state if last is not None else 0,
         "pressure": last.pressure if last is not None else None,
     }
 
 
-def _of_use(batch: Batch) -> int:
-    return batch.events if batch.of_use is None else batch.of_use
+def _of_use(batch: MicroBatchRecord) -> int:
+    return batch.events if batch.relevant_events is None else batch.relevant_events
 
 
-def _state(node: NodeTally) -> str:
+def _state(node: NodeTotals) -> str:
     if node.last is None:
         return STARTING
     return node.state if node.state in STATES else "OK"
 
 
-def _edges(seen: Seen, header: Header) -> Iterator[dict[str, Any]]:
+def _edges(seen: LogView, header: RunHeader) -> Iterator[dict[str, Any]]:
     for name, one in header.operators.items():
         window = seen.window(one.node)
         shed = _shed_at(window, name)
@@ -108,12 +110,12 @@ def _edge(start: str, end: str, stream: str, rate: float, shed: float) -> dict[s
     return {"from": start, "to": end, "stream": stream, "rate": rate, "shed": shed}
 
 
-def _from(stream: str, header: Header) -> str:
+def _from(stream: str, header: RunHeader) -> str:
     operator = stream.partition(".")[0]
     return stream if stream in header.sources else operator
 
 
-def _arriving(seen: Seen, header: Header, operator: str, stream: str) -> float:
+def _arriving(seen: LogView, header: RunHeader, operator: str, stream: str) -> float:
     """Say how fast a stream comes to an operator; within a node it is what is found."""
     window = seen.window(header.operators[operator].node)
     if any(stream in one.arrived.get(operator, {}) for one in window.batches):
@@ -121,7 +123,7 @@ def _arriving(seen: Seen, header: Header, operator: str, stream: str) -> float:
     return _found(seen, header, stream)
 
 
-def _found(seen: Seen, header: Header, stream: str) -> float:
+def _found(seen: LogView, header: RunHeader, stream: str) -> float:
     """Say how many complex events of a pattern there are in a second."""
     placed = header.operators.get(stream.partition(".")[0])
     if placed is None:
@@ -131,7 +133,7 @@ def _found(seen: Seen, header: Header, stream: str) -> float:
     )
 
 
-def _shed_at(window: Window, operator: str) -> float:
+def _shed_at(window: RecentBatches, operator: str) -> float:
     """Say which share an operator's patterns shed of what they have a use for."""
     offered = kept = 0
     for batch in window.batches:
@@ -141,7 +143,7 @@ def _shed_at(window: Window, operator: str) -> float:
     return min(1.0, max(0.0, 1 - kept / offered)) if offered else 0.0
 
 
-def _sinks(seen: Seen, header: Header) -> dict[str, dict[str, Any]]:
+def _sinks(seen: LogView, header: RunHeader) -> dict[str, dict[str, Any]]:
     decision = seen.tally.decision
     predicted = decision.sinks if decision is not None else {}
     return {
@@ -164,8 +166,8 @@ def _shed_most(row: Mapping[str, Any]) -> tuple[float, float, str, str]:
     )
 
 
-def _keeps(tally: Tally) -> Iterator[dict[str, Any]]:
-    decision = tally.decision or Decision(time=0.0)
+def _keeps(tally: RunTotals) -> Iterator[dict[str, Any]]:
+    decision = tally.decision or DecisionRecord(time=0.0)
     placed = {} if tally.header is None else tally.header.operators
     for pattern, shares in decision.shares.items():
         one = placed.get(pattern.partition(".")[0])
@@ -174,11 +176,11 @@ def _keeps(tally: Tally) -> Iterator[dict[str, Any]]:
         for label, share in shares.items():
             yield {
                 "pattern": pattern,
-                "type": plain(label),
+                "type": sanitize(label),
                 "rate": rates.get(label),
                 "share": share,
                 "price": tally.prices.get(node),
-                "reason": _reason(share, plain(node, 60)),
+                "reason": _reason(share, sanitize(node, 60)),
             }
 
 

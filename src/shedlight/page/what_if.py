@@ -5,15 +5,15 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from shedlight.control.override import Wish
-from shedlight.control.planning_input import Situation, read_situation
+from shedlight.control.override import Override
+from shedlight.control.planning_input import PlanningInput, read_planning_input
 from shedlight.control.what_if import Forecast, what_if
-from shedlight.engines.spark.control.override_store import leave_wish, situation_beside
+from shedlight.engines.spark.control.override_store import planning_input_path, store_override
 from shedlight.errors import InputError, PlanError, ShedlightError, known_names
 from shedlight.page.responses import RefusedError
-from shedlight.page.run_view import Watch
+from shedlight.page.run_view import RunView
 from shedlight.page.schemas import Changes, Question
-from shedlight.report.format import count, percent, plain
+from shedlight.report.format import count, percent, sanitize
 from shedlight.shedding.shares import Shares
 
 MOST_CHANGES = 100
@@ -32,7 +32,7 @@ class Planner:
     """
 
     def __init__(self, log: Path) -> None:
-        self._path = situation_beside(log)
+        self._path = planning_input_path(log)
         self._lock = threading.Lock()
 
     def answer(self, question: Question) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Planner:
             raise RefusedError(429, "plans are being made for others; ask again in a moment")
         try:
             situation = self._situation()
-            wish = Wish(question.bounds, question.weights)
+            wish = Override(question.bounds, question.weights)
             application = situation.application
             check_names(wish, application.nodes, application.sinks)
             found = what_if(situation, wish, question.load)
@@ -57,7 +57,7 @@ class Planner:
         finally:
             self._lock.release()
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> PlanningInput:
         try:
             with self._path.open("rb") as file:
                 data = file.read(_MOST_BYTES)
@@ -71,10 +71,10 @@ class Planner:
             raise RefusedError(
                 409, "the run has too many types to plan for here; use `shedlight plan`"
             )
-        return read_situation(data.decode("utf-8", "replace"))
+        return read_planning_input(data.decode("utf-8", "replace"))
 
 
-def answer_of(situation: Situation, found: Forecast) -> dict[str, Any]:
+def answer_of(situation: PlanningInput, found: Forecast) -> dict[str, Any]:
     """Write what was found out."""
     changes = sorted(
         _changes(situation.shares, found.shares),
@@ -84,7 +84,7 @@ def answer_of(situation: Situation, found: Forecast) -> dict[str, Any]:
         name: {
             "load": _number(found.loads.get(name)),
             "state": str(one.state),
-            "remedy": plain(one.remedy, 1000),
+            "remedy": sanitize(one.remedy, 1000),
             "bound": found.application.nodes[name].bound,
         }
         for name, one in found.states.items()
@@ -102,7 +102,7 @@ def answer_of(situation: Situation, found: Forecast) -> dict[str, Any]:
         },
         "changes": changes[:MOST_CHANGES],
         "feasible": feasible,
-        "words": plain(_words(found, len(changes), feasible=feasible), 1000),
+        "words": sanitize(_words(found, len(changes), feasible=feasible), 1000),
     }
 
 
@@ -122,7 +122,7 @@ def _changes(before: Shares, after: Shares) -> Iterator[dict[str, Any]]:
             if abs(share - known.get(label, 1.0)) > _NOTICED:
                 yield {
                     "pattern": str(stream),
-                    "type": plain(label),
+                    "type": sanitize(label),
                     "before": known.get(label),
                     "after": share,
                 }
@@ -156,7 +156,7 @@ def _worth(found: Forecast, rates: Mapping[str, float]) -> float:
     return float(sum(sink.weight * rates.get(name, 0.0) for name, sink in sinks))
 
 
-def apply(watch: Watch, changes: Changes) -> dict[str, Any]:
+def apply(watch: RunView, changes: Changes) -> dict[str, Any]:
     """Leave a wish for the run.
 
     Raises:
@@ -170,21 +170,23 @@ def apply(watch: Watch, changes: Changes) -> dict[str, Any]:
             "nothing can be changed: the run is over, only its log is here, or it has not "
             "decided anything yet",
         )
-    wish = Wish(changes.bounds, changes.weights)
+    wish = Override(changes.bounds, changes.weights)
     if not wish:
         raise RefusedError(422, "the body names no bound and no weight; name at least one")
     _check(watch, wish)
     try:
-        leave_wish(checkpoint, wish)
+        store_override(checkpoint, wish)
     except InputError as error:
         raise RefusedError(409, str(error)) from error
     return {
         "applied": True,
-        "words": plain(f"left for the run: {wish}; it plans for it at its next decision", 1000),
+        "words": sanitize(
+            f"left for the run: {wish}; it plans for it at its next decision", 1000
+        ),
     }
 
 
-def _check(watch: Watch, wish: Wish) -> None:
+def _check(watch: RunView, wish: Override) -> None:
     """See that what is wished for is there, as far as the log says."""
     tally = watch.seen.tally
     check_names(wish, tally.nodes, tally.weights)
@@ -195,7 +197,7 @@ def _check(watch: Watch, wish: Wish) -> None:
             )
 
 
-def check_names(wish: Wish, nodes: Collection[str], sinks: Collection[str]) -> None:
+def check_names(wish: Override, nodes: Collection[str], sinks: Collection[str]) -> None:
     """See that what is wished for is there.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 from shedlight.graph.application import Stream
 from shedlight.model.model import Keep, PatternModel
 from shedlight.model.selectivity.needs import Flags, Floats, dot
-from shedlight.planning.problem import Draft, Scope
+from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.shares import scalable
 
 _MOST_STEPS = 60
@@ -39,7 +39,9 @@ class _Piece:
     work: Floats
 
 
-def filled(scope: Scope, draft: Draft, on: frozenset[Stream]) -> Draft:
+def spend_budget(
+    scope: PlanningProblem, draft: CandidatePlan, on: frozenset[Stream]
+) -> CandidatePlan:
     """Spend what is left.
 
     Args:
@@ -61,14 +63,14 @@ def filled(scope: Scope, draft: Draft, on: frozenset[Stream]) -> Draft:
     return draft
 
 
-def _in_order(scope: Scope) -> list[str]:
+def _in_order(scope: PlanningProblem) -> list[str]:
     """List the planned nodes, upstream first as far as that can be said of nodes."""
     order = dict.fromkeys(one.node for one in scope.model.operators.values())
     return [node for node in order if node in scope.nodes]
 
 
 def _pieces(
-    scope: Scope, node: str, draft: Draft, number: int, on: frozenset[Stream]
+    scope: PlanningProblem, node: str, draft: CandidatePlan, number: int, on: frozenset[Stream]
 ) -> tuple[_Piece, ...]:
     """Collect the shares at a node that a step may raise."""
     pieces = []
@@ -193,7 +195,7 @@ def _extent(rows: list[_Row], left: float) -> float:
     return float(np.clip(left / shed, 0.0, 1.0)) if shed > 0 else 1.0
 
 
-def _stands_alone(scope: Scope, node: str) -> bool:
+def _stands_alone(scope: PlanningProblem, node: str) -> bool:
     """Whether work is in proportion to shares here and no other limit depends on the output."""
     fed_by_key = any(
         pattern.key and operator.feeds
@@ -211,7 +213,7 @@ def _stands_alone(scope: Scope, node: str) -> bool:
     return True
 
 
-def _reach(scope: Scope, step: _Step, keep: Keep) -> float:
+def _reach(scope: PlanningProblem, step: _Step, keep: Keep) -> float:
     """Find how far into a step all limits are kept, by halving."""
     low, high = 0.0, 1.0
     if scope.fits(step.at(keep, high)):

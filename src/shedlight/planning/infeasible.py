@@ -1,10 +1,15 @@
 """Wishes that cannot all be met: which to relax, and by how much."""
 
 from shedlight.errors import PlanError
-from shedlight.model.lp import Outcome
-from shedlight.planning.lp_rows import assemble
-from shedlight.planning.problem import Scope
-from shedlight.planning.reduced_lp import add_wishes, reduced_program, solve_rounds, wished
+from shedlight.model.lp import SolverOutcome
+from shedlight.planning.lp_rows import build_lp_rows
+from shedlight.planning.problem import PlanningProblem
+from shedlight.planning.reduced_lp import (
+    add_constraints,
+    reduced_program,
+    required_rate,
+    solve_rounds,
+)
 
 _NOTICED = 1e-6
 
@@ -22,15 +27,15 @@ class InfeasibleError(PlanError):
         super().__init__("\n".join([problem, *(f"  {one}" for one in remedies)]))
 
 
-def refusal(scope: Scope, time_limit: float) -> InfeasibleError:
+def explain_infeasible(scope: PlanningProblem, time_limit: float) -> InfeasibleError:
     """Find the least that must be given up so that the rest can be had, and say so."""
     model = scope.model
-    assembly = assemble(model, scope.planned, local=scope.local, unshed=scope.unshed)
+    assembly = build_lp_rows(model, scope.planned, local=scope.local, unshed=scope.unshed)
     program = assembly.program
     slack = {
         name: program.add_columns(1, upper=1.0)
         for name in model.sinks
-        if wished(assembly, name) > 0
+        if required_rate(assembly, name) > 0
     }
     types = sorted(
         {
@@ -42,18 +47,18 @@ def refusal(scope: Scope, time_limit: float) -> InfeasibleError:
     )
     relaxed = {one: program.add_columns(1, upper=1.0) for one in types}
     reduced = reduced_program(assembly, relaxed)
-    add_wishes(assembly, slack)
+    add_constraints(assembly, slack)
     costs = program.costs * 0.0
     costs[[*slack.values(), *relaxed.values()]] = -1.0
     solution = solve_rounds(reduced, time_limit, costs=costs)
     problem = "the wishes cannot all be met within the bounds"
-    if solution.outcome is not Outcome.OPTIMAL:
+    if solution.outcome is not SolverOutcome.OPTIMAL:
         return InfeasibleError(problem)
     remedies = []
     for name, column in slack.items():
         missed = solution.values[column]
         if missed > _NOTICED:
-            least = wished(assembly, name)
+            least = required_rate(assembly, name)
             remedies.append(
                 f"sink {name!r} wishes for at least {least:.4g} events/s; "
                 f"{least * (1 - missed):.4g} can be had: lower its wish by {missed:.1%}"

@@ -14,11 +14,11 @@ from shedlight.graph.application import Stream
 from shedlight.model.model import OperatorModel, PatternModel
 from shedlight.model.selectivity.flow_lp import demand_of
 from shedlight.model.selectivity.needs import Flags, Floats, Ints, dot, repeated
-from shedlight.planning.lp_rows import Assembly, Supply
+from shedlight.planning.lp_rows import ArrivalTerms, LpRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class KeptRateTerms:
     """What a pattern keeps: of each use a constant, and columns times factors.
 
     Attributes:
@@ -67,11 +67,11 @@ NONE = -1
 
 
 def add_kept(
-    assembly: Assembly,
+    assembly: LpRows,
     operator: OperatorModel,
     pattern: PatternModel,
     relaxed: dict[tuple[str, int], int] | None = None,
-) -> Kept:
+) -> KeptRateTerms:
     """Say what a pattern keeps, and add the variables and rows that this needs.
 
     Args:
@@ -97,21 +97,21 @@ def add_kept(
     return kept
 
 
-def _as_taken(assembly: Assembly, pattern: PatternModel) -> Kept:
+def _as_taken(assembly: LpRows, pattern: PatternModel) -> KeptRateTerms:
     needs, columns = pattern.needs, assembly.columns[pattern.stream]
     uses, places, factors = demand_of(needs, columns)
     alone = columns.legs if needs.is_plain and len(uses) == len(needs.uses) else NONE
     nothing = repeated(np.float64(0.0), len(needs.uses))
-    return Kept(nothing, uses, places, factors, alone=alone)
+    return KeptRateTerms(nothing, uses, places, factors, alone=alone)
 
 
 def _by_key(
-    assembly: Assembly,
+    assembly: LpRows,
     pattern: PatternModel,
-    supply: Supply,
+    supply: ArrivalTerms,
     protected: Flags,
     may_relax: bool,  # noqa: FBT001
-) -> Kept:
+) -> KeptRateTerms:
     """Keep one share of everything; matches come in proportion."""
     needs, program = pattern.needs, assembly.program
     lower = 1.0 if protected.any() and not may_relax else 0.0
@@ -129,10 +129,12 @@ def _by_key(
     )
     everything = np.arange(len(full))
     columns = np.full(len(full), share)
-    return Kept(np.zeros(len(full)), everything, columns, full, share=share)
+    return KeptRateTerms(np.zeros(len(full)), everything, columns, full, share=share)
 
 
-def _switched(assembly: Assembly, pattern: PatternModel, supply: Supply, kept: Kept) -> Kept:
+def _switched(
+    assembly: LpRows, pattern: PatternModel, supply: ArrivalTerms, kept: KeptRateTerms
+) -> KeptRateTerms:
     """Keep what is watched in full if the pattern is on, and let it have no match if not."""
     needs, program = pattern.needs, assembly.program
     switch = program.add_columns(1, upper=1.0, whole=True)
@@ -155,7 +157,7 @@ def _switched(assembly: Assembly, pattern: PatternModel, supply: Supply, kept: K
             )
             columns[i] = seen
             full[i] = 1.0
-    return Kept(
+    return KeptRateTerms(
         kept.fixed,
         np.concatenate([uses, watched]),
         np.concatenate([places, columns]),
@@ -166,10 +168,10 @@ def _switched(assembly: Assembly, pattern: PatternModel, supply: Supply, kept: K
 
 def _protected(
     pattern: PatternModel,
-    supply: Supply,
-    kept: Kept,
+    supply: ArrivalTerms,
+    kept: KeptRateTerms,
     protected: Flags,
-) -> Kept:
+) -> KeptRateTerms:
     """Keep types that are never to be shed as they arrive."""
     others = ~protected[kept.uses]
     uses, places = [kept.uses[others]], [kept.places[others]]
@@ -181,7 +183,7 @@ def _protected(
         uses.append(mine)
         places.append(np.full(len(mine), place))
         factors.append(spread[pattern.needs.uses[mine]])
-    return Kept(
+    return KeptRateTerms(
         fixed,
         np.concatenate(uses),
         np.concatenate(places),
@@ -191,12 +193,12 @@ def _protected(
 
 
 def _relaxed(
-    kept: Kept,
+    kept: KeptRateTerms,
     operator: OperatorModel,
     pattern: PatternModel,
-    supply: Supply,
+    supply: ArrivalTerms,
     relaxed: dict[tuple[str, int], int],
-) -> Kept:
+) -> KeptRateTerms:
     """Let some of what is never to be shed be shed all the same."""
     numbers = {int(number): use for use, number in enumerate(pattern.needs.uses)}
     mine = [
@@ -205,7 +207,7 @@ def _relaxed(
         if name == operator.name and t in numbers
     ]
     uses, places, types = (np.array([row[i] for row in mine], np.int64) for i in range(3))
-    return Kept(
+    return KeptRateTerms(
         kept.fixed,
         np.concatenate([kept.uses, uses]),
         np.concatenate([kept.places, places]),
@@ -214,6 +216,6 @@ def _relaxed(
     )
 
 
-def switches(kept: dict[Stream, Kept]) -> list[int]:
+def switches(kept: dict[Stream, KeptRateTerms]) -> list[int]:
     """List the columns that say whether patterns are on."""
     return [one.switch for one in kept.values() if one.switch != NONE]

@@ -13,16 +13,16 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.model.arrivals import Arrivals
-from shedlight.model.latency import Latency, Limit
-from shedlight.model.lp import INFINITY, Program
+from shedlight.model.latency import LatencyModel, Limit
+from shedlight.model.lp import INFINITY, LinearProgram
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates, changeable, predict
-from shedlight.model.selectivity.flow_lp import Columns, add_pattern, add_supply, demand_of
+from shedlight.model.selectivity.flow_lp import FlowColumns, add_pattern, add_supply, demand_of
 from shedlight.model.selectivity.needs import Flags, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Supply:
+class ArrivalTerms:
     """What arrives at an operator, of each type.
 
     Attributes:
@@ -56,7 +56,7 @@ class Supply:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assembly:
+class LpRows:
     """A program in the making.
 
     Attributes:
@@ -77,9 +77,9 @@ class Assembly:
     patterns: Mapping[Stream, PatternModel]
     worths: Mapping[Stream, float]
     changed: frozenset[Stream]
-    program: Program = field(default_factory=Program)
-    columns: dict[Stream, Columns] = field(default_factory=dict)
-    supplies: dict[str, Supply] = field(default_factory=dict)
+    program: LinearProgram = field(default_factory=LinearProgram)
+    columns: dict[Stream, FlowColumns] = field(default_factory=dict)
+    supplies: dict[str, ArrivalTerms] = field(default_factory=dict)
 
     def planned(self) -> list[tuple[OperatorModel, PatternModel]]:
         """List the patterns of the nodes that are planned, with their operators."""
@@ -91,13 +91,13 @@ class Assembly:
         ]
 
 
-def assemble(
+def build_lp_rows(
     model: Model,
     limits: Mapping[str, Limit],
     *,
     local: bool = False,
     unshed: Rates | None = None,
-) -> Assembly:
+) -> LpRows:
     """Put variables and rows together for all patterns that a plan can change.
 
     Args:
@@ -107,7 +107,7 @@ def assemble(
         unshed: The rates if nothing is shed, if they are known.
     """
     nodes = tuple(limits)
-    assembly = Assembly(
+    assembly = LpRows(
         model,
         limits,
         unshed or predict(model, nodes=nodes),
@@ -127,7 +127,7 @@ def assemble(
     return assembly
 
 
-def _supply(assembly: Assembly, operator: OperatorModel) -> Supply:
+def _supply(assembly: LpRows, operator: OperatorModel) -> ArrivalTerms:
     fixed = np.zeros(len(operator.types))
     for rates in operator.sources.values():
         fixed += rates
@@ -138,11 +138,11 @@ def _supply(assembly: Assembly, operator: OperatorModel) -> Supply:
             feeds.append((place, spread * assembly.patterns[stream].yields))
         else:
             fixed += assembly.unshed.outputs[stream] * spread
-    return Supply(fixed, tuple(feeds), assembly.unshed.arrivals[operator.name])
+    return ArrivalTerms(fixed, tuple(feeds), assembly.unshed.arrivals[operator.name])
 
 
 def _add(
-    assembly: Assembly, operator: OperatorModel, pattern: PatternModel, supply: Supply
+    assembly: LpRows, operator: OperatorModel, pattern: PatternModel, supply: ArrivalTerms
 ) -> None:
     """Add a pattern: its rates, what it may take of each type, what it may emit."""
     needs, program = pattern.needs, assembly.program
@@ -167,7 +167,7 @@ def _add(
         add_supply(program, needs, columns, fixed, ~varies)
 
 
-def _most_of_fixed(assembly: Assembly, pattern: PatternModel, supply: Supply) -> float:
+def _most_of_fixed(assembly: LpRows, pattern: PatternModel, supply: ArrivalTerms) -> float:
     """Say how many matches a plain pattern can have of what the plan does not change."""
     if not supply.feeds and pattern.yields > 0:  # then as many as if nothing is shed
         return assembly.unshed.outputs[pattern.stream] / pattern.yields
@@ -179,7 +179,7 @@ def _most_of_fixed(assembly: Assembly, pattern: PatternModel, supply: Supply) ->
 
 
 def _add_varying(
-    program: Program, supply: Supply, types: Ints, demand: tuple[Ints, Ints, Floats]
+    program: LinearProgram, supply: ArrivalTerms, types: Ints, demand: tuple[Ints, Ints, Floats]
 ) -> None:
     """Bound what is taken of each use by what arrives, where that is itself variable."""
     uses, places, factors = demand
@@ -208,7 +208,7 @@ def _worths(
     return found
 
 
-def _most_matches(assembly: Assembly, operator: OperatorModel, pattern: PatternModel) -> float:
+def _most_matches(assembly: LpRows, operator: OperatorModel, pattern: PatternModel) -> float:
     """Say how many matches an operator can find, as far as that is fixed: y <= f mu.
 
     For an operator that is planned by M/M/1, mu is 1 / p* = lambda + 1 / B; for one that is not
@@ -217,21 +217,21 @@ def _most_matches(assembly: Assembly, operator: OperatorModel, pattern: PatternM
     limit = assembly.limits.get(operator.node)
     if limit is None:
         return operator.capacity / pattern.calibration
-    if limit.target.latency is not Latency.MM1 or not _is_fixed(assembly, limit):
+    if limit.target.latency is not LatencyModel.MM1 or not _is_fixed(assembly, limit):
         return INFINITY
     used, _ = limit.arrivals.at(assembly.unshed.outputs)
     return (used + 1 / limit.bound) / limit.target.aim / pattern.calibration
 
 
-def _is_fixed(assembly: Assembly, limit: Limit) -> bool:
+def _is_fixed(assembly: LpRows, limit: Limit) -> bool:
     """Whether the plan does not change what arrives at a node."""
     return assembly.changed.isdisjoint(limit.arrivals.shares)
 
 
-def _add_output_row(assembly: Assembly, operator: OperatorModel, pattern: PatternModel) -> None:
+def _add_output_row(assembly: LpRows, operator: OperatorModel, pattern: PatternModel) -> None:
     """Add y <= f mu for a planned operator whose arrivals the plan changes."""
     limit = assembly.limits[operator.node]
-    if limit.target.latency is not Latency.MM1 or _is_fixed(assembly, limit):
+    if limit.target.latency is not LatencyModel.MM1 or _is_fixed(assembly, limit):
         return
     arrivals, aim = limit.arrivals, limit.target.aim
     fixed, places, factors = arrival_terms(assembly, arrivals)
@@ -244,7 +244,7 @@ def _add_output_row(assembly: Assembly, operator: OperatorModel, pattern: Patter
 
 
 def arrival_terms(
-    assembly: Assembly, arrivals: Arrivals, *, read: bool = False
+    assembly: LpRows, arrivals: Arrivals, *, read: bool = False
 ) -> tuple[float, list[int], list[float]]:
     """Give what arrives at a node as a constant, columns and factors."""
     total = arrivals.read if read else arrivals.used

@@ -12,11 +12,11 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.model.latency import Limit
-from shedlight.model.lp import Outcome, Program, Solution
+from shedlight.model.lp import LinearProgram, Solution, SolverOutcome
 from shedlight.model.model import Keep, Model
 from shedlight.model.selectivity.flow_lp import demand_of
 from shedlight.model.selectivity.needs import Floats, dot
-from shedlight.planning.lp_rows import Assembly, assemble
+from shedlight.planning.lp_rows import LpRows, build_lp_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,13 +34,13 @@ class PaperPlan:
 
 def paper_program(
     model: Model, limit: Limit, *, local: bool = False
-) -> tuple[Program, dict[Stream, int]]:
+) -> tuple[LinearProgram, dict[Stream, int]]:
     """Write the paper's program down for one bottleneck, and say where the x of patterns are.
 
     Raises:
         ValueError: The bottleneck feeds itself: then shares would be multiplied with shares.
     """
-    assembly = assemble(model, {limit.node.name: limit}, local=local)
+    assembly = build_lp_rows(model, {limit.node.name: limit}, local=local)
     if any(assembly.supplies[operator.name].feeds for operator, _ in assembly.planned()):
         raise ValueError(f"operators of node {limit.node.name!r} feed each other")
     dropped = {}
@@ -70,13 +70,13 @@ def solve_paper(
     """
     program, dropped = paper_program(model, limit, local=local)
     solution = program.solve(time_limit=time_limit)
-    if solution.outcome is not Outcome.OPTIMAL:
+    if solution.outcome is not SolverOutcome.OPTIMAL:
         raise AssertionError("dropping everything is always feasible")
     return PaperPlan(_keep(model, dropped, solution), solution.objective)
 
 
 def _add_selectivity(
-    assembly: Assembly,
+    assembly: LpRows,
     stream: Stream,
     first: int,
     arrivals: Floats,

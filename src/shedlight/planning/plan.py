@@ -8,25 +8,25 @@ import numpy as np
 
 from shedlight.errors import PlanError, known_names
 from shedlight.model.latency import Limit, Target, check_feasible, limit_of
-from shedlight.model.load import Work
+from shedlight.model.load import NodeLoad
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
-from shedlight.model.sampled.draw import Course
-from shedlight.model.sampled.windows import Sample
-from shedlight.planning.fill import filled
-from shedlight.planning.infeasible import refusal
-from shedlight.planning.problem import Draft, Scope
+from shedlight.model.sampled.draw import RateHistory
+from shedlight.model.sampled.windows import WindowSample
+from shedlight.planning.fill import spend_budget
+from shedlight.planning.infeasible import explain_infeasible
+from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
-from shedlight.planning.search import improved, sample_for, value_of
-from shedlight.planning.shares import shares_of
+from shedlight.planning.search import local_search, sample_for, value_of
+from shedlight.planning.shares import to_shares
 
-STAYS = 0.99
+KEEP_INCUMBENT_RATIO = 0.99
 """A plan in force stays if it brings this share of the optimum."""
 _NEARLY = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PlanSettings:
     """How to plan.
 
     Attributes:
@@ -68,8 +68,8 @@ class Plan:
     stays: bool = False
     before: Rates
     rates: Rates
-    work: Mapping[str, Work]
-    unshed: Mapping[str, Work]
+    work: Mapping[str, NodeLoad]
+    unshed: Mapping[str, NodeLoad]
     objective: float
     prices: Mapping[str, float]
     seconds: float
@@ -77,10 +77,10 @@ class Plan:
 
 def make_plan(
     model: Model,
-    wanted: Wanted | None = None,
+    wanted: PlanSettings | None = None,
     *,
     incumbent: Keep | None = None,
-    course: Course | None = None,
+    course: RateHistory | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
     """Find the shares that bring the most while every node keeps its bound.
@@ -98,7 +98,7 @@ def make_plan(
         InfeasibleError: The wishes cannot all be met.
         PlanError: The bottleneck is none, a bound cannot be kept, or the solver failed.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or PlanSettings()
     began = clock()
     scope = _scope(model, wanted)
     draft = scope.everything
@@ -127,14 +127,14 @@ def make_plan(
     )
 
 
-def _before(scope: Scope) -> Rates:
+def _before(scope: PlanningProblem) -> Rates:
     """Give the rates before a plan: what was measured stands."""
     if all(pattern.measured is None for pattern in scope.model.patterns.values()):
         return scope.unshed
     return replace(scope, nodes=()).unshed
 
 
-def _scope(model: Model, wanted: Wanted) -> Scope:
+def _scope(model: Model, wanted: PlanSettings) -> PlanningProblem:
     """Find the limits of all nodes, and check what was asked for."""
     limits: dict[str, Limit] = {}
     for node in model.nodes.values():
@@ -146,13 +146,13 @@ def _scope(model: Model, wanted: Wanted) -> Scope:
     if name is not None:
         _check_bottleneck(model, limits, wanted)
         nodes = (name,)
-    scope = Scope(model, limits, nodes or tuple(limits), wanted.local)
+    scope = PlanningProblem(model, limits, nodes or tuple(limits), wanted.local)
     for one in scope.nodes:
         check_feasible(limits[one], limits[one].arrivals.at(scope.unshed.outputs)[1])
     return scope
 
 
-def _check_bottleneck(model: Model, limits: Mapping[str, Limit], wanted: Wanted) -> None:
+def _check_bottleneck(model: Model, limits: Mapping[str, Limit], wanted: PlanSettings) -> None:
     name = str(wanted.bottleneck)
     if name not in model.nodes:
         raise PlanError(f"there is no node {name!r}; {known_names(name, model.nodes)}")
@@ -171,13 +171,13 @@ def _check_bottleneck(model: Model, limits: Mapping[str, Limit], wanted: Wanted)
         )
 
 
-def _overloaded(unshed: Mapping[str, Work], wanted: Wanted) -> tuple[str, ...]:
+def _overloaded(unshed: Mapping[str, NodeLoad], wanted: PlanSettings) -> tuple[str, ...]:
     if wanted.bottleneck is None:
         return tuple(name for name, work in unshed.items() if not work.fits)
     return () if unshed[wanted.bottleneck].fits else (wanted.bottleneck,)
 
 
-def _completed(scope: Scope, keep: Keep) -> Keep:
+def _completed(scope: PlanningProblem, keep: Keep) -> Keep:
     """Keep everything wherever there is a limit and nothing is said."""
     patterns = [pattern for node in scope.limits for pattern in scope.patterns_on(node)]
     return {
@@ -187,8 +187,11 @@ def _completed(scope: Scope, keep: Keep) -> Keep:
 
 
 def _solved(
-    scope: Scope, wanted: Wanted, incumbent: Keep | None, course: Course | None
-) -> tuple[Draft, Mapping[str, float], bool]:
+    scope: PlanningProblem,
+    wanted: PlanSettings,
+    incumbent: Keep | None,
+    course: RateHistory | None,
+) -> tuple[CandidatePlan, Mapping[str, float], bool]:
     """Solve for the planned nodes: the plan, the prices, and whether the old plan stays."""
     optimum = solve_reduced(
         scope.model,
@@ -198,11 +201,11 @@ def _solved(
         time_limit=wanted.time_limit,
     )
     if optimum is None:
-        raise refusal(scope, wanted.time_limit)
-    draft = shares_of(scope, optimum)
+        raise explain_infeasible(scope, wanted.time_limit)
+    draft = to_shares(scope, optimum)
     if wanted.fill:
         on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
-        draft = filled(scope, draft, on)
+        draft = spend_budget(scope, draft, on)
     sample = sample_for(scope, course) if wanted.windows and wanted.fill else None
     if sample is not None:
         draft, stays = _tried(scope, sample, draft, incumbent)
@@ -212,25 +215,33 @@ def _solved(
 
 
 def _tried(
-    scope: Scope, sample: Sample, draft: Draft, incumbent: Keep | None
-) -> tuple[Draft, bool]:
+    scope: PlanningProblem, sample: WindowSample, draft: CandidatePlan, incumbent: Keep | None
+) -> tuple[CandidatePlan, bool]:
     """Improve a plan on the window-aware model, unless the one in force is as good."""
     old = None if incumbent is None else _in_force(scope, incumbent, draft)
-    best = improved(scope, sample, draft, () if old is None else (old,))
-    if old is None or value_of(sample, old.keep) < STAYS * value_of(sample, best.keep):
+    best = local_search(scope, sample, draft, () if old is None else (old,))
+    if old is None or value_of(sample, old.keep) < KEEP_INCUMBENT_RATIO * value_of(
+        sample, best.keep
+    ):
         return best, False
     return old, True
 
 
-def _still_good(scope: Scope, incumbent: Keep, best: Draft) -> Draft | None:
+def _still_good(
+    scope: PlanningProblem, incumbent: Keep, best: CandidatePlan
+) -> CandidatePlan | None:
     """Give the plan in force if it still keeps what it must and is near the best."""
     draft = _in_force(scope, incumbent, best)
-    if draft is None or scope.value(draft.rates) < STAYS * scope.value(best.rates):
+    if draft is None or scope.value(draft.rates) < KEEP_INCUMBENT_RATIO * scope.value(
+        best.rates
+    ):
         return None
     return draft
 
 
-def _in_force(scope: Scope, incumbent: Keep, best: Draft) -> Draft | None:
+def _in_force(
+    scope: PlanningProblem, incumbent: Keep, best: CandidatePlan
+) -> CandidatePlan | None:
     """Give the plan in force if it keeps the limits of the planned nodes, and the wishes."""
     if any(
         stream not in incumbent or len(incumbent[stream]) != len(shares)
@@ -242,10 +253,10 @@ def _in_force(scope: Scope, incumbent: Keep, best: Draft) -> Draft | None:
     return draft if keeps and _are_met(scope, draft.rates) else None
 
 
-def _are_met(scope: Scope, rates: Rates) -> bool:
+def _are_met(scope: PlanningProblem, rates: Rates) -> bool:
     """Whether every sink gets the least that is wished for it."""
     return all(
-        rates.sinks[sink.name] >= _NEARLY * max(sink.least_rate, sink.least_share * unshed)
+        rates.sinks[sink.name] >= _NEARLY * max(sink.min_rate, sink.min_share * unshed)
         for sink in scope.model.sinks.values()
         for unshed in [scope.unshed.sinks[sink.name]]
     )

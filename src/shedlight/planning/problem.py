@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shedlight.model.latency import Limit
-from shedlight.model.load import Loads, Work, works_of
+from shedlight.model.load import LoadAccumulator, NodeLoad, node_loads
 from shedlight.model.model import Keep, Model, PatternModel
-from shedlight.model.rates import Choose, Rates, follow, predict
+from shedlight.model.rates import Choose, Rates, predict, propagate_rates
 from shedlight.model.selectivity.needs import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class CandidatePlan:
     """A plan in the making.
 
     Attributes:
@@ -23,7 +23,7 @@ class Draft:
 
     keep: Keep
     rates: Rates
-    works: Mapping[str, Work]
+    works: Mapping[str, NodeLoad]
 
     @property
     def fits(self) -> bool:
@@ -32,7 +32,7 @@ class Draft:
 
 
 @dataclass(frozen=True, eq=False)
-class Scope:
+class PlanningProblem:
     """What a plan is for.
 
     Attributes:
@@ -48,7 +48,7 @@ class Scope:
     local: bool = False
 
     @cached_property
-    def everything(self) -> Draft:
+    def everything(self) -> CandidatePlan:
         """What comes of it if nothing is shed."""
         return self._followed({}, lambda _pattern, _arrivals: None, None)
 
@@ -70,11 +70,11 @@ class Scope:
         """Predict the rates under a plan."""
         return predict(self.model, keep, self.nodes, unshed=self.unshed)
 
-    def works(self, rates: Rates) -> Mapping[str, Work]:
+    def works(self, rates: Rates) -> Mapping[str, NodeLoad]:
         """Find out how busy each node that has a limit is."""
-        return works_of(self.model, self.limits, rates)
+        return node_loads(self.model, self.limits, rates)
 
-    def draft(self, keep: Keep, choose: Choose | None = None) -> Draft:
+    def draft(self, keep: Keep, choose: Choose | None = None) -> CandidatePlan:
         """Find out what comes of shares; they may be chosen on the way, by what arrives."""
 
         def by_name(pattern: PatternModel, _: Floats) -> Floats | None:
@@ -82,10 +82,10 @@ class Scope:
 
         return self._followed(keep, choose or by_name, self.unshed)
 
-    def _followed(self, keep: Keep, choose: Choose, unshed: Rates | None) -> Draft:
-        loads = Loads(self.limits)
-        rates = follow(self.model, choose, self.nodes, unshed=unshed, tell=loads.add)
-        return Draft(keep, rates, loads.works(self.model, rates))
+    def _followed(self, keep: Keep, choose: Choose, unshed: Rates | None) -> CandidatePlan:
+        loads = LoadAccumulator(self.limits)
+        rates = propagate_rates(self.model, choose, self.nodes, unshed=unshed, tell=loads.add)
+        return CandidatePlan(keep, rates, loads.works(self.model, rates))
 
     def fits(self, keep: Keep) -> bool:
         """Whether all limits are kept under a plan."""

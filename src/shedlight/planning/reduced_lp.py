@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Latency, Limit
-from shedlight.model.lp import Outcome, Program, Solution
+from shedlight.model.latency import LatencyModel, Limit
+from shedlight.model.lp import LinearProgram, Solution, SolverOutcome
 from shedlight.model.model import Model
 from shedlight.model.rates import Rates
 from shedlight.model.selectivity.flow_lp import NONE
 from shedlight.model.selectivity.needs import Floats, Ints, dot
-from shedlight.planning.kept_terms import Kept, add_kept
-from shedlight.planning.lp_rows import Assembly, arrival_terms, assemble
-from shedlight.planning.solution import Optimum
+from shedlight.planning.kept_terms import KeptRateTerms, add_kept
+from shedlight.planning.lp_rows import LpRows, arrival_terms, build_lp_rows
+from shedlight.planning.solution import LpSolution
 
 _MOST_ROUNDS = 60
 _TOUCHES = 1e-8
@@ -29,7 +29,7 @@ _TOUCHES = 1e-8
 
 
 @dataclass(slots=True, eq=False)
-class Reduced:
+class ReducedLp:
     """The reduced program while it is solved.
 
     Attributes:
@@ -40,28 +40,28 @@ class Reduced:
         limit_rows: The rows of each node's limit.
     """
 
-    assembly: Assembly
-    kept: dict[Stream, Kept] = field(default_factory=dict)
+    assembly: LpRows
+    kept: dict[Stream, KeptRateTerms] = field(default_factory=dict)
     work: dict[Stream, tuple[float, Ints, Floats]] = field(default_factory=dict)
     once: dict[str, int] = field(default_factory=dict)
     limit_rows: dict[str, list[int]] = field(default_factory=dict)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> LinearProgram:
         """The program itself."""
         return self.assembly.program
 
 
 def reduced_program(
-    assembly: Assembly, relaxed: dict[tuple[str, int], int] | None = None
-) -> Reduced:
+    assembly: LpRows, relaxed: dict[tuple[str, int], int] | None = None
+) -> ReducedLp:
     """Write the reduced program down, with the first tangent of each limit.
 
     Args:
         assembly: The parts that all programs have.
         relaxed: See `add_kept`.
     """
-    reduced = Reduced(assembly)
+    reduced = ReducedLp(assembly)
     for operator, pattern in assembly.planned():
         kept = reduced.kept[pattern.stream] = add_kept(assembly, operator, pattern, relaxed)
         costs = assembly.limits[operator.node].costs[pattern.stream]
@@ -83,7 +83,7 @@ def solve_reduced(
     local: bool = False,
     unshed: Rates | None = None,
     time_limit: float = 60.0,
-) -> Optimum | None:
+) -> LpSolution | None:
     """Solve the reduced program; None if the wishes cannot all be met.
 
     Args:
@@ -96,16 +96,16 @@ def solve_reduced(
     Raises:
         SolverError: The solver ended without an answer.
     """
-    reduced = reduced_program(assemble(model, limits, local=local, unshed=unshed))
-    add_wishes(reduced.assembly)
+    reduced = reduced_program(build_lp_rows(model, limits, local=local, unshed=unshed))
+    add_constraints(reduced.assembly)
     solution = solve_rounds(reduced, time_limit)
-    if solution.outcome is Outcome.INFEASIBLE:
+    if solution.outcome is SolverOutcome.INFEASIBLE:
         return None
     prices = _prices(reduced, solution, time_limit)
     values = _settled(reduced, solution, time_limit).values
     legs = {stream: reduced.assembly.columns[stream].legs for stream in reduced.kept}
     scale = max((float(abs(values[leg])) for leg in legs.values()), default=0.0)
-    return Optimum(
+    return LpSolution(
         reduced.kept,
         values,
         {s: float(values[k.share]) for s, k in reduced.kept.items() if k.share >= 0},
@@ -115,10 +115,10 @@ def solve_reduced(
     )
 
 
-def add_wishes(assembly: Assembly, slack: Mapping[str, int] | None = None) -> None:
+def add_constraints(assembly: LpRows, slack: Mapping[str, int] | None = None) -> None:
     """Add a row for the least that each sink wishes for, less a part that may be missed."""
     for sink in assembly.model.sinks.values():
-        least = wished(assembly, sink.name)
+        least = required_rate(assembly, sink.name)
         if least <= 0 or sink.stream not in assembly.columns:
             continue
         places = [assembly.columns[sink.stream].legs]
@@ -129,14 +129,14 @@ def add_wishes(assembly: Assembly, slack: Mapping[str, int] | None = None) -> No
         assembly.program.add_row(places, factors, lower=least)
 
 
-def wished(assembly: Assembly, sink: str) -> float:
+def required_rate(assembly: LpRows, sink: str) -> float:
     """Say how many complex events per second a sink wishes for at least."""
     one = assembly.model.sinks[sink]
-    return max(one.least_rate, one.least_share * assembly.unshed.sinks[sink])
+    return max(one.min_rate, one.min_share * assembly.unshed.sinks[sink])
 
 
 def solve_rounds(
-    reduced: Reduced,
+    reduced: ReducedLp,
     time_limit: float,
     *,
     costs: Floats | None = None,
@@ -150,10 +150,10 @@ def solve_rounds(
         costs: What to maximise instead of the program's own objective.
         fixed: Values for whole-numbered variables.
     """
-    solution = Solution(Outcome.INFEASIBLE, 0.0, np.zeros(0), np.zeros(0))
+    solution = Solution(SolverOutcome.INFEASIBLE, 0.0, np.zeros(0), np.zeros(0))
     for _ in range(_MOST_ROUNDS):
         solution = reduced.program.solve(time_limit=time_limit, costs=costs, fixed=fixed)
-        if solution.outcome is Outcome.INFEASIBLE:
+        if solution.outcome is SolverOutcome.INFEASIBLE:
             return solution
         tangents = _add_tangents(reduced, solution.values)
         if not (_add_once_rows(reduced, solution.values) or tangents):
@@ -161,7 +161,7 @@ def solve_rounds(
     return solution
 
 
-def _add_limit(reduced: Reduced, limit: Limit, used: float, read: float) -> None:
+def _add_limit(reduced: ReducedLp, limit: Limit, used: float, read: float) -> None:
     """Add the limit of a node as it is near these arrivals: a tangent, or the line itself."""
     assembly, name = reduced.assembly, limit.node.name
     fixed, places, factors = 0.0, [np.zeros(0, np.int64)], [np.zeros(0)]
@@ -191,12 +191,12 @@ def _add_limit(reduced: Reduced, limit: Limit, used: float, read: float) -> None
     reduced.limit_rows.setdefault(name, []).append(row)
 
 
-def _add_tangents(reduced: Reduced, values: Floats) -> bool:
+def _add_tangents(reduced: ReducedLp, values: Floats) -> bool:
     """Add a tangent where the answer lies above a limit; say whether one was added."""
     assembly, added = reduced.assembly, False
     for limit in assembly.limits.values():
         known, feeds, shares = arrival_terms(assembly, limit.arrivals)
-        if limit.target.latency is not Latency.MM1 or not feeds:
+        if limit.target.latency is not LatencyModel.MM1 or not feeds:
             continue
         used = known + dot(values[feeds], np.array(shares))
         cost = _cost_at(reduced, limit, values)
@@ -206,7 +206,7 @@ def _add_tangents(reduced: Reduced, values: Floats) -> bool:
     return added
 
 
-def _cost_at(reduced: Reduced, limit: Limit, values: Floats) -> float:
+def _cost_at(reduced: ReducedLp, limit: Limit, values: Floats) -> float:
     cost = 0.0
     for operator in reduced.assembly.model.operators_on(limit.node.name):
         for pattern in operator.patterns:
@@ -218,7 +218,7 @@ def _cost_at(reduced: Reduced, limit: Limit, values: Floats) -> float:
     return cost
 
 
-def _add_once_rows(reduced: Reduced, values: Floats) -> bool:
+def _add_once_rows(reduced: ReducedLp, values: Floats) -> bool:
     """Add rows for what is paid once per event, where a pattern keeps more than is paid for."""
     added = False
     for name, first in reduced.once.items():
@@ -241,7 +241,7 @@ def _add_once_rows(reduced: Reduced, values: Floats) -> bool:
     return added
 
 
-def _add_once(reduced: Reduced, kept: Kept, where: tuple[Ints, int, Ints]) -> None:
+def _add_once(reduced: ReducedLp, kept: KeptRateTerms, where: tuple[Ints, int, Ints]) -> None:
     """Make a pattern pay for some of its uses: paid - kept >= 0."""
     chosen, first, types = where
     mine = np.isin(kept.uses, chosen)
@@ -257,7 +257,7 @@ def _add_once(reduced: Reduced, kept: Kept, where: tuple[Ints, int, Ints]) -> No
     )
 
 
-def _settled(reduced: Reduced, solution: Solution, time_limit: float) -> Solution:
+def _settled(reduced: ReducedLp, solution: Solution, time_limit: float) -> Solution:
     """Among all optima take one that does least work, then one that was declared first."""
     program = reduced.program
     costs = program.costs
@@ -265,14 +265,14 @@ def _settled(reduced: Reduced, solution: Solution, time_limit: float) -> Solutio
     program.add_row(worth, costs[worth], lower=solution.objective * (1 - 1e-11))
     fixed = np.round(solution.values) if program.has_whole else None
     settled = solve_rounds(reduced, time_limit, costs=_ties(reduced), fixed=fixed)
-    return settled if settled.outcome is Outcome.OPTIMAL else solution
+    return settled if settled.outcome is SolverOutcome.OPTIMAL else solution
 
 
 _BY_PATTERN, _BY_TYPE = 1e-3, 1e-5
 """What declaring a pattern, a branch or a type first counts, against all of the work."""
 
 
-def _ties(reduced: Reduced) -> Floats:
+def _ties(reduced: ReducedLp) -> Floats:
     """Say what to maximise among optima: little work, what was declared first."""
     assembly, planned = reduced.assembly, list(reduced.kept)
     ties = np.zeros(reduced.program.columns)
@@ -296,7 +296,7 @@ def _ties(reduced: Reduced) -> Floats:
     return ties
 
 
-def _prices(reduced: Reduced, solution: Solution, time_limit: float) -> Mapping[str, float]:
+def _prices(reduced: ReducedLp, solution: Solution, time_limit: float) -> Mapping[str, float]:
     """Read the worth of one more busy second per second off the duals."""
     duals = solution.duals
     if reduced.program.has_whole:

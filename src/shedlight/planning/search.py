@@ -13,13 +13,13 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.model.model import Keep, Model
-from shedlight.model.sampled.draw import Course
-from shedlight.model.sampled.windows import Sample, draw, sampled_rates
+from shedlight.model.sampled.draw import RateHistory
+from shedlight.model.sampled.windows import WindowSample, sample_events, sampled_rates
 from shedlight.model.selectivity.needs import Flags, dot
-from shedlight.planning.fill import filled
-from shedlight.planning.problem import Draft, Scope
+from shedlight.planning.fill import spend_budget
+from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
-from shedlight.planning.shares import fitted, scalable, shares_of
+from shedlight.planning.shares import scalable, scale_into_limits, to_shares
 
 _MOST_TRIES = 100
 """How many plans are tried at most."""
@@ -47,13 +47,13 @@ class _Trial:
         tries: How many were tried.
     """
 
-    scope: Scope
-    sample: Sample
-    best: Draft
+    scope: PlanningProblem
+    sample: WindowSample
+    best: CandidatePlan
     value: float
     tries: int = 1
 
-    def offer(self, draft: Draft) -> bool:
+    def offer(self, draft: CandidatePlan) -> bool:
         """Try a plan; keep it if it is better."""
         if self.tries >= _MOST_TRIES or not draft.fits:
             return False
@@ -80,23 +80,28 @@ class _Place:
     uses: Flags
 
 
-def sample_for(scope: Scope, course: Course | None = None) -> Sample | None:
+def sample_for(
+    scope: PlanningProblem, course: RateHistory | None = None
+) -> WindowSample | None:
     """Draw events to try plans on, if windows matter and there are no wishes to mind."""
-    wishes = any(sink.least_rate or sink.least_share for sink in scope.model.sinks.values())
+    wishes = any(sink.min_rate or sink.min_share for sink in scope.model.sinks.values())
     if scope.local or wishes:
         return None
-    return draw(scope.model, scope.nodes, scope.unshed, course)
+    return sample_events(scope.model, scope.nodes, scope.unshed, course)
 
 
-def value_of(sample: Sample, keep: Keep) -> float:
+def value_of(sample: WindowSample, keep: Keep) -> float:
     """Say what a plan brings by the window-aware model."""
     rates = sampled_rates(sample, keep)
     return sum(sink.weight * rates[sink.name] for sink in sample.model.sinks.values())
 
 
-def improved(
-    scope: Scope, sample: Sample, draft: Draft, others: tuple[Draft, ...] = ()
-) -> Draft:
+def local_search(
+    scope: PlanningProblem,
+    sample: WindowSample,
+    draft: CandidatePlan,
+    others: tuple[CandidatePlan, ...] = (),
+) -> CandidatePlan:
     """Look for a plan that is better than the program's.
 
     Args:
@@ -125,7 +130,7 @@ def _ascended(trial: _Trial, places: list[_Place], factor: float) -> bool:
     return paid
 
 
-def _candidates(scope: Scope) -> Iterator[Draft]:
+def _candidates(scope: PlanningProblem) -> Iterator[CandidatePlan]:
     """Make plans by other programs: the local one, and ones with patterns on or off."""
     yield from _solved(scope, scope.model, local=True)
     streams = [p.stream for node in scope.nodes for p in scope.patterns_on(node)]
@@ -137,11 +142,13 @@ def _candidates(scope: Scope) -> Iterator[Draft]:
             yield from _solved(scope, _worthless(scope.model, set(streams) - {stream}))
 
 
-def _solved(scope: Scope, model: Model, *, local: bool = False) -> Iterator[Draft]:
+def _solved(
+    scope: PlanningProblem, model: Model, *, local: bool = False
+) -> Iterator[CandidatePlan]:
     optimum = solve_reduced(model, scope.planned, local=local, unshed=scope.unshed)
     if optimum is not None:
         on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
-        yield filled(scope, shares_of(scope, optimum), on)
+        yield spend_budget(scope, to_shares(scope, optimum), on)
 
 
 def _worthless(model: Model, streams: set[Stream]) -> Model:
@@ -159,7 +166,7 @@ def _worthless(model: Model, streams: set[Stream]) -> Model:
     return replace(model, operators=operators)
 
 
-def _places(scope: Scope) -> list[_Place]:
+def _places(scope: PlanningProblem) -> list[_Place]:
     """List what can be changed: whole patterns, then single types."""
     whole, single = [], []
     for node in scope.nodes:
@@ -176,7 +183,7 @@ def _places(scope: Scope) -> list[_Place]:
     return whole + single
 
 
-def _changed(trial: _Trial, place: _Place, factor: float) -> Draft | None:
+def _changed(trial: _Trial, place: _Place, factor: float) -> CandidatePlan | None:
     """Multiply some shares; all others of the node rise or fall by what that costs."""
     scope, draft = trial.scope, trial.best
     limit, work = scope.limits[place.node], draft.works[place.node]
@@ -208,10 +215,12 @@ def _changed(trial: _Trial, place: _Place, factor: float) -> Draft | None:
             scaled = keep[stream].copy()
             scaled[free] = np.minimum(1.0, scaled[free] * scale)
             keep[stream] = scaled
-    return fitted(scope, scope.draft(keep))
+    return scale_into_limits(scope, scope.draft(keep))
 
 
-def _rest(scope: Scope, draft: Draft, place: _Place) -> Mapping[Stream, Flags]:
+def _rest(
+    scope: PlanningProblem, draft: CandidatePlan, place: _Place
+) -> Mapping[Stream, Flags]:
     """Find all shares of a node that may be scaled, but for those of a place."""
     rest = {}
     for pattern in scope.patterns_on(place.node):

@@ -5,13 +5,13 @@ import numpy as np
 from shedlight.graph.application import Stream
 from shedlight.model.model import Keep, PatternModel
 from shedlight.model.selectivity.needs import Flags, Floats, dot, repeated
-from shedlight.planning.problem import Draft, Scope
-from shedlight.planning.solution import Optimum
+from shedlight.planning.problem import CandidatePlan, PlanningProblem
+from shedlight.planning.solution import LpSolution
 
 _MOST_ROUNDS = 200
 
 
-def shares_of(scope: Scope, optimum: Optimum) -> Draft:
+def to_shares(scope: PlanningProblem, optimum: LpSolution) -> CandidatePlan:
     """Turn rates to keep into shares of what arrives, and fit them into the limits.
 
     Shares are taken of arrivals as the model predicts them for the shares upstream: a program
@@ -24,10 +24,10 @@ def shares_of(scope: Scope, optimum: Optimum) -> Draft:
             keep[pattern.stream] = _shares(pattern, optimum, arrivals)
         return keep.get(pattern.stream)
 
-    return fitted(scope, scope.draft(keep, choose))
+    return scale_into_limits(scope, scope.draft(keep, choose))
 
 
-def _shares(pattern: PatternModel, optimum: Optimum, arrivals: Floats) -> Floats:
+def _shares(pattern: PatternModel, optimum: LpSolution, arrivals: Floats) -> Floats:
     stream = pattern.stream
     if stream in optimum.by_key:
         return np.full(len(arrivals), min(1.0, max(0.0, optimum.by_key[stream])))
@@ -44,7 +44,7 @@ def _shares(pattern: PatternModel, optimum: Optimum, arrivals: Floats) -> Floats
     return shares
 
 
-def fitted(scope: Scope, draft: Draft) -> Draft:
+def scale_into_limits(scope: PlanningProblem, draft: CandidatePlan) -> CandidatePlan:
     """Scale the shares of every planned node that is over its limit down until none is."""
     for _ in range(_MOST_ROUNDS):
         over = [name for name in scope.nodes if not draft.works[name].fits]
@@ -57,7 +57,7 @@ def fitted(scope: Scope, draft: Draft) -> Draft:
     return draft
 
 
-def _scaled(scope: Scope, node: str, draft: Draft) -> Keep:
+def _scaled(scope: PlanningProblem, node: str, draft: CandidatePlan) -> Keep:
     """Scale what may be scaled at a node so that it fits."""
     limit, work = scope.limits[node], draft.works[node]
     patterns = scope.patterns_on(node)

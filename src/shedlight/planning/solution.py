@@ -8,11 +8,11 @@ import numpy as np
 from shedlight.graph.application import Stream
 from shedlight.model.selectivity.flow_lp import NONE
 from shedlight.model.selectivity.needs import Floats
-from shedlight.planning.kept_terms import Kept
+from shedlight.planning.kept_terms import KeptRateTerms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Optimum:
+class LpSolution:
     """What the program says.
 
     Attributes:
@@ -24,7 +24,7 @@ class Optimum:
         prices: What one more busy second per second of each planned node would bring.
     """
 
-    terms: Mapping[Stream, Kept]
+    terms: Mapping[Stream, KeptRateTerms]
     values: Floats
     by_key: Mapping[Stream, float]
     on: Mapping[Stream, bool]

@@ -159,7 +159,7 @@ def _mark(x: float) -> str:
 
 
 def _curve(frame: _Frame, line: Line) -> Iterator[str]:
-    for piece in _pieces(thinned(line.points)):
+    for piece in _pieces(downsample(line.points)):
         middle = [f"{frame.x(one.time):.1f},{frame.y(one.mean):.1f}" for one in piece]
         if any(one.least != one.most for one in piece):
             above = [f"{frame.x(one.time):.1f},{frame.y(one.most):.1f}" for one in piece]
@@ -183,7 +183,7 @@ class Stretch:
     most: float
 
 
-def thinned(points: Points, most: int = _MOST_POINTS) -> list[Stretch | None]:
+def downsample(points: Points, most: int = _MOST_POINTS) -> list[Stretch | None]:
     """Put points together so that there are at most so many; None where there is no value."""
     size = math.ceil(len(points) / most)
     found: list[Stretch | None] = []

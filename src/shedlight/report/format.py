@@ -9,7 +9,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _HUNDRED, _THOUSAND = 100, 1000
 
 
-def plain(text: str, longest: int = _LONGEST) -> str:
+def sanitize(text: str, longest: int = _LONGEST) -> str:
     """Take out of a foreign text what is not to be seen, and what is too much.
 
     Example:
@@ -23,7 +23,7 @@ def plain(text: str, longest: int = _LONGEST) -> str:
 
 def escaped(text: str, longest: int = _LONGEST) -> str:
     """Write a foreign text so that a browser shows it, and does nothing else with it."""
-    return html.escape(plain(text, longest), quote=True)
+    return html.escape(sanitize(text, longest), quote=True)
 
 
 def count(number: float, noun: str = "") -> str:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from shedlight.report.charts import Chart, Line, drawn, state_look
 from shedlight.report.format import count, escaped, moment, offset, percent, seconds
 from shedlight.report.narrative import extent_of, sentences
-from shedlight.runlog.aggregate import NodeTally, Tally, tally_of
+from shedlight.runlog.aggregate import NodeTotals, RunTotals, run_totals
 from shedlight.runlog.follow import Run
 from shedlight.runlog.series import (
     LATENCIES,
@@ -30,7 +30,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def report_page(run: Run) -> str:
     """Write the report of a run, as HTML."""
-    tally = tally_of(run.records)
+    tally = run_totals(run.records)
     start, end = extent_of(run)
     name = escaped(tally.header.application if tally.header else "", 60) or "a run"
     told = "".join(f"<li>{escaped(one, 3000)}</li>\n" for one in sentences(run))
@@ -118,7 +118,7 @@ def node_charts(series: NodeSeries, marks: tuple[float, ...]) -> list[Chart]:
     ]
 
 
-def _nodes(tally: Tally) -> str:
+def _nodes(tally: RunTotals) -> str:
     head = ("node", "state", "bound", "mean latency", "above", "events", "kept", "what to do")
     rows = [
         (
@@ -140,7 +140,7 @@ def _wide(text: str) -> str:
     return f'<div class="wide">{text}</div>' if text else ""
 
 
-def _over(node: NodeTally) -> str:
+def _over(node: NodeTotals) -> str:
     if node.bound is None or not node.looked_at:
         return ""
     return f"{count(node.over)} of {count(node.looked_at)}"
@@ -150,15 +150,15 @@ def _badge(state: str) -> str:
     return f'<span class="badge {state_look(state)}">{escaped(state, 40)}</span>'
 
 
-def _patterns(tally: Tally) -> str:
-    head = ("pattern", "events given", "complex events", "matching took", "open machines")
+def _patterns(tally: RunTotals) -> str:
+    head = ("pattern", "events given", "complex events", "matching took", "partial matches")
     rows = [
         (
             escaped(name, 120),
             count(one.kept),
             count(one.found),
             seconds(one.seconds),
-            count(one.machines),
+            count(one.partial_matches),
         )
         for name, one in tally.patterns.items()
     ]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from shedlight.report.format import count, moment, offset, percent, plain, seconds
-from shedlight.runlog.aggregate import NodeTally, Tally, tally_of
+from shedlight.report.format import count, moment, offset, percent, sanitize, seconds
+from shedlight.runlog.aggregate import NodeTotals, RunTotals, run_totals
 from shedlight.runlog.follow import Run
 
 _MOST_PLANS = 5
@@ -22,20 +22,20 @@ def extent_of(run: Run) -> tuple[float, float]:
 
 def sentences(run: Run) -> list[str]:
     """Say how a run went."""
-    tally = tally_of(run.records)
+    tally = run_totals(run.records)
     start, end = extent_of(run)
     found = [_what(run, tally, start, end)]
     for name, node in tally.nodes.items():
-        found.append(f"Node {plain(name, 60)} {_bound(node, tally, start)}.")
+        found.append(f"Node {sanitize(name, 60)} {_bound(node, tally, start)}.")
         if node.events:
-            found.append(f"Node {plain(name, 60)} {_kept(node)}.")
+            found.append(f"Node {sanitize(name, 60)} {_kept(node)}.")
     found += _plans(run, tally, start)
     found += _oddities(run, tally)
     return found
 
 
-def _what(run: Run, tally: Tally, start: float, end: float) -> str:
-    name = plain(tally.header.application, 60) if tally.header else ""
+def _what(run: Run, tally: RunTotals, start: float, end: float) -> str:
+    name = sanitize(tally.header.application, 60) if tally.header else ""
     batches = sum(node.batches for node in tally.nodes.values())
     matches = sum(one.found for one in tally.patterns.values())
     again = f", started {tally.starts} times" if tally.starts > 1 else ""
@@ -47,7 +47,7 @@ def _what(run: Run, tally: Tally, start: float, end: float) -> str:
     )
 
 
-def _bound(node: NodeTally, tally: Tally, start: float) -> str:
+def _bound(node: NodeTotals, tally: RunTotals, start: float) -> str:
     if node.mean is None:
         if tally.header is not None and not tally.header.timed:
             return "was given what was there before it began: its latency says nothing"
@@ -67,7 +67,7 @@ def _bound(node: NodeTally, tally: Tally, start: float) -> str:
     return text
 
 
-def _kept(node: NodeTally) -> str:
+def _kept(node: NodeTotals) -> str:
     text = f"kept {percent(node.kept / node.events)} of {count(node.events, 'event')}"
     if node.shed:
         what = "were shed" if node.exact else "were shed or of no use to any pattern"
@@ -75,7 +75,7 @@ def _kept(node: NodeTally) -> str:
     return text
 
 
-def _plans(run: Run, tally: Tally, start: float) -> Iterator[str]:
+def _plans(run: Run, tally: RunTotals, start: float) -> Iterator[str]:
     changes = [one for one in run.decisions if one.replanned]
     if not changes:
         yield "The plan never changed."
@@ -85,21 +85,23 @@ def _plans(run: Run, tally: Tally, start: float) -> Iterator[str]:
     more = len(changes) > len(shown)
     yield f"The plan changed {often}{f'; the first {len(shown)}:' if more else '.'}"
     for one in shown:
-        yield f"At {offset(one.time - start)} the plan changed: {plain(one.reason)}."
+        yield f"At {offset(one.time - start)} the plan changed: {sanitize(one.reason)}."
     last = tally.decision.shares if tally.decision is not None else {}
     shares = sorted((s, p, label) for p, one in last.items() for label, s in one.items())
     least = [one for one in shares if one[0] < 1][:_MOST_SHARES]
     if least:
-        told = [f"{plain(p, 60)} {percent(s)} of {plain(label, 60)}" for s, p, label in least]
+        told = [
+            f"{sanitize(p, 60)} {percent(s)} of {sanitize(label, 60)}" for s, p, label in least
+        ]
         yield "The last plan keeps least of: " + ", ".join(told) + "."
 
 
-def _oddities(run: Run, tally: Tally) -> Iterator[str]:
+def _oddities(run: Run, tally: RunTotals) -> Iterator[str]:
     for name, number in tally.refused.items():
         if number:
-            yield f"Source {plain(name, 60)} had {count(number, 'record')} that were no events."
+            yield f"Source {sanitize(name, 60)} had {count(number, 'record')} that were no events."
     for name, number in tally.late.items():
         if number:
-            yield f"At {plain(name, 60)}, {count(number, 'event')} came too late."
+            yield f"At {sanitize(name, 60)}, {count(number, 'event')} came too late."
     if run.skipped:
         yield f"{count(run.skipped, 'line')} of the log could not be read."

@@ -3,24 +3,24 @@
 from shedlight.runlog.follow import Follower, Run, follow, log_of, read_run
 from shedlight.runlog.parsing import header_of, record_of
 from shedlight.runlog.records import (
-    Batch,
-    Decision,
-    Header,
-    PatternBatch,
+    DecisionRecord,
+    MicroBatchRecord,
+    OverrideRecord,
+    PatternRecord,
     Record,
-    Wish,
+    RunHeader,
     run_row,
 )
 
 __all__ = [
-    "Batch",
-    "Decision",
+    "DecisionRecord",
     "Follower",
-    "Header",
-    "PatternBatch",
+    "MicroBatchRecord",
+    "OverrideRecord",
+    "PatternRecord",
     "Record",
     "Run",
-    "Wish",
+    "RunHeader",
     "follow",
     "header_of",
     "log_of",

@@ -6,14 +6,20 @@ The metrics tell it to machines, the report and the page to people: one state fo
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shedlight.runlog.records import Batch, Decision, Header, Record, Wish
+from shedlight.runlog.records import (
+    DecisionRecord,
+    MicroBatchRecord,
+    OverrideRecord,
+    Record,
+    RunHeader,
+)
 
 STATES = ("OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE")
 """How a node can be, from best to worst."""
 
 
 @dataclass(slots=True)
-class NodeTally:
+class NodeTotals:
     """What is known of a node.
 
     Attributes:
@@ -48,7 +54,7 @@ class NodeTally:
     over: int = 0
     worst: tuple[float, float] | None = None
     utilisation: float | None = None
-    last: Batch | None = None
+    last: MicroBatchRecord | None = None
     load: float | None = None
     state: str = "OK"
     remedy: str = ""
@@ -58,13 +64,13 @@ class NodeTally:
         """The mean latency of all that was kept, in seconds."""
         return self.waited / self.timed if self.timed else None
 
-    def take(self, batch: Batch, *, timed: bool) -> None:
+    def take(self, batch: MicroBatchRecord, *, timed: bool) -> None:
         """Take in a micro-batch."""
         self.batches += 1
         self.events += batch.events
         self.kept += batch.kept
         self.shed += batch.shed
-        self.exact &= batch.of_use is not None or not batch.events
+        self.exact &= batch.relevant_events is not None or not batch.events
         self.busy += batch.seconds
         self.utilisation = utilisation_of(batch, self.last)
         self.last = batch
@@ -72,7 +78,7 @@ class NodeTally:
         if timed and batch.kept and mean is not None:
             self._take_latency(batch, mean)
 
-    def _take_latency(self, batch: Batch, mean: float) -> None:
+    def _take_latency(self, batch: MicroBatchRecord, mean: float) -> None:
         self.waited += max(0.0, mean) * batch.kept
         self.timed += batch.kept
         self.looked_at += 1
@@ -82,18 +88,18 @@ class NodeTally:
 
 
 @dataclass(slots=True)
-class PatternTally:
+class PatternTotals:
     """What is known of a pattern: what it was given, found and took, and is waiting for."""
 
     kept: int = 0
     found: int = 0
     seconds: float = 0.0
-    machines: int = 0
+    partial_matches: int = 0
     types: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Tally:
+class RunTotals:
     """What is known of a run.
 
     Attributes:
@@ -109,14 +115,14 @@ class Tally:
         late: How many events were late at each operator, since the checkpoint was begun.
     """
 
-    header: Header | None = None
+    header: RunHeader | None = None
     starts: int = 0
-    nodes: dict[str, NodeTally] = field(default_factory=dict)
-    patterns: dict[str, PatternTally] = field(default_factory=dict)
+    nodes: dict[str, NodeTotals] = field(default_factory=dict)
+    patterns: dict[str, PatternTotals] = field(default_factory=dict)
     decisions: int = 0
     plans: int = 0
     planning: float = 0.0
-    decision: Decision | None = None
+    decision: DecisionRecord | None = None
     prices: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
@@ -133,34 +139,34 @@ class Tally:
     def take(self, record: Record) -> None:
         """Take in a record."""
         match record:
-            case Header():
+            case RunHeader():
                 self._begin(record)
-            case Batch():
+            case MicroBatchRecord():
                 self._take_batch(record)
-            case Decision():
+            case DecisionRecord():
                 self._take_decision(record)
-            case Wish():
+            case OverrideRecord():
                 self._take_wish(record)
 
-    def _begin(self, header: Header) -> None:
+    def _begin(self, header: RunHeader) -> None:
         self.header = header
         self.starts += 1
         self.weights = dict(header.weights)
         used = {one.node for one in header.operators.values()} or set(header.bounds)
         for name, bound in header.bounds.items():
             if name in used:
-                node = self.nodes.setdefault(name, NodeTally())
+                node = self.nodes.setdefault(name, NodeTotals())
                 node.bound, node.last = bound, None
 
-    def _take_batch(self, batch: Batch) -> None:
+    def _take_batch(self, batch: MicroBatchRecord) -> None:
         timed = self.header is None or self.header.timed
-        self.nodes.setdefault(batch.node, NodeTally()).take(batch, timed=timed)
+        self.nodes.setdefault(batch.node, NodeTotals()).take(batch, timed=timed)
         for name, one in batch.patterns.items():
-            pattern = self.patterns.setdefault(name, PatternTally())
+            pattern = self.patterns.setdefault(name, PatternTotals())
             pattern.kept += one.kept
             pattern.found += one.found
             pattern.seconds += one.seconds
-            pattern.machines = one.machines
+            pattern.partial_matches = one.partial_matches
             for label, number in one.types.items():
                 pattern.types[label] = pattern.types.get(label, 0) + number
         for source, number in batch.refused.items():
@@ -169,41 +175,41 @@ class Tally:
         for operator, number in batch.late.items():  # groups that were silent may be missing
             self.late[operator] = max(self.late.get(operator, 0), number)
 
-    def _take_decision(self, decision: Decision) -> None:
+    def _take_decision(self, decision: DecisionRecord) -> None:
         self.decisions += 1
         self.plans += decision.replanned
         self.planning += decision.seconds
         self.decision = decision
         self.prices = dict(decision.prices) if decision.replanned else self.prices
         for name, load in decision.loads.items():
-            self.nodes.setdefault(name, NodeTally()).load = load
+            self.nodes.setdefault(name, NodeTotals()).load = load
         for name, state in decision.states.items():
-            node = self.nodes.setdefault(name, NodeTally())
+            node = self.nodes.setdefault(name, NodeTotals())
             node.state, node.remedy = state, decision.remedies.get(name, "")
 
-    def _take_wish(self, wish: Wish) -> None:
+    def _take_wish(self, wish: OverrideRecord) -> None:
         if wish.refused:
             return
         self.weights |= wish.weights
         for name, bound in wish.bounds.items():
-            self.nodes.setdefault(name, NodeTally()).bound = bound
+            self.nodes.setdefault(name, NodeTotals()).bound = bound
 
 
-def tally_of(records: Iterable[Record]) -> Tally:
+def run_totals(records: Iterable[Record]) -> RunTotals:
     """Sum up records."""
-    tally = Tally()
+    tally = RunTotals()
     for record in records:
         tally.take(record)
     return tally
 
 
-def span_of(batch: Batch, before: Batch | None) -> float:
+def span_of(batch: MicroBatchRecord, before: MicroBatchRecord | None) -> float:
     """Say how many seconds passed from the end of the micro-batch before to the end of this."""
     span = batch.seconds if before is None else batch.time - before.time
     return span if span > 0 else batch.seconds
 
 
-def utilisation_of(batch: Batch, before: Batch | None) -> float | None:
+def utilisation_of(batch: MicroBatchRecord, before: MicroBatchRecord | None) -> float | None:
     """Say what share of the time since the micro-batch before this one took, at most 1."""
     span = span_of(batch, before)
     return min(1.0, batch.seconds / span) if span > 0 else None

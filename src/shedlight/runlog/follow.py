@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from shedlight.errors import InputError
 from shedlight.runlog.parsing import record_of
-from shedlight.runlog.records import Batch, Decision, Header, Record
+from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
 
 LOG = "log.jsonl"
 """What a log is called in a checkpoint."""
@@ -33,19 +33,19 @@ class Run:
     unknown: int = 0
 
     @property
-    def headers(self) -> tuple[Header, ...]:
+    def headers(self) -> tuple[RunHeader, ...]:
         """How it began, each time."""
-        return tuple(one for one in self.records if isinstance(one, Header))
+        return tuple(one for one in self.records if isinstance(one, RunHeader))
 
     @property
-    def batches(self) -> tuple[Batch, ...]:
+    def batches(self) -> tuple[MicroBatchRecord, ...]:
         """Its micro-batches."""
-        return tuple(one for one in self.records if isinstance(one, Batch))
+        return tuple(one for one in self.records if isinstance(one, MicroBatchRecord))
 
     @property
-    def decisions(self) -> tuple[Decision, ...]:
+    def decisions(self) -> tuple[DecisionRecord, ...]:
         """Its decisions."""
-        return tuple(one for one in self.records if isinstance(one, Decision))
+        return tuple(one for one in self.records if isinstance(one, DecisionRecord))
 
 
 class Lines:

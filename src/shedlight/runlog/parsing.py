@@ -12,13 +12,13 @@ from typing import Any
 
 from shedlight.graph import Application
 from shedlight.runlog.records import (
-    Batch,
-    Decision,
-    Header,
-    PatternBatch,
-    Placed,
+    DecisionRecord,
+    MicroBatchRecord,
+    OperatorRecord,
+    OverrideRecord,
+    PatternRecord,
     Record,
-    Wish,
+    RunHeader,
     run_row,
 )
 
@@ -27,7 +27,7 @@ _MOST = 1e15  # what is more was not measured
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def header_of(application: Application, time: float = 0.0) -> Header:
+def header_of(application: Application, time: float = 0.0) -> RunHeader:
     """Make the header of a run whose log has none."""
     return _header(run_row(application, time), time)
 
@@ -57,10 +57,10 @@ def record_of(line: str) -> Record | None:
     return make(row, time)
 
 
-def _header(row: Mapping[str, Any], time: float) -> Header:
+def _header(row: Mapping[str, Any], time: float) -> RunHeader:
     operators = {n: _mapping(one) for n, one in _mapping(row.get("operators")).items()}
     nodes = _mapping(row.get("nodes"))
-    return Header(
+    return RunHeader(
         time=time,
         application=_text(row.get("application")),
         version=_text(row.get("version")),
@@ -68,7 +68,7 @@ def _header(row: Mapping[str, Any], time: float) -> Header:
         bounds={name: _number(_mapping(one).get("bound")) for name, one in nodes.items()},
         sources=_list(row.get("sources")),
         operators={
-            name: Placed(
+            name: OperatorRecord(
                 _text(one.get("node")), _list(one.get("inputs")), _list(one.get("patterns"))
             )
             for name, one in operators.items()
@@ -78,17 +78,19 @@ def _header(row: Mapping[str, Any], time: float) -> Header:
     )
 
 
-def _batch(row: Mapping[str, Any], time: float) -> Batch:
+def _batch(row: Mapping[str, Any], time: float) -> MicroBatchRecord:
     if not isinstance(row.get("node"), str):
         raise ValueError("a micro-batch must have a node")  # noqa: TRY004
-    return Batch(
+    return MicroBatchRecord(
         time=time,
         node=row["node"],
         number=_count(row.get("number")),
         seconds=max(0.0, _number(row.get("seconds")) or 0.0),
         events=_count(row.get("events")),
         kept=_count(row.get("kept")),
-        of_use=None if _number(row.get("of_use")) is None else _count(row["of_use"]),
+        relevant_events=None
+        if _number(row.get("relevant_events")) is None
+        else _count(row["relevant_events"]),
         lag=_number(row.get("lag")),
         latency=_numbers(row.get("latency")),
         state=_count(row.get("state")),
@@ -101,20 +103,20 @@ def _batch(row: Mapping[str, Any], time: float) -> Batch:
     )
 
 
-def _pattern(value: object) -> PatternBatch:
+def _pattern(value: object) -> PatternRecord:
     row = _mapping(value)
-    return PatternBatch(
+    return PatternRecord(
         kept=_count(row.get("kept")),
         seconds=max(0.0, _number(row.get("seconds")) or 0.0),
         found=_count(row.get("found")),
-        machines=_count(row.get("machines")),
+        partial_matches=_count(row.get("partial_matches")),
         types=_counts(row.get("types")),
         offered=None if _number(row.get("offered")) is None else _count(row["offered"]),
     )
 
 
-def _decision(row: Mapping[str, Any], time: float) -> Decision:
-    return Decision(
+def _decision(row: Mapping[str, Any], time: float) -> DecisionRecord:
+    return DecisionRecord(
         time=time,
         reason=_text(row.get("reason")),
         replanned=row.get("replanned") is True,
@@ -130,8 +132,8 @@ def _decision(row: Mapping[str, Any], time: float) -> Decision:
     )
 
 
-def _wish(row: Mapping[str, Any], time: float) -> Wish:
-    return Wish(
+def _wish(row: Mapping[str, Any], time: float) -> OverrideRecord:
+    return OverrideRecord(
         time=time,
         bounds=_numbers(row.get("bounds")),
         weights=_numbers(row.get("weights")),

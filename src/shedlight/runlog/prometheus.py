@@ -7,16 +7,16 @@ only with those that come most often; the others are one, `other`.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from shedlight.runlog.aggregate import STATES, NodeTally, PatternTally, Tally
+from shedlight.runlog.aggregate import STATES, NodeTotals, PatternTotals, RunTotals
 from shedlight.runlog.exposition import Family, Sample
-from shedlight.runlog.records import Batch
+from shedlight.runlog.records import MicroBatchRecord
 
 OTHER = "other"
 
 _QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99"}
 
 
-_OF_NODE: tuple[tuple[str, str, str, Callable[[NodeTally], float | None]], ...] = (
+_OF_NODE: tuple[tuple[str, str, str, Callable[[NodeTotals], float | None]], ...] = (
     ("shedlight_batches_total", "counter", "Micro-batches.", lambda node: node.batches),
     ("shedlight_events_total", "counter", "Events read.", lambda node: node.events),
     (
@@ -57,7 +57,7 @@ _OF_NODE: tuple[tuple[str, str, str, Callable[[NodeTally], float | None]], ...] 
     ),
 )
 
-_OF_LAST: tuple[tuple[str, str, str, Callable[[Batch], float | None]], ...] = (
+_OF_LAST: tuple[tuple[str, str, str, Callable[[MicroBatchRecord], float | None]], ...] = (
     (
         "shedlight_batch_duration_seconds",
         "gauge",
@@ -90,7 +90,7 @@ _OF_LAST: tuple[tuple[str, str, str, Callable[[Batch], float | None]], ...] = (
     ),
 )
 
-_OF_PATTERN: tuple[tuple[str, str, str, Callable[[PatternTally], float]], ...] = (
+_OF_PATTERN: tuple[tuple[str, str, str, Callable[[PatternTotals], float]], ...] = (
     (
         "shedlight_pattern_matches_total",
         "counter",
@@ -110,15 +110,15 @@ _OF_PATTERN: tuple[tuple[str, str, str, Callable[[PatternTally], float]], ...] =
         lambda pattern: pattern.seconds,
     ),
     (
-        "shedlight_pattern_open_machines",
+        "shedlight_pattern_partial_matches",
         "gauge",
         "Partial matches in the groups that had something to do.",
-        lambda pattern: pattern.machines,
+        lambda pattern: pattern.partial_matches,
     ),
 )
 
 
-def families(tally: Tally, *, most_types: int = 0) -> tuple[Family, ...]:
+def families(tally: RunTotals, *, most_types: int = 0) -> tuple[Family, ...]:
     """Make metrics of what is known of a run.
 
     Args:
@@ -132,7 +132,7 @@ def families(tally: Tally, *, most_types: int = 0) -> tuple[Family, ...]:
     return tuple(found)
 
 
-def _run(tally: Tally) -> Iterator[Family]:
+def _run(tally: RunTotals) -> Iterator[Family]:
     header, last = tally.header, tally.decision
     about = {} if header is None else {"application": header.application}
     versions = {} if header is None else {"version": header.version}
@@ -160,7 +160,7 @@ def _run(tally: Tally) -> Iterator[Family]:
     )
 
 
-def _nodes(nodes: Mapping[str, NodeTally]) -> Iterator[Family]:
+def _nodes(nodes: Mapping[str, NodeTotals]) -> Iterator[Family]:
     for name, kind, told, value in _OF_NODE:
         yield _by("node", name, kind, told, {n: value(one) for n, one in nodes.items()})
     for name, kind, told, of in _OF_LAST:
@@ -170,7 +170,7 @@ def _nodes(nodes: Mapping[str, NodeTally]) -> Iterator[Family]:
     yield _states(nodes)
 
 
-def _latencies(nodes: Mapping[str, NodeTally]) -> Family:
+def _latencies(nodes: Mapping[str, NodeTotals]) -> Family:
     found = []
     for name, node in nodes.items():
         latency = node.last.latency if node.last is not None and node.timed else {}
@@ -184,7 +184,7 @@ def _latencies(nodes: Mapping[str, NodeTally]) -> Family:
     return Family("shedlight_node_latency_seconds", "summary", told, tuple(found))
 
 
-def _states(nodes: Mapping[str, NodeTally]) -> Family:
+def _states(nodes: Mapping[str, NodeTotals]) -> Family:
     found = [
         Sample(node.state == state, {"node": name, "state": state})
         for name, node in nodes.items()
@@ -193,12 +193,12 @@ def _states(nodes: Mapping[str, NodeTally]) -> Family:
     return Family("shedlight_node_state", "gauge", "1 for how the node is.", tuple(found))
 
 
-def _patterns(patterns: Mapping[str, PatternTally]) -> Iterator[Family]:
+def _patterns(patterns: Mapping[str, PatternTotals]) -> Iterator[Family]:
     for name, kind, told, value in _OF_PATTERN:
         yield _by("pattern", name, kind, told, {n: value(o) for n, o in patterns.items()})
 
 
-def _sources(tally: Tally) -> Iterator[Family]:
+def _sources(tally: RunTotals) -> Iterator[Family]:
     yield _by(
         "source",
         "shedlight_source_refused_total",
@@ -215,7 +215,7 @@ def _sources(tally: Tally) -> Iterator[Family]:
     )
 
 
-def _types(tally: Tally, most: int) -> Family:
+def _types(tally: RunTotals, most: int) -> Family:
     found = []
     shares = {} if tally.decision is None else tally.decision.shares
     for pattern, kept in shares.items():

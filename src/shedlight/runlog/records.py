@@ -11,7 +11,7 @@ from shedlight.graph import Application
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class OperatorRecord:
     """An operator: where it runs, what it reads, what it looks for."""
 
     node: str
@@ -20,7 +20,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class RunHeader:
     """How a run began.
 
     Attributes:
@@ -41,20 +41,20 @@ class Header:
     timed: bool = True
     bounds: Mapping[str, float | None] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    operators: Mapping[str, Placed] = field(default_factory=dict)
+    operators: Mapping[str, OperatorRecord] = field(default_factory=dict)
     sinks: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatternBatch:
+class PatternRecord:
     """What a pattern did in a micro-batch.
 
     Attributes:
         kept: How many events it was given.
         seconds: How long it took.
         found: How many complex events it found.
-        machines: How many machines are open.
+        partial_matches: How many machines are open.
         types: How many events of each type there were, before shedding, if it was logged; of
             many types those that came most often.
         offered: How many events of all types that it uses there were, if it was logged.
@@ -63,13 +63,13 @@ class PatternBatch:
     kept: int = 0
     seconds: float = 0.0
     found: int = 0
-    machines: int = 0
+    partial_matches: int = 0
     types: Mapping[str, int] = field(default_factory=dict)
     offered: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class MicroBatchRecord:
     """A micro-batch of a node.
 
     Attributes:
@@ -79,7 +79,7 @@ class Batch:
         seconds: How long it took.
         events: How many events were read.
         kept: How many of them some pattern kept.
-        of_use: How many of them some pattern had a use for; None: it was not logged.
+        relevant_events: How many of them some pattern had a use for; None: it was not logged.
         lag: How long ago the newest event had arrived when it ended, in seconds.
         latency: In seconds, under `mean`, `p50`, `p95` and `p99`; empty if nothing was kept.
         state: How many bytes of state the groups have that had something to do.
@@ -97,25 +97,28 @@ class Batch:
     seconds: float = 0.0
     events: int = 0
     kept: int = 0
-    of_use: int | None = None
+    relevant_events: int | None = None
     lag: float | None = None
     latency: Mapping[str, float] = field(default_factory=dict)
     state: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
     late: Mapping[str, int] = field(default_factory=dict)
-    patterns: Mapping[str, PatternBatch] = field(default_factory=dict)
+    patterns: Mapping[str, PatternRecord] = field(default_factory=dict)
     arrived: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     plan: int | None = None
     pressure: float | None = None
 
     @property
     def shed(self) -> int:
-        """How many events were not kept; where `of_use` is not known, of use or not."""
-        return max(0, (self.events if self.of_use is None else self.of_use) - self.kept)
+        """How many events were not kept; where `relevant_events` is not known, of use or not."""
+        return max(
+            0,
+            (self.events if self.relevant_events is None else self.relevant_events) - self.kept,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class DecisionRecord:
     """A decision of the controller.
 
     Attributes:
@@ -150,7 +153,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class OverrideRecord:
     """What became of a wish for other bounds or weights.
 
     Attributes:
@@ -166,7 +169,7 @@ class Wish:
     refused: str = ""
 
 
-Record = Header | Batch | Decision | Wish
+Record = RunHeader | MicroBatchRecord | DecisionRecord | OverrideRecord
 
 
 def run_row(

@@ -4,13 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shedlight.runlog.aggregate import span_of, utilisation_of
-from shedlight.runlog.records import Batch, Decision, Header, Record, Wish
+from shedlight.runlog.records import (
+    DecisionRecord,
+    MicroBatchRecord,
+    OverrideRecord,
+    Record,
+    RunHeader,
+)
 
 LATENCIES = ("mean", "p50", "p95", "p99")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class NodePoint:
     """A node at the end of a micro-batch.
 
     Attributes:
@@ -48,7 +54,7 @@ class NodeSeries:
 
     node: str
     bound: float | None
-    points: tuple[Point, ...]
+    points: tuple[NodePoint, ...]
     loads: tuple[tuple[float, float], ...]
     states: tuple[tuple[float, str], ...]
 
@@ -57,23 +63,23 @@ def node_series(records: Sequence[Record]) -> dict[str, NodeSeries]:
     """Follow each node over time."""
     timed = True
     bounds: dict[str, float | None] = {}
-    before: dict[str, Batch] = {}
-    points: dict[str, list[Point]] = {}
+    before: dict[str, MicroBatchRecord] = {}
+    points: dict[str, list[NodePoint]] = {}
     for record in records:
         match record:
-            case Header():
+            case RunHeader():
                 timed = record.timed
                 bounds |= record.bounds
                 before.clear()
-            case Batch():
+            case MicroBatchRecord():
                 point = _point(record, before.get(record.node), timed=timed)
                 points.setdefault(record.node, []).append(point)
                 before[record.node] = record
-            case Wish() if not record.refused:
+            case OverrideRecord() if not record.refused:
                 bounds |= record.bounds
             case _:
                 pass
-    decisions = [one for one in records if isinstance(one, Decision)]
+    decisions = [one for one in records if isinstance(one, DecisionRecord)]
     return {
         name: NodeSeries(
             node=name,
@@ -86,9 +92,11 @@ def node_series(records: Sequence[Record]) -> dict[str, NodeSeries]:
     }
 
 
-def _point(batch: Batch, before: Batch | None, *, timed: bool) -> Point:
+def _point(
+    batch: MicroBatchRecord, before: MicroBatchRecord | None, *, timed: bool
+) -> NodePoint:
     span = span_of(batch, before)
-    return Point(
+    return NodePoint(
         time=batch.time,
         rate=batch.events / span if span else 0.0,
         kept_rate=batch.kept / span if span else 0.0,
@@ -100,7 +108,7 @@ def _point(batch: Batch, before: Batch | None, *, timed: bool) -> Point:
     )
 
 
-def _states(node: str, decisions: Iterable[Decision]) -> tuple[tuple[float, str], ...]:
+def _states(node: str, decisions: Iterable[DecisionRecord]) -> tuple[tuple[float, str], ...]:
     found: list[tuple[float, str]] = []
     for one in decisions:
         state = one.states.get(node)
@@ -113,7 +121,7 @@ def found_series(records: Iterable[Record]) -> dict[str, list[tuple[float, float
     """Follow how many complex events each pattern has found up to a time."""
     found: dict[str, list[tuple[float, float]]] = {}
     for record in records:
-        if isinstance(record, Batch):
+        if isinstance(record, MicroBatchRecord):
             for name, one in record.patterns.items():
                 line = found.setdefault(name, [])
                 line.append((record.time, (line[-1][1] if line else 0.0) + one.found))
@@ -141,7 +149,7 @@ class Share:
     changed: float
 
 
-def share_table(decisions: Sequence[Decision]) -> tuple[Share, ...]:
+def share_table(decisions: Sequence[DecisionRecord]) -> tuple[Share, ...]:
     """Say what each pattern keeps of each type, those that are kept least first."""
     seen: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for one in decisions:
@@ -166,7 +174,7 @@ def share_table(decisions: Sequence[Decision]) -> tuple[Share, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class DecisionEntry:
     """A line of the decision log: a decision, and those after it that changed nothing.
 
     Attributes:
@@ -176,15 +184,15 @@ class Entry:
         news: Which nodes came to be in another state, and which.
     """
 
-    decision: Decision
-    last: Decision
+    decision: DecisionRecord
+    last: DecisionRecord
     number: int
     news: Mapping[str, str]
 
 
-def decision_log(decisions: Iterable[Decision]) -> tuple[Entry, ...]:
+def decision_log(decisions: Iterable[DecisionRecord]) -> tuple[DecisionEntry, ...]:
     """List what was decided; decisions that change neither plan nor state are put together."""
-    found: list[Entry] = []
+    found: list[DecisionEntry] = []
     states: Mapping[str, str] = {}
     for one in decisions:
         news = {node: s for node, s in one.states.items() if states.get(node, "OK") != s}
@@ -193,6 +201,6 @@ def decision_log(decisions: Iterable[Decision]) -> tuple[Entry, ...]:
             first = found.pop()
             found.append(replace(first, last=one, number=first.number + 1))
         else:
-            found.append(Entry(decision=one, last=one, number=1, news=news))
+            found.append(DecisionEntry(decision=one, last=one, number=1, news=news))
         states = {**states, **one.states}
     return tuple(found)

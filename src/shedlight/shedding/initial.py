@@ -1,11 +1,11 @@
 """What may be shed before there is a plan: by pressure alone, which knows no types."""
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy
-from shedlight.language.ast.pattern import Pattern, Span, watched
+from shedlight.language.ast.pattern import Pattern, WindowUnit, negated_elements
 from shedlight.shedding.shares import PatternShares, Shares
 
 
-def may_shed(application: Application) -> Shares:
+def sheddable(application: Application) -> Shares:
     """Say which patterns may shed, and how: all on nodes with a bound, at first nothing."""
     return {
         stream: PatternShares({}, _by_key(spec, spec.patterns[stream.name]))
@@ -15,12 +15,12 @@ def may_shed(application: Application) -> Shares:
     }
 
 
-def under_pressure(application: Application) -> Shares:
+def sheddable_by_pressure(application: Application) -> Shares:
     """Say which of them may be shed blindly; the others wait until a plan says how."""
     specs = application.operators
     return {
         stream: shares
-        for stream, shares in may_shed(application).items()
+        for stream, shares in sheddable(application).items()
         for spec in [specs[str(stream.operator)]]
         if not (spec.never_shed or _invents(spec.patterns[stream.name]))
         and stream not in application.timed_out  # a match with an event shed would time out
@@ -33,5 +33,5 @@ def _by_key(spec: OperatorSpec, pattern: Pattern) -> bool:
 
 def _invents(pattern: Pattern) -> bool:
     """Whether a pattern finds matches that are none if any of its events may be shed."""
-    counts = pattern.within is not None and pattern.within.span is Span.EVENTS
-    return counts or bool(watched(pattern.where))
+    counts = pattern.within is not None and pattern.within.span is WindowUnit.EVENTS
+    return counts or bool(negated_elements(pattern.where))

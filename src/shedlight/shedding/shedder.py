@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.column import Column
 from shedlight.matching.hashing import hash_rows
 from shedlight.matching.kernel.driver import row_column
 from shedlight.matching.kernel.jit import compiled
 from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.classify import Types, counted
-from shedlight.matching.operators.permuted import Ordered
+from shedlight.matching.operators.classify import EventTypes, counted
+from shedlight.matching.operators.permuted import PermutedTable
 from shedlight.shedding.shares import PatternShares
 
 EPOCH = 10
@@ -43,7 +43,7 @@ def threshold(share: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class KeepDecision:
     """What the shedder says of a batch.
 
     Attributes:
@@ -55,7 +55,9 @@ class Kept:
     unknown: tuple[str, ...]
 
 
-def kept_events(shares: PatternShares, types: Types, numbers: Array, hashes: Array) -> Kept:
+def kept_events(
+    shares: PatternShares, types: EventTypes, numbers: Array, hashes: Array
+) -> KeepDecision:
     """Say which events of a batch a pattern keeps.
 
     Args:
@@ -74,16 +76,16 @@ def kept_events(shares: PatternShares, types: Types, numbers: Array, hashes: Arr
         limits[number], everything[number] = threshold(share), share >= 1
     mask = np.empty(len(numbers), np.bool_)
     _decide(numbers, hashes, limits, everything, mask)
-    return Kept(mask, tuple(unknown))
+    return KeepDecision(mask, tuple(unknown))
 
 
-def keeps_all(shares: PatternShares, types: Types, numbers: Array) -> bool:
+def keeps_all(shares: PatternShares, types: EventTypes, numbers: Array) -> bool:
     """Say whether a pattern keeps all events of a batch that it has a use for."""
     labels = {label for _, label in _occurring(types, numbers) if label}
     return all(shares.shares.get(label, shares.mean) >= 1 for label in labels)
 
 
-def _occurring(types: Types, numbers: Array) -> list[tuple[int, str]]:
+def _occurring(types: EventTypes, numbers: Array) -> list[tuple[int, str]]:
     """List the types that occur: their numbers and their labels."""
     found = np.flatnonzero(counted(numbers, len(types.signatures))).tolist()
     return [(number, types.label(number)) for number in found]
@@ -98,13 +100,13 @@ def _decide(
         mask[i] = everything[number] or hashes[i] < limits[number]
 
 
-def event_hashes(table: pa.Table | Ordered, ids: Sequence[str]) -> Array:
+def event_hashes(table: pa.Table | PermutedTable, ids: Sequence[str]) -> Array:
     """Hash the ids of events."""
     return hash_rows([row_column(table, Attribute("", (name,))) for name in ids], len(table))
 
 
 def key_hashes(
-    table: pa.Table | Ordered, key: Sequence[Attribute], time: Array, window: int
+    table: pa.Table | PermutedTable, key: Sequence[Attribute], time: Array, window: int
 ) -> Array:
     """Hash the keys of events, with an epoch of event time.
 
@@ -114,7 +116,7 @@ def key_hashes(
         time: Their timestamps, in microseconds.
         window: The longest window of all patterns of this key, in microseconds.
     """
-    epoch = Column(Kind.BIGINT, time // (EPOCH * window), np.ones(len(time), np.bool_))
+    epoch = Column(DataType.BIGINT, time // (EPOCH * window), np.ones(len(time), np.bool_))
     return hash_rows([*(row_column(table, one) for one in key), epoch], len(table))
 
 

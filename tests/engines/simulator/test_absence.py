@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from shedlight.engines.simulator import Service, simulate
-from shedlight.engines.simulator.policies import Controlled
+from shedlight.engines.simulator.policies import ControllerPolicy
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern
 
@@ -82,7 +82,7 @@ def test_every_absence_that_is_found_is_one(text, is_one, seed):
     """Also for machines that are open when their key comes to be shed."""
     application, table = _application(text), _events(seed)
     service = Service(seconds={Stream("P", "w"): 0.002, Stream("Q", "w"): 0.002})
-    policy = Controlled(application, every=2)
+    policy = ControllerPolicy(application, every=2)
     done = simulate(application, {"s": table}, service, policy=policy, seed=seed)
 
     assert sum(decision.plan is not None for decision in policy.log) >= 3

@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from shedlight.engines.simulator import Service, simulate
-from shedlight.engines.simulator.espice import Utility
-from shedlight.engines.simulator.policies import Controlled, Random
+from shedlight.engines.simulator.espice import UtilityPolicy
+from shedlight.engines.simulator.policies import ControllerPolicy, RandomPolicy
 from shedlight.graph import Stream
 from tests.engines.applications import edge_application, paper_application, stepped_events
 
@@ -23,7 +23,7 @@ BEFORE, AFTER = 40, 60
 """Seconds before a step and after it."""
 
 
-def run(phases, *, policy=Controlled, interval=1.0, seed=1, application=None):
+def run(phases, *, policy=ControllerPolicy, interval=1.0, seed=1, application=None):
     """Simulate phases of source 2: seconds, load, and how frequent each type is."""
     application = application or edge_application()
     deciding = policy(application, every=round(OBSERVATION / interval))
@@ -55,7 +55,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("policy", [Controlled, Random, Utility])
+@pytest.mark.parametrize("policy", [ControllerPolicy, RandomPolicy, UtilityPolicy])
 @pytest.mark.parametrize("step", STEPS)
 def test_after_a_step_the_bound_holds_again_within_five_observations(step, policy):
     """In every observation from then on, with busy time from 0.8 to 1.0 of the limit."""
@@ -67,7 +67,7 @@ def test_after_a_step_the_bound_holds_again_within_five_observations(step, polic
     assert 0.8 <= busy / deciding.limit("edge-2") <= 1.0
 
 
-@pytest.mark.parametrize("policy", [Controlled, Random, Utility])
+@pytest.mark.parametrize("policy", [ControllerPolicy, RandomPolicy, UtilityPolicy])
 def test_the_queue_is_bounded_before_there_is_any_plan(policy):
     """Pressure is there from the first interval on: bound, and what comes in an interval."""
     intervals, _ = run([(20, 3.0, ALIKE)], policy=policy)

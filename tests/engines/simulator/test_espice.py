@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.simulator import Service, simulate
-from shedlight.engines.simulator.espice import Utility, refilled
-from shedlight.engines.simulator.policies import Random
+from shedlight.engines.simulator.espice import UtilityPolicy, refilled
+from shedlight.engines.simulator.policies import RandomPolicy
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern
 
@@ -79,8 +79,8 @@ def test_where_position_matters_it_finds_far_more_than_random(text, keys, load):
     """Two events in eleven are of use, and the type does not tell which."""
     app, table = application(text), beats(keys)
 
-    blind = found(Random(app, every=5), app, table, load)
-    useful = found(Utility(app, every=5), app, table, load)
+    blind = found(RandomPolicy(app, every=5), app, table, load)
+    useful = found(UtilityPolicy(app, every=5), app, table, load)
 
     assert useful > 2 * blind
     assert useful > 0.5
@@ -100,7 +100,7 @@ def test_what_a_not_watches_is_always_kept():
         }
     )
     app = application(text)
-    policy = Utility(app, every=2)
+    policy = UtilityPolicy(app, every=2)
 
     done = simulate(app, {"s": table}, Service(seconds={Q: 0.006}), policy=policy)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from shedlight.control.controller import Settings
+from shedlight.control.controller import ControlSettings
 from shedlight.engines.simulator import Service, simulate
-from shedlight.engines.simulator.espice import Utility
-from shedlight.engines.simulator.policies import Controlled, Random
+from shedlight.engines.simulator.espice import UtilityPolicy
+from shedlight.engines.simulator.policies import ControllerPolicy, RandomPolicy
 from shedlight.graph import Stream
-from shedlight.planning.plan import Wanted
+from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import PatternShares
 from tests.engines.applications import drawn_events, paper_application
 
@@ -16,15 +16,15 @@ CAPACITY = 250
 SERVICE = Service(seconds={Stream("Q21", "w2"): 0.002, Stream("Q22", "w2"): 0.004})
 PATTERN = Stream("Q22", "w2")
 SETTLED = 60
-BASELINES = {"random": Random, "utility": Utility}
+BASELINES = {"random": RandomPolicy, "utility": UtilityPolicy}
 
 
 def _policy(name):
     application = paper_application()
     if name in BASELINES:
         return application, BASELINES[name](application, every=5)
-    settings = Settings(wanted=Wanted(local=name == "local", bottleneck="edge-2"))
-    return application, Controlled(application, settings, every=5)
+    settings = ControlSettings(wanted=PlanSettings(local=name == "local", bottleneck="edge-2"))
+    return application, ControllerPolicy(application, settings, every=5)
 
 
 def _run(name, load):

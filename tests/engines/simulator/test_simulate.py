@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shedlight.engines.application import run_application
-from shedlight.engines.simulator import Served, Service, ServiceKind, simulate
+from shedlight.engines.simulator import ServedEvents, Service, ServiceKind, simulate
 from shedlight.engines.simulator.queueing import served
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern
@@ -149,7 +149,7 @@ def test_every_event_is_accounted_for_once(seed, interval, shares):
     again = tables["s2"].slice(3, 20)
     tables["s2"] = pa.concat_tables([tables["s2"], again])
     service = Service(seconds={Stream("Q21", "w2"): 0.004, Stream("Q22", "w2"): 0.008})
-    told: list[Served] = []
+    told: list[ServedEvents] = []
     done = simulate(
         application,
         tables,
@@ -176,7 +176,7 @@ def test_measured_times_are_drawn_from_what_was_measured():
     service = Service(
         seconds={ALONE: 0.004}, kind=ServiceKind.MEASURED, samples={ALONE: (1.0, 2.0, 5.0)}
     )
-    told: list[Served] = []
+    told: list[ServedEvents] = []
     for _ in range(2):
         simulate(_single(), {"s": drawn_events(50, 40, 1, types=1)}, service, watch=told.append)
     half = len(told) // 2

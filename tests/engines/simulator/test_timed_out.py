@@ -4,18 +4,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shedlight.control.override import Wish, in_force, wished
+from shedlight.control.override import Override, apply_override, current_values
 from shedlight.engines.application import run_application
 from shedlight.engines.simulator import Service, simulate
 from shedlight.engines.simulator.observation import observation_of
-from shedlight.engines.simulator.policies import Controlled
+from shedlight.engines.simulator.policies import ControllerPolicy
 from shedlight.errors import PlanError
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern
 from shedlight.model.build import build_model
 from shedlight.model.snapshot import Snapshot
 from shedlight.runlog.records import run_row
-from shedlight.shedding.initial import under_pressure
+from shedlight.shedding.initial import sheddable_by_pressure
 
 TEXTS = {
     "P": "SELECT a.key AS key WHERE SEQ(a.type = 0, b.type = 1) WITHIN 1 s{}",
@@ -76,7 +76,7 @@ def test_no_plan_and_no_pressure_makes_anything_time_out(by):
     application, table = _application(by), _events(2, (300, 900, 200, 900))
     expected = run_application(application, {"s": table})["w"].timed_out["P"]
     service = Service(seconds={P: 0.001, Q: 0.003})
-    policy = Controlled(application, every=2)
+    policy = ControllerPolicy(application, every=2)
     done = simulate(application, {"s": table}, service, policy=policy, seed=2)
 
     assert sum(decision.plan is not None for decision in policy.log) >= 2
@@ -96,16 +96,16 @@ def test_plans_do_not_count_what_timed_out():
     assert protected[P].all()
     assert len(protected[P]) == 2
     assert not len(protected[Q])
-    assert set(under_pressure(application)) == {Q}
+    assert set(sheddable_by_pressure(application)) == {Q}
 
 
 def test_its_sink_cannot_be_given_a_weight():
     """Nor is it among the sinks that a log or a page shows."""
     application = _application()
     with pytest.raises(PlanError, match="sink 'slow' takes what timed out, which plans do not"):
-        wished(application, Wish(weights={"slow": 2.0}))
-    changed = wished(application, Wish(weights={"p": 2.0}))
-    assert in_force(changed).weights == {"p": 2.0, "q": 1.0}
+        apply_override(application, Override(weights={"slow": 2.0}))
+    changed = apply_override(application, Override(weights={"p": 2.0}))
+    assert current_values(changed).weights == {"p": 2.0, "q": 1.0}
     assert changed.sinks["slow"] == application.sinks["slow"]
 
     record = run_row(changed, 0.0)

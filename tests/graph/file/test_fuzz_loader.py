@@ -15,7 +15,7 @@ from tests.graph.applications import PAPER, SMALL
 _MARKS = """
 name sources nodes operators sinks s1 w1 w1.A w2.C edge core path time id columns schema format
 input patterns node bound weight options lateness idle time_unit << *a &a !!str ? | > - : , [ ]
-never_shed shed_by least_rate least_share 50% event type=0
+never_shed shed_by min_rate min_share 50% event type=0
 { } ' " # % @ ` ~ null on 3 s 10 min 3 -1 nan .inf 1e9 A B bigint double string type key ts
 PARTITION BY SELECT WHERE SEQ( AND( ) = E1 E1.type X.source 'A' WITHIN EVENTS % 4 \\ é 😀
 """

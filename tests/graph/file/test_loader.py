@@ -18,7 +18,7 @@ from shedlight.graph import (
 )
 from shedlight.graph.duration import read_duration
 from shedlight.graph.file.yaml_lines import read_document
-from shedlight.language import Kind, parse_expression
+from shedlight.language import DataType, parse_expression
 from tests.graph.applications import PAPER, SMALL, edited, loaded
 
 
@@ -75,15 +75,15 @@ def test_a_source_may_have_side_outputs():
     settings = """path: data/s1
     arrival: came
     late: {format: parquet, path: out/late}
-    unparsable: {format: kafka, options: {topic: bad}}
+    malformed: {format: kafka, options: {topic: bad}}
 """
 
     source = loaded(("path: data/s1\n", settings)).sources["s1"]
 
     assert source.arrival == "came"
     assert source.late == SideOutput(format="parquet", path="out/late")
-    assert source.unparsable == SideOutput(format="kafka", options={"topic": "bad"})
-    assert list(source.sides) == ["late", "unparsable"]
+    assert source.malformed == SideOutput(format="kafka", options={"topic": "bad"})
+    assert list(source.sides) == ["late", "malformed"]
     assert not loaded().sources["s1"].sides
 
 
@@ -123,13 +123,13 @@ def test_all_settings_of_a_source_are_read():
         "one": parse_expression("1"),
     }
     assert source.schema == {
-        "key": Kind.BIGINT,
-        "ts": Kind.BIGINT,
-        "type": Kind.BIGINT,
-        "host": Kind.STRUCT,
-        "host.zone": Kind.STRING,
-        "host.rack": Kind.STRUCT,
-        "host.rack.row": Kind.BIGINT,
+        "key": DataType.BIGINT,
+        "ts": DataType.BIGINT,
+        "type": DataType.BIGINT,
+        "host": DataType.STRUCT,
+        "host.zone": DataType.STRING,
+        "host.rack": DataType.STRUCT,
+        "host.rack.row": DataType.BIGINT,
     }
 
 
@@ -193,7 +193,7 @@ WISHES = (
         "node: edge\n    never_shed: [type=0, cpu > 0.5 & type=2]\n    shed_by: event",
     ),
     ("WHERE E1.type = 2", "WHERE E1.type = 2 AND E1.cpu > 0.5"),
-    ("path: out}", "path: out, least_rate: 2.5, least_share: 40%}"),
+    ("path: out}", "path: out, min_rate: 2.5, min_share: 40%}"),
 )
 
 
@@ -203,8 +203,8 @@ def test_wishes_for_shedding_are_read():
 
     assert application.operators["w1"].never_shed == ("type=0", "cpu > 0.5 & type=2")
     assert application.operators["w1"].shed_by is ShedBy.EVENT
-    assert application.sinks["out"].least_rate == 2.5
-    assert application.sinks["out"].least_share == 0.4
+    assert application.sinks["out"].min_rate == 2.5
+    assert application.sinks["out"].min_share == 0.4
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_wishes_for_shedding_are_read():
 )
 def test_a_share_may_be_in_per_cent(text, share):
     """Either way it is kept as a number from 0 to 1."""
-    application = loaded(("path: out}", f"path: out, least_share: {text}}}"))
+    application = loaded(("path: out}", f"path: out, min_share: {text}}}"))
 
-    assert application.sinks["out"].least_share == share
+    assert application.sinks["out"].min_share == share
 
 
 def test_a_sink_may_take_what_timed_out():
@@ -235,7 +235,7 @@ def test_without_wishes_there_are_none():
 
     assert application.operators["w1"].never_shed == ()
     assert application.operators["w1"].shed_by is None
-    assert application.sinks["out"].least_rate == application.sinks["out"].least_share == 0
+    assert application.sinks["out"].min_rate == application.sinks["out"].min_share == 0
 
 
 def test_fused_operators_may_share_a_key_that_is_handed_on():
@@ -382,6 +382,6 @@ def test_editors_get_a_json_schema():
         "idle",
         "arrival",
         "late",
-        "unparsable",
+        "malformed",
     }
     assert parts["NodeSettings"]["properties"]["bound"]["description"]

@@ -8,7 +8,7 @@ import pytest
 
 from shedlight.graph import ShedBy, Sink, Stream, load_application
 from shedlight.graph.file.serialize import ELSEWHERE, application_text
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from tests.engines.applications import paper_application
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/*/*.yaml"))
@@ -17,7 +17,7 @@ EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/*/*.yaml"))
 def without_places(application):
     """Leave out what says where and not what."""
     nowhere: dict[str, Any] = {"format": ELSEWHERE, "path": None, "options": {}}
-    bare = {"idle": None, "arrival": None, "late": None, "unparsable": None}
+    bare = {"idle": None, "arrival": None, "late": None, "malformed": None}
     return replace(
         application,
         sources={n: replace(s, **nowhere, **bare) for n, s in application.sources.items()},
@@ -41,10 +41,10 @@ def test_there_are_examples():
 def test_an_application_made_in_python_can_be_written():
     """With wishes for shedding, and the columns that the data had."""
     application = paper_application()
-    schema = {"id": Kind.BIGINT, "type": Kind.BIGINT, "time": Kind.BIGINT}
-    nested = schema | {"at": Kind.STRUCT, "at.x": Kind.DOUBLE, "at.in": Kind.STRUCT}
+    schema = {"id": DataType.BIGINT, "type": DataType.BIGINT, "time": DataType.BIGINT}
+    nested = schema | {"at": DataType.STRUCT, "at.x": DataType.DOUBLE, "at.in": DataType.STRUCT}
     sources = {n: replace(s, schema=schema) for n, s in application.sources.items()}
-    sources["s1"] = replace(sources["s1"], schema=nested | {"at.in.y": Kind.STRING})
+    sources["s1"] = replace(sources["s1"], schema=nested | {"at.in.y": DataType.STRING})
     operators = dict(application.operators)
     operators["w1"] = replace(operators["w1"], never_shed=("type=0",), shed_by=ShedBy.EVENT)
     slow = Sink(
@@ -59,7 +59,7 @@ def test_an_application_made_in_python_can_be_written():
 def test_columns_of_a_kind_without_a_name_are_left_out():
     """Patterns cannot use them, and nothing else of the schema is needed."""
     application = paper_application()
-    odd = {"id": Kind.BIGINT, "tags": Kind.UNKNOWN}
+    odd = {"id": DataType.BIGINT, "tags": DataType.UNKNOWN}
     sources = {n: replace(s, schema=odd) for n, s in application.sources.items()}
     again = load_application(application_text(replace(application, sources=sources)))
     assert all(one.schema is None for one in again.application.sources.values())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.errors import LanguageError
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     Attribute,
     Binary,
@@ -22,21 +22,21 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
 )
-from shedlight.language.check.expr_types import KindError, kind_of
+from shedlight.language.check.expr_types import DataTypeError, data_type_of
 from shedlight.language.functions import FUNCTIONS
 from tests.language.expressions import PLAIN, expressions
 
 SCHEMA = {
-    "flag": Kind.BOOLEAN,
-    "count": Kind.BIGINT,
-    "cpu": Kind.DOUBLE,
-    "host": Kind.STRING,
-    "at": Kind.TIMESTAMP,
-    "event": Kind.STRUCT,
-    "event.cpu": Kind.DOUBLE,
-    "what": Kind.UNKNOWN,
+    "flag": DataType.BOOLEAN,
+    "count": DataType.BIGINT,
+    "cpu": DataType.DOUBLE,
+    "host": DataType.STRING,
+    "at": DataType.TIMESTAMP,
+    "event": DataType.STRUCT,
+    "event.cpu": DataType.DOUBLE,
+    "what": DataType.UNKNOWN,
 }
 FLAG, COUNT, CPU, HOST, AT, EVENT, WHAT = (
     Attribute("", (name,)) for name in ("flag", "count", "cpu", "host", "at", "event", "what")
@@ -44,22 +44,22 @@ FLAG, COUNT, CPU, HOST, AT, EVENT, WHAT = (
 NULL, ONE = Literal(None), Literal(1)
 
 
-def scope(node: Expression) -> Kind:
+def scope(node: Expression) -> DataType:
     """Look a column up."""
-    if isinstance(node, Whole):
-        return Kind.STRUCT
+    if isinstance(node, WholeEvent):
+        return DataType.STRUCT
     assert isinstance(node, Attribute)
     return SCHEMA[node.column]
 
 
-def kind(node: Expression) -> Kind:
+def kind(node: Expression) -> DataType:
     """Find the kind of an expression over the columns above."""
-    return kind_of(node, scope)
+    return data_type_of(node, scope)
 
 
-def problem(node: Expression) -> KindError:
+def problem(node: Expression) -> DataTypeError:
     """Find what is wrong with an expression over the columns above."""
-    with pytest.raises(KindError) as caught:
+    with pytest.raises(DataTypeError) as caught:
         kind(node)
     return caught.value
 
@@ -70,7 +70,9 @@ def test_what_is_drawn_has_the_kind_asked_for(of_kind, data):
     """Null fits anywhere, and a bigint where a double is asked for."""
     node = data.draw(expressions(of_kind, SCHEMA))
 
-    allowed = {of_kind, Kind.NULL} | ({Kind.BIGINT} if of_kind is Kind.DOUBLE else set())
+    allowed = {of_kind, DataType.NULL} | (
+        {DataType.BIGINT} if of_kind is DataType.DOUBLE else set()
+    )
     assert kind(node) in allowed
 
 
@@ -80,28 +82,28 @@ def test_of_unknown_columns_everything_is_accepted(of_kind, data):
     """What is right for some schema is right where the schema is not known."""
     node = data.draw(expressions(of_kind, SCHEMA))
 
-    found = kind_of(node, lambda _: Kind.UNKNOWN)
+    found = data_type_of(node, lambda _: DataType.UNKNOWN)
 
-    assert found in {kind(node), Kind.UNKNOWN, Kind.DOUBLE}
+    assert found in {kind(node), DataType.UNKNOWN, DataType.DOUBLE}
 
 
 @pytest.mark.parametrize(
     ("operator", "left", "right", "expected"),
     [
-        (Operator.ADD, COUNT, ONE, Kind.BIGINT),
-        (Operator.ADD, COUNT, CPU, Kind.DOUBLE),
-        (Operator.DIVIDE, COUNT, ONE, Kind.DOUBLE),
-        (Operator.INT_DIVIDE, COUNT, ONE, Kind.BIGINT),
-        (Operator.MODULO, CPU, ONE, Kind.DOUBLE),
-        (Operator.ADD, NULL, NULL, Kind.BIGINT),
-        (Operator.ADD, NULL, CPU, Kind.DOUBLE),
-        (Operator.ADD, WHAT, CPU, Kind.DOUBLE),
-        (Operator.ADD, WHAT, ONE, Kind.UNKNOWN),
-        (Operator.INT_DIVIDE, WHAT, ONE, Kind.BIGINT),
-        (Operator.LESS, WHAT, HOST, Kind.BOOLEAN),
-        (Operator.LESS, AT, AT, Kind.BOOLEAN),
-        (Operator.LESS, COUNT, CPU, Kind.BOOLEAN),
-        (Operator.AND, FLAG, NULL, Kind.BOOLEAN),
+        (Operator.ADD, COUNT, ONE, DataType.BIGINT),
+        (Operator.ADD, COUNT, CPU, DataType.DOUBLE),
+        (Operator.DIVIDE, COUNT, ONE, DataType.DOUBLE),
+        (Operator.INT_DIVIDE, COUNT, ONE, DataType.BIGINT),
+        (Operator.MODULO, CPU, ONE, DataType.DOUBLE),
+        (Operator.ADD, NULL, NULL, DataType.BIGINT),
+        (Operator.ADD, NULL, CPU, DataType.DOUBLE),
+        (Operator.ADD, WHAT, CPU, DataType.DOUBLE),
+        (Operator.ADD, WHAT, ONE, DataType.UNKNOWN),
+        (Operator.INT_DIVIDE, WHAT, ONE, DataType.BIGINT),
+        (Operator.LESS, WHAT, HOST, DataType.BOOLEAN),
+        (Operator.LESS, AT, AT, DataType.BOOLEAN),
+        (Operator.LESS, COUNT, CPU, DataType.BOOLEAN),
+        (Operator.AND, FLAG, NULL, DataType.BOOLEAN),
     ],
 )
 def test_an_operator_has_a_kind(operator, left, right, expected):
@@ -112,23 +114,23 @@ def test_an_operator_has_a_kind(operator, left, right, expected):
 @pytest.mark.parametrize(
     ("node", "expected"),
     [
-        (Call("coalesce", (COUNT, CPU)), Kind.DOUBLE),
-        (Call("coalesce", (NULL, NULL)), Kind.NULL),
-        (Call("if", (FLAG, NULL, HOST)), Kind.STRING),
-        (Call("abs", (NULL,)), Kind.BIGINT),
-        (Call("sign", (COUNT,)), Kind.DOUBLE),
-        (Call("floor", (CPU,)), Kind.BIGINT),
-        (Call("unix_micros", (AT,)), Kind.BIGINT),
-        (Case(((FLAG, COUNT),), CPU), Kind.DOUBLE),
-        (Case(((FLAG, COUNT),)), Kind.BIGINT),
-        (Cast(HOST, Kind.DOUBLE), Kind.DOUBLE),
-        (Cast(WHAT, Kind.STRING), Kind.STRING),
-        (IsNull(EVENT), Kind.BOOLEAN),
-        (IsNull(Whole("e")), Kind.BOOLEAN),
-        (In(COUNT, (CPU, NULL)), Kind.BOOLEAN),
-        (Like(HOST, r"a\%\\_%"), Kind.BOOLEAN),
-        (Unary(Sign.MINUS, CPU), Kind.DOUBLE),
-        (Attribute("", ("event", "cpu")), Kind.DOUBLE),
+        (Call("coalesce", (COUNT, CPU)), DataType.DOUBLE),
+        (Call("coalesce", (NULL, NULL)), DataType.NULL),
+        (Call("if", (FLAG, NULL, HOST)), DataType.STRING),
+        (Call("abs", (NULL,)), DataType.BIGINT),
+        (Call("sign", (COUNT,)), DataType.DOUBLE),
+        (Call("floor", (CPU,)), DataType.BIGINT),
+        (Call("unix_micros", (AT,)), DataType.BIGINT),
+        (Case(((FLAG, COUNT),), CPU), DataType.DOUBLE),
+        (Case(((FLAG, COUNT),)), DataType.BIGINT),
+        (Cast(HOST, DataType.DOUBLE), DataType.DOUBLE),
+        (Cast(WHAT, DataType.STRING), DataType.STRING),
+        (IsNull(EVENT), DataType.BOOLEAN),
+        (IsNull(WholeEvent("e")), DataType.BOOLEAN),
+        (In(COUNT, (CPU, NULL)), DataType.BOOLEAN),
+        (Like(HOST, r"a\%\\_%"), DataType.BOOLEAN),
+        (Unary(Sign.MINUS, CPU), DataType.DOUBLE),
+        (Attribute("", ("event", "cpu")), DataType.DOUBLE),
     ],
 )
 def test_an_expression_has_a_kind(node, expected):
@@ -182,13 +184,21 @@ def test_an_expression_has_a_kind(node, expected):
             "`CASE` needs values of one kind, got string and bigint",
             "CAST",
         ),
-        (Cast(CPU, Kind.STRING), "cannot cast double to string", "cast it to bigint first"),
-        (Cast(AT, Kind.BIGINT), "cannot cast timestamp to bigint", "use unix_micros(...) on"),
-        (Cast(FLAG, Kind.STRING), "cannot cast boolean to string", "if(..., 'true', 'false')"),
-        (Cast(HOST, Kind.BOOLEAN), "cannot cast string to boolean", "compare it"),
-        (Cast(HOST, Kind.TIMESTAMP), "cannot cast string to timestamp", "bigint, double"),
-        (Cast(EVENT, Kind.STRING), "cannot cast struct to string", "name a field"),
-        (Cast(ONE, Kind.STRUCT), "nothing can be cast to struct", "boolean"),
+        (Cast(CPU, DataType.STRING), "cannot cast double to string", "cast it to bigint first"),
+        (
+            Cast(AT, DataType.BIGINT),
+            "cannot cast timestamp to bigint",
+            "use unix_micros(...) on",
+        ),
+        (
+            Cast(FLAG, DataType.STRING),
+            "cannot cast boolean to string",
+            "if(..., 'true', 'false')",
+        ),
+        (Cast(HOST, DataType.BOOLEAN), "cannot cast string to boolean", "compare it"),
+        (Cast(HOST, DataType.TIMESTAMP), "cannot cast string to timestamp", "bigint, double"),
+        (Cast(EVENT, DataType.STRING), "cannot cast struct to string", "name a field"),
+        (Cast(ONE, DataType.STRUCT), "nothing can be cast to struct", "boolean"),
         (Call("lenght", (HOST,)), "unknown function 'lenght'", "did you mean 'length'?"),
         (
             Call("substring", (HOST, ONE)),
@@ -241,10 +251,10 @@ def test_a_function_takes_null_and_unknown_arguments(name):
     count = len(FUNCTIONS[name].parameters)
 
     for argument in (NULL, WHAT):
-        assert isinstance(kind(Call(name, (argument,) * count)), Kind)
+        assert isinstance(kind(Call(name, (argument,) * count)), DataType)
 
 
 def test_a_number_out_of_range_is_found_anywhere():
     """Both bounds fit, and what is beyond them does not."""
-    assert kind(Literal(-(2**63))) is Kind.BIGINT
+    assert kind(Literal(-(2**63))) is DataType.BIGINT
     assert re.match("-9223372036854775809 does not fit", problem(Literal(-(2**63) - 1)).problem)

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 
 from shedlight.errors import LanguageError
-from shedlight.language import Kind, parse_pattern
+from shedlight.language import DataType, parse_pattern
 from shedlight.language.ast.expression import (
     Aggregate,
+    AggregateFunction,
     Attribute,
     Binary,
     Call,
     Case,
     Expression,
-    Fold,
     IsNull,
     Literal,
     Operator,
-    Whole,
+    WholeEvent,
 )
 from shedlight.language.ast.pattern import (
     Element,
@@ -36,8 +36,8 @@ from shedlight.language.ast.pattern import (
     elements,
 )
 from shedlight.language.ast.window import read_window
-from shedlight.language.check.expr_types import KindError
-from shedlight.language.check.normal_form import RuleError, folded, longest, shortest
+from shedlight.language.check.expr_types import DataTypeError
+from shedlight.language.check.normal_form import RuleError, longest, normalize, shortest
 from shedlight.language.check.rules import check, check_row
 from shedlight.language.functions import FUNCTIONS
 from shedlight.matching.compile.guards import build_programs
@@ -92,7 +92,7 @@ BROKEN = {
     "at most 200,000 values": pattern(Element("A", above("A", doubled(90)))),
     "unknown function 'nope'": pattern(A, Call("nope", ())),
     "MAX can only be selected": pattern(
-        Seq((A, B)), conditions=(above("B", Aggregate(Fold.MAX, "A", ("x",))),)
+        Seq((A, B)), conditions=(above("B", Aggregate(AggregateFunction.MAX, "A", ("x",))),)
     ),
 }
 
@@ -100,7 +100,7 @@ BROKEN = {
 @pytest.mark.parametrize("problem", BROKEN)
 def test_a_broken_rule_is_named(problem):
     """These come from Python; from text, most of them cannot be made."""
-    with pytest.raises((RuleError, KindError)) as caught:
+    with pytest.raises((RuleError, DataTypeError)) as caught:
         check(BROKEN[problem])
 
     assert problem in str(caught.value)
@@ -111,8 +111,8 @@ def test_an_error_keeps_the_very_node():
     first, second = above("A", Literal("a")), above("B", Literal("b"))
     broken = pattern(Seq((Element("A", first), Element("B", second))))
 
-    with pytest.raises(KindError) as caught:
-        check(broken, {"x": Kind.BIGINT})
+    with pytest.raises(DataTypeError) as caught:
+        check(broken, {"x": DataType.BIGINT})
 
     assert caught.value.node is first
 
@@ -127,7 +127,7 @@ def test_the_normal_form_flattens_and_folds():
     """What is about several variables, or about unknown ones, stays beside the tree."""
     both = Binary(Operator.AND, above("A"), above("B", Attribute("A", ("x",))))
 
-    where, conditions = folded(Seq((A, Seq((Not(B), C)))), [both, above("B"), above("Z")])
+    where, conditions = normalize(Seq((A, Seq((Not(B), C)))), [both, above("B"), above("Z")])
 
     assert where == Seq((Element("A", above("A")), Not(Element("B", above("B"))), C))
     assert conditions == (above("B", Attribute("A", ("x",))), above("Z"))
@@ -161,22 +161,26 @@ def test_the_shortest_word_of_a_part_is_empty_iff_it_can_be(drawn):
 
 def test_rows_know_no_variables():
     """A derived column is about one row alone."""
-    for expression in (Attribute("A", ("x",)), Whole("A"), Aggregate(Fold.COUNT, "A")):
+    for expression in (
+        Attribute("A", ("x",)),
+        WholeEvent("A"),
+        Aggregate(AggregateFunction.COUNT, "A"),
+    ):
         with pytest.raises(RuleError, match="has no meaning for one row alone"):
             check_row(expression)
-    assert check_row(Attribute("", ("x",)), {"x": Kind.DOUBLE}) is Kind.DOUBLE
+    assert check_row(Attribute("", ("x",)), {"x": DataType.DOUBLE}) is DataType.DOUBLE
 
 
 KINDS = {
-    Aggregate(Fold.COUNT, "A", ("name",)): None,
-    Aggregate(Fold.MAX, "A", ("name",)): None,
-    Aggregate(Fold.SUM, "A", ("x",)): None,
-    Aggregate(Fold.SUM, "A", ("name",)): "SUM is of numbers, got string",
-    Aggregate(Fold.AVG, "A", ("name",)): "AVG is of numbers, got string",
-    Aggregate(Fold.MIN, "A", ("place",)): "MIN is of values, got struct",
-    Aggregate(Fold.LAST, "A", ("place",)): None,
-    Call("lower", (Aggregate(Fold.AVG, "A", ("x",)),)): "got double",
-    Call("lower", (Aggregate(Fold.FIRST, "A", ("name",)),)): None,
+    Aggregate(AggregateFunction.COUNT, "A", ("name",)): None,
+    Aggregate(AggregateFunction.MAX, "A", ("name",)): None,
+    Aggregate(AggregateFunction.SUM, "A", ("x",)): None,
+    Aggregate(AggregateFunction.SUM, "A", ("name",)): "SUM is of numbers, got string",
+    Aggregate(AggregateFunction.AVG, "A", ("name",)): "AVG is of numbers, got string",
+    Aggregate(AggregateFunction.MIN, "A", ("place",)): "MIN is of values, got struct",
+    Aggregate(AggregateFunction.LAST, "A", ("place",)): None,
+    Call("lower", (Aggregate(AggregateFunction.AVG, "A", ("x",)),)): "got double",
+    Call("lower", (Aggregate(AggregateFunction.FIRST, "A", ("name",)),)): None,
 }
 
 
@@ -184,7 +188,7 @@ KINDS = {
 def test_aggregates_have_kinds(expression):
     """Sums and means are of numbers, the largest is of what has an order."""
     problem = KINDS[expression]
-    schema = {**SCHEMA, "place": Kind.STRUCT}
+    schema = {**SCHEMA, "place": DataType.STRUCT}
 
     if problem is None:
         check(pattern(A, expression), schema)
@@ -251,7 +255,7 @@ def test_events_are_combined_by_what_a_matcher_can_do(condition):
         assert caught.value.problem.endswith("across events")
 
 
-def of_either(kind: Kind) -> Expression:
+def of_either(kind: DataType) -> Expression:
     """Make a value of a kind that depends on two events."""
     one, other = Attribute("A", (str(kind),)), Attribute("B", (str(kind),))
     return Case(((IsNull(one), other),), one)
@@ -264,11 +268,11 @@ def test_the_operator_knows_the_functions_that_are_allowed_across_events(name):
     kinds = [min(allowed, key=str) for allowed in (*parameters, *parameters)]
     kinds = kinds if FUNCTIONS[name].repeats else kinds[: len(parameters)]
     condition = IsNull(Call(name, tuple(map(of_either, kinds))))
-    schema = {str(kind): kind for kind in Kind}
+    schema = {str(kind): kind for kind in DataType}
 
     try:
         build_programs((condition,), {"A": 0, "B": 1}, lambda node: schema[node.column])  # type: ignore[attr-defined]
-    except KindError:
+    except DataTypeError:
         with pytest.raises(RuleError, match=f"`{name}` cannot be used across events"):
             check(pattern(Seq((A, B)), conditions=(condition,)), schema)
     else:

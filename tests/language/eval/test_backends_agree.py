@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import (
     COMPARISONS,
     Attribute,
@@ -34,14 +34,14 @@ from shedlight.language.ast.expression import (
     Operator,
     walk,
 )
-from shedlight.language.check.expr_types import kind_of
+from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.eval.evaluate import (
     Column,
     arrow_of,
     column_of,
+    data_type_of_arrow,
     evaluate,
-    holds,
-    kind_of_arrow,
+    is_true,
 )
 from shedlight.language.eval.spark_sql import spark_sql
 from tests.language.expressions import BIGINTS, DOUBLES, PLAIN, TEXTS, expressions
@@ -70,9 +70,9 @@ class Rows:
     table: pa.Table
     frame: Any
 
-    def scope(self, node: Expression) -> Kind:
+    def scope(self, node: Expression) -> DataType:
         """Find the kind of a column."""
-        return kind_of_arrow(self._array(node).type)
+        return data_type_of_arrow(self._array(node).type)
 
     def lookup(self, node: Expression) -> Column:
         """Find a column."""
@@ -104,10 +104,10 @@ ARROW_TYPES = {
     "nothing at all": pa.int64(),
 }
 SCHEMA = {
-    **{name: kind_of_arrow(arrow_type) for name, arrow_type in ARROW_TYPES.items()},
-    "r.i": Kind.BIGINT,
-    "r.s": Kind.STRING,
-    "r.odd `name`": Kind.DOUBLE,
+    **{name: data_type_of_arrow(arrow_type) for name, arrow_type in ARROW_TYPES.items()},
+    "r.i": DataType.BIGINT,
+    "r.s": DataType.STRING,
+    "r.odd `name`": DataType.DOUBLE,
 }
 N, M, D, E, S, T = (Attribute("", (name,)) for name in ("i", "j", "d", "e", "s", "t"))
 
@@ -216,7 +216,7 @@ def disagreements(rows: Rows, batch: Sequence[Expression]) -> list[str]:
     for node, theirs in zip(batch, spark_columns(rows, batch), strict=True):
         ours = evaluate(node, ROWS, rows.lookup)
         different = differing(ours, theirs)
-        if kind_of(node, rows.scope) is not ours.kind:
+        if data_type_of(node, rows.scope) is not ours.kind:
             found.append(f"{node}: columns gave {ours.kind}")
         elif different.size:
             found.append(_described(rows, node, (ours, theirs), int(different[0])))
@@ -261,7 +261,7 @@ def with_derived(rows: Rows) -> tuple[Rows, Schema]:
         node
         for kind in PLAIN
         for node in drawn(expressions(kind, SCHEMA, depth=2), 8)
-        if kind_of(node, rows.scope) is kind
+        if data_type_of(node, rows.scope) is kind
     ]
     table, schema = rows.table, {}
     for i, node in enumerate(nodes):
@@ -305,10 +305,10 @@ def test_derived_columns_may_be_used_in_expressions_for_long(rows):
 @in_modes("legacy")
 def test_spark_and_columns_keep_the_same_rows(rows):
     """A filter goes other ways through Spark's optimiser than a selected value."""
-    conditions = drawn(expressions(Kind.BOOLEAN, SCHEMA), 20)
+    conditions = drawn(expressions(DataType.BOOLEAN, SCHEMA), 20)
 
     kept = [
-        rows.frame.filter(spark_sql(condition, rows.scope, Kind.BOOLEAN)).selectExpr(
+        rows.frame.filter(spark_sql(condition, rows.scope, DataType.BOOLEAN)).selectExpr(
             f"{i} AS i", "row"
         )
         for i, condition in enumerate(conditions)
@@ -316,7 +316,7 @@ def test_spark_and_columns_keep_the_same_rows(rows):
 
     found = functools.reduce(type(rows.frame).union, kept).toArrow().to_pylist()
     for i, condition in enumerate(conditions):
-        expected = np.flatnonzero(holds(evaluate(condition, ROWS, rows.lookup)))
+        expected = np.flatnonzero(is_true(evaluate(condition, ROWS, rows.lookup)))
         assert [of["row"] for of in found if of["i"] == i] == expected.tolist(), str(condition)
 
 
@@ -325,7 +325,7 @@ def test_a_text_reaches_spark_as_it_is(spark):
     """No escape, no substitution of variables, whatever the settings."""
     texts = [*TEXTS, "${spark.app.name}", '"', "`", "a''b", "\\n", "\\'", "\0", "%\\_"]
 
-    literals = [spark_sql(Literal(text), lambda _: Kind.NULL) for text in texts]
+    literals = [spark_sql(Literal(text), lambda _: DataType.NULL) for text in texts]
 
     assert list(spark.range(1).selectExpr(*literals).first()) == texts
 
@@ -338,9 +338,9 @@ SUBTLE = [
     Call("isnan", (D,)),
     Call("floor", (D,)),
     Call("ceil", (D,)),
-    Cast(D, Kind.BIGINT),
-    Cast(S, Kind.BIGINT),
-    Cast(S, Kind.DOUBLE),
+    Cast(D, DataType.BIGINT),
+    Cast(S, DataType.BIGINT),
+    Cast(S, DataType.DOUBLE),
     *(Binary(Operator.INT_DIVIDE, N, Literal(divisor)) for divisor in (0, -1, 1, 7, -7)),
     *(Binary(operator, N, M) for operator in (Operator.INT_DIVIDE, Operator.MODULO)),
     *(

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     Attribute,
     Binary,
@@ -32,14 +32,14 @@ from shedlight.language.ast.expression import (
     Sign,
     Unary,
 )
-from shedlight.language.check.expr_types import kind_of
+from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.eval.evaluate import (
     Column,
     arrow_of,
     column_of,
+    data_type_of_arrow,
     evaluate,
-    holds,
-    kind_of_arrow,
+    is_true,
 )
 from tests.language.expressions import BIGINTS, DOUBLES, PLAIN, TEXTS, by_name, expressions
 
@@ -47,11 +47,11 @@ NAN, INFINITY = float("nan"), float("inf")
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 NULL = Literal(None)
 SCHEMA = {
-    "b": Kind.BOOLEAN,
-    "i": Kind.BIGINT,
-    "d": Kind.DOUBLE,
-    "s": Kind.STRING,
-    "at": Kind.TIMESTAMP,
+    "b": DataType.BOOLEAN,
+    "i": DataType.BIGINT,
+    "d": DataType.DOUBLE,
+    "s": DataType.STRING,
+    "at": DataType.TIMESTAMP,
 }
 B, N, D, S, AT = (Attribute("", (name,)) for name in SCHEMA)
 
@@ -118,18 +118,18 @@ def test_each_row_is_computed_by_itself(kind, data, rows):
     for row in rows:
         single += seen(evaluate(node, 1, by_name(table([row]))))
     assert seen(whole) == single
-    assert whole.kind is kind_of(node, by_name(SCHEMA))
+    assert whole.kind is data_type_of(node, by_name(SCHEMA))
     assert len(whole.values) == len(whole.valid) == len(rows)
 
 
 @given(data=st.data(), rows=st.lists(_rows, min_size=1, max_size=6))
 def test_a_condition_is_true_or_false_or_null(data, rows):
     """Of `x`, `NOT x` and `x IS NULL` just one holds."""
-    node = data.draw(expressions(Kind.BOOLEAN, SCHEMA, depth=2))
+    node = data.draw(expressions(DataType.BOOLEAN, SCHEMA, depth=2))
     columns = table(rows)
 
     parts = (node, Unary(Sign.NOT, node), IsNull(node))
-    found = [holds(evaluate(part, len(rows), by_name(columns))) for part in parts]
+    found = [is_true(evaluate(part, len(rows), by_name(columns))) for part in parts]
 
     assert (np.sum(found, axis=0) == 1).all()
 
@@ -245,13 +245,13 @@ def test_an_operator_at_its_edges(operator, left, right, expected):
         (call("contains", "abc", None), None),
         (Case(((NULL, Literal(1)),)), None),
         (Case(((Literal(value=True), Literal(1)),), Literal(0.5)), 1.0),
-        (Cast(Literal(2.9), Kind.BIGINT), 2),
-        (Cast(Literal(-2.9), Kind.BIGINT), -2),
-        (Cast(Literal(1e19), Kind.BIGINT), None),
-        (Cast(Literal(7), Kind.BOOLEAN), True),
-        (Cast(Literal(value=True), Kind.BIGINT), 1),
-        (Cast(Literal(SMALLEST), Kind.STRING), "-9223372036854775808"),
-        (Cast(NULL, Kind.STRING), None),
+        (Cast(Literal(2.9), DataType.BIGINT), 2),
+        (Cast(Literal(-2.9), DataType.BIGINT), -2),
+        (Cast(Literal(1e19), DataType.BIGINT), None),
+        (Cast(Literal(7), DataType.BOOLEAN), True),
+        (Cast(Literal(value=True), DataType.BIGINT), 1),
+        (Cast(Literal(SMALLEST), DataType.STRING), "-9223372036854775808"),
+        (Cast(NULL, DataType.STRING), None),
         (In(Literal(1), (NULL, Literal(1))), True),
         (In(Literal(1), (NULL, Literal(2))), None),
         (In(Literal(1), (Literal(2.0),), negated=True), True),
@@ -289,20 +289,20 @@ def test_an_expression_at_its_edges(node, expected):
 )
 def test_text_is_read_as_a_number_by_one_grammar(text, bigint, double):
     """Whatever the system."""
-    assert value(Cast(Literal(text), Kind.BIGINT)) == bigint
-    assert value(Cast(Literal(text), Kind.DOUBLE)) == double
+    assert value(Cast(Literal(text), DataType.BIGINT)) == bigint
+    assert value(Cast(Literal(text), DataType.DOUBLE)) == double
 
 
 @given(st.sampled_from(BIGINTS) | st.integers(SMALLEST, LARGEST))
 def test_a_bigint_comes_back_from_text(number):
     """Casting there and back gives the same."""
-    assert value(Cast(Cast(Literal(number), Kind.STRING), Kind.BIGINT)) == number
+    assert value(Cast(Cast(Literal(number), DataType.STRING), DataType.BIGINT)) == number
 
 
 @given(st.floats())
 def test_a_double_is_read_as_python_reads_it(number):
     """Both round to the nearest."""
-    found = value(Cast(Literal(repr(number).replace("inf", "Infinity")), Kind.DOUBLE))
+    found = value(Cast(Literal(repr(number).replace("inf", "Infinity")), DataType.DOUBLE))
 
     assert found == number or (math.isnan(found) and math.isnan(number))
 
@@ -365,32 +365,32 @@ def test_no_rows_are_no_problem():
 @pytest.mark.parametrize(
     ("array", "kind", "expected"),
     [
-        (pa.array([1, None], pa.int8()), Kind.BIGINT, [1, None]),
-        (pa.array([2**63 - 1, 2**63], pa.uint64()), Kind.BIGINT, [LARGEST, None]),
-        (pa.array([0.5, None], pa.float16()), Kind.DOUBLE, [0.5, None]),
-        (pa.array([0.1], pa.float32()), Kind.DOUBLE, [float(np.float32(0.1))]),
+        (pa.array([1, None], pa.int8()), DataType.BIGINT, [1, None]),
+        (pa.array([2**63 - 1, 2**63], pa.uint64()), DataType.BIGINT, [LARGEST, None]),
+        (pa.array([0.5, None], pa.float16()), DataType.DOUBLE, [0.5, None]),
+        (pa.array([0.1], pa.float32()), DataType.DOUBLE, [float(np.float32(0.1))]),
         (
             pa.array([Decimal("12345678901234567890.123"), None], pa.decimal128(38, 3)),
-            Kind.DOUBLE,
+            DataType.DOUBLE,
             [12345678901234567890.123, None],
         ),
-        (pa.array([True, None]), Kind.BOOLEAN, [True, None]),
-        (pa.array(["a", None, "a"]).dictionary_encode(), Kind.STRING, ["a", None, "a"]),
-        (pa.array([5, None]).dictionary_encode(), Kind.BIGINT, [5, None]),
-        (pa.array(["a", None], pa.large_string()), Kind.STRING, ["a", None]),
-        (pa.array(["a", None], pa.string_view()), Kind.STRING, ["a", None]),
-        (pa.chunked_array([["a"], [None, "b"]]), Kind.STRING, ["a", None, "b"]),
-        (pa.chunked_array([], pa.int32()), Kind.BIGINT, []),
-        (pa.array([1, 2, None, 4])[1:3], Kind.BIGINT, [2, None]),
-        (pa.array([None, None]), Kind.NULL, [None, None]),
-        (pa.array([{"x": 1}, None]), Kind.STRUCT, [{"x": 1}, None]),
+        (pa.array([True, None]), DataType.BOOLEAN, [True, None]),
+        (pa.array(["a", None, "a"]).dictionary_encode(), DataType.STRING, ["a", None, "a"]),
+        (pa.array([5, None]).dictionary_encode(), DataType.BIGINT, [5, None]),
+        (pa.array(["a", None], pa.large_string()), DataType.STRING, ["a", None]),
+        (pa.array(["a", None], pa.string_view()), DataType.STRING, ["a", None]),
+        (pa.chunked_array([["a"], [None, "b"]]), DataType.STRING, ["a", None, "b"]),
+        (pa.chunked_array([], pa.int32()), DataType.BIGINT, []),
+        (pa.array([1, 2, None, 4])[1:3], DataType.BIGINT, [2, None]),
+        (pa.array([None, None]), DataType.NULL, [None, None]),
+        (pa.array([{"x": 1}, None]), DataType.STRUCT, [{"x": 1}, None]),
     ],
 )
 def test_arrow_arrays_are_taken_over(array, kind, expected):
     """Of any width and encoding."""
     column = column_of(array)
 
-    assert column.kind is kind is kind_of_arrow(array.type)
+    assert column.kind is kind is data_type_of_arrow(array.type)
     assert arrow_of(column).to_pylist() == expected
 
 
@@ -411,7 +411,7 @@ def test_time_is_in_microseconds(array, expected):
     """What is finer is rounded down, what is too far away is null."""
     column = column_of(array)
 
-    assert column.kind is Kind.TIMESTAMP
+    assert column.kind is DataType.TIMESTAMP
     shown = zip(column.values.tolist(), column.valid, strict=True)
     assert [of if valid else None for of, valid in shown] == expected
     assert arrow_of(column).type == pa.timestamp("us", tz="UTC")

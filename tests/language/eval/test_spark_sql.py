@@ -2,14 +2,14 @@
 
 import pytest
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     Aggregate,
+    AggregateFunction,
     Attribute,
     Binary,
     Call,
     Case,
-    Fold,
     In,
     IsNull,
     Like,
@@ -17,14 +17,19 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
 )
-from shedlight.language.check.expr_types import KindError
+from shedlight.language.check.expr_types import DataTypeError
 from shedlight.language.eval.spark_sql import spark_sql
 from tests.language.expressions import by_name
 
 COUNT, CPU, HOST = (Attribute("", (name,)) for name in ("count", "cpu", "host"))
-KINDS = {"count": Kind.BIGINT, "cpu": Kind.DOUBLE, "host": Kind.STRING, "e.cpu": Kind.DOUBLE}
+KINDS = {
+    "count": DataType.BIGINT,
+    "cpu": DataType.DOUBLE,
+    "host": DataType.STRING,
+    "e.cpu": DataType.DOUBLE,
+}
 
 
 def text(node):
@@ -80,23 +85,23 @@ def test_names_are_quoted():
     """Whatever is in them."""
     node = Attribute("E 1", ("a`b", "c.d"))
 
-    assert spark_sql(node, lambda _: Kind.STRUCT) == "`E 1`.`a``b`.`c.d`"
-    assert spark_sql(IsNull(Whole("E1")), lambda _: Kind.STRUCT) == "(`E1` IS NULL)"
+    assert spark_sql(node, lambda _: DataType.STRUCT) == "`E 1`.`a``b`.`c.d`"
+    assert spark_sql(IsNull(WholeEvent("E1")), lambda _: DataType.STRUCT) == "(`E1` IS NULL)"
 
 
 def test_what_does_not_fit_is_refused():
     """As by `kind_of`."""
-    with pytest.raises(KindError, match="`>` compares number with number"):
+    with pytest.raises(DataTypeError, match="`>` compares number with number"):
         text(Binary(Operator.GREATER, HOST, Literal(1)))
 
 
 def test_the_kinds_must_be_known():
     """Without them the text could mean something else."""
     with pytest.raises(ValueError, match="kind of cpu must be known"):
-        spark_sql(CPU, lambda _: Kind.UNKNOWN)
+        spark_sql(CPU, lambda _: DataType.UNKNOWN)
 
 
 def test_aggregates_are_not_for_spark():
     """They are of a match, and Spark sees rows."""
     with pytest.raises(ValueError, match=r"COUNT\(A\) is of a match"):
-        spark_sql(Aggregate(Fold.COUNT, "A"), lambda _: Kind.BIGINT)
+        spark_sql(Aggregate(AggregateFunction.COUNT, "A"), lambda _: DataType.BIGINT)

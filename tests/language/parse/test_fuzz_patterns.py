@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn
 from shedlight.errors import LanguageError
 from shedlight.language import (
     Expression,
-    Parsed,
+    ParseResult,
     Schema,
     parse_expression,
     parse_pattern,
@@ -39,7 +39,7 @@ TEXTS = (
     "x % 4 DIV 2 = -y AND name NOT LIKE '_' OR coalesce(x, y, 1.5e3) NOT BETWEEN 1 AND 2",
 )
 
-Parse = Callable[[str, Schema | None], Expression | Parsed]
+Parse = Callable[[str, Schema | None], Expression | ParseResult]
 PARSERS: tuple[Parse, ...] = (parse_pattern, parse_expression)
 
 
@@ -49,7 +49,7 @@ def value_or_error(parse: Parse, text: str, schema: Schema | None) -> object:
         found = parse(text, schema)
     except LanguageError as error:
         return error
-    return found.pattern if isinstance(found, Parsed) else found
+    return found.pattern if isinstance(found, ParseResult) else found
 
 
 def require_value_or_error(text: str) -> None:

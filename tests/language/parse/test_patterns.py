@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from shedlight.errors import LanguageError, Span
 from shedlight.language import parse_expression, parse_pattern
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     KEYWORDS,
     Aggregate,
+    AggregateFunction,
     Attribute,
     Binary,
     Call,
     Case,
     Cast,
     Expression,
-    Fold,
     In,
     IsNull,
     Like,
@@ -30,7 +30,7 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
 )
 from shedlight.language.ast.pattern import (
     And,
@@ -44,17 +44,17 @@ from shedlight.language.ast.pattern import (
     Seq,
     Window,
 )
-from shedlight.language.ast.pattern import Span as Measure
-from shedlight.language.check.normal_form import folded
+from shedlight.language.ast.pattern import WindowUnit as Measure
+from shedlight.language.check.normal_form import normalize
 from tests.language.expressions import expressions
 from tests.strategies import SCHEMA as STREAM
 from tests.strategies import patterns
 
 SCHEMA = {
-    "type": Kind.BIGINT,
-    "cpu": Kind.DOUBLE,
-    "event": Kind.STRING,
-    "machine_id": Kind.BIGINT,
+    "type": DataType.BIGINT,
+    "cpu": DataType.DOUBLE,
+    "event": DataType.STRING,
+    "machine_id": DataType.BIGINT,
 }
 
 
@@ -173,7 +173,7 @@ EXPRESSIONS = {
     "CASE WHEN x = 1 THEN 1 WHEN y = 2 THEN 2 ELSE x END": Case(
         ((binary("=", X, ONE), ONE), (binary("=", Y, TWO), TWO)), X
     ),
-    "CAST(x + 1 AS Double)": Cast(binary("+", X, ONE), Kind.DOUBLE),
+    "CAST(x + 1 AS Double)": Cast(binary("+", X, ONE), DataType.DOUBLE),
     "COALESCE(x, 1)": Call("coalesce", (X, ONE)),
     "x -- a comment; 'not' text\n + 1": binary("+", X, ONE),
 }
@@ -296,13 +296,13 @@ def test_what_is_selected_is_named():
         " WHERE SEQ(A, B+, C) WITHIN 1 h"
     )
 
-    rise = binary("-", Aggregate(Fold.MAX, "B", ("x",)), Attribute("A", ("x",)))
+    rise = binary("-", Aggregate(AggregateFunction.MAX, "B", ("x",)), Attribute("A", ("x",)))
     assert found.select == (
-        Item(Whole("A"), "A"),
+        Item(WholeEvent("A"), "A"),
         Item(Attribute("A", ("x", "y")), "y"),
         Item(Attribute("B", ("x",)), "second"),
         Item(ONE, "one"),
-        Item(Aggregate(Fold.COUNT, "B"), "n"),
+        Item(Aggregate(AggregateFunction.COUNT, "B"), "n"),
         Item(rise, "rise"),
     )
 
@@ -321,7 +321,7 @@ def test_with_each_a_name_without_variable_is_of_each_event():
         Attribute("", ("cpu",)),
         Attribute("", ("place", "zip")),
         Attribute("A", ("x",)),
-        Whole("A"),
+        WholeEvent("A"),
     ]
 
 
@@ -536,17 +536,17 @@ def test_what_is_just_not_too_much_is_read():
 
 
 COLUMNS = {
-    "flag": Kind.BOOLEAN,
-    "n": Kind.BIGINT,
-    "x": Kind.DOUBLE,
-    "s": Kind.STRING,
-    "at": Kind.TIMESTAMP,
-    "place": Kind.STRUCT,
-    "place.zip": Kind.STRING,
+    "flag": DataType.BOOLEAN,
+    "n": DataType.BIGINT,
+    "x": DataType.DOUBLE,
+    "s": DataType.STRING,
+    "at": DataType.TIMESTAMP,
+    "place": DataType.STRUCT,
+    "place.zip": DataType.STRING,
 }
 
 
-@given(st.sampled_from(list(Kind)[:5]).flatmap(lambda kind: expressions(kind, COLUMNS)))
+@given(st.sampled_from(list(DataType)[:5]).flatmap(lambda kind: expressions(kind, COLUMNS)))
 def test_expressions_are_written_as_they_are_read(expression):
     """Of every operator, function and kind."""
     assert parse_expression(str(expression), COLUMNS) == expression
@@ -567,7 +567,7 @@ def test_the_deepest_expressions_are_written_as_they_are_read(start):
 @given(patterns())
 def test_patterns_are_written_as_they_are_read(pattern):
     """The value is in its normal form after one reading."""
-    where, conditions = folded(pattern.where, pattern.conditions)
+    where, conditions = normalize(pattern.where, pattern.conditions)
 
     found = parse_pattern(str(pattern), STREAM).pattern
 
@@ -591,7 +591,10 @@ def test_any_name_can_be_written(variable, path, other):
     assert parse_pattern(str(pattern)).pattern == pattern
 
 
-@given(expressions(Kind.BOOLEAN, {"flag": Kind.BOOLEAN}), st.sampled_from(["?", "+", "{2,3}"]))
+@given(
+    expressions(DataType.BOOLEAN, {"flag": DataType.BOOLEAN}),
+    st.sampled_from(["?", "+", "{2,3}"]),
+)
 def test_any_condition_can_be_that_of_an_element(condition, times):
     """Also one that starts with NOT, or that could be taken for a pattern."""
     own = Binary(Operator.AND, condition, Attribute("", ("flag",)))

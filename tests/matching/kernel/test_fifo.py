@@ -9,11 +9,11 @@ from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import (
     build_operator,
     new_operator_state,
-    process,
     schema_of,
+    step_operator,
 )
-from shedlight.matching.operators.reorder import Input
-from shedlight.matching.operators.step import tally
+from shedlight.matching.operators.reorder import StreamInput
+from shedlight.matching.operators.step import count_partial_matches
 from shedlight.testing import matches
 
 OVERTAKING = """
@@ -26,9 +26,11 @@ OVERTAKING = """
 def _run(text, table, **options):
     """Match a table and give the state and the ids of the events of each match."""
     pattern = parse_pattern(text, schema_of(table.schema)).pattern
-    inputs = [(Input("events", ("n",), "time"), table.schema)]
+    inputs = [(StreamInput("events", ("n",), "time"), table.schema)]
     operator = build_operator(inputs, {"P": pattern}, **options)
-    state, outcome = process(operator, new_operator_state(operator), {0: table}, frozenset({0}))
+    state, outcome = step_operator(
+        operator, new_operator_state(operator), {0: table}, frozenset({0})
+    )
     return state, outcome.complex_events["P"]["events"].to_pylist()
 
 
@@ -62,7 +64,7 @@ def test_past_the_cap_the_oldest_machine_goes_and_is_counted():
     state, found = _run(text, table, cap=3)
 
     assert found == [[2, 5], [3, 6], [4, 7]]
-    assert tally(state.states[0]).evicted == 2
+    assert count_partial_matches(state.states[0]).evicted == 2
 
 
 def test_past_the_cap_the_oldest_machine_goes_also_with_conditions_across_events():
@@ -73,7 +75,7 @@ def test_past_the_cap_the_oldest_machine_goes_also_with_conditions_across_events
     state, found = _run(text, table, cap=3)
 
     assert found == [[2, 5], [3, 6], [4, 7]]
-    assert tally(state.states[0]).evicted == 2
+    assert count_partial_matches(state.states[0]).evicted == 2
 
 
 def test_a_wide_and_is_kept_as_lanes():

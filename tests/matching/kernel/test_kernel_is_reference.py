@@ -5,10 +5,10 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from shedlight.language import parse_pattern
-from shedlight.language.ast.pattern import Span
+from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile import dfa
 from shedlight.matching.kernel import driver
-from shedlight.matching.operators.step import tally
+from shedlight.matching.operators.step import count_partial_matches
 from tests import reference, strategies
 from tests.kernel import operator_for, run, run_all
 from tests.reference import Event
@@ -23,13 +23,13 @@ def _agree(pattern, arrivals, cuts, lateness=(0, 0)):
     operator = operator_for(pattern, lateness)
     note(str(operator.matchers[0].automaton))
     window = pattern.within
-    remember = window.length if window and window.span is Span.TIME else 0
+    remember = window.length if window and window.span is WindowUnit.TIME else 0
     events, late, duplicates = reference.ready_events(arrivals, lateness, remember)
 
     found, selected, state = run(operator, arrivals, [c for c in cuts if c <= len(arrivals)])
 
     # past the cap on the assignments of a machine the kernel says so and may find less
-    assume(tally(state.states[0]).dropped == 0)
+    assume(count_partial_matches(state.states[0]).dropped == 0)
     expected = reference.match(pattern, events)
     assert found == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in expected]
     assert sum(state.waiting.late) == len(late)
@@ -42,17 +42,17 @@ def _agree_on_what_timed_out(pattern, arrivals, cuts, lateness=(0, 0)):
     note(str(pattern))
     operator = operator_for(pattern, lateness, timed_out=True)
     window = pattern.within
-    remember = window.length if window and window.span is Span.TIME else 0
+    remember = window.length if window and window.span is WindowUnit.TIME else 0
     events, _, _ = reference.ready_events(arrivals, lateness, remember)
     cuts = [cut for cut in cuts if cut <= len(arrivals)]
 
     found, selected, over, over_selected, state = run_all(operator, arrivals, cuts)
 
-    assume(tally(state.states[0]).dropped == 0)
+    assume(count_partial_matches(state.states[0]).dropped == 0)
     expected, timed_out = reference.match_and_time_out(pattern, events)
     assert found == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in expected]
     assert over == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in timed_out]
-    assert len(over) == tally(state.states[0]).expired
+    assert len(over) == count_partial_matches(state.states[0]).expired
     _same_values(pattern, selected, [reference.selected(pattern, m) for m in expected])
     _same_values(pattern, over_selected, [reference.selected(pattern, m) for m in timed_out])
     assert not {row["id"] for row in selected} & {row["id"] for row in over_selected}
@@ -171,4 +171,4 @@ def test_assignments_past_the_cap_are_counted():
 
     _, _, state = run(operator, events)
 
-    assert tally(state.states[0]).dropped > 0
+    assert count_partial_matches(state.states[0]).dropped > 0

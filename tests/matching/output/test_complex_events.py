@@ -5,7 +5,7 @@ import pytest
 
 from shedlight.engines.tables import match_tables
 from shedlight.language import parse_pattern
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 
 EVENTS = pa.table(
     {
@@ -22,7 +22,7 @@ WHERE = "WHERE SEQ(a.kind = 'A', b.kind = 'B' +, z.kind = 'Z' ?, c.kind = 'C') W
 
 def _selected(select, events=EVENTS, where=WHERE):
     pattern = parse_pattern(f"SELECT {select} {where}").pattern
-    result = match_tables([(Input("events", ("n",), "time"), events)], {"P": pattern})
+    result = match_tables([(StreamInput("events", ("n",), "time"), events)], {"P": pattern})
     return result.complex_events["P"].to_pylist()
 
 

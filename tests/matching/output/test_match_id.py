@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import Column
 from shedlight.matching.hashing import hash_rows
 from shedlight.matching.output.match_id import DIGITS, match_ids, octets_of
@@ -16,7 +16,7 @@ MATCHES = st.lists(st.lists(st.tuples(BIGINT, BIGINT), min_size=1, max_size=4), 
 
 
 def _hash(values, seed):
-    columns = [Column(Kind.BIGINT, np.array([v]), np.ones(1, np.bool_)) for v in values]
+    columns = [Column(DataType.BIGINT, np.array([v]), np.ones(1, np.bool_)) for v in values]
     return int(hash_rows(columns, 1, seed)[0]) % 2**64
 
 

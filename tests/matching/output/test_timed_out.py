@@ -9,11 +9,11 @@ from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import (
     build_operator,
     new_operator_state,
-    process,
     schema_of,
+    step_operator,
 )
-from shedlight.matching.operators.reorder import Input
-from shedlight.matching.operators.step import tally
+from shedlight.matching.operators.reorder import StreamInput
+from shedlight.matching.operators.step import count_partial_matches
 from shedlight.testing import matches
 
 PAIR = "SELECT * WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 2 s"
@@ -26,7 +26,7 @@ def _timed_out(pattern, events):
 def _result(text, kinds, times, **columns):
     table = pa.table({"n": range(len(kinds)), "time": times, "kind": kinds, **columns})
     pattern = parse_pattern(text, schema_of(table.schema)).pattern
-    inputs = [(Input("events", ("n",), "time"), table)]
+    inputs = [(StreamInput("events", ("n",), "time"), table)]
     return match_tables(inputs, {"P": pattern}, timed_out=True)
 
 
@@ -38,11 +38,13 @@ def test_only_the_window_times_a_machine_out():
 
     pattern = parse_pattern("SELECT a.n WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 9 us")
     table = pa.table({"n": range(5), "time": range(5), "kind": ["A"] * 5})
-    inputs = [(Input("events", ("n",), "time"), table.schema)]
+    inputs = [(StreamInput("events", ("n",), "time"), table.schema)]
     operator = build_operator(inputs, {"P": pattern.pattern}, cap=3, timed_out={"P"})
-    state, done = process(operator, new_operator_state(operator), {0: table}, frozenset({0}))
+    state, done = step_operator(
+        operator, new_operator_state(operator), {0: table}, frozenset({0})
+    )
     assert done.timed_out["P"]["events"].to_pylist() == [[2], [3], [4]]
-    assert tally(state.states[0]).evicted == 2
+    assert count_partial_matches(state.states[0]).evicted == 2
 
 
 def test_what_an_absence_finds_is_a_match_and_the_rest_timed_out():
@@ -136,16 +138,16 @@ def test_nothing_is_lost_however_many_time_out(where, window):
     kinds = rng.choice(5, size, p=[0.7, 0.1, 0.1, 0.05, 0.05])
     table = pa.table({"n": range(size), "time": range(size), "kind": kinds})
     pattern = parse_pattern(f"SELECT a.n WHERE {where} WITHIN {window}").pattern
-    inputs = [(Input("events", ("n",), "time"), table.schema)]
+    inputs = [(StreamInput("events", ("n",), "time"), table.schema)]
     operator = build_operator(inputs, {"P": pattern}, timed_out={"P"})
     start = new_operator_state(operator)
-    whole, at_once = process(operator, start, {0: table}, frozenset({0}))
-    state, done = process(operator, start, {0: table[:777]})
+    whole, at_once = step_operator(operator, start, {0: table}, frozenset({0}))
+    state, done = step_operator(operator, start, {0: table[:777]})
     found, over = [done.complex_events["P"]], [done.timed_out["P"]]
-    state, done = process(operator, state, {0: table[777:]}, frozenset({0}))
+    state, done = step_operator(operator, state, {0: table[777:]}, frozenset({0}))
     found.append(done.complex_events["P"])
     over.append(done.timed_out["P"])
 
     assert pa.concat_tables(found).equals(at_once.complex_events["P"])
     assert pa.concat_tables(over).equals(at_once.timed_out["P"])
-    assert len(at_once.timed_out["P"]) == tally(whole.states[0]).expired > 100
+    assert len(at_once.timed_out["P"]) == count_partial_matches(whole.states[0]).expired > 100

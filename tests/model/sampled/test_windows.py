@@ -9,8 +9,8 @@ from shedlight.engines.simulator import Service, simulate
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
-from shedlight.model.sampled.draw import Course
-from shedlight.model.sampled.windows import DENSE, draw, sampled_rates
+from shedlight.model.sampled.draw import RateHistory
+from shedlight.model.sampled.windows import DENSE, sample_events, sampled_rates
 from shedlight.model.snapshot import Snapshot
 from shedlight.shedding.shares import shares_by_label
 from tests.workloads import workloads
@@ -28,7 +28,7 @@ def _model(workload, factor=1.0):
 
 
 def _sample(model, nodes):
-    return draw(model, nodes, predict(model, None, nodes))
+    return sample_events(model, nodes, predict(model, None, nodes))
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.25])
@@ -104,8 +104,8 @@ def test_bursts_are_drawn_as_rates_went():
     """As many events as the model says, at the times of the course."""
     model = _model(WEIGHTS)
     source = Stream("s1")
-    course = Course(5.0, {source: (1.0, 1.0, 8.0, 1.0, 1.0)})
-    sample = draw(model, ["edge"], predict(model, None, ["edge"]), course)
+    course = RateHistory(5.0, {source: (1.0, 1.0, 8.0, 1.0, 1.0)})
+    sample = sample_events(model, ["edge"], predict(model, None, ["edge"]), course)
     calm = _sample(model, ["edge"])
     assert sample is not None
     assert calm is not None

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.model.selectivity.needs import Needs, counted, plain_needs, repeated
+from shedlight.model.selectivity.needs import MatchDemand, counted, plain_needs, repeated
 
 
 def _copied(needs):
     """Give the same needs with leaves in the opposite order, so that nothing is shared."""
     leaves = len(needs.leaf_leg)
-    return Needs(
+    return MatchDemand(
         needs.uses,
         needs.watched,
         np.array(needs.leaf_leg),

@@ -8,9 +8,9 @@ from hypothesis import given
 
 from shedlight.language import parse_pattern
 from shedlight.language.ast.expression import Binary, Literal, Operator
-from shedlight.language.ast.pattern import Element, elements, watched
+from shedlight.language.ast.pattern import Element, elements, negated_elements
 from shedlight.language.check.normal_form import shortest
-from shedlight.model.selectivity.needs import Needs
+from shedlight.model.selectivity.needs import MatchDemand
 from shedlight.model.selectivity.needs_builder import build_needs
 from tests.strategies import patterns
 
@@ -25,14 +25,14 @@ def types_of(element: Element) -> list[int]:
     return list(range(5))
 
 
-def needs_of(where: str, **options: Any) -> Needs:
+def needs_of(where: str, **options: Any) -> MatchDemand:
     """Find what a pattern needs."""
     where = where if where.startswith("SEQ") else f"SEQ({where})"
     pattern = parse_pattern(f"SELECT * WHERE {where} WITHIN 1 s").pattern
     return build_needs(pattern.where, types_of, **options)
 
 
-def shown(needs: Needs) -> list[str]:
+def shown(needs: MatchDemand) -> list[str]:
     """Write each leaf as `leg: need x types`."""
     return [
         f"{needs.leaf_leg[leaf]}: {needs.leaf_need[leaf]:g} x "
@@ -112,7 +112,7 @@ def test_needs_agree_with_the_tree(pattern):
     """In size, in what is used and in what is watched."""
     needs = build_needs(pattern.where, types_of)
     used = {one for each in elements(pattern.where) for one in types_of(each)}
-    seen = {one for each in watched(pattern.where) for one in types_of(each)}
+    seen = {one for each in negated_elements(pattern.where) for one in types_of(each)}
 
     assert needs.size == shortest(pattern.where)
     assert needs.uses.tolist() == sorted(used)

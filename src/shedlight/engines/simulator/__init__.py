@@ -4,7 +4,7 @@ from shedlight.engines.simulator.api import (
     Counts,
     Interval,
     Policy,
-    Served,
+    ServedEvents,
     Service,
     ServiceKind,
 )
@@ -14,7 +14,7 @@ __all__ = [
     "Counts",
     "Interval",
     "Policy",
-    "Served",
+    "ServedEvents",
     "Service",
     "ServiceKind",
     "Simulation",

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from shedlight.graph.application import Stream
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.step import Ready
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.selectivity.needs import Floats
 from shedlight.shedding.shares import Shares
 
@@ -89,7 +89,7 @@ class Counts:
         processed: Some pattern kept it.
         shed: Some pattern has a use for it, and none kept it.
         unused: No pattern has any use for it.
-        late: It came behind the frontier of its input.
+        late: It came behind the watermark of its input.
         duplicates: It came again.
         expired: It waited for another input until the end, and was never ready.
     """
@@ -104,7 +104,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Served:
+class ServedEvents:
     """Events that were processed, in the order in which they were ready.
 
     Attributes:
@@ -134,7 +134,9 @@ class Policy(Protocol):
 class Chooser(Protocol):
     """Says which events a pattern keeps, where a share of each type does not say enough."""
 
-    def choose(self, matcher: Matcher, ready: Ready, offered: Array, hashes: Array) -> Array:
+    def choose(
+        self, matcher: Matcher, ready: ReadyBatch, offered: Array, hashes: Array
+    ) -> Array:
         """Say which events are kept, of those that the pattern has a use for."""
 
     def learn(self, hashes: Array, brought: Floats) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 
 from shedlight.control.observation import Observation
 from shedlight.engines.simulator.api import Interval
-from shedlight.engines.simulator.espice_cells import BINS, Cells
-from shedlight.engines.simulator.policies import Factors, Limits, Pressed
+from shedlight.engines.simulator.espice_cells import BINS, UtilityCells
+from shedlight.engines.simulator.policies import Factors, Limits, PressureLoop
 from shedlight.graph import Application, Stream, operators_on
 from shedlight.model.latency import Target
 from shedlight.model.selectivity.needs import Floats, dot
@@ -35,7 +35,7 @@ _LEVELS = 10
 """Utilities that differ by less than one such part of the greatest are the same."""
 
 
-class Utility:
+class UtilityPolicy:
     """Drops the events that are the least useful, as many as the limit asks for.
 
     Args:
@@ -58,9 +58,9 @@ class Utility:
     ) -> None:
         self._application = application
         self._limits = Limits(application, target or Target())
-        self._pressed = Pressed(application, every, pressed=pressed)
-        self.choosers: Mapping[Stream, Cells] = {
-            stream: Cells(spec.patterns[stream.name])
+        self._pressed = PressureLoop(application, every, pressed=pressed)
+        self.choosers: Mapping[Stream, UtilityCells] = {
+            stream: UtilityCells(spec.patterns[stream.name])
             for spec in application.operators.values()
             if application.nodes[spec.node].bound is not None
             for stream in spec.outputs
@@ -97,7 +97,7 @@ class Utility:
             mine, shares = np.split(shares, [one.shares.size])
             one.shares = mine.reshape(one.shares.shape)
 
-    def _at(self, node: str) -> dict[Stream, Cells]:
+    def _at(self, node: str) -> dict[Stream, UtilityCells]:
         operators = operators_on(self._application, node)
         return {stream: self.choosers[stream] for one in operators for stream in one.outputs}
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from shedlight.language.ast.expression import Attribute
-from shedlight.language.ast.pattern import Pattern, Span, watched
+from shedlight.language.ast.pattern import Pattern, WindowUnit, negated_elements
 from shedlight.matching.kernel.jit import compiled
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.classify import Signature
 from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.step import Ready
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.selectivity.needs import Floats
 
 BINS = 24
@@ -32,7 +32,7 @@ _BORROWED = 20.0
 """By how many events of its type a cell is judged, besides its own."""
 
 
-class Cells:
+class UtilityCells:
     """Chooses the events that a pattern keeps, and counts what they bring.
 
     Args:
@@ -47,7 +47,7 @@ class Cells:
 
     def __init__(self, pattern: Pattern) -> None:
         within = pattern.within
-        self._window = within.length if within and within.span is Span.TIME else 0
+        self._window = within.length if within and within.span is WindowUnit.TIME else 0
         self._edges = self._window * 2.0 ** (np.arange(2 - BINS, 1) / 2)
         self.pressure = 1.0
         self.shares: Floats = np.ones((0, BINS))
@@ -57,7 +57,9 @@ class Cells:
         self._opened = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._recent = tuple(np.zeros(0, np.int64) for _ in range(3))
 
-    def choose(self, matcher: Matcher, ready: Ready, offered: Array, hashes: Array) -> Array:
+    def choose(
+        self, matcher: Matcher, ready: ReadyBatch, offered: Array, hashes: Array
+    ) -> Array:
         """Say which events are kept, of those that the pattern has a use for."""
         self._grow(matcher, ready.types.signatures[len(self.firm) :])
         gaps = self._gaps(ready, matcher.pattern.partition_by)
@@ -96,7 +98,7 @@ class Cells:
         if not new:
             return
         symbols = [matcher.symbol(signature) for signature in new]
-        automaton, nots = matcher.automaton, watched(matcher.pattern.where)
+        automaton, nots = matcher.automaton, negated_elements(matcher.pattern.where)
         watches = {i for i, element in enumerate(automaton.elements) if element in nots}
         starts = {element for lane in automaton.lanes for element, _ in lane[0].edges}
         mean = float(self.shares.mean()) if len(self.firm) else 1.0
@@ -112,7 +114,7 @@ class Cells:
         size = self.shares.size
         return np.bincount(cells, weights, size).reshape(self.shares.shape).astype(np.float64)
 
-    def _gaps(self, ready: Ready, by: tuple[Attribute, ...]) -> Array:
+    def _gaps(self, ready: ReadyBatch, by: tuple[Attribute, ...]) -> Array:
         """Find the time since the latest event that can open a machine of the same key."""
         keys, _ = ready.keys.get(by, (np.zeros(len(ready.time), np.int64), None))
         known, latest = self._opened
@@ -121,14 +123,14 @@ class Cells:
         times[numbers[: len(known)]] = latest
         gaps = np.empty(len(ready.time), np.int64)
         _measure(ready.time, self._opens[ready.numbers], numbers[len(known) :], times, gaps)
-        recent = times >= ready.frontier - self._window
+        recent = times >= ready.watermark - self._window
         self._opened = (names[recent], times[recent])
         return gaps
 
-    def _remember(self, ready: Ready, hashes: Array, cells: Array, times: Array) -> None:
+    def _remember(self, ready: ReadyBatch, hashes: Array, cells: Array, times: Array) -> None:
         """Remember the cells of events that can still be in a match."""
         known = self._recent
-        recent = known[2] >= ready.frontier - 2 * self._window
+        recent = known[2] >= ready.watermark - 2 * self._window
         if not self._window:  # who knows how long ago some number of events is
             recent = np.arange(len(recent)) >= len(recent) - _REMEMBERED
         self._recent = tuple(

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from shedlight.engines.simulator.api import Interval, Served
-from shedlight.engines.simulator.server import Batch, Station
+from shedlight.engines.simulator.api import Interval, ServedEvents
+from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.graph import Stream
 from shedlight.matching.kernel.records import Array
 from shedlight.model.selectivity.needs import Floats
 
 
-class Told:
+class IntervalBuilder:
     """What is gathered of one interval.
 
     Args:
@@ -31,7 +31,7 @@ class Told:
         self._latency: dict[str, float] = {}
         self._unknown: dict[Stream, tuple[str, ...]] = {}
 
-    def note(self, node: str, station: Station, batch: Batch, leave: Floats) -> None:
+    def note(self, node: str, station: Server, batch: ServiceBatch, leave: Floats) -> None:
         """Note what was decided about a batch."""
         ready, labels = batch.ready, station.labels(batch.ready)
         inputs = station.spec.inputs
@@ -72,11 +72,11 @@ class Told:
         )
 
 
-def served_of(node: str, station: Station, batch: Batch, leave: Floats) -> Served:
+def served_of(node: str, station: Server, batch: ServiceBatch, leave: Floats) -> ServedEvents:
     """Say of each event of a batch that was processed how long it waited and took."""
     kept = batch.kept
     arrival, processing = batch.arrivals[kept], batch.service[kept]
-    return Served(
+    return ServedEvents(
         node=node,
         operator=station.spec.name,
         time=batch.ready.time[kept],

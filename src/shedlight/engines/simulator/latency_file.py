@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shedlight.engines.simulator import Served
+from shedlight.engines.simulator import ServedEvents
 from shedlight.engines.simulator.csv_rows import cannot_write
 from shedlight.model.selectivity.needs import Floats
 
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class LatencySummary:
     """What events spent at a node, in seconds.
 
     Attributes:
@@ -55,14 +55,14 @@ class Latency:
     p99: float
 
 
-class Latencies:
+class LatencyCollector:
     """Gathers what each processed event spent at its node."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Floats] = {}
         self._sums: dict[str, Floats] = {}
 
-    def add(self, served: Served) -> None:
+    def add(self, served: ServedEvents) -> None:
         """Take events in."""
         if not len(served.time):
             return
@@ -73,18 +73,20 @@ class Latencies:
         counts += np.bincount(places, minlength=_BINS + 1)
         sums += [served.queueing.sum(), served.processing.sum()]
 
-    def by_node(self) -> Mapping[str, Latency]:
+    def by_node(self) -> Mapping[str, LatencySummary]:
         """Say what events spent at each node."""
         return {name: self._of(name) for name in self._counts}
 
-    def _of(self, name: str) -> Latency:
+    def _of(self, name: str) -> LatencySummary:
         counts, number = self._counts[name].cumsum(), float(self._counts[name].sum())
         queueing, processing = (self._sums[name] / number).tolist()
         p95, p99 = (
             float(_LEAST * np.exp(_STEP * np.searchsorted(counts, share * number)))
             for share in (0.95, 0.99)
         )
-        return Latency(int(number), queueing + processing, queueing, processing, p95, p99)
+        return LatencySummary(
+            int(number), queueing + processing, queueing, processing, p95, p99
+        )
 
 
 class LatencyFile:
@@ -103,7 +105,7 @@ class LatencyFile:
         except OSError as error:
             raise cannot_write(path, error) from error
 
-    def add(self, served: Served) -> None:
+    def add(self, served: ServedEvents) -> None:
         """Take events in."""
         size = len(served.time)
         columns = [

@@ -9,17 +9,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pyarrow as pa
 
-from shedlight.engines.simulator.prepare import prepared
+from shedlight.engines.simulator.prepare import prepare_run
 from shedlight.graph import Application, Stream, operator_order
 from shedlight.matching.operators.cep_operator import (
     build_operator,
-    match_ready,
+    ingest,
+    match_batch,
     new_operator_state,
-    take_in,
 )
 from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.reorder import Input
-from shedlight.matching.operators.step import Ready, match
+from shedlight.matching.operators.reorder import StreamInput
+from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import ID, TIME, complex_events
 from shedlight.matching.state.match_state import new_state
 
@@ -49,28 +49,28 @@ def measure(
         The seconds that single events took; nothing for a pattern that had a use for none.
     """
     sample = {name: table.slice(0, SAMPLE) for name, table in tables.items()}
-    given = prepared(application, sample)
+    given = prepare_run(application, sample)
     streams = {Stream(name): both for name, both in given.sources.items()}
     found: dict[Stream, tuple[float, ...]] = {}
     for spec in operator_order(given.application):
         inputs = [streams[stream] for stream in spec.inputs]
         operator = build_operator([(one, t.schema) for one, t in inputs], spec.patterns)
         arrivals = {i: table for i, (_, table) in enumerate(inputs)}
-        state, ready, _ = take_in(
+        state, ready, _ = ingest(
             operator, new_operator_state(operator), arrivals, frozenset(arrivals)
         )
         for matcher in operator.matchers:
             stream = Stream(matcher.name, spec.name)
             if stream in wanted:
                 found[stream] = tuple(_timed(matcher, ready, operator.ids, clock))
-        _, results = match_ready(operator, state, ready, {}, spec.patterns)
+        _, results = match_batch(operator, state, ready, {}, spec.patterns)
         for stream in spec.outputs:
-            streams[stream] = (Input(str(stream), (ID,), TIME), results[stream.name])
+            streams[stream] = (StreamInput(str(stream), (ID,), TIME), results[stream.name])
     return found
 
 
 def _timed(
-    matcher: Matcher, ready: Ready, ids: tuple[str, ...], clock: Clock
+    matcher: Matcher, ready: ReadyBatch, ids: tuple[str, ...], clock: Clock
 ) -> Iterator[float]:
     """Time the first events that a pattern has a use for, one by one."""
     uses = [bool(matcher.symbol(signature)) for signature in ready.types.signatures]
@@ -86,9 +86,9 @@ def _timed(
             yield seconds
 
 
-def _single(ready: Ready, place: int) -> Ready:
+def _single(ready: ReadyBatch, place: int) -> ReadyBatch:
     here = slice(place, place + 1)
-    return Ready(
+    return ReadyBatch(
         ready.time[here],
         ready.table.one(place),
         ready.types,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from shedlight.control.controller import Decision, Memory, Settings, decide
+from shedlight.control.controller import ControlSettings, Decision, Memory, decide
 from shedlight.control.observation import (
     Observation,
     Times,
@@ -21,10 +21,10 @@ from shedlight.engines.simulator.observation import joined, observation_of
 from shedlight.graph import Application, Stream
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, limit_of
-from shedlight.model.load import Work, work_of
+from shedlight.model.load import NodeLoad, node_load
 from shedlight.model.model import Model
 from shedlight.model.rates import predict
-from shedlight.shedding.initial import under_pressure
+from shedlight.shedding.initial import sheddable_by_pressure
 from shedlight.shedding.shares import PatternShares, Shares
 
 Factors = Mapping[str, float]
@@ -44,7 +44,7 @@ class Decider(Protocol):
         """Give the limit of a node as far as it is known, in busy seconds per second."""
 
 
-class Pressed:
+class PressureLoop:
     """Tells a decider what happened, every few intervals, and of the pressure after each.
 
     Args:
@@ -79,7 +79,7 @@ class Pressed:
         return pressure(interval.backlog.get(node, 0.0), bound, decider.limit(node))
 
 
-class Controlled:
+class ControllerPolicy:
     """The controller: replans when there is a cause.
 
     Args:
@@ -96,14 +96,14 @@ class Controlled:
     def __init__(
         self,
         application: Application,
-        settings: Settings | None = None,
+        settings: ControlSettings | None = None,
         every: int = 1,
         *,
         pressed: bool = True,
     ) -> None:
-        self.memory = Memory(application=application, settings=settings or Settings())
+        self.memory = Memory(application=application, settings=settings or ControlSettings())
         self.log: list[Decision] = []
-        self._pressed = Pressed(application, every, pressed=pressed)
+        self._pressed = PressureLoop(application, every, pressed=pressed)
 
     @property
     def factors(self) -> list[Factors]:
@@ -123,7 +123,7 @@ class Controlled:
         """Give those of the plan in force, and all of what it does not plan."""
         application = self.memory.application
         return _under(
-            {**under_pressure(application), **self.memory.shares}, application, factors
+            {**sheddable_by_pressure(application), **self.memory.shares}, application, factors
         )
 
     def limit(self, node: str) -> float:
@@ -147,7 +147,7 @@ class Limits:
         self._application, self._target = application, target
         self._times: Times = {}
         self.model = Model(nodes={}, operators={}, sinks={})
-        self.works: dict[str, Work] = {}
+        self.works: dict[str, NodeLoad] = {}
 
     def observe(self, observation: Observation) -> None:
         """Find the work and the limits of all nodes."""
@@ -160,7 +160,7 @@ class Limits:
         for node in self.model.nodes.values():
             limit = limit_of(self.model, node, target)
             if limit is not None:
-                self.works[node.name] = work_of(self.model, limit, rates)
+                self.works[node.name] = node_load(self.model, limit, rates)
 
     def of(self, node: str) -> float:
         """Give the limit of a node as far as it is known, in busy seconds per second."""
@@ -173,7 +173,7 @@ class Limits:
         return float(seconds.mean()) if len(seconds) else 0.0
 
 
-class Random:
+class RandomPolicy:
     """Drops whole events, whatever they are, at the rate that keeps the limit.
 
     Args:
@@ -193,8 +193,8 @@ class Random:
     ) -> None:
         self._application = application
         self._limits = Limits(application, target or Target())
-        self._pressed = Pressed(application, every, pressed=pressed)
-        self._shares: Shares = under_pressure(application)
+        self._pressed = PressureLoop(application, every, pressed=pressed)
+        self._shares: Shares = sheddable_by_pressure(application)
 
     @property
     def factors(self) -> list[Factors]:

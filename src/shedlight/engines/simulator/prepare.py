@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from shedlight.engines.application import prepared_source
 from shedlight.engines.tables import AT
-from shedlight.generate.projection import Read, lean
+from shedlight.generate.projection import ReadColumns, project_columns
 from shedlight.graph import Application, Stream, with_schemas
 from shedlight.matching.operators.cep_operator import schema_of
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shedder import event_hashes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class PreparedRun:
     """What a simulation starts from.
 
     Attributes:
@@ -26,13 +26,13 @@ class Prepared:
     """
 
     application: Application
-    sources: Mapping[str, tuple[Input, pa.Table]]
+    sources: Mapping[str, tuple[StreamInput, pa.Table]]
     unique: frozenset[Stream]
 
 
-def prepared(
+def prepare_run(
     application: Application, tables: Mapping[str, pa.Table], pace: float = 1.0
-) -> Prepared:
+) -> PreparedRun:
     """Prepare an application and the events of its sources.
 
     Args:
@@ -45,13 +45,13 @@ def prepared(
         ApplicationError: A pattern does not fit the columns.
     """
     schemas = {name: schema_of(table.schema) for name, table in tables.items()}
-    application, read = lean(with_schemas(application, schemas))
+    application, read = project_columns(with_schemas(application, schemas))
     sources = {}
     for name, source in application.sources.items():
         one, table = prepared_source(source, tables[name])
         sources[name] = (one, _in_order(_as_read(one, table, read[Stream(name)])))
     first = min((t[AT][0].as_py() for _, t in sources.values() if len(t)), default=0)
-    return Prepared(
+    return PreparedRun(
         application,
         {n: (one, _faster(t, pace, first)) for n, (one, t) in sources.items()},
         frozenset(_unique(application, sources)),
@@ -59,7 +59,7 @@ def prepared(
 
 
 def _unique(
-    application: Application, sources: Mapping[str, tuple[Input, pa.Table]]
+    application: Application, sources: Mapping[str, tuple[StreamInput, pa.Table]]
 ) -> Iterator[Stream]:
     """Find the streams in which no id comes twice: a match that reuses no event is unique."""
     for name, (one, table) in sources.items():
@@ -72,7 +72,7 @@ def _unique(
                 yield stream
 
 
-def _as_read(one: Input, table: pa.Table, read: Read) -> pa.Table:
+def _as_read(one: StreamInput, table: pa.Table, read: ReadColumns) -> pa.Table:
     """Leave out columns that nobody reads."""
     needed = {*one.ids, one.time, *read.names}
     if read.everything:

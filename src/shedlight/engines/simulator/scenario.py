@@ -30,7 +30,7 @@ from shedlight.generate.streams import fed_as
 from shedlight.graph import Application
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, check_feasible, limit_of
-from shedlight.model.load import work_of
+from shedlight.model.load import node_load
 from shedlight.model.rates import predict
 
 MOST_EVENTS = 50_000_000
@@ -88,7 +88,7 @@ class Unshed:
     simulation: Simulation
 
 
-def without_shedding(scenario: Scenario) -> Unshed:
+def run_unshed(scenario: Scenario) -> Unshed:
     """Find what would come of a scenario if nothing were shed."""
     done = simulate(
         scenario.application,
@@ -117,7 +117,7 @@ def pilot(application: Application, kind: StreamKind, seed: int) -> Mapping[str,
     return make_sources(asked, kind, rate=rate, duration=duration, seed=seed)
 
 
-def generated(  # what events are generated from
+def generate_scenario(  # what events are generated from
     application: Application,
     service: Service,
     kind: StreamKind,
@@ -175,7 +175,7 @@ def _start_of(events: pa.Table, pace: float, duration: float) -> pa.Table:
     return faster.slice(0, int(np.searchsorted(faster["time"].to_numpy(), duration * 1e6)))
 
 
-def fed(
+def replay_scenario(
     application: Application,
     tables: Mapping[str, pa.Table],
     service: Service,
@@ -214,7 +214,7 @@ def fed(
 
     if load is None:
         scenario = at(1.0)
-        return scenario, without_shedding(scenario)
+        return scenario, run_unshed(scenario)
     return _calibrated(at, load)
 
 
@@ -233,7 +233,7 @@ def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[
         limit = limit_of(model, node, replace(target, aim=1.0))
         if limit is not None:
             check_feasible(limit, limit.arrivals.at(rates.outputs)[1])
-            found[node.name] = work_of(model, limit, rates).busy_limit
+            found[node.name] = node_load(model, limit, rates).busy_limit
     return found
 
 
@@ -242,7 +242,7 @@ def _calibrated(at: Callable[[float], Scenario], load: float) -> tuple[Scenario,
     size, low, high, tries = 1.0, 0.0, math.inf, 0
     while True:
         scenario = at(size)
-        unshed = without_shedding(scenario)
+        unshed = run_unshed(scenario)
         most = max(unshed.asked.values(), default=0.0)
         if not most:
             raise InputError(

@@ -6,17 +6,17 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Protocol
 
-from shedlight.control.controller import Decision, Settings
-from shedlight.engines.simulator import Interval, Policy, Served, Simulation, simulate
+from shedlight.control.controller import ControlSettings, Decision
+from shedlight.engines.simulator import Interval, Policy, ServedEvents, Simulation, simulate
 from shedlight.engines.simulator.api import Chooser, Choosing
-from shedlight.engines.simulator.espice import Utility
-from shedlight.engines.simulator.latency_file import Latencies, Latency
-from shedlight.engines.simulator.policies import Controlled, Factors, Random
+from shedlight.engines.simulator.espice import UtilityPolicy
+from shedlight.engines.simulator.latency_file import LatencyCollector, LatencySummary
+from shedlight.engines.simulator.policies import ControllerPolicy, Factors, RandomPolicy
 from shedlight.engines.simulator.scenario import Scenario
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import Target
-from shedlight.planning.plan import Wanted
+from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import Shares
 
 
@@ -35,17 +35,19 @@ LOOKS = 5
 """How often a node looks at its queue between two decisions."""
 
 
-def _controlled(application: Application, target: Target, *, local: bool = False) -> Controlled:
-    settings = Settings(wanted=Wanted(target=target, local=local))
-    return Controlled(application, settings, LOOKS)
+def _controlled(
+    application: Application, target: Target, *, local: bool = False
+) -> ControllerPolicy:
+    settings = ControlSettings(wanted=PlanSettings(target=target, local=local))
+    return ControllerPolicy(application, settings, LOOKS)
 
 
 _POLICIES: Mapping[Shedder, Callable[[Application, Target], Shedding]] = MappingProxyType(
     {
         Shedder.GLOBAL: _controlled,
         Shedder.LOCAL: lambda application, target: _controlled(application, target, local=True),
-        Shedder.RANDOM: lambda application, target: Random(application, target, LOOKS),
-        Shedder.UTILITY: lambda application, target: Utility(application, target, LOOKS),
+        Shedder.RANDOM: lambda application, target: RandomPolicy(application, target, LOOKS),
+        Shedder.UTILITY: lambda application, target: UtilityPolicy(application, target, LOOKS),
     }
 )
 
@@ -94,7 +96,7 @@ class SinkRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outcome:
+class ScenarioResult:
     """What came of a scenario.
 
     Attributes:
@@ -110,7 +112,7 @@ class Outcome:
     simulation: Simulation
     nodes: tuple[NodeRow, ...]
     sinks: tuple[SinkRow, ...]
-    latency: Mapping[str, Latency]
+    latency: Mapping[str, LatencySummary]
     decisions: tuple[Decision, ...]
 
 
@@ -142,9 +144,9 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and who is told
     target: Target,
     interval: float,
     limits: Mapping[str, float],
-    watch: Callable[[Served], None] | None = None,
+    watch: Callable[[ServedEvents], None] | None = None,
     told: Callable[[], None] = lambda: None,
-) -> Outcome:
+) -> ScenarioResult:
     """Simulate a scenario under a shedder.
 
     Args:
@@ -159,9 +161,9 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and who is told
     make = _POLICIES.get(shedder)
     policy = make(scenario.application, target) if make else None
     recorded = _Recorded(policy, limits, told)
-    latencies = Latencies()
+    latencies = LatencyCollector()
 
-    def watched(served: Served) -> None:
+    def watched(served: ServedEvents) -> None:
         latencies.add(served)
         if watch is not None:
             watch(served)
@@ -176,7 +178,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and who is told
         pace=scenario.pace,
         watch=watched,
     )
-    return Outcome(
+    return ScenarioResult(
         shedder=shedder,
         simulation=done,
         nodes=tuple(
@@ -189,7 +191,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and who is told
         ),
         sinks=tuple(_sink_rows(scenario.application, done)),
         latency=latencies.by_node(),
-        decisions=tuple(policy.log) if isinstance(policy, Controlled) else (),
+        decisions=tuple(policy.log) if isinstance(policy, ControllerPolicy) else (),
     )
 
 

@@ -10,20 +10,20 @@ import pyarrow.compute as pc
 from shedlight.engines.simulator.api import Chooser, Counts, Service, ServiceKind
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
-from shedlight.language.ast.pattern import Span
+from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
     build_operator,
-    match_ready,
+    ingest,
+    match_batch,
     new_operator_state,
-    take_in,
 )
-from shedlight.matching.operators.classify import Types, looked_up
+from shedlight.matching.operators.classify import EventTypes, looked_up
 from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.reorder import Input
-from shedlight.matching.operators.step import Ready
+from shedlight.matching.operators.reorder import StreamInput
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.model.selectivity.needs import Floats, dot
@@ -75,7 +75,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class ServiceBatch:
     """Events that are ready at a station, and what was decided about them.
 
     Attributes:
@@ -89,7 +89,7 @@ class Batch:
         unknown: Types that the shares did not know, by pattern.
     """
 
-    ready: Ready
+    ready: ReadyBatch
     arrivals: Floats
     service: Floats
     spent: Mapping[Stream, tuple[float, float]]
@@ -99,7 +99,7 @@ class Batch:
     unknown: Mapping[Stream, tuple[str, ...]]
 
 
-class Station:
+class Server:
     """An operator at work in virtual time.
 
     Args:
@@ -115,7 +115,7 @@ class Station:
     def __init__(
         self,
         spec: OperatorSpec,
-        inputs: list[tuple[Input, pa.Schema]],
+        inputs: list[tuple[StreamInput, pa.Schema]],
         windows: Mapping[str, int],
         timed_out: Collection[Stream] = (),
     ) -> None:
@@ -136,8 +136,8 @@ class Station:
     def schema(self, name: str) -> pa.Schema:
         """Give the columns of the complex events of a pattern."""
         state = new_operator_state(self.operator)
-        state, ready, _ = take_in(self.operator, state, {}, frozenset())
-        _, found = match_ready(self.operator, state, ready, {}, self.spec.patterns)
+        state, ready, _ = ingest(self.operator, state, {}, frozenset())
+        _, found = match_batch(self.operator, state, ready, {}, self.spec.patterns)
         return found[name].schema
 
     def counts(self) -> Counts:
@@ -158,9 +158,9 @@ class Station:
         ended: frozenset[int],
         shares: Shares,
         service: tuple[Service, np.random.Generator],
-    ) -> Batch:
+    ) -> ServiceBatch:
         """Take in what arrived, and decide about what is ready by that."""
-        self.state, ready, _ = take_in(
+        self.state, ready, _ = ingest(
             self.operator, self.state, tables, ended, unique=self.unique
         )
         hashes: dict[str, Array] = {}
@@ -189,7 +189,7 @@ class Station:
             spent[stream] = _spend(times, stream, mask, work, rng)
         self._count(tables, size, used, int(np.count_nonzero(kept_by_any)))
         arrivals = self._arrived(ready)
-        return Batch(ready, arrivals, work, spent, masks, kept_by_any, used, unknown)
+        return ServiceBatch(ready, arrivals, work, spent, masks, kept_by_any, used, unknown)
 
     def _count(
         self, tables: Mapping[int, pa.Table], ready: int, used: int, processed: int
@@ -199,28 +199,28 @@ class Station:
         self.shed += used - processed
         self.unused += ready - used
 
-    def _used_types(self, ready: Ready) -> Mapping[str, Array]:
+    def _used_types(self, ready: ReadyBatch) -> Mapping[str, Array]:
         """Say which types each pattern has any use for."""
         number = len(ready.types.signatures)
         if not self._uses or len(next(iter(self._uses.values()))) != number:
             self._uses = {one.name: _uses(one, ready.types) for one in self.operator.matchers}
         return self._uses
 
-    def labels(self, ready: Ready) -> list[str]:
+    def labels(self, ready: ReadyBatch) -> list[str]:
         """Name the types so far."""
         for number in range(len(self._labels), len(ready.types.signatures)):
             self._labels.append(ready.types.label(number))
         return self._labels
 
     def _chosen(
-        self, ready: Ready, stream: Stream, offered: Array, known: dict[str, Array]
+        self, ready: ReadyBatch, stream: Stream, offered: Array, known: dict[str, Array]
     ) -> Array:
         hashes = self._hashes(ready, stream, PatternShares({}), known)
         matcher = next(one for one in self.operator.matchers if one.name == stream.name)
         return self.choosers[stream].choose(matcher, ready, offered, hashes)
 
     def _hashes(
-        self, ready: Ready, stream: Stream, shares: PatternShares, known: dict[str, Array]
+        self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]
     ) -> Array:
         key = self.spec.patterns[stream.name].partition_by if shares.by_key else ()
         name = key_name(key)
@@ -231,7 +231,7 @@ class Station:
                 known[name] = event_hashes(ready.table, self.operator.ids)
         return known[name]
 
-    def _arrived(self, ready: Ready) -> Floats:
+    def _arrived(self, ready: ReadyBatch) -> Floats:
         arrivals = ready.time / _SECOND
         for number, stream in enumerate(self.spec.inputs):
             if stream in self.channels:
@@ -239,11 +239,13 @@ class Station:
                 arrivals[mine] = self.channels[stream].arrived(ready.time[mine])
         return arrivals
 
-    def match(self, batch: Batch, departures: Floats) -> dict[Stream, tuple[pa.Table, Floats]]:
+    def match(
+        self, batch: ServiceBatch, departures: Floats
+    ) -> dict[Stream, tuple[pa.Table, Floats]]:
         """Match what is ready; give complex events with the times at which they leave."""
         chosen = {stream.name for stream in self.choosers}
         unlisted = self.spec.patterns.keys() - chosen
-        self.state, found = match_ready(
+        self.state, found = match_batch(
             self.operator, self.state, batch.ready, batch.masks, unlisted
         )
         self._departed = (
@@ -268,10 +270,10 @@ class Station:
         return results
 
 
-def _uses(matcher: Matcher, types: Types) -> Array:
+def _uses(matcher: Matcher, types: EventTypes) -> Array:
     """Say which types a pattern has any use for."""
     within = matcher.pattern.within
-    if within is not None and within.span is Span.EVENTS:
+    if within is not None and within.span is WindowUnit.EVENTS:
         return np.ones(len(types.signatures), np.bool_)
     return np.array([bool(matcher.symbol(one)) for one in types.signatures], np.bool_)
 
@@ -307,4 +309,4 @@ def _drawn(service: Service, stream: Stream, number: int, rng: np.random.Generat
     return np.full(number, mean)
 
 
-__all__ = ["ID", "Batch", "Channel", "Station"]
+__all__ = ["ID", "Channel", "Server", "ServiceBatch"]

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from shedlight.control.controller import Settings
-from shedlight.control.replan_trigger import OURS, PAPERS, Rule
+from shedlight.control.controller import ControlSettings
+from shedlight.control.replan_trigger import DEFAULT_POLICY, PAPER_POLICY, ReplanPolicy
 from shedlight.engines.simulator.api import Interval
-from shedlight.engines.simulator.espice import Utility
-from shedlight.engines.simulator.policies import Controlled, Random
+from shedlight.engines.simulator.espice import UtilityPolicy
+from shedlight.engines.simulator.policies import ControllerPolicy, RandomPolicy
 from shedlight.graph import Application
-from shedlight.model.latency import Latency, Target
-from shedlight.planning.plan import Wanted
+from shedlight.model.latency import LatencyModel, Target
+from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import Shares
 
 
@@ -27,7 +27,7 @@ class Shedder(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Control:
+class ShedderSettings:
     """How is decided.
 
     Attributes:
@@ -40,9 +40,9 @@ class Control:
 
     every: int = 2
     pressed: bool = True
-    latency: Latency = Latency.MG1
+    latency: LatencyModel = LatencyModel.MG1
     aim: float = 0.9
-    rule: Rule = OURS
+    rule: ReplanPolicy = DEFAULT_POLICY
 
     @property
     def target(self) -> Target:
@@ -50,7 +50,9 @@ class Control:
         return Target(latency=self.latency, aim=self.aim)
 
 
-PAPERS_CONTROL = Control(pressed=False, latency=Latency.MM1, aim=1.0, rule=PAPERS)
+PAPER_SETTINGS = ShedderSettings(
+    pressed=False, latency=LatencyModel.MM1, aim=1.0, rule=PAPER_POLICY
+)
 """As the paper does it: M/M/1, the whole limit, 10 % either way, no pressure."""
 
 
@@ -66,24 +68,24 @@ class Deciding(Protocol):
 
 
 def policy_of(
-    shedder: Shedder, application: Application, control: Control, bottleneck: str
+    shedder: Shedder, application: Application, control: ShedderSettings, bottleneck: str
 ) -> Deciding | None:
     """Make a policy that plans one node; None sheds nothing."""
     if shedder is Shedder.NONE:
         return None
     if shedder in (Shedder.GLOBAL, Shedder.LOCAL):
-        wanted = Wanted(
+        wanted = PlanSettings(
             target=control.target, bottleneck=bottleneck, local=shedder is Shedder.LOCAL
         )
-        settings = Settings(rule=control.rule, wanted=wanted)
-        return Controlled(application, settings, control.every, pressed=control.pressed)
-    kind = Random if shedder is Shedder.RANDOM else Utility
+        settings = ControlSettings(rule=control.rule, wanted=wanted)
+        return ControllerPolicy(application, settings, control.every, pressed=control.pressed)
+    kind = RandomPolicy if shedder is Shedder.RANDOM else UtilityPolicy
     return kind(application, control.target, control.every, pressed=control.pressed)
 
 
 def planning(policy: Deciding | None) -> tuple[int, float]:
     """Say how often a policy replanned, and how many seconds planning took in all."""
-    if not isinstance(policy, Controlled):
+    if not isinstance(policy, ControllerPolicy):
         return 0, 0.0
     entries = [decision.entry for decision in policy.log]
     return sum(one.replanned for one in entries), sum(one.seconds for one in entries)

@@ -17,17 +17,17 @@ from shedlight.engines.simulator.api import (
     Counts,
     Interval,
     Policy,
-    Served,
+    ServedEvents,
     Service,
 )
-from shedlight.engines.simulator.interval import Told, served_of
-from shedlight.engines.simulator.prepare import Prepared, prepared
+from shedlight.engines.simulator.interval import IntervalBuilder, served_of
+from shedlight.engines.simulator.prepare import PreparedRun, prepare_run
 from shedlight.engines.simulator.queueing import served
-from shedlight.engines.simulator.server import Batch, Station
+from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.engines.tables import AT
 from shedlight.graph import Application, Stream, operator_order
 from shedlight.graph.keys import longest_windows
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import ID, TIME
 from shedlight.model.selectivity.needs import Floats
 from shedlight.shedding.shares import Shares
@@ -53,7 +53,7 @@ class Simulation:
     counts: Mapping[str, Counts]
 
 
-Watch = Callable[[Served], None]
+OnServed = Callable[[ServedEvents], None]
 """Is told of events that were processed, batch by batch."""
 
 
@@ -67,7 +67,7 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     policy: Policy | None = None,
     seed: int = 0,
     pace: float = 1.0,
-    watch: Watch | None = None,
+    watch: OnServed | None = None,
 ) -> Simulation:
     """Simulate an application over the events of its sources.
 
@@ -88,7 +88,7 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     """
     if not (interval > 0 and pace > 0):
         raise ValueError(f"an interval and a pace must be above zero, got {interval}, {pace}")
-    run = _Run(prepared(application, tables, pace), service, seed)
+    run = _Run(prepare_run(application, tables, pace), service, seed)
     run.watch = watch
     run.let_choose(policy.choosers if isinstance(policy, Choosing) else {})
     intervals, history = [], []
@@ -105,19 +105,19 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
 class _Run:
     """A simulation under way."""
 
-    def __init__(self, given: Prepared, service: Service, seed: int) -> None:
+    def __init__(self, given: PreparedRun, service: Service, seed: int) -> None:
         self.application, self._sources = given.application, given.sources
-        self.watch: Watch | None = None
+        self.watch: OnServed | None = None
         self._service = (service, np.random.default_rng([seed, _OF_SERVICE]))
         self._times = {name: table[AT].to_numpy() for name, (_, table) in self._sources.items()}
         self._free = dict.fromkeys(self.application.nodes, 0.0)
         self._found: dict[str, list[pa.Table]] = {name: [] for name in self.application.sinks}
-        self._stations: dict[str, Station] = {}
+        self._stations: dict[str, Server] = {}
         self._depth: dict[str, int] = {}
         for spec in operator_order(self.application):
             inputs = [self._input(stream) for stream in spec.inputs]
             windows = longest_windows(self.application)
-            station = Station(spec, inputs, windows, self.application.timed_out)
+            station = Server(spec, inputs, windows, self.application.timed_out)
             station.unique = given.unique.issuperset(spec.inputs)
             self._stations[spec.name] = station
             fed = [self._depth[s.operator] for s in spec.inputs if s.operator]
@@ -129,12 +129,12 @@ class _Run:
             mine = [stream for stream in station.spec.outputs if stream in choosers]
             station.choosers = {stream: choosers[stream] for stream in mine}
 
-    def _input(self, stream: Stream) -> tuple[Input, pa.Schema]:
+    def _input(self, stream: Stream) -> tuple[StreamInput, pa.Schema]:
         if stream.operator is None:
             one, table = self._sources[stream.name]
             return one, table.schema
         schema = self._stations[stream.operator].schema(stream.name)
-        return Input(str(stream), (ID,), TIME), schema
+        return StreamInput(str(stream), (ID,), TIME), schema
 
     def instants(self, interval: float) -> Iterator[tuple[float, float, bool]]:
         """Go from control instant to control instant, until everything has arrived."""
@@ -149,7 +149,7 @@ class _Run:
 
     def advance(self, start: float, end: float, shares: Shares, *, is_last: bool) -> Interval:
         """Simulate until the next control instant."""
-        told = Told(start, end)
+        told = IntervalBuilder(start, end)
         for depth in sorted(set(self._depth.values())):
             for node in self.application.nodes:
                 here = [
@@ -162,7 +162,7 @@ class _Run:
         return told.interval(self._free)
 
     def _serve(
-        self, node: str, here: list[Station], shares: Shares, now: tuple[Told, bool]
+        self, node: str, here: list[Server], shares: Shares, now: tuple[IntervalBuilder, bool]
     ) -> None:
         told, is_last = now
         batches = [
@@ -186,7 +186,7 @@ class _Run:
                 told.outputs[stream] = len(table)
                 self._deliver(stream, table)
 
-    def _arriving(self, station: Station, end: float, start: float) -> dict[int, pa.Table]:
+    def _arriving(self, station: Server, end: float, start: float) -> dict[int, pa.Table]:
         tables = {}
         for number, stream in enumerate(station.spec.inputs):
             if stream.operator is None:
@@ -201,7 +201,7 @@ class _Run:
                     tables[number] = pa.concat_tables(parts).combine_chunks()
         return tables
 
-    def _departures(self, node: str, batches: list[Batch]) -> list[Floats]:
+    def _departures(self, node: str, batches: list[ServiceBatch]) -> list[Floats]:
         """Serve the events of all operators of a node in the order of their arrival."""
         arrivals = np.concatenate([batch.arrivals for batch in batches])
         service = np.concatenate([batch.service for batch in batches])

@@ -22,20 +22,20 @@ from shedlight.graph.application import (
     stream_of,
 )
 from shedlight.graph.check import key_problems, reference_problems
-from shedlight.graph.column_types import kind_problems, text_problem
-from shedlight.graph.constraints import wish_problems
+from shedlight.graph.column_types import data_type_problems, text_problem
+from shedlight.graph.constraints import constraint_problems
 from shedlight.graph.file.problem import Path, Problem, all_shown, raise_any
 from shedlight.graph.file.settings import (
     ApplicationSettings,
+    LocationSettings,
     OperatorSettings,
-    PlaceSettings,
     SinkSettings,
     SourceSettings,
     flat_schema,
 )
 from shedlight.graph.file.validation import read_settings
 from shedlight.graph.file.yaml_lines import read_document
-from shedlight.graph.lint import cautions
+from shedlight.graph.lint import lint_application
 from shedlight.language import Expression, Pattern, parse_expression, parse_pattern
 from shedlight.language.ast.expression import Literal
 from shedlight.language.ast.pattern import Element
@@ -47,14 +47,14 @@ _FILE_NAME = re.compile(r"[^\n:{}]+\.ya?ml\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     """An application that holds together, and what in it cannot be what was meant."""
 
     application: Application
     warnings: tuple[str, ...] = ()
 
 
-def load_application(text_or_path: str | FilePath) -> Loaded:
+def load_application(text_or_path: str | FilePath) -> LoadResult:
     """Read an application and check it.
 
     Args:
@@ -97,7 +97,7 @@ def _text_of(path: FilePath) -> str:
         raise ApplicationError(f"{path}, line {line}: this is not UTF-8; {hint}") from error
 
 
-def _load(text: str, file: str) -> Loaded:
+def _load(text: str, file: str) -> LoadResult:
     document = read_document(text)
     raise_any(document.problems, document.lines, file)
     settings, wrong = read_settings(document.value)
@@ -110,12 +110,12 @@ def _load(text: str, file: str) -> Loaded:
     raise_any(problems, document.lines, file)
     problems = chain(
         key_problems(application),
-        kind_problems(application, reading.texts),
-        wish_problems(application),
+        data_type_problems(application, reading.texts),
+        constraint_problems(application),
     )
     raise_any(problems, document.lines, file)
-    warnings = [*reading.warnings, *cautions(application)]
-    return Loaded(application, all_shown(warnings, document.lines, file))
+    warnings = [*reading.warnings, *lint_application(application)]
+    return LoadResult(application, all_shown(warnings, document.lines, file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _Reading:
             idle=settings.idle,
             arrival=settings.arrival,
             late=_side(settings.late),
-            unparsable=_side(settings.unparsable),
+            malformed=_side(settings.malformed),
         )
 
     def _operator(self, name: str, settings: OperatorSettings) -> OperatorSpec:
@@ -201,7 +201,7 @@ _NOTHING = Literal(None)
 _ANYTHING = Pattern(select=(), where=Element("E1"))
 
 
-def _side(settings: PlaceSettings | None) -> SideOutput | None:
+def _side(settings: LocationSettings | None) -> SideOutput | None:
     if settings is None:
         return None
     return SideOutput(format=settings.format, path=settings.path, options=settings.options)
@@ -213,8 +213,8 @@ def _sink(name: str, settings: SinkSettings) -> Sink:
         input=stream_of(settings.input),
         timed_out=settings.timed_out,
         weight=0.0 if settings.timed_out else settings.weight,
-        least_rate=settings.least_rate,
-        least_share=settings.least_share,
+        min_rate=settings.min_rate,
+        min_share=settings.min_share,
         format=settings.format,
         path=settings.path,
         options=settings.options,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source
-from shedlight.language.ast.data_type import TYPE_NAMES, Kind, Schema
+from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 
 ELSEWHERE = "elsewhere"
 """The format of sources and sinks in such a text."""
@@ -53,7 +53,7 @@ def _declared(schema: Schema) -> Mapping[str, Any]:
         place = found
         for one in outer:
             place = place.setdefault(one, {})
-        if kind is Kind.STRUCT:
+        if kind is DataType.STRUCT:
             place.setdefault(last, {})
         elif kind in _NAMES:
             place[last] = _NAMES[kind]
@@ -79,8 +79,8 @@ def _sink(sink: Sink) -> dict[str, Any]:
         "input": str(sink.input),
         "timed_out": sink.timed_out,
         "weight": sink.weight,
-        "least_rate": sink.least_rate,
-        "least_share": sink.least_share,
+        "min_rate": sink.min_rate,
+        "min_share": sink.min_share,
         "format": ELSEWHERE,
     }
 

@@ -25,7 +25,7 @@ from shedlight.errors import known_names
 from shedlight.graph.application import ShedBy, TimeUnit
 from shedlight.graph.duration import read_duration
 from shedlight.graph.file.problem import shortened
-from shedlight.language.ast.data_type import TYPE_NAMES, Kind, Schema
+from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
 _LONGEST_NAME = 100
@@ -155,7 +155,7 @@ def _unit(value: object) -> TimeUnit:
     return units[text]
 
 
-def _kind(value: object) -> Kind | dict[str, Any]:
+def _kind(value: object) -> DataType | dict[str, Any]:
     """Read the kind of a column; a struct is a mapping of its fields."""
     if isinstance(value, dict) and value:
         return {_column(name): _kind(inner) for name, inner in value.items()}
@@ -168,10 +168,10 @@ def _kind(value: object) -> Kind | dict[str, Any]:
 
 def flat_schema(declared: Mapping[str, Any], outer: str = "") -> Schema:
     """List the columns of a declared schema, and the fields of its structs."""
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, DataType] = {}
     for name, kind in declared.items():
         is_struct = isinstance(kind, Mapping)
-        kinds[outer + name] = Kind.STRUCT if is_struct else kind
+        kinds[outer + name] = DataType.STRUCT if is_struct else kind
         kinds |= flat_schema(kind, f"{outer}{name}.") if is_struct else {}
     return kinds
 
@@ -206,13 +206,13 @@ PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
 Unit = Annotated[TimeUnit, *_as(_unit, {"enum": [str(unit) for unit in TimeUnit]})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
 ColumnNames = Annotated[list[Column], *_as(_distinct, _LIST)]
-ColumnKind = Annotated[
+ColumnType = Annotated[
     Any, *_as(_kind, {"anyOf": [{"enum": list(TYPE_NAMES)}, {"type": "object"}]})
 ]
 Filled = Annotated[dict[Name, _T], BeforeValidator(_filled)]
 
 
-class Settings(BaseModel):
+class StrictSettings(BaseModel):
     """Any part of the file; a setting without a value is as good as none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -227,7 +227,7 @@ class Settings(BaseModel):
         return {name: value[name] for name in value if name not in empty & known}
 
 
-class PlaceSettings(Settings):
+class LocationSettings(StrictSettings):
     """Where something is read or written."""
 
     format: Text = Field(description="a format of Spark, such as parquet")
@@ -235,14 +235,14 @@ class PlaceSettings(Settings):
     options: dict[Text, Text] = Field({}, description="what else the format needs")
 
 
-class SourceSettings(PlaceSettings):
+class SourceSettings(LocationSettings):
     """Where events come from."""
 
     time: Column = Field(description="the column with the time of an event")
     time_unit: Unit = Field(TimeUnit.MICROSECONDS, description="what a time of numbers counts")
     id: ColumnNames = Field(description="the columns that identify an event")
     columns: dict[Column, Text] = Field({}, description="derived columns, as expressions")
-    declared: Annotated[dict[Column, ColumnKind] | None, BeforeValidator(_filled)] = Field(
+    declared: Annotated[dict[Column, ColumnType] | None, BeforeValidator(_filled)] = Field(
         None, alias="schema", description="the kinds of the columns, if not read from the data"
     )
     lateness: Time = Field(
@@ -254,13 +254,13 @@ class SourceSettings(PlaceSettings):
         None, description="after how long a silent source holds nobody back"
     )
     arrival: Column | None = Field(None, description="the column with the time of arrival")
-    late: PlaceSettings | None = Field(None, description="where late events go")
-    unparsable: PlaceSettings | None = Field(
+    late: LocationSettings | None = Field(None, description="where late events go")
+    malformed: LocationSettings | None = Field(
         None, description="where records go that are no events"
     )
 
 
-class NodeSettings(Settings):
+class NodeSettings(StrictSettings):
     """Where operators run."""
 
     bound: PositiveTime | None = Field(
@@ -268,7 +268,7 @@ class NodeSettings(Settings):
     )
 
 
-class OperatorSettings(Settings):
+class OperatorSettings(StrictSettings):
     """Patterns over the same inputs."""
 
     node: Text = Field(description="the node that it runs on")
@@ -282,7 +282,7 @@ class OperatorSettings(Settings):
     )
 
 
-class SinkSettings(Settings):
+class SinkSettings(StrictSettings):
     """Where the complex events of a pattern go."""
 
     input: Single = Field(description="the pattern whose complex events it takes")
@@ -291,17 +291,17 @@ class SinkSettings(Settings):
         description="whether it takes what timed out instead of the matches",
     )
     weight: Amount = Field(1.0, description="what one complex event is worth here")
-    least_rate: Amount = Field(
+    min_rate: Amount = Field(
         0.0, description="how many complex events per second are wished for"
     )
-    least_share: Share = Field(
+    min_share: Share = Field(
         0.0, description="which share of what comes without shedding is wished for"
     )
     format: Text = Field(description="a format of Spark, such as parquet")
     path: Text | None = Field(None, description="where to write the files")
     options: dict[Text, Text] = Field({}, description="what else the format needs")
 
-    @field_validator("weight", "least_rate", "least_share")
+    @field_validator("weight", "min_rate", "min_share")
     @classmethod
     def _counts(cls, value: float, info: ValidationInfo) -> float:
         if value and info.data.get("timed_out"):
@@ -311,7 +311,7 @@ class SinkSettings(Settings):
         return value
 
 
-class ApplicationSettings(Settings):
+class ApplicationSettings(StrictSettings):
     """A whole file."""
 
     name: Name = Field(description="what the application is called")

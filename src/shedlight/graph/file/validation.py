@@ -10,17 +10,17 @@ from shedlight.errors import known_names
 from shedlight.graph.file.problem import Path, Problem, dotted, shortened
 from shedlight.graph.file.settings import (
     ApplicationSettings,
+    LocationSettings,
     NodeSettings,
     OperatorSettings,
-    PlaceSettings,
-    Settings,
     SinkSettings,
     SourceSettings,
+    StrictSettings,
     found,
 )
 from shedlight.graph.file.yaml_lines import Value
 
-_SECTIONS: Mapping[str, type[Settings]] = {
+_SECTIONS: Mapping[str, type[StrictSettings]] = {
     "sources": SourceSettings,
     "nodes": NodeSettings,
     "operators": OperatorSettings,
@@ -79,10 +79,10 @@ def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
 
 def _known(path: Path) -> Mapping[str, str]:
     """Find the settings of the part that a path leads into, and what they mean."""
-    model: type[Settings] = ApplicationSettings
+    model: type[StrictSettings] = ApplicationSettings
     if len(path) > 1:
-        inside = len(path) > _DEEP and path[2] in {"late", "unparsable"}
-        model = PlaceSettings if inside else _SECTIONS[str(path[0])]
+        inside = len(path) > _DEEP and path[2] in {"late", "malformed"}
+        model = LocationSettings if inside else _SECTIONS[str(path[0])]
     return {
         one.alias or name: one.description or "" for name, one in model.model_fields.items()
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 
-class Kind(Enum):
+class DataType(Enum):
     """What a value is. The names are those of Spark SQL."""
 
     BOOLEAN = "boolean"
@@ -22,17 +22,17 @@ class Kind(Enum):
     @property
     def is_number(self) -> bool:
         """Whether arithmetic works on it; of what is unknown, it is assumed."""
-        return self in {Kind.BIGINT, Kind.DOUBLE, Kind.NULL, Kind.UNKNOWN}
+        return self in {DataType.BIGINT, DataType.DOUBLE, DataType.NULL, DataType.UNKNOWN}
 
 
-TYPE_NAMES: Mapping[str, Kind] = {
-    "boolean": Kind.BOOLEAN,
-    "bigint": Kind.BIGINT,
-    "double": Kind.DOUBLE,
-    "string": Kind.STRING,
-    "timestamp": Kind.TIMESTAMP,
+TYPE_NAMES: Mapping[str, DataType] = {
+    "boolean": DataType.BOOLEAN,
+    "bigint": DataType.BIGINT,
+    "double": DataType.DOUBLE,
+    "string": DataType.STRING,
+    "timestamp": DataType.TIMESTAMP,
 }
 """The kinds that a user may name, in a schema or in a CAST."""
 
-Schema = Mapping[str, Kind]
+Schema = Mapping[str, DataType]
 """The columns of a stream, by name; a field of a struct as `struct.field`."""

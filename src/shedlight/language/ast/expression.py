@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum, IntEnum
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 
 _BARE_NAME_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _BARE_NAME_REST = _BARE_NAME_FIRST | frozenset("0123456789")
@@ -76,7 +76,7 @@ class Sign(Enum):
     MINUS = "-"
 
 
-class Fold(Enum):
+class AggregateFunction(Enum):
     """The aggregates over the events of one element."""
 
     FIRST = "FIRST"
@@ -197,7 +197,7 @@ class Attribute(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Expression):
+class WholeEvent(Expression):
     """The whole event of a variable, as a struct."""
 
     variable: str
@@ -210,16 +210,16 @@ class Whole(Expression):
 class Aggregate(Expression):
     """An aggregate over the events of one element; COUNT may have no attribute."""
 
-    fold: Fold
+    fold: AggregateFunction
     variable: str
     path: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.path and self.fold is not Fold.COUNT:
+        if not self.path and self.fold is not AggregateFunction.COUNT:
             raise ValueError(f"{self.fold.value} needs an attribute")
 
     def __str__(self) -> str:
-        inner = Attribute(self.variable, self.path) if self.path else Whole(self.variable)
+        inner = Attribute(self.variable, self.path) if self.path else WholeEvent(self.variable)
         return f"{self.fold.value}({inner})"
 
 
@@ -333,7 +333,7 @@ class Cast(Expression):
     """The operand as another kind, null where that cannot be."""
 
     operand: Expression
-    kind: Kind
+    kind: DataType
 
     def __str__(self) -> str:
         return f"CAST({self.operand} AS {self.kind})"
@@ -389,7 +389,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(part)
 
 
-def rebuilt(
+def transform(
     expression: Expression, change: Callable[[Expression], Expression | None]
 ) -> Expression:
     """Copy an expression with parts replaced: `change` gives the new part, or None to go on."""
@@ -398,10 +398,10 @@ def rebuilt(
         return expression if new is None else new
     if isinstance(expression, Case):
         branches = tuple(
-            (rebuilt(test, change), rebuilt(result, change))
+            (transform(test, change), transform(result, change))
             for test, result in expression.branches
         )
-        return Case(branches, rebuilt(expression.otherwise, change))
+        return Case(branches, transform(expression.otherwise, change))
     values = {
         field.name: _rebuilt_field(getattr(expression, field.name), change)
         for field in fields(expression)
@@ -411,9 +411,9 @@ def rebuilt(
 
 def _rebuilt_field(value: object, change: Callable[[Expression], Expression | None]) -> object:
     if isinstance(value, Expression):
-        return rebuilt(value, change)
+        return transform(value, change)
     if isinstance(value, tuple) and value and isinstance(value[0], Expression):
-        return tuple(rebuilt(item, change) for item in value)
+        return tuple(transform(item, change) for item in value)
     return value
 
 
@@ -422,7 +422,7 @@ def variables(expression: Expression) -> frozenset[str]:
     found = (
         node.variable
         for node in walk(expression)
-        if isinstance(node, Attribute | Whole | Aggregate)
+        if isinstance(node, Attribute | WholeEvent | Aggregate)
     )
     return frozenset(name for name in found if name)
 
@@ -450,7 +450,7 @@ def without_variable(expression: Expression) -> Expression:
     def changed(node: Expression) -> Expression | None:
         return Attribute("", node.path) if isinstance(node, Attribute) else None
 
-    return rebuilt(expression, changed)
+    return transform(expression, changed)
 
 
 def _is_number(expression: Expression) -> bool:

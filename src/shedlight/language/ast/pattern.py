@@ -14,7 +14,7 @@ from shedlight.language.ast.expression import (
     Attribute,
     Expression,
     Level,
-    Whole,
+    WholeEvent,
     written_name,
 )
 
@@ -116,7 +116,7 @@ class Repeat(Part):
         return f"{{{self.least},{self.most}}}"
 
 
-class Span(Enum):
+class WindowUnit(Enum):
     """What a window is measured in."""
 
     TIME = "microseconds"
@@ -132,14 +132,14 @@ class Window:
     """
 
     length: int
-    span: Span = Span.TIME
+    span: WindowUnit = WindowUnit.TIME
 
     def __post_init__(self) -> None:
         if self.length <= 0:
             raise ValueError(f"a window must be longer than zero, got {self.length}")
 
     def __str__(self) -> str:
-        if self.span is Span.EVENTS:
+        if self.span is WindowUnit.EVENTS:
             return f"{self.length} EVENTS"
         unit = [name for name, size in MICROSECONDS.items() if self.length % size == 0][-1]
         return f"{self.length // MICROSECONDS[unit]} {unit}"
@@ -195,7 +195,7 @@ def default_name(expression: Expression) -> str | None:
     """Find the name that a selected value has unless it is given another."""
     if isinstance(expression, Attribute):
         return expression.path[-1]
-    return expression.variable if isinstance(expression, Whole) else None
+    return expression.variable if isinstance(expression, WholeEvent) else None
 
 
 def inner_parts(part: Part) -> tuple[Part, ...]:
@@ -219,7 +219,7 @@ def elements(part: Part) -> tuple[Element, ...]:
     return tuple(node for node in walk_parts(part) if isinstance(node, Element))
 
 
-def watched(part: Part) -> tuple[Element, ...]:
+def negated_elements(part: Part) -> tuple[Element, ...]:
     """List the elements that stand under a NOT."""
     return tuple(node.element for node in walk_parts(part) if isinstance(node, Not))
 
@@ -228,9 +228,9 @@ def selected(pattern: Pattern) -> tuple[Item, ...]:
     """List what is selected; `*` is every event, but with EACH what events there are."""
     if pattern.select or pattern.each:
         return pattern.select
-    nots = watched(pattern.where)
+    nots = negated_elements(pattern.where)
     names = (each.variable for each in elements(pattern.where) if each not in nots)
-    return tuple(Item(Whole(name), name) for name in names)
+    return tuple(Item(WholeEvent(name), name) for name in names)
 
 
 def expressions(pattern: Pattern) -> Iterator[Expression]:

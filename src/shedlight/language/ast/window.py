@@ -5,7 +5,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 from shedlight.errors import known_names
-from shedlight.language.ast.pattern import MICROSECONDS, Span, Window
+from shedlight.language.ast.pattern import MICROSECONDS, Window, WindowUnit
 from shedlight.language.check.normal_form import RuleError
 
 UNITS = {
@@ -52,7 +52,7 @@ def window_of(number: str, unit: str) -> Window:
     if length.denominator != 1:
         what = "events" if counted else "microseconds"
         raise RuleError(number, f"{number} {unit} is not a whole number of {what}")
-    return Window(int(length), Span.EVENTS if counted else Span.TIME)
+    return Window(int(length), WindowUnit.EVENTS if counted else WindowUnit.TIME)
 
 
 def read_window(text: str) -> Window:

@@ -12,7 +12,7 @@ from shedlight.language.ast.expression import (
     Binary,
     Expression,
     Literal,
-    rebuilt,
+    transform,
     variables,
     walk,
 )
@@ -25,11 +25,11 @@ from shedlight.language.ast.pattern import (
     Pattern,
     Repeat,
     Seq,
-    Span,
+    WindowUnit,
     elements,
     inner_parts,
+    negated_elements,
     walk_parts,
-    watched,
 )
 from shedlight.language.check.normal_form import flattened, longest, shortest, trailing_nots
 
@@ -37,7 +37,7 @@ _NULL = Literal(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
+class PatternWarning:
     """Something that is allowed but cannot mean what it seems to.
 
     Attributes:
@@ -58,7 +58,7 @@ class Caution:
         return str(LanguageError(self.problem, self.text, self.span, self.hint))
 
 
-def cautions(pattern: Pattern) -> tuple[Caution, ...]:
+def lint_pattern(pattern: Pattern) -> tuple[PatternWarning, ...]:
     """List what cannot mean what it seems to, in a pattern that keeps to the rules."""
     return (
         *_about_window(pattern),
@@ -70,22 +70,22 @@ def cautions(pattern: Pattern) -> tuple[Caution, ...]:
     )
 
 
-def _about_window(pattern: Pattern) -> Iterator[Caution]:
+def _about_window(pattern: Pattern) -> Iterator[PatternWarning]:
     least, window = shortest(pattern.where), pattern.within
-    if window and window.span is Span.EVENTS and window.length < least:
-        yield Caution(
+    if window and window.span is WindowUnit.EVENTS and window.length < least:
+        yield PatternWarning(
             f"a match has at least {least} events, so there is none in this window",
             f"make it {least} EVENTS or longer",
             window,
         )
 
 
-def _about_lone_parts(where: Part) -> Iterator[Caution]:
+def _about_lone_parts(where: Part) -> Iterator[PatternWarning]:
     """Find a NOT beside one event in an AND: there is no time between its first and last."""
     for part in walk_parts(where):
         if isinstance(part, And) and longest(part) <= 1:
             for absent in (inner for inner in part.parts if isinstance(inner, Not)):
-                yield Caution(
+                yield PatternWarning(
                     "this AND takes one event, so this NOT is never watched",
                     "NOT in an AND is about the time from its first event to its last;"
                     " write SEQ for what comes before or after",
@@ -93,13 +93,13 @@ def _about_lone_parts(where: Part) -> Iterator[Caution]:
                 )
 
 
-def _about_end(where: Part) -> Iterator[Caution]:
+def _about_end(where: Part) -> Iterator[PatternWarning]:
     """Find what comes after the shortest match is complete; absence keeps a match open."""
     if not trailing_nots(where):
         yield from _about_tail(where)
 
 
-def _about_tail(part: Part) -> Iterator[Caution]:
+def _about_tail(part: Part) -> Iterator[PatternWarning]:
     if isinstance(part, Seq):
         yield from _about_tail_of(flattened(part))
     elif isinstance(part, Or | And):
@@ -110,18 +110,18 @@ def _about_tail(part: Part) -> Iterator[Caution]:
         yield from _about_tail(part.part)
     elif isinstance(part, Repeat) and part.least != part.most:
         times = "at all" if part.least == 0 else f"more than {_times(part.least)}"
-        yield Caution(
+        yield PatternWarning(
             f"this repetition ends the pattern, so it is never taken {times}",
             "a match is complete as soon as it can be; put a part after it",
             part,
         )
 
 
-def _about_tail_of(sequence: tuple[Part, ...]) -> Iterator[Caution]:
+def _about_tail_of(sequence: tuple[Part, ...]) -> Iterator[PatternWarning]:
     """Walk back from the end of a SEQ, as long as what is there may be left out."""
     for part in reversed(sequence):
         if isinstance(part, Not):
-            yield Caution(
+            yield PatternWarning(
                 "what follows this NOT may be left out, so it is never watched",
                 "a match is complete as soon as it can be; put a required part after it",
                 part,
@@ -136,7 +136,7 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _about_alternatives(pattern: Pattern) -> Iterator[Caution]:
+def _about_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
     """Find alternatives that an earlier one always precedes."""
     mentioned = {name for condition in pattern.conditions for name in variables(condition)}
     for part in walk_parts(pattern.where):
@@ -147,7 +147,7 @@ def _about_alternatives(pattern: Pattern) -> Iterator[Caution]:
                 continue
             form = _renamed(alternative, {name: str(n) for n, name in enumerate(names)})
             if form in seen:
-                yield Caution(
+                yield PatternWarning(
                     "this alternative is the same as one before it, so it is never taken",
                     "leave it out",
                     alternative,
@@ -164,13 +164,13 @@ def _renamed(part: Part, names: Mapping[str, str]) -> str:
         )
 
     if isinstance(part, Element):
-        return f"{names[part.variable]}: {rebuilt(part.condition, changed)}"
+        return f"{names[part.variable]}: {transform(part.condition, changed)}"
     inner = ", ".join(_renamed(each, names) for each in inner_parts(part))
     counts = f"{part.least},{part.most}" if isinstance(part, Repeat) else ""
     return f"{type(part).__name__}{counts}({inner})"
 
 
-def _about_nulls(pattern: Pattern) -> Iterator[Caution]:
+def _about_nulls(pattern: Pattern) -> Iterator[PatternWarning]:
     own = (element.condition for element in elements(pattern.where))
     for condition in (*own, *pattern.conditions):
         for node in walk(condition):
@@ -179,22 +179,24 @@ def _about_nulls(pattern: Pattern) -> Iterator[Caution]:
                 and node.operator in COMPARISONS
                 and _NULL in (node.left, node.right)
             ):
-                yield Caution(
+                yield PatternWarning(
                     "a comparison with NULL is never true",
                     "write IS NULL or IS NOT NULL",
                     node,
                 )
 
 
-def _about_strangers(pattern: Pattern) -> Iterator[Caution]:
+def _about_strangers(pattern: Pattern) -> Iterator[PatternWarning]:
     """Find conditions between variables that never have events at the same time."""
     ways = dict(_ways(pattern.where, ()))
-    forbidden = {element.variable for element in watched(pattern.where)}
+    forbidden = {element.variable for element in negated_elements(pattern.where)}
     for condition in pattern.conditions:
         for one, other in combinations(sorted(variables(condition)), 2):
             reason = _apart(one, other, ways, forbidden)
             if reason:
-                yield Caution(f"this condition is never checked: {reason}", "", condition)
+                yield PatternWarning(
+                    f"this condition is never checked: {reason}", "", condition
+                )
                 break
 
 

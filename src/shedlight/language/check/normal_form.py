@@ -53,7 +53,7 @@ class RuleError(LanguageError):
         super().__init__(problem, hint=hint)
 
 
-def folded(
+def normalize(
     where: Part, conditions: Sequence[Expression]
 ) -> tuple[Part, tuple[Expression, ...]]:
     """Bring a tree and the conditions beside it into their normal form.

@@ -1,24 +1,24 @@
 """What a pattern must keep to, whatever it was made from: text, Python, or by hand.
 
 An error keeps the node that is wrong, so that whoever has the text can point at it. The rules
-about the tree alone are in `shape.py`; what is allowed but means little is in `cautions.py`.
+about the tree alone are in `shape.py`; what is allowed but means little is in `lint_pattern.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from shedlight.errors import known_names
-from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import (
     TRUE,
     Aggregate,
+    AggregateFunction,
     Attribute,
     Call,
     Cast,
     Expression,
-    Fold,
     Like,
-    Whole,
+    WholeEvent,
     parts,
     variables,
     walk,
@@ -29,12 +29,12 @@ from shedlight.language.ast.pattern import (
     Item,
     Part,
     Pattern,
-    Span,
+    WindowUnit,
     elements,
-    watched,
+    negated_elements,
 )
-from shedlight.language.check.expr_types import Scope, kind_of
-from shedlight.language.check.lint import Caution, cautions
+from shedlight.language.check.expr_types import Scope, data_type_of
+from shedlight.language.check.lint import PatternWarning, lint_pattern
 from shedlight.language.check.normal_form import (
     RuleError,
     check_tree,
@@ -53,7 +53,7 @@ _ACROSS = (
 )
 
 
-def check(pattern: Pattern, schema: Schema | None = None) -> tuple[Caution, ...]:
+def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarning, ...]:
     """Check a pattern, and list what cannot mean what it seems to.
 
     Args:
@@ -78,10 +78,10 @@ def check(pattern: Pattern, schema: Schema | None = None) -> tuple[Caution, ...]
         _check_item(item, names, each=pattern.each)
     _check_item_names(pattern, names)
     _check_kinds(pattern, schema)
-    return cautions(pattern)
+    return lint_pattern(pattern)
 
 
-def check_row(expression: Expression, schema: Schema | None = None) -> Kind:
+def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
     """Check an expression about one row alone, and find its kind.
 
     Raises:
@@ -90,11 +90,11 @@ def check_row(expression: Expression, schema: Schema | None = None) -> Kind:
     """
     require_levels(expression)
     for node in walk(expression):
-        if isinstance(node, Whole | Aggregate) or (
+        if isinstance(node, WholeEvent | Aggregate) or (
             isinstance(node, Attribute) and node.variable
         ):
             raise RuleError(node, f"{str(node)!r} has no meaning for one row alone")
-    return kind_of(expression, partial(_kind_of_attribute, schema))
+    return data_type_of(expression, partial(_kind_of_attribute, schema))
 
 
 def element_of(condition: Expression) -> Element:
@@ -125,7 +125,7 @@ _Names = Mapping[str, bool]
 
 
 def _names(where: Part) -> _Names:
-    forbidden = {element.variable for element in watched(where)}
+    forbidden = {element.variable for element in negated_elements(where)}
     return {each.variable: each.variable not in forbidden for each in elements(where)}
 
 
@@ -138,7 +138,7 @@ def _check_element(element: Element) -> None:
 def _require_values(condition: Expression) -> None:
     """See that a condition is about attributes, not about whole events or several of them."""
     for node in walk(condition):
-        if isinstance(node, Whole):
+        if isinstance(node, WholeEvent):
             hint = f"write {node}.x for an attribute of it, E1.x for an attribute x of E1"
             raise RuleError(node, f"{node.variable!r} is a whole event, not a value", hint)
         if isinstance(node, Aggregate):
@@ -154,7 +154,7 @@ def _check_window(pattern: Pattern) -> None:
         if longest(pattern.where) > 1 or absent:
             hint = "add how far apart its events may be, such as WITHIN 10 s"
             raise RuleError(pattern.where, "this pattern needs a window", hint)
-    elif absent and pattern.within.span is Span.EVENTS:
+    elif absent and pattern.within.span is WindowUnit.EVENTS:
         hint = "use a time, such as WITHIN 10 s"
         raise RuleError(absent[0], "a NOT at the end needs a window of time", hint)
 
@@ -172,7 +172,7 @@ def _require_known(expression: Expression, names: _Names) -> None:
         name = getattr(node, "variable", "")
         if name and name not in names:
             hint = known_names(name, names)
-            if isinstance(node, Whole):
+            if isinstance(node, WholeEvent):
                 hint += f"; an attribute is written {written_name(next(iter(names)))}.{node}"
             raise RuleError(node, f"unknown variable {name!r}", hint)
 
@@ -198,7 +198,7 @@ def _check_item(item: Item, names: _Names, *, each: bool) -> None:
         if name and not names[name]:
             hint = "a match has no event that stands under NOT"
             raise RuleError(node, f"{name!r} cannot be selected", hint)
-        if isinstance(node, Whole) and node is not item.expression:
+        if isinstance(node, WholeEvent) and node is not item.expression:
             _require_values(node)
         if isinstance(node, Attribute) and not name:
             _check_attribute_of_each(node, names, each=each)
@@ -214,7 +214,9 @@ def _check_attribute_of_each(node: Attribute, names: _Names, *, each: bool) -> N
 
 def _check_item_names(pattern: Pattern, names: _Names) -> None:
     """See that names differ in more than case, which not every system tells apart."""
-    everything = [Item(Whole(name), name) for name, has_events in names.items() if has_events]
+    everything = [
+        Item(WholeEvent(name), name) for name, has_events in names.items() if has_events
+    ]
     hint = "give it another name with AS" if pattern.select else "use another variable"
     seen: set[str] = set()
     for item in pattern.select or everything:
@@ -232,14 +234,14 @@ def _check_kinds(pattern: Pattern, schema: Schema | None) -> None:
     scope = partial(_kind_of_attribute, schema)
     own = (element.condition for element in elements(pattern.where))
     for condition in (*own, *pattern.conditions):
-        kind = kind_of(condition, scope)
-        if kind not in {Kind.BOOLEAN, Kind.NULL, Kind.UNKNOWN}:
+        kind = data_type_of(condition, scope)
+        if kind not in {DataType.BOOLEAN, DataType.NULL, DataType.UNKNOWN}:
             hint = "compare it with something, such as E1.cpu > 0.5"
             raise RuleError(condition, f"a condition is true or false, this is {kind}", hint)
     for condition in pattern.conditions:
         _check_across(condition, scope)
     for expression in (*_selected(pattern), *pattern.partition_by):
-        kind_of(expression, scope)
+        data_type_of(expression, scope)
 
 
 def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
@@ -263,20 +265,20 @@ def _require_combining(node: Expression, scope: Scope) -> None:
     elif isinstance(node, Like):
         name = "LIKE"
     elif isinstance(node, Cast):
-        text = kind_of(node.operand, scope) is Kind.STRING
-        name = f"CAST AS {node.kind}" if text or node.kind is not Kind.DOUBLE else ""
+        text = data_type_of(node.operand, scope) is DataType.STRING
+        name = f"CAST AS {node.kind}" if text or node.kind is not DataType.DOUBLE else ""
     if name:
         raise RuleError(node, f"`{name}` cannot be used across events", _ACROSS)
 
 
-def _kind_of_attribute(schema: Schema | None, node: Expression) -> Kind:
+def _kind_of_attribute(schema: Schema | None, node: Expression) -> DataType:
     """Find the kind of what a schema says about."""
-    if isinstance(node, Whole):
-        return Kind.STRUCT
+    if isinstance(node, WholeEvent):
+        return DataType.STRUCT
     if isinstance(node, Aggregate):
         return _kind_of_aggregate(schema, node)
     if schema is None or not isinstance(node, Attribute):
-        return Kind.UNKNOWN
+        return DataType.UNKNOWN
     kind = schema.get(node.column)
     if kind is None:
         hint = known_names(node.column, schema)
@@ -284,17 +286,17 @@ def _kind_of_attribute(schema: Schema | None, node: Expression) -> Kind:
     return kind
 
 
-def _kind_of_aggregate(schema: Schema | None, node: Aggregate) -> Kind:
-    kind = Kind.UNKNOWN
+def _kind_of_aggregate(schema: Schema | None, node: Aggregate) -> DataType:
+    kind = DataType.UNKNOWN
     if node.path:
         try:
             kind = _kind_of_attribute(schema, Attribute(node.variable, node.path))
         except RuleError as error:
             raise RuleError(node, error.problem, error.hint) from error
-    if node.fold is Fold.COUNT:
-        return Kind.BIGINT
-    if node.fold in {Fold.SUM, Fold.AVG} and not kind.is_number:
+    if node.fold is AggregateFunction.COUNT:
+        return DataType.BIGINT
+    if node.fold in {AggregateFunction.SUM, AggregateFunction.AVG} and not kind.is_number:
         raise RuleError(node, f"{node.fold.value} is of numbers, got {kind}")
-    if node.fold in {Fold.MIN, Fold.MAX} and kind is Kind.STRUCT:
+    if node.fold in {AggregateFunction.MIN, AggregateFunction.MAX} and kind is DataType.STRUCT:
         raise RuleError(node, f"{node.fold.value} is of values, got {kind}")
-    return Kind.DOUBLE if node.fold is Fold.AVG else kind
+    return DataType.DOUBLE if node.fold is AggregateFunction.AVG else kind

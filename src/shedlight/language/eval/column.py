@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 
 Flags = npt.NDArray[np.bool_]
 Constant = bool | int | float | str | None
@@ -27,32 +27,32 @@ ALWAYS: Flags = np.ones(1, np.bool_)
 _MICROSECONDS_PER_UNIT = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 _UNITS_OF_DATES = {pa.date32(): "day", pa.date64(): "ms"}
 _ARROW_TYPES = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.BIGINT: pa.int64(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.STRING: pa.string(),
-    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    Kind.NULL: pa.null(),
+    DataType.BOOLEAN: pa.bool_(),
+    DataType.BIGINT: pa.int64(),
+    DataType.DOUBLE: pa.float64(),
+    DataType.STRING: pa.string(),
+    DataType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    DataType.NULL: pa.null(),
 }
 _DTYPES = {
-    Kind.BOOLEAN: np.bool_,
-    Kind.BIGINT: np.int64,
-    Kind.DOUBLE: np.float64,
-    Kind.TIMESTAMP: np.int64,
-    Kind.NULL: np.bool_,
+    DataType.BOOLEAN: np.bool_,
+    DataType.BIGINT: np.int64,
+    DataType.DOUBLE: np.float64,
+    DataType.TIMESTAMP: np.int64,
+    DataType.NULL: np.bool_,
 }
 _KIND_TESTS = (
-    (pa.types.is_null, Kind.NULL),
-    (pa.types.is_boolean, Kind.BOOLEAN),
-    (pa.types.is_integer, Kind.BIGINT),
-    (pa.types.is_floating, Kind.DOUBLE),
-    (pa.types.is_decimal, Kind.DOUBLE),
-    (pa.types.is_string, Kind.STRING),
-    (pa.types.is_large_string, Kind.STRING),
-    (pa.types.is_string_view, Kind.STRING),
-    (pa.types.is_timestamp, Kind.TIMESTAMP),
-    (pa.types.is_date, Kind.TIMESTAMP),
-    (pa.types.is_struct, Kind.STRUCT),
+    (pa.types.is_null, DataType.NULL),
+    (pa.types.is_boolean, DataType.BOOLEAN),
+    (pa.types.is_integer, DataType.BIGINT),
+    (pa.types.is_floating, DataType.DOUBLE),
+    (pa.types.is_decimal, DataType.DOUBLE),
+    (pa.types.is_string, DataType.STRING),
+    (pa.types.is_large_string, DataType.STRING),
+    (pa.types.is_string_view, DataType.STRING),
+    (pa.types.is_timestamp, DataType.TIMESTAMP),
+    (pa.types.is_date, DataType.TIMESTAMP),
+    (pa.types.is_struct, DataType.STRUCT),
 )
 
 
@@ -67,7 +67,7 @@ class Column:
         valid: Which rows are not null.
     """
 
-    kind: Kind
+    kind: DataType
     values: npt.NDArray[Any] | pa.Array
     valid: Flags
 
@@ -75,14 +75,14 @@ class Column:
         return len(self.values)
 
 
-def kind_of_arrow(arrow_type: pa.DataType) -> Kind:
+def data_type_of_arrow(arrow_type: pa.DataType) -> DataType:
     """Find the kind that values of an Arrow type have.
 
     Raises:
         TypeError: The language has no such values.
     """
     if pa.types.is_dictionary(arrow_type):
-        return kind_of_arrow(arrow_type.value_type)
+        return data_type_of_arrow(arrow_type.value_type)
     for is_of, kind in _KIND_TESTS:
         if is_of(arrow_type):
             return kind
@@ -100,16 +100,16 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
     Raises:
         TypeError: The language has no such values.
     """
-    kind = kind_of_arrow(array.type)
+    kind = data_type_of_arrow(array.type)
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    if kind is Kind.STRING:
+    if kind is DataType.STRING:
         array = array.cast(TEXT)
     array = in_one_piece(array)
     valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
-    if kind in {Kind.STRING, Kind.STRUCT}:
+    if kind in {DataType.STRING, DataType.STRUCT}:
         return Column(kind, array, valid)
-    if kind is Kind.TIMESTAMP:
+    if kind is DataType.TIMESTAMP:
         return _timestamps(array, valid)
     return _plain(kind, array, valid)
 
@@ -123,22 +123,27 @@ def in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def arrow_of(column: Column) -> pa.Array:
     """Give a column as an Arrow array, with nulls where it is not valid."""
-    if column.kind is Kind.NULL:
+    if column.kind is DataType.NULL:
         return pa.nulls(len(column))
     if isinstance(column.values, np.ndarray):
         return pa.array(column.values, mask=~column.valid, type=_ARROW_TYPES[column.kind])
     shown = column.values
     if not np.array_equal(column.valid, np.asarray(shown.is_valid())):
         shown = pc.if_else(column.valid, shown, pa.scalar(None, shown.type))
-    return shown.cast(pa.string()) if column.kind is Kind.STRING else shown
+    return shown.cast(pa.string()) if column.kind is DataType.STRING else shown
 
 
 def constant(value: Constant) -> Column:
     """Make a column of one value."""
     valid = np.array([value is not None])
     if isinstance(value, str):
-        return Column(Kind.STRING, pa.array([value], TEXT), valid)
-    kinds = {bool: Kind.BOOLEAN, int: Kind.BIGINT, float: Kind.DOUBLE, type(None): Kind.NULL}
+        return Column(DataType.STRING, pa.array([value], TEXT), valid)
+    kinds = {
+        bool: DataType.BOOLEAN,
+        int: DataType.BIGINT,
+        float: DataType.DOUBLE,
+        type(None): DataType.NULL,
+    }
     kind = kinds[type(value)]
     return Column(kind, np.array([value or 0], _DTYPES[kind]), valid)
 
@@ -148,17 +153,17 @@ def is_constant(column: Column) -> bool:
     return len(column.values) == 1 and len(column.valid) == 1
 
 
-def as_kind(column: Column, kind: Kind) -> Column:
+def as_data_type(column: Column, kind: DataType) -> Column:
     """Take a column as the kind that it was found to agree on with others."""
     if column.kind is kind:
         return column
-    if column.kind is Kind.NULL:
-        blank = pa.array([""], TEXT) if kind is Kind.STRING else np.zeros(1, _DTYPES[kind])
+    if column.kind is DataType.NULL:
+        blank = pa.array([""], TEXT) if kind is DataType.STRING else np.zeros(1, _DTYPES[kind])
         return Column(kind, blank, np.zeros(1, np.bool_))
     return Column(kind, column.values.astype(_DTYPES[kind]), column.valid)
 
 
-def stretched(column: Column, rows: int) -> Column:
+def broadcast_to(column: Column, rows: int) -> Column:
     """Repeat what is constant, so that there is a value for each row."""
     values, valid = column.values, column.valid
     if len(values) != rows:
@@ -167,7 +172,7 @@ def stretched(column: Column, rows: int) -> Column:
     return Column(column.kind, values, valid if len(valid) == rows else np.repeat(valid, rows))
 
 
-def chosen(which: Flags, first: Column, second: Column) -> Column:
+def where(which: Flags, first: Column, second: Column) -> Column:
     """Take the first column's value where `which` says so, else the second's; of one kind."""
     valid = np.where(which, first.valid, second.valid)
     if isinstance(first.values, np.ndarray):
@@ -195,7 +200,7 @@ def both(first: Flags, second: Flags) -> Flags:
     return first if len(second) == 1 and second[0] else first & second
 
 
-def _plain(kind: Kind, array: pa.Array, valid: Flags) -> Column:
+def _plain(kind: DataType, array: pa.Array, valid: Flags) -> Column:
     if array.type == pa.uint64():
         within = pc.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
         valid = valid & flags_of(within)
@@ -203,7 +208,7 @@ def _plain(kind: Kind, array: pa.Array, valid: Flags) -> Column:
     if pa.types.is_decimal(array.type):
         # by way of text it is rounded once; Arrow's own cast may be off by a bit
         array = array.cast(pa.string())
-    if kind is Kind.NULL:
+    if kind is DataType.NULL:
         return Column(kind, np.zeros(len(array), np.bool_), valid)
     array = array.cast(_ARROW_TYPES[kind])
     if array.null_count:
@@ -218,7 +223,7 @@ def _timestamps(array: pa.Array, valid: Flags) -> Column:
         array = array.cast(pa.int32())
     counts = np.asarray(array.cast(pa.int64()).fill_null(0))
     if unit == "ns":
-        return Column(Kind.TIMESTAMP, counts // 1_000, valid)
+        return Column(DataType.TIMESTAMP, counts // 1_000, valid)
     factor = _MICROSECONDS_PER_UNIT[unit]
     within = (counts >= -(2**63 // factor)) & (counts <= (2**63 - 1) // factor)
-    return Column(Kind.TIMESTAMP, np.where(within, counts, 0) * factor, both(valid, within))
+    return Column(DataType.TIMESTAMP, np.where(within, counts, 0) * factor, both(valid, within))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     COMPARISONS,
     Aggregate,
@@ -28,7 +28,7 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
 )
 from shedlight.language.eval import numeric as numbers
 from shedlight.language.eval import texts as texts
@@ -37,18 +37,26 @@ from shedlight.language.eval.column import (
     Column,
     Flags,
     arrow_of,
-    as_kind,
+    as_data_type,
     both,
-    chosen,
+    broadcast_to,
     column_of,
     constant,
+    data_type_of_arrow,
     is_constant,
-    kind_of_arrow,
-    stretched,
+    where,
 )
-from shedlight.language.functions import FUNCTIONS, argument_kinds, common_kind
+from shedlight.language.functions import FUNCTIONS, argument_data_types, common_data_type
 
-__all__ = ["Column", "Lookup", "arrow_of", "column_of", "evaluate", "holds", "kind_of_arrow"]
+__all__ = [
+    "Column",
+    "Lookup",
+    "arrow_of",
+    "column_of",
+    "data_type_of_arrow",
+    "evaluate",
+    "is_true",
+]
 
 Lookup = Callable[[Expression], Column]
 """Gives the column of an attribute, a whole event or an aggregate."""
@@ -73,10 +81,10 @@ def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
         [False, True, None]
     """
     with np.errstate(all="ignore"):
-        return stretched(_column(expression, lookup), rows)
+        return broadcast_to(_column(expression, lookup), rows)
 
 
-def holds(column: Column) -> Flags:
+def is_true(column: Column) -> Flags:
     """Tell where a condition is true: neither false nor null."""
     return both(column.valid, np.asarray(column.values))
 
@@ -86,8 +94,8 @@ def _column(node: Expression, _lookup: Lookup) -> Column:
     raise TypeError(f"not an expression: {node!r}")
 
 
-@_column.register(Attribute | Whole | Aggregate)
-def _(node: Attribute | Whole | Aggregate, lookup: Lookup) -> Column:
+@_column.register(Attribute | WholeEvent | Aggregate)
+def _(node: Attribute | WholeEvent | Aggregate, lookup: Lookup) -> Column:
     column = lookup(node)
     return Column(column.kind, column.values, ALWAYS) if column.valid.all() else column
 
@@ -102,8 +110,8 @@ def _(node: Unary, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
     if node.sign is Sign.MINUS:
         return numbers.minus(operand)
-    flag = as_kind(operand, Kind.BOOLEAN)
-    return Column(Kind.BOOLEAN, ~flag.values, flag.valid)
+    flag = as_data_type(operand, DataType.BOOLEAN)
+    return Column(DataType.BOOLEAN, ~flag.values, flag.valid)
 
 
 @_column.register
@@ -112,18 +120,22 @@ def _(node: Binary, lookup: Lookup) -> Column:
     if node.operator in COMPARISONS:
         left, right = _alike(left, right)
         holding = numbers.compared(node.operator, left, right)
-        return Column(Kind.BOOLEAN, holding, both(left.valid, right.valid))
+        return Column(DataType.BOOLEAN, holding, both(left.valid, right.valid))
     if node.operator is Operator.OR:
-        return _any_of(as_kind(left, Kind.BOOLEAN), as_kind(right, Kind.BOOLEAN))
+        return _any_of(
+            as_data_type(left, DataType.BOOLEAN), as_data_type(right, DataType.BOOLEAN)
+        )
     if node.operator is Operator.AND:
-        return _all_of(as_kind(left, Kind.BOOLEAN), as_kind(right, Kind.BOOLEAN))
-    return numbers.reckoned(node.operator, left, right)
+        return _all_of(
+            as_data_type(left, DataType.BOOLEAN), as_data_type(right, DataType.BOOLEAN)
+        )
+    return numbers.arithmetic(node.operator, left, right)
 
 
 @_column.register
 def _(node: IsNull, lookup: Lookup) -> Column:
     valid = _column(node.operand, lookup).valid
-    return Column(Kind.BOOLEAN, valid if node.negated else ~valid, ALWAYS)
+    return Column(DataType.BOOLEAN, valid if node.negated else ~valid, ALWAYS)
 
 
 @_column.register
@@ -137,15 +149,15 @@ def _(node: In, lookup: Lookup) -> Column:
         if not is_constant(option):
             equal = numbers.is_equal(operand, option)
             found = _any_of(
-                found, Column(Kind.BOOLEAN, equal, both(operand.valid, option.valid))
+                found, Column(DataType.BOOLEAN, equal, both(operand.valid, option.valid))
             )
-    return Column(Kind.BOOLEAN, found.values ^ node.negated, found.valid)
+    return Column(DataType.BOOLEAN, found.values ^ node.negated, found.valid)
 
 
 @_column.register
 def _(node: Like, lookup: Lookup) -> Column:
-    text = as_kind(_column(node.operand, lookup), Kind.STRING)
-    return Column(Kind.BOOLEAN, texts.is_like(text, node.form) ^ node.negated, text.valid)
+    text = as_data_type(_column(node.operand, lookup), DataType.STRING)
+    return Column(DataType.BOOLEAN, texts.is_like(text, node.form) ^ node.negated, text.valid)
 
 
 @_column.register
@@ -154,7 +166,7 @@ def _(node: Case, lookup: Lookup) -> Column:
     results = (_column(result, lookup) for _test, result in node.branches)
     *branches, value = _alike(*results, _column(node.otherwise, lookup))
     for test, result in reversed(list(zip(tests, branches, strict=True))):
-        value = chosen(holds(as_kind(test, Kind.BOOLEAN)), result, value)
+        value = where(is_true(as_data_type(test, DataType.BOOLEAN)), result, value)
     return value
 
 
@@ -162,56 +174,58 @@ def _(node: Case, lookup: Lookup) -> Column:
 def _(node: Cast, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
     special = _CASTS.get((operand.kind, node.kind))
-    return special(operand) if special else as_kind(operand, node.kind)
+    return special(operand) if special else as_data_type(operand, node.kind)
 
 
 @_column.register
 def _(node: Call, lookup: Lookup) -> Column:
     arguments = [_column(argument, lookup) for argument in node.arguments]
-    kinds = argument_kinds(FUNCTIONS[node.function], [column.kind for column in arguments])
-    taken = [as_kind(column, kind) for column, kind in zip(arguments, kinds, strict=True)]
+    kinds = argument_data_types(FUNCTIONS[node.function], [column.kind for column in arguments])
+    taken = [as_data_type(column, kind) for column, kind in zip(arguments, kinds, strict=True)]
     return _CALLS[node.function](taken)
 
 
 def _alike(*columns: Column) -> Sequence[Column]:
     """Take columns as the kind that they agree on."""
-    kind = common_kind(column.kind for column in columns)
+    kind = common_data_type(column.kind for column in columns)
     if kind is None:
         raise ValueError(f"no common kind: {', '.join(str(column.kind) for column in columns)}")
-    return [as_kind(column, kind) for column in columns]
+    return [as_data_type(column, kind) for column in columns]
 
 
 def _all_of(left: Column, right: Column) -> Column:
     """AND in three-valued logic: false if one is false, else null if one is null."""
     no = both(left.valid, ~left.values) | both(right.valid, ~right.values)
-    return Column(Kind.BOOLEAN, ~no, no | both(left.valid, right.valid))
+    return Column(DataType.BOOLEAN, ~no, no | both(left.valid, right.valid))
 
 
 def _any_of(left: Column, right: Column) -> Column:
     """OR in three-valued logic: true if one is true, else null if one is null."""
-    yes = holds(left) | holds(right)
-    return Column(Kind.BOOLEAN, yes, yes | both(left.valid, right.valid))
+    yes = is_true(left) | is_true(right)
+    return Column(DataType.BOOLEAN, yes, yes | both(left.valid, right.valid))
 
 
 def _among(operand: Column, options: Sequence[Column]) -> Column:
     """Tell where the operand is one of several constants of its kind."""
     known = [option.values for option in options if option.valid[0]]
     if not known:
-        return Column(Kind.BOOLEAN, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
-    if operand.kind is Kind.STRING:
+        return Column(DataType.BOOLEAN, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
+    if operand.kind is DataType.STRING:
         found = np.asarray(pc.is_in(operand.values, pa.concat_arrays(known)))
     else:
         found = np.isin(operand.values, np.concatenate(known), kind=None)
-    if operand.kind is Kind.DOUBLE and np.isnan(np.concatenate(known)).any():
+    if operand.kind is DataType.DOUBLE and np.isnan(np.concatenate(known)).any():
         found |= np.isnan(operand.values)
     no_null = len(known) == len(options)
-    return Column(Kind.BOOLEAN, found, operand.valid if no_null else both(operand.valid, found))
+    return Column(
+        DataType.BOOLEAN, found, operand.valid if no_null else both(operand.valid, found)
+    )
 
 
 def _coalesced(columns: Sequence[Column]) -> Column:
     *firsts, value = columns
     for column in reversed(firsts):
-        value = chosen(column.valid, column, value)
+        value = where(column.valid, column, value)
     return value
 
 
@@ -220,7 +234,7 @@ def _extreme(columns: Sequence[Column], is_before: Callable[[Column, Column], Fl
     value, *others = columns
     for other in others:
         better = ~value.valid | both(other.valid, is_before(other, value))
-        value = chosen(better, other, value)
+        value = where(better, other, value)
     return value
 
 
@@ -231,16 +245,16 @@ def _null_if(first: Column, second: Column) -> Column:
 
 def _is_nan(number: Column) -> Column:
     """Tell where a number is NaN; as in Spark, a null is not."""
-    if number.kind is not Kind.DOUBLE:
+    if number.kind is not DataType.DOUBLE:
         return constant(value=False)
-    return Column(Kind.BOOLEAN, both(number.valid, np.isnan(number.values)), ALWAYS)
+    return Column(DataType.BOOLEAN, both(number.valid, np.isnan(number.values)), ALWAYS)
 
 
-_CASTS: Mapping[tuple[Kind, Kind], Callable[[Column], Column]] = {
-    (Kind.DOUBLE, Kind.BIGINT): numbers.truncated,
-    (Kind.BIGINT, Kind.STRING): texts.text_of,
-    (Kind.STRING, Kind.BIGINT): texts.bigint_of,
-    (Kind.STRING, Kind.DOUBLE): texts.double_of,
+_CASTS: Mapping[tuple[DataType, DataType], Callable[[Column], Column]] = {
+    (DataType.DOUBLE, DataType.BIGINT): numbers.truncated,
+    (DataType.BIGINT, DataType.STRING): texts.text_of,
+    (DataType.STRING, DataType.BIGINT): texts.bigint_of,
+    (DataType.STRING, DataType.DOUBLE): texts.double_of,
 }
 
 _CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
@@ -252,7 +266,7 @@ _CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
     "endswith": lambda of: texts.has_part(pc.ends_with, str.endswith, *of),
     "floor": lambda of: numbers.truncated(of[0], np.floor),
     "greatest": partial(_extreme, is_before=lambda a, b: numbers.is_less(b, a)),
-    "if": lambda of: chosen(holds(of[0]), of[1], of[2]),
+    "if": lambda of: where(is_true(of[0]), of[1], of[2]),
     "isnan": lambda of: _is_nan(*of),
     "least": partial(_extreme, is_before=numbers.is_less),
     "length": lambda of: texts.length(*of),
@@ -263,6 +277,6 @@ _CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
     "startswith": lambda of: texts.has_part(pc.starts_with, str.startswith, *of),
     "substring": lambda of: texts.substring(*of),
     "trim": lambda of: texts.trimmed(*of),
-    "unix_micros": lambda of: Column(Kind.BIGINT, of[0].values, of[0].valid),
+    "unix_micros": lambda of: Column(DataType.BIGINT, of[0].values, of[0].valid),
     "upper": lambda of: texts.mapped(str.upper, *of),
 }

@@ -13,19 +13,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Operator
 from shedlight.language.check.expr_types import LARGEST, SMALLEST
 from shedlight.language.eval.column import (
     ALWAYS,
     Column,
     Flags,
-    as_kind,
+    as_data_type,
     both,
     flags_of,
     scalars,
 )
-from shedlight.language.functions import arithmetic_kind
+from shedlight.language.functions import arithmetic_data_type
 
 Values = npt.NDArray[Any]
 
@@ -33,30 +33,32 @@ _SURELY_WITHIN = 2.0**62
 """Below this, the rounded product of two bigints shows that the exact one fits 64 bits."""
 
 
-def reckoned(operator: Operator, left: Column, right: Column) -> Column:
+def arithmetic(operator: Operator, left: Column, right: Column) -> Column:
     """Apply an arithmetic operator to two columns of numbers."""
-    kind = arithmetic_kind(operator, (left.kind, right.kind))
-    a, b = as_kind(left, kind), as_kind(right, kind)
-    rule = (_DOUBLE_RULES if kind is Kind.DOUBLE else _BIGINT_RULES)[operator]
+    kind = arithmetic_data_type(operator, (left.kind, right.kind))
+    a, b = as_data_type(left, kind), as_data_type(right, kind)
+    rule = (_DOUBLE_RULES if kind is DataType.DOUBLE else _BIGINT_RULES)[operator]
     values, fine = rule(a.values, b.values)
     return Column(kind, values, both(both(a.valid, b.valid), fine))
 
 
 def minus(column: Column) -> Column:
     """Change the sign; the smallest bigint has no positive."""
-    if column.kind is Kind.DOUBLE:
-        return Column(Kind.DOUBLE, -column.values, column.valid)
-    number = as_kind(column, Kind.BIGINT)
-    return Column(Kind.BIGINT, -number.values, both(number.valid, number.values != SMALLEST))
+    if column.kind is DataType.DOUBLE:
+        return Column(DataType.DOUBLE, -column.values, column.valid)
+    number = as_data_type(column, DataType.BIGINT)
+    return Column(
+        DataType.BIGINT, -number.values, both(number.valid, number.values != SMALLEST)
+    )
 
 
 def is_equal(left: Column, right: Column) -> Flags:
     """Tell where two columns of one kind are equal, whatever their validity."""
     a, b = left.values, right.values
-    if left.kind is Kind.STRING:
+    if left.kind is DataType.STRING:
         return flags_of(pc.equal(*scalars(a, b)))
     equal = np.asarray(a == b)
-    if left.kind is not Kind.DOUBLE or _is_one_number(a) or _is_one_number(b):
+    if left.kind is not DataType.DOUBLE or _is_one_number(a) or _is_one_number(b):
         return equal
     return np.asarray(equal | (np.isnan(a) & np.isnan(b)))
 
@@ -64,9 +66,9 @@ def is_equal(left: Column, right: Column) -> Flags:
 def is_less(left: Column, right: Column) -> Flags:
     """Tell where the first of two columns of one kind is less, whatever their validity."""
     a, b = left.values, right.values
-    if left.kind is Kind.STRING:  # Arrow compares the bytes, as Spark does
+    if left.kind is DataType.STRING:  # Arrow compares the bytes, as Spark does
         return flags_of(pc.less(*scalars(a, b)))
-    if left.kind is not Kind.DOUBLE or _is_one_number(b):
+    if left.kind is not DataType.DOUBLE or _is_one_number(b):
         return np.asarray(a < b)
     if _is_one_number(a):
         return np.asarray(~(a >= b))
@@ -87,24 +89,24 @@ def compared(operator: Operator, left: Column, right: Column) -> Flags:
 
 def truncated(column: Column, rounded: Callable[[Values], Values] = np.trunc) -> Column:
     """Make bigints of doubles; NaN and what is out of range becomes null."""
-    if column.kind is Kind.BIGINT:
+    if column.kind is DataType.BIGINT:
         return column
     whole = rounded(column.values)
     within = (whole >= -(2.0**63)) & (whole < 2.0**63)
     values = np.where(within, whole, 0.0).astype(np.int64)
-    return Column(Kind.BIGINT, values, both(column.valid, within))
+    return Column(DataType.BIGINT, values, both(column.valid, within))
 
 
 def absolute(column: Column) -> Column:
     """Drop the sign; the smallest bigint has no positive."""
-    fine = ALWAYS if column.kind is Kind.DOUBLE else column.values != SMALLEST
+    fine = ALWAYS if column.kind is DataType.DOUBLE else column.values != SMALLEST
     return Column(column.kind, np.abs(column.values), both(column.valid, fine))
 
 
 def of_double(function: Callable[[Values], Values], column: Column) -> Column:
     """Apply a function of NumPy to numbers as doubles."""
-    number = as_kind(column, Kind.DOUBLE)
-    return Column(Kind.DOUBLE, function(number.values), number.valid)
+    number = as_data_type(column, DataType.DOUBLE)
+    return Column(DataType.DOUBLE, function(number.values), number.valid)
 
 
 def _is_one_number(values: Values) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     COMPARISONS,
     Aggregate,
@@ -39,17 +39,17 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    Whole,
+    WholeEvent,
 )
-from shedlight.language.check.expr_types import SMALLEST, Scope, kind_of
+from shedlight.language.check.expr_types import SMALLEST, Scope, data_type_of
 from shedlight.language.eval.texts import BIGINT_FORM, BLANKS, DOUBLE_FORM
 from shedlight.language.functions import (
     FUNCTIONS,
-    argument_kinds,
-    arithmetic_kind,
-    common_kind,
-    number_kind,
-    result_kind,
+    argument_data_types,
+    arithmetic_data_type,
+    common_data_type,
+    numeric_data_type,
+    result_data_type,
 )
 
 _BELOW_BIGINT, _ABOVE_BIGINT = "-9223372036854777856.0D", "9223372036854775808.0D"
@@ -63,10 +63,10 @@ class _Term:
     """The text of an expression, which has exactly the type of its kind in Spark."""
 
     text: str
-    kind: Kind
+    kind: DataType
 
 
-def spark_sql(expression: Expression, scope: Scope, kind: Kind | None = None) -> str:
+def spark_sql(expression: Expression, scope: Scope, kind: DataType | None = None) -> str:
     """Write an expression as Spark SQL.
 
     Args:
@@ -85,7 +85,7 @@ def spark_sql(expression: Expression, scope: Scope, kind: Kind | None = None) ->
         >>> spark_sql(busy, lambda node: Kind.DOUBLE)
         '(CAST(`cpu` AS DOUBLE) > 0.2D)'
     """
-    kind_of(expression, scope)
+    data_type_of(expression, scope)
     term = _term(expression, scope)
     return _as(term, kind) if kind else term.text
 
@@ -100,13 +100,13 @@ def _(node: Attribute, scope: Scope) -> _Term:
     kind = scope(node)
     names = (node.variable, *node.path) if node.variable else node.path
     text = ".".join(map(_quoted, names))
-    if kind is Kind.UNKNOWN:
+    if kind is DataType.UNKNOWN:
         raise ValueError(f"the kind of {node} must be known to write it as Spark SQL")
-    return _Term(text if kind in {Kind.STRUCT, Kind.NULL} else _cast(text, kind), kind)
+    return _Term(text if kind in {DataType.STRUCT, DataType.NULL} else _cast(text, kind), kind)
 
 
 @_term.register
-def _(node: Whole, scope: Scope) -> _Term:
+def _(node: WholeEvent, scope: Scope) -> _Term:
     return _Term(_quoted(node.variable), scope(node))
 
 
@@ -117,12 +117,12 @@ def _(node: Aggregate, _scope: Scope) -> _Term:
 
 @_term.register
 def _(node: Literal, scope: Scope) -> _Term:
-    kind, value = kind_of(node, scope), node.value
+    kind, value = data_type_of(node, scope), node.value
     if isinstance(value, str):
         return _Term(_text_literal(value), kind)
     if isinstance(value, float):
         return _Term(_double_literal(value), kind)
-    if kind is Kind.BIGINT:
+    if kind is DataType.BIGINT:
         return _Term(f"({value}L)" if str(value).startswith("-") else f"{value}L", kind)
     return _Term(str(node), kind)
 
@@ -131,10 +131,12 @@ def _(node: Literal, scope: Scope) -> _Term:
 def _(node: Unary, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
     if node.sign is Sign.NOT:
-        return _Term(f"(NOT {_as(operand, Kind.BOOLEAN)})", Kind.BOOLEAN)
-    kind = number_kind(operand.kind)
+        return _Term(f"(NOT {_as(operand, DataType.BOOLEAN)})", DataType.BOOLEAN)
+    kind = numeric_data_type(operand.kind)
     text = _as(operand, kind)
-    return _Term(f"(- {text})" if kind is Kind.DOUBLE else f"try_subtract(0L, {text})", kind)
+    return _Term(
+        f"(- {text})" if kind is DataType.DOUBLE else f"try_subtract(0L, {text})", kind
+    )
 
 
 @_term.register
@@ -143,19 +145,19 @@ def _(node: Binary, scope: Scope) -> _Term:
     if node.operator in COMPARISONS:
         kind = _agreed((left, right))
         text = f"({_as(left, kind)} {node.operator.value} {_as(right, kind)})"
-        return _Term(text, Kind.BOOLEAN)
+        return _Term(text, DataType.BOOLEAN)
     if node.operator in {Operator.AND, Operator.OR}:
-        operands = (_as(left, Kind.BOOLEAN), _as(right, Kind.BOOLEAN))
-        return _Term(f"({operands[0]} {node.operator.value} {operands[1]})", Kind.BOOLEAN)
-    kind = arithmetic_kind(node.operator, (left.kind, right.kind))
-    rule = (_DOUBLE_RULES if kind is Kind.DOUBLE else _BIGINT_RULES)[node.operator]
+        operands = (_as(left, DataType.BOOLEAN), _as(right, DataType.BOOLEAN))
+        return _Term(f"({operands[0]} {node.operator.value} {operands[1]})", DataType.BOOLEAN)
+    kind = arithmetic_data_type(node.operator, (left.kind, right.kind))
+    rule = (_DOUBLE_RULES if kind is DataType.DOUBLE else _BIGINT_RULES)[node.operator]
     return _Term(rule(_as(left, kind), _as(right, kind)), kind)
 
 
 @_term.register
 def _(node: IsNull, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
-    return _Term(f"({operand.text} IS {'NOT ' * node.negated}NULL)", Kind.BOOLEAN)
+    return _Term(f"({operand.text} IS {'NOT ' * node.negated}NULL)", DataType.BOOLEAN)
 
 
 @_term.register
@@ -164,22 +166,22 @@ def _(node: In, scope: Scope) -> _Term:
     kind = _agreed(terms)
     operand, *options = (_as(term, kind) for term in terms)
     text = f"({operand} {'NOT ' * node.negated}IN ({', '.join(options)}))"
-    return _Term(text, Kind.BOOLEAN)
+    return _Term(text, DataType.BOOLEAN)
 
 
 @_term.register
 def _(node: Like, scope: Scope) -> _Term:
-    operand = _as(_term(node.operand, scope), Kind.STRING)
+    operand = _as(_term(node.operand, scope), DataType.STRING)
     text = f"({operand} {'NOT ' * node.negated}LIKE {_text_literal(node.form)})"
-    return _Term(text, Kind.BOOLEAN)
+    return _Term(text, DataType.BOOLEAN)
 
 
 @_term.register
 def _(node: Case, scope: Scope) -> _Term:
-    tests = [_as(_term(test, scope), Kind.BOOLEAN) for test, _result in node.branches]
+    tests = [_as(_term(test, scope), DataType.BOOLEAN) for test, _result in node.branches]
     terms = [_term(result, scope) for _test, result in node.branches]
     terms.append(_term(node.otherwise, scope))
-    kind = common_kind(term.kind for term in terms) or Kind.NULL
+    kind = common_data_type(term.kind for term in terms) or DataType.NULL
     *results, otherwise = (_as(term, kind) for term in terms)
     pairs = zip(tests, results, strict=True)
     branches = " ".join(f"WHEN {test} THEN {result}" for test, result in pairs)
@@ -200,27 +202,27 @@ def _(node: Cast, scope: Scope) -> _Term:
 def _(node: Call, scope: Scope) -> _Term:
     arguments = [_term(argument, scope) for argument in node.arguments]
     signature = FUNCTIONS[node.function]
-    taken = argument_kinds(signature, [term.kind for term in arguments])
-    kind = result_kind(signature, taken)
-    if kind is Kind.NULL:
+    taken = argument_data_types(signature, [term.kind for term in arguments])
+    kind = result_data_type(signature, taken)
+    if kind is DataType.NULL:
         return _Term("NULL", kind)
     texts = [_as(term, wanted) for term, wanted in zip(arguments, taken, strict=True)]
     special = _CALLS.get((node.function, taken[0])) or _CALLS.get((node.function, None))
     return _Term(special(*texts) if special else _called(node.function, texts), kind)
 
 
-def _as(term: _Term, kind: Kind) -> str:
+def _as(term: _Term, kind: DataType) -> str:
     """Write a term as the kind that it agreed on with others."""
     return term.text if term.kind is kind else _cast(term.text, kind)
 
 
-def _agreed(terms: Sequence[_Term]) -> Kind:
+def _agreed(terms: Sequence[_Term]) -> DataType:
     """Find the kind in which terms are compared; nulls alone are as good as booleans."""
-    common = common_kind(term.kind for term in terms)
-    return Kind.BOOLEAN if common is None or common is Kind.NULL else common
+    common = common_data_type(term.kind for term in terms)
+    return DataType.BOOLEAN if common is None or common is DataType.NULL else common
 
 
-def _cast(text: str, kind: Kind) -> str:
+def _cast(text: str, kind: DataType) -> str:
     return f"CAST({text} AS {kind.value.upper()})"
 
 
@@ -257,7 +259,7 @@ def _within_bigint(text: str) -> str:
     return f"nullif(least({above}, {_ABOVE_BIGINT}), {_ABOVE_BIGINT})"
 
 
-def _read(text: str, form: str, kind: Kind) -> str:
+def _read(text: str, form: str, kind: DataType) -> str:
     """Read a number of a form; Spark makes '' of what has not the form, and null of that."""
     whole = _text_literal(rf"\A[{BLANKS}]*({form})[{BLANKS}]*\z")
     return f"try_cast(regexp_extract({text}, {whole}, 1) AS {kind.value.upper()})"
@@ -277,23 +279,25 @@ _DOUBLE_RULES: Mapping[Operator, Callable[[str, str], str]] = {
     Operator.DIVIDE: lambda a, b: f"try_divide({a}, {b})",
     Operator.MODULO: lambda a, b: f"try_mod({a}, {b})",
 }
-_CASTS: Mapping[tuple[Kind, Kind], Callable[[str], str]] = {
-    (Kind.DOUBLE, Kind.BIGINT): lambda text: _cast(_within_bigint(text), Kind.BIGINT),
-    (Kind.STRING, Kind.BIGINT): lambda text: _read(text, BIGINT_FORM, Kind.BIGINT),
-    (Kind.STRING, Kind.DOUBLE): lambda text: _read(text, DOUBLE_FORM, Kind.DOUBLE),
+_CASTS: Mapping[tuple[DataType, DataType], Callable[[str], str]] = {
+    (DataType.DOUBLE, DataType.BIGINT): lambda text: _cast(
+        _within_bigint(text), DataType.BIGINT
+    ),
+    (DataType.STRING, DataType.BIGINT): lambda text: _read(text, BIGINT_FORM, DataType.BIGINT),
+    (DataType.STRING, DataType.DOUBLE): lambda text: _read(text, DOUBLE_FORM, DataType.DOUBLE),
 }
-_CALLS: Mapping[tuple[str, Kind | None], Callable[..., str]] = {
-    ("abs", Kind.BIGINT): lambda text: f"abs(nullif({text}, ({SMALLEST}L)))",
-    ("ceil", Kind.BIGINT): lambda text: text,
-    ("ceil", Kind.DOUBLE): lambda text: f"ceil({_within_bigint(text)})",
-    ("floor", Kind.BIGINT): lambda text: text,
-    ("floor", Kind.DOUBLE): lambda text: f"floor({_within_bigint(text)})",
-    ("isnan", Kind.BIGINT): lambda text: f"isnan(CAST({text} AS DOUBLE))",
+_CALLS: Mapping[tuple[str, DataType | None], Callable[..., str]] = {
+    ("abs", DataType.BIGINT): lambda text: f"abs(nullif({text}, ({SMALLEST}L)))",
+    ("ceil", DataType.BIGINT): lambda text: text,
+    ("ceil", DataType.DOUBLE): lambda text: f"ceil({_within_bigint(text)})",
+    ("floor", DataType.BIGINT): lambda text: text,
+    ("floor", DataType.DOUBLE): lambda text: f"floor({_within_bigint(text)})",
+    ("isnan", DataType.BIGINT): lambda text: f"isnan(CAST({text} AS DOUBLE))",
     ("lower", None): lambda text: f"concat(lower({text}), '')",
     ("upper", None): lambda text: f"concat(upper({text}), '')",
     ("length", None): lambda text: f"CAST(length({text}) AS BIGINT)",
-    ("sign", Kind.BIGINT): lambda text: f"sign(CAST({text} AS DOUBLE))",
-    ("sqrt", Kind.BIGINT): lambda text: f"sqrt(CAST({text} AS DOUBLE))",
+    ("sign", DataType.BIGINT): lambda text: f"sign(CAST({text} AS DOUBLE))",
+    ("sqrt", DataType.BIGINT): lambda text: f"sqrt(CAST({text} AS DOUBLE))",
     ("substring", None): lambda text, start, count: (
         f"substring({text}, try_cast({start} AS INT), try_cast({count} AS INT))"
     ),

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.check.expr_types import LARGEST
 from shedlight.language.eval.column import ALWAYS, TEXT, Column, Flags, both, flags_of, scalars
 
@@ -50,19 +50,19 @@ _FAST_FORMS: Mapping[str, Callable[[pa.Array, str], pa.Array]] = {
 def length(text: Column) -> Column:
     """Count the characters."""
     counts = pc.utf8_length(text.values).cast(pa.int64())
-    return Column(Kind.BIGINT, np.asarray(counts.fill_null(0)), text.valid)
+    return Column(DataType.BIGINT, np.asarray(counts.fill_null(0)), text.valid)
 
 
 def mapped(change: Callable[[str], str], text: Column) -> Column:
     """Change each distinct text."""
     encoded = pc.dictionary_encode(text.values)
     changed = pa.array([change(value) for value in encoded.dictionary.to_pylist()], TEXT)
-    return Column(Kind.STRING, changed.take(encoded.indices), text.valid)
+    return Column(DataType.STRING, changed.take(encoded.indices), text.valid)
 
 
 def trimmed(text: Column) -> Column:
     """Drop spaces, and nothing else, at both ends."""
-    return Column(Kind.STRING, pc.utf8_trim(text.values, " "), text.valid)
+    return Column(DataType.STRING, pc.utf8_trim(text.values, " "), text.valid)
 
 
 def joined(texts: Sequence[Column]) -> Column:
@@ -73,7 +73,7 @@ def joined(texts: Sequence[Column]) -> Column:
     values = pc.binary_join_element_wise(
         *scalars(*(text.values for text in texts)), pa.scalar("", TEXT)
     )
-    return Column(Kind.STRING, values, valid)
+    return Column(DataType.STRING, values, valid)
 
 
 def substring(text: Column, start: Column, count: Column) -> Column:
@@ -91,7 +91,7 @@ def substring(text: Column, start: Column, count: Column) -> Column:
     else:
         parts = (text.values, pa.array(start.values), pa.array(count.values))
         values = _per_distinct(_cut, TEXT, parts)
-    return Column(Kind.STRING, values, valid)
+    return Column(DataType.STRING, values, valid)
 
 
 def has_part(
@@ -102,7 +102,7 @@ def has_part(
         found = fast(text.values, pattern=part.values[0].as_py() or "")
     else:
         found = _per_distinct(slow, pa.bool_(), (text.values, part.values))
-    return Column(Kind.BOOLEAN, flags_of(found), both(text.valid, part.valid))
+    return Column(DataType.BOOLEAN, flags_of(found), both(text.valid, part.valid))
 
 
 def is_like(text: Column, form: str) -> Flags:
@@ -132,7 +132,7 @@ def bigint_of(text: Column) -> Column:
         magnitude <= np.uint64(LARGEST) + negative
     )
     values = magnitude.astype(np.int64)  # the magnitude of the smallest wraps to itself
-    return _read(Kind.BIGINT, text, numeral, np.where(negative, -values, values), fits)
+    return _read(DataType.BIGINT, text, numeral, np.where(negative, -values, values), fits)
 
 
 def double_of(text: Column) -> Column:
@@ -140,12 +140,12 @@ def double_of(text: Column) -> Column:
     numeral = _numerals(text.values, DOUBLE_FORM)
     shown = pc.if_else(pc.equal(numeral, ""), "0", numeral)
     values = np.asarray(shown.cast(pa.float64()))
-    return _read(Kind.DOUBLE, text, numeral, values, ALWAYS)
+    return _read(DataType.DOUBLE, text, numeral, values, ALWAYS)
 
 
 def text_of(number: Column) -> Column:
     """Write bigints in decimal."""
-    return Column(Kind.STRING, pa.array(number.values).cast(TEXT), number.valid)
+    return Column(DataType.STRING, pa.array(number.values).cast(TEXT), number.valid)
 
 
 def _numerals(values: pa.Array, form: str) -> pa.Array:
@@ -155,7 +155,7 @@ def _numerals(values: pa.Array, form: str) -> pa.Array:
 
 
 def _read(
-    kind: Kind, text: Column, numeral: pa.Array, values: npt.NDArray[Any], fits: Flags
+    kind: DataType, text: Column, numeral: pa.Array, values: npt.NDArray[Any], fits: Flags
 ) -> Column:
     found = np.asarray(pc.not_equal(numeral, ""))
     return Column(kind, values, both(text.valid, both(found, fits)))

@@ -13,16 +13,16 @@ from typing import TypeVar
 from lark import Token
 
 from shedlight.errors import LanguageError, Span, known_names
-from shedlight.language.ast.data_type import TYPE_NAMES, Kind
+from shedlight.language.ast.data_type import TYPE_NAMES, DataType
 from shedlight.language.ast.expression import (
     Aggregate,
+    AggregateFunction,
     Attribute,
     Binary,
     Call,
     Case,
     Cast,
     Expression,
-    Fold,
     In,
     IsNull,
     Like,
@@ -43,7 +43,7 @@ _Node = TypeVar("_Node")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SourceMap:
     """Where in a text the nodes stand that were read from it."""
 
     text: str
@@ -66,7 +66,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ExpressionReader:
     """Reads the expressions of one text.
 
     Attributes:
@@ -74,7 +74,7 @@ class Reader:
         named: Says what a name means, of its parts between the dots.
     """
 
-    places: Places
+    places: SourceMap
     named: Callable[[tuple[str, ...]], Expression]
 
     def __call__(self, tree: SyntaxTree) -> Expression:
@@ -104,7 +104,7 @@ def unquoted(text: str) -> str:
     return text[1:-1].replace(quote * 2, quote) if quote in "'`" else str(text)
 
 
-def _chain(read: Reader, tree: SyntaxTree) -> Expression:
+def _chain(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     """Join operands by the operators between them, from left to right."""
     left, *rest = operands(tree)
     joined = read(left)
@@ -115,37 +115,37 @@ def _chain(read: Reader, tree: SyntaxTree) -> Expression:
     return joined
 
 
-def _negation(read: Reader, tree: SyntaxTree) -> Expression:
+def _negation(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
     return Unary(Sign.NOT, operand)
 
 
-def _minus(read: Reader, tree: SyntaxTree) -> Expression:
+def _minus(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
     return negated(operand)
 
 
-def _is_null(read: Reader, tree: SyntaxTree) -> Expression:
+def _is_null(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
     return IsNull(operand, _has_not(tree))
 
 
-def _test(read: Reader, tree: SyntaxTree) -> Expression:
+def _test(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     first, *_ = (token.type for token in words(tree) if token.type != "NOT")
     return {"IN": _in, "LIKE": _like, "BETWEEN": _between}[first](read, tree)
 
 
-def _in(read: Reader, tree: SyntaxTree) -> Expression:
+def _in(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     operand, *options = read.all(tree)
     return In(operand, tuple(options), _has_not(tree))
 
 
-def _like(read: Reader, tree: SyntaxTree) -> Expression:
+def _like(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
     return Like(operand, unquoted(words(tree)[-1]), _has_not(tree))
 
 
-def _between(read: Reader, tree: SyntaxTree) -> Expression:
+def _between(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     operand, low, high = read.all(tree)
     above = read.places.put(Binary(Operator.GREATER_EQUAL, operand, low), tree)
     below = read.places.put(Binary(Operator.LESS_EQUAL, operand, high), tree)
@@ -157,7 +157,7 @@ def _has_not(tree: SyntaxTree) -> bool:
     return any(token.type == "NOT" for token in words(tree))
 
 
-def _number(read: Reader, tree: SyntaxTree) -> Expression:
+def _number(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (token,) = words(tree)
     if token.isdigit():
         digits = token.lstrip("0") or "0"
@@ -170,27 +170,27 @@ def _number(read: Reader, tree: SyntaxTree) -> Expression:
     return Literal(value)
 
 
-def _string(read: Reader, tree: SyntaxTree) -> Expression:
+def _string(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     del read
     return Literal(unquoted(words(tree)[0]))
 
 
-def _constant(read: Reader, tree: SyntaxTree) -> Expression:
+def _constant(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     del read
     return Literal({"TRUE": True, "FALSE": False, "NULL": None}[words(tree)[0].type])
 
 
-def _name(read: Reader, tree: SyntaxTree) -> Expression:
+def _name(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     return read.named(name_parts(tree))
 
 
-def _case(read: Reader, tree: SyntaxTree) -> Expression:
+def _case(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     found = read.all(tree)
     otherwise = found.pop() if len(found) % 2 else Literal(None)
     return Case(tuple(zip(found[::2], found[1::2], strict=True)), otherwise)
 
 
-def _cast(read: Reader, tree: SyntaxTree) -> Expression:
+def _cast(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
     name = words(tree)[-2]
     kind = TYPE_NAMES.get(name.lower())
@@ -198,17 +198,17 @@ def _cast(read: Reader, tree: SyntaxTree) -> Expression:
         raise read.places.error(
             f"unknown type {str(name)!r}", name, known_names(name, TYPE_NAMES)
         )
-    if kind is Kind.BOOLEAN and isinstance(operand, Literal):
+    if kind is DataType.BOOLEAN and isinstance(operand, Literal):
         word = str(operand.value).strip().upper()
         if isinstance(operand.value, str) and word in {"TRUE", "FALSE"}:
             raise read.places.error("cannot cast string to boolean", tree, f"write {word}")
     return Cast(operand, kind)
 
 
-def _call(read: Reader, tree: SyntaxTree) -> Expression:
+def _call(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     name = words(tree)[0]
-    if name.upper() in Fold.__members__:
-        return _aggregate(read, tree, Fold[name.upper()])
+    if name.upper() in AggregateFunction.__members__:
+        return _aggregate(read, tree, AggregateFunction[name.upper()])
     if name.lower() not in FUNCTIONS:
         near = difflib.get_close_matches(name.upper(), _PATTERN_WORDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else known_names(name, FUNCTIONS, most=99)
@@ -216,7 +216,7 @@ def _call(read: Reader, tree: SyntaxTree) -> Expression:
     return Call(name.lower(), tuple(read.all(tree)))
 
 
-def _aggregate(read: Reader, tree: SyntaxTree, fold: Fold) -> Expression:
+def _aggregate(read: ExpressionReader, tree: SyntaxTree, fold: AggregateFunction) -> Expression:
     inner = operands(tree)
     if len(inner) != 1 or inner[0].data != "name":
         hint = f"write {fold.value}(E1.attribute)"
@@ -227,13 +227,13 @@ def _aggregate(read: Reader, tree: SyntaxTree, fold: Fold) -> Expression:
     if not variable:
         hint = f"it stands in SELECT, as in {fold.value}(E1.attribute)"
         raise read.places.error(f"{fold.value} is over the events of a variable", tree, hint)
-    if not path and fold is not Fold.COUNT:
+    if not path and fold is not AggregateFunction.COUNT:
         hint = f"write {fold.value}({inner[0].children[0]}.attribute)"
         raise read.places.error(f"{fold.value} needs an attribute", tree, hint)
     return Aggregate(fold, variable, path)
 
 
-def _misplaced_pattern(read: Reader, tree: SyntaxTree) -> Expression:
+def _misplaced_pattern(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     raise read.places.error(
         "a pattern cannot stand inside a condition",
         tree,
@@ -242,7 +242,7 @@ def _misplaced_pattern(read: Reader, tree: SyntaxTree) -> Expression:
     )
 
 
-def _misplaced_repetition(read: Reader, tree: SyntaxTree) -> Expression:
+def _misplaced_repetition(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     if words(tree)[-1].type == "MANY":
         hint = "as a repetition, it stands after an element or a group of the pattern"
         raise read.places.error("'+' has no value after it", words(tree)[-1], hint)
@@ -253,7 +253,7 @@ def _misplaced_repetition(read: Reader, tree: SyntaxTree) -> Expression:
     )
 
 
-_READERS: Mapping[str, Callable[[Reader, SyntaxTree], Expression]] = {
+_READERS: Mapping[str, Callable[[ExpressionReader, SyntaxTree], Expression]] = {
     "disjunction": _chain,
     "conjunction": _chain,
     "compare": _chain,

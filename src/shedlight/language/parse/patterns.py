@@ -17,7 +17,7 @@ from lark import Token
 
 from shedlight.errors import LanguageError
 from shedlight.language.ast.data_type import Schema
-from shedlight.language.ast.expression import TRUE, Attribute, Expression, Whole
+from shedlight.language.ast.expression import TRUE, Attribute, Expression, WholeEvent
 from shedlight.language.ast.pattern import (
     And,
     Element,
@@ -34,11 +34,16 @@ from shedlight.language.ast.pattern import (
     walk_parts,
 )
 from shedlight.language.ast.window import window_of
-from shedlight.language.check.expr_types import KindError
-from shedlight.language.check.lint import Caution
-from shedlight.language.check.normal_form import RuleError, flattened, folded, require_levels
+from shedlight.language.check.expr_types import DataTypeError
+from shedlight.language.check.lint import PatternWarning
+from shedlight.language.check.normal_form import RuleError, flattened, normalize, require_levels
 from shedlight.language.check.rules import check, check_row, element_of
-from shedlight.language.parse.expressions import Places, Reader, name_parts, unquoted
+from shedlight.language.parse.expressions import (
+    ExpressionReader,
+    SourceMap,
+    name_parts,
+    unquoted,
+)
 from shedlight.language.parse.syntax import (
     SyntaxTree,
     expression_tree,
@@ -58,14 +63,14 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParseResult:
     """A pattern that keeps to the rules, and what in it cannot mean what it seems to."""
 
     pattern: Pattern
-    warnings: tuple[Caution, ...] = ()
+    warnings: tuple[PatternWarning, ...] = ()
 
 
-def parse_pattern(text: str, schema: Schema | None = None) -> Parsed:
+def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
     """Read the text of a pattern, and check it.
 
     Args:
@@ -81,13 +86,13 @@ def parse_pattern(text: str, schema: Schema | None = None) -> Parsed:
         >>> print(found.pattern)
         SELECT * WHERE SEQ(A.type = 0, B.type = 1) WITHIN 90 s
     """
-    places = Places(text)
+    places = SourceMap(text)
     tree = pattern_tree(text)
 
-    def read() -> Parsed:
+    def read() -> ParseResult:
         pattern = _pattern(tree, places)
         found = check(pattern, schema)
-        return Parsed(
+        return ParseResult(
             pattern,
             tuple(replace(each, text=text, span=places.of(each.node)) for each in found),
         )
@@ -105,40 +110,42 @@ def parse_expression(text: str, schema: Schema | None = None) -> Expression:
         >>> parse_expression("machine_id % 4").left
         Attribute(variable='', path=('machine_id',))
     """
-    places = Places(text)
+    places = SourceMap(text)
     tree = expression_tree(text)
 
     def read() -> Expression:
-        expression = Reader(places, _of_row)(tree)
+        expression = ExpressionReader(places, _of_row)(tree)
         check_row(expression, schema)
         return expression
 
     return _placed(read, places)
 
 
-def _placed(read: Callable[[], _Result], places: Places) -> _Result:
+def _placed(read: Callable[[], _Result], places: SourceMap) -> _Result:
     """Do something, and say in which place of the text a rule is broken."""
     try:
         return read()
-    except (RuleError, KindError) as error:
+    except (RuleError, DataTypeError) as error:
         span = places.of(error.node)
         raise LanguageError(error.problem, places.text, span, error.hint) from error
 
 
-def _pattern(tree: SyntaxTree, places: Places) -> Pattern:
+def _pattern(tree: SyntaxTree, places: SourceMap) -> Pattern:
     clauses = {clause.data: clause for clause in operands(tree)}
     select, where, *_ = operands(tree)
-    of_variable = Reader(places, _of_variable)
+    of_variable = ExpressionReader(places, _of_variable)
     first, beside = _tree_and_conditions(where)
     written = _part(of_variable, first)
-    root, conditions = folded(written, [of_variable(condition) for condition in beside])
+    root, conditions = normalize(written, [of_variable(condition) for condition in beside])
     for old, new in zip(walk_parts(written), walk_parts(root), strict=True):
         span = places.of(old)
         if span:
             places.put(new, span)
     each = any(word.type == "EACH" for word in words(select))
     names = {element.variable for element in elements(root)}
-    of_each = Reader(places, lambda path: (_of_variable if path[0] in names else _of_row)(path))
+    of_each = ExpressionReader(
+        places, lambda path: (_of_variable if path[0] in names else _of_row)(path)
+    )
     return Pattern(
         select=tuple(
             _item(of_each if each else of_variable, item) for item in operands(select)
@@ -154,14 +161,14 @@ def _pattern(tree: SyntaxTree, places: Places) -> Pattern:
 
 def _of_variable(path: tuple[str, ...]) -> Expression:
     variable, *rest = path
-    return Attribute(variable, tuple(rest)) if rest else Whole(variable)
+    return Attribute(variable, tuple(rest)) if rest else WholeEvent(variable)
 
 
 def _of_row(path: tuple[str, ...]) -> Attribute:
     return Attribute("", path)
 
 
-def _item(read: Reader, tree: SyntaxTree) -> Item:
+def _item(read: ExpressionReader, tree: SyntaxTree) -> Item:
     (inner,) = operands(tree)
     expression = read(inner)
     given = [unquoted(word) for word in words(tree) if word.type == "NAME"]
@@ -173,14 +180,14 @@ def _item(read: Reader, tree: SyntaxTree) -> Item:
     return read.places.put(Item(expression, name), tree)
 
 
-def _window(tree: SyntaxTree | None, places: Places) -> Window | None:
+def _window(tree: SyntaxTree | None, places: SourceMap) -> Window | None:
     if tree is None:
         return None
     _, number, unit = (places.put(word, word) for word in words(tree))
     return places.put(window_of(number, unit), tree)
 
 
-def _keys(tree: SyntaxTree | None, places: Places) -> tuple[Attribute, ...]:
+def _keys(tree: SyntaxTree | None, places: SourceMap) -> tuple[Attribute, ...]:
     names = [] if tree is None else operands(tree)
     return tuple(places.put(_of_row(name_parts(name)), name) for name in names)
 
@@ -200,7 +207,7 @@ def _is_pattern(tree: SyntaxTree) -> bool:
     return tree.data in {*_GROUPS, "repeat"}
 
 
-def _part(read: Reader, tree: SyntaxTree) -> Part:
+def _part(read: ExpressionReader, tree: SyntaxTree) -> Part:
     """Read a part of a pattern."""
     if tree.data == "group":
         (inner,) = operands(tree)
@@ -217,7 +224,7 @@ def _part(read: Reader, tree: SyntaxTree) -> Part:
     return _element(read, tree)
 
 
-def _absence(read: Reader, tree: SyntaxTree) -> Not:
+def _absence(read: ExpressionReader, tree: SyntaxTree) -> Not:
     (inner,) = operands(tree)
     if inner.data != "group":
         hint = (
@@ -231,9 +238,9 @@ def _absence(read: Reader, tree: SyntaxTree) -> Not:
     return read.places.put(Not(element), tree)
 
 
-def _element(read: Reader, tree: SyntaxTree) -> Element:
+def _element(read: ExpressionReader, tree: SyntaxTree) -> Element:
     condition = read(tree)
-    if isinstance(condition, Whole):
+    if isinstance(condition, WholeEvent):
         return read.places.put(Element(condition.variable, TRUE), tree)
     return read.places.put(element_of(condition), tree)
 
@@ -251,7 +258,7 @@ def _without_repetition(tree: SyntaxTree) -> tuple[Token | None, SyntaxTree]:
     return times, SyntaxTree(tree.data, [*before, once], tree.meta) if times else tree
 
 
-def _counts(token: Token, places: Places) -> tuple[int, int | None]:
+def _counts(token: Token, places: SourceMap) -> tuple[int, int | None]:
     """Read a repetition: `+`, `?`, `{2}`, `{2,}` or `{2,5}`."""
     if token.type != "TIMES":
         return (1, None) if token.type == "MANY" else (0, 1)

@@ -43,16 +43,16 @@ MOVE = np.dtype(
     ],
     align=True,
 )
-# What `Tables.facts` says of a subset:
+# What `DfaTables.facts` says of a subset:
 ACCEPTS, WAITS, KNOWN = range(3)
-# What `Tables.signs` says of a symbol:
+# What `DfaTables.signs` says of a symbol:
 SPOILS, CLOSES = range(2)
-# What `Tables.bits` says of a symbol, a bit per subset:
+# What `DfaTables.bits` says of a symbol, a bit per subset:
 TAKERS, SPOILED = range(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tables:
+class DfaTables:
     """Where each symbol leads from each set of states.
 
     Attributes:
@@ -91,7 +91,7 @@ def build_tables(
     symbols: Iterable[Symbol] = (),
     subsets: Iterable[Subset] = (),
     known: Iterable[int] = (),
-) -> Tables:
+) -> DfaTables:
     """Make the tables for these symbols; numbers follow the order given.
 
     Args:
@@ -103,19 +103,21 @@ def build_tables(
     return _built(automaton, tuple(symbols), tuple(subsets), tuple(known), {})
 
 
-def with_symbols(automaton: Automaton, tables: Tables, symbols: Iterable[Symbol]) -> Tables:
+def with_symbols(
+    automaton: Automaton, tables: DfaTables, symbols: Iterable[Symbol]
+) -> DfaTables:
     """Make tables that have more symbols."""
     more = (*tables.symbols, *symbols)
     return _built(automaton, more, tables.subsets, known_subsets(tables), tables.entries)
 
 
-def explored(automaton: Automaton, tables: Tables, wanted: Iterable[int]) -> Tables:
+def explored(automaton: Automaton, tables: DfaTables, wanted: Iterable[int]) -> DfaTables:
     """Make tables in which some sets of states are explored, and some beyond them."""
     known = (*known_subsets(tables), *wanted)
     return _built(automaton, tables.symbols, tables.subsets, known, tables.entries)
 
 
-def known_subsets(tables: Tables) -> tuple[int, ...]:
+def known_subsets(tables: DfaTables) -> tuple[int, ...]:
     """List the sets of states that are explored."""
     return tuple(np.flatnonzero(tables.facts[KNOWN]).tolist())
 
@@ -126,7 +128,7 @@ def _built(
     subsets: tuple[Subset, ...],
     known: tuple[int, ...],
     entries: dict[tuple[Subset, Symbol], Entry],
-) -> Tables:
+) -> DfaTables:
     alphabet = tuple(dict.fromkeys((Symbol(), *symbols)))
     starts = [(lane, frozenset({0})) for lane in range(len(automaton.lanes))]
     numbers: dict[Subset, int] = {}
@@ -230,7 +232,7 @@ def _tables(
     numbers: dict[Subset, int],
     rows: dict[int, list[Entry]],
     entries: dict[tuple[Subset, Symbol], Entry],
-) -> Tables:
+) -> DfaTables:
     subsets = tuple(numbers)
     facts = np.zeros((3, len(subsets)), np.int32)
     facts[[ACCEPTS, WAITS]] = np.array([_facts(automaton, subset) for subset in subsets]).T
@@ -253,7 +255,7 @@ def _tables(
     opening = np.argmax(starts["after"] != NOWHERE, axis=0)
     changed = spoil != np.arange(len(subsets))[:, None]
     closes = np.array([bool(automaton.forbidden & symbol) for symbol in symbols])
-    return Tables(
+    return DfaTables(
         symbols,
         subsets,
         moves,

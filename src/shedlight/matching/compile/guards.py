@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     COMPARISONS,
     Attribute,
@@ -30,7 +30,7 @@ from shedlight.language.ast.expression import (
     walk,
     without_variable,
 )
-from shedlight.language.check.expr_types import KindError, kind_of
+from shedlight.language.check.expr_types import DataTypeError, data_type_of
 from shedlight.matching.kernel.guard_vm import (
     ADD,
     ADD_DECIMAL,
@@ -95,7 +95,7 @@ _DECIMAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class GuardProgram:
     """A condition as instructions (operation, argument), and the elements it needs."""
 
     code: tuple[tuple[int, int], ...]
@@ -103,7 +103,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Programs:
+class GuardPrograms:
     """The conditions of a pattern.
 
     Attributes:
@@ -115,9 +115,9 @@ class Programs:
         texts: Constants that are text.
     """
 
-    programs: tuple[Program, ...]
+    programs: tuple[GuardProgram, ...]
     cells: tuple[Expression, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[DataType, ...]
     numbers: tuple[int, ...]
     decimals: tuple[float, ...]
     texts: tuple[str, ...]
@@ -132,8 +132,8 @@ class Programs:
 def build_programs(
     conditions: tuple[Expression, ...],
     element_of: dict[str, int],
-    kind_of_row: Callable[[Expression], Kind],
-) -> Programs:
+    kind_of_row: Callable[[Expression], DataType],
+) -> GuardPrograms:
     """Compile the conditions of a pattern.
 
     Args:
@@ -146,10 +146,10 @@ def build_programs(
     """
     assembler = _Assembler(element_of, kind_of_row)
     programs = tuple(assembler.program(condition) for condition in conditions)
-    return Programs(
+    return GuardPrograms(
         programs,
         tuple(assembler.cells),
-        tuple(kind_of(cell, kind_of_row) for cell in assembler.cells),
+        tuple(data_type_of(cell, kind_of_row) for cell in assembler.cells),
         tuple(assembler.numbers),
         tuple(assembler.decimals),
         tuple(assembler.texts),
@@ -160,7 +160,7 @@ class _Assembler:
     """Collects cells and constants while it writes programs."""
 
     def __init__(
-        self, element_of: dict[str, int], kind_of_row: Callable[[Expression], Kind]
+        self, element_of: dict[str, int], kind_of_row: Callable[[Expression], DataType]
     ) -> None:
         self.element_of, self.kind_of_row = element_of, kind_of_row
         self.cells: dict[Expression, int] = {}
@@ -168,18 +168,20 @@ class _Assembler:
         self.decimals: dict[float, int] = {}
         self.texts: dict[str, int] = {}
 
-    def program(self, condition: Expression) -> Program:
+    def program(self, condition: Expression) -> GuardProgram:
         code = tuple(self._code(condition))
         if _depth(code) > MOST_STACK:
-            raise KindError(condition, "the condition is nested too deeply", "split it at AND")
+            raise DataTypeError(
+                condition, "the condition is nested too deeply", "split it at AND"
+            )
         names = sorted(self.element_of[name] for name in variables(condition))
-        return Program(code, tuple(names))
+        return GuardProgram(code, tuple(names))
 
-    def _kind(self, expression: Expression) -> Kind:
-        def scope(node: Expression) -> Kind:
+    def _kind(self, expression: Expression) -> DataType:
+        def scope(node: Expression) -> DataType:
             return self.kind_of_row(without_variable(node))
 
-        return kind_of(expression, scope)
+        return data_type_of(expression, scope)
 
     def _code(self, node: Expression) -> Iterator[tuple[int, int]]:
         names = variables(node)
@@ -194,7 +196,7 @@ class _Assembler:
                 yield NEITHER, 0
             case Unary(_, operand):
                 yield from self._code(operand)
-                whole = self._kind(operand) is Kind.BIGINT
+                whole = self._kind(operand) is DataType.BIGINT
                 yield (NEGATE if whole else NEGATE_DECIMAL), 0
             case Binary():
                 yield from self._binary(node)
@@ -205,8 +207,8 @@ class _Assembler:
                     yield NEITHER, 0
             case Case(branches, otherwise):
                 yield from self._case(node, branches, otherwise)
-            case Cast(operand, Kind.DOUBLE):
-                yield from self._as(operand, Kind.DOUBLE)
+            case Cast(operand, DataType.DOUBLE):
+                yield from self._as(operand, DataType.DOUBLE)
             case _:
                 yield from self._code(_spelled_out(node))
 
@@ -226,9 +228,9 @@ class _Assembler:
     def _number(self, value: int) -> int:
         return self.numbers.setdefault(value, len(self.numbers))
 
-    def _as(self, node: Expression, kind: Kind) -> Iterator[tuple[int, int]]:
+    def _as(self, node: Expression, kind: DataType) -> Iterator[tuple[int, int]]:
         yield from self._code(node)
-        if kind is Kind.DOUBLE and self._kind(node) is Kind.BIGINT:
+        if kind is DataType.DOUBLE and self._kind(node) is DataType.BIGINT:
             yield TO_DECIMAL, 0
 
     def _binary(self, node: Binary) -> Iterator[tuple[int, int]]:
@@ -239,12 +241,12 @@ class _Assembler:
             yield (BOTH if operator is Operator.AND else EITHER), 0
             return
         kinds = {self._kind(node.left), self._kind(node.right)}
-        decimal = Kind.DOUBLE in kinds or operator is Operator.DIVIDE
-        common = Kind.DOUBLE if decimal else Kind.BIGINT
+        decimal = DataType.DOUBLE in kinds or operator is Operator.DIVIDE
+        common = DataType.DOUBLE if decimal else DataType.BIGINT
         yield from self._as(node.left, common)
         yield from self._as(node.right, common)
         if operator in COMPARISONS:
-            text = Kind.STRING in kinds
+            text = DataType.STRING in kinds
             yield (COMPARE_TEXT if text else COMPARE_DECIMAL if decimal else COMPARE), 0
             yield _RELATIONS[operator], 0
         else:
@@ -289,7 +291,7 @@ def _spelled_out(node: Expression) -> Expression:
                 keeps = Binary(Operator.OR, IsNull(other), Binary(relation, first, other))
                 first = Case(((keeps, first),), other)
             return first
-    raise KindError(
+    raise DataTypeError(
         node,
         f"`{node}` cannot combine events of several elements",
         "across events there are arithmetic, comparison, AND, OR, NOT, IS NULL, IN, CASE, "
@@ -309,7 +311,7 @@ def _depth(code: tuple[tuple[int, int], ...]) -> int:
     return most
 
 
-def code_arrays(programs: Programs, triggers: tuple[tuple[int, ...], ...]) -> Code:
+def code_arrays(programs: GuardPrograms, triggers: tuple[tuple[int, ...], ...]) -> Code:
     """Lay the conditions that the events of each element decide out as arrays."""
     code: list[tuple[int, int]] = []
     ends = [0]
@@ -330,7 +332,7 @@ def code_arrays(programs: Programs, triggers: tuple[tuple[int, ...], ...]) -> Co
     )
 
 
-def _with_argument(programs: Programs, operation: int, argument: int) -> tuple[int, int]:
+def _with_argument(programs: GuardPrograms, operation: int, argument: int) -> tuple[int, int]:
     """Put what an instruction refers to in its place."""
     if operation == NUMBER:
         return operation, programs.numbers[argument]

@@ -87,7 +87,7 @@ class ClosedSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ElementPredicate:
     """What an element asks of an event, in terms of an alphabet.
 
     Attributes:
@@ -122,7 +122,7 @@ class Alphabet:
     open: tuple[Expression, ...]
     tests: tuple[ValueTest, ...]
 
-    def demand(self, element: Element) -> Demand:
+    def demand(self, element: Element) -> ElementPredicate:
         """Say what an element asks in terms of this alphabet."""
         closed: list[tuple[int, frozenset[int]]] = []
         others: list[int] = []
@@ -132,7 +132,7 @@ class Alphabet:
                 others.append(self.open.index(condition))
             else:
                 closed.append(self._passing(test))
-        return Demand(tuple(closed), tuple(others))
+        return ElementPredicate(tuple(closed), tuple(others))
 
     def _passing(self, test: ValueTest) -> tuple[int, frozenset[int]]:
         number = [one.column for one in self.closed].index(test.column)

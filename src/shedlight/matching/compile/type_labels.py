@@ -27,7 +27,7 @@ _HOLDS = frozenset({1})
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PredicateTest:
     """What one condition of an element asks of a signature.
 
     Attributes:
@@ -67,16 +67,18 @@ class Vocabulary:
         alphabet = self.alphabet
         return (*(one.codes - 1 for one in alphabet.closed), *(0 for _ in alphabet.open))
 
-    def asks(self, element: Element) -> tuple[Ask, ...]:
+    def asks(self, element: Element) -> tuple[PredicateTest, ...]:
         """Say what an element asks of a signature; all of it must hold."""
         conditions = conjuncts(without_variable(element.condition))
         return tuple(self._ask(each, value_test(each)) for each in conditions)
 
-    def _ask(self, condition: Expression, test: ValueTest | None) -> Ask:
+    def _ask(self, condition: Expression, test: ValueTest | None) -> PredicateTest:
         if test is None:
-            return Ask(len(self.closed) + self.open[condition], _HOLDS)
+            return PredicateTest(len(self.closed) + self.open[condition], _HOLDS)
         place, codes = self.closed[test.column]
-        return Ask(place, frozenset(codes[value] for value in test.values), test.negated)
+        return PredicateTest(
+            place, frozenset(codes[value] for value in test.values), test.negated
+        )
 
     def label(self, signature: Signature) -> str:
         """Name a type."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from shedlight.matching.compile.dfa import ACCEPTS, WAITS
-from shedlight.matching.kernel.jit import apart, step
+from shedlight.matching.kernel.jit import jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     leave,
@@ -18,119 +18,139 @@ from shedlight.matching.kernel.records import (
     NONE,
     OLDEST,
     Output,
-    Pools,
-    at,
+    PartialMatchRecords,
     free_chain,
-    free_machine,
+    free_partial_match,
     hand_out,
+    i64,
+    idx,
     mark_timed_out,
     room,
-    whole,
 )
-from shedlight.matching.kernel.tables import Rules
+from shedlight.matching.kernel.tables import KernelTables
 
 
-@step
-def close(pools: Pools, rules: Rules, machine: int) -> None:
+@jit_inline
+def close(pools: PartialMatchRecords, rules: KernelTables, partial_match: int) -> None:
     """Give a machine that is in no queue and all its nodes back."""
-    one = pools.machines[at(machine)]
+    one = pools.partial_matches[idx(partial_match)]
     if rules.single:
-        leave_row(pools, machine)
-    free_chain(pools, whole(one.node), whole(one.size))
-    free_machine(pools, machine)
+        leave_row(pools, partial_match)
+    free_chain(pools, i64(one.node), i64(one.size))
+    free_partial_match(pools, partial_match)
 
 
-@step
-def withdraw(pools: Pools, waiting: Queues, rules: Rules, machine: int) -> None:
+@jit_inline
+def withdraw(
+    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, partial_match: int
+) -> None:
     """Take the oldest machine of its key out of all its queues; it heads each of them."""
-    block = whole(pools.machines[at(machine)].block)
+    block = i64(pools.partial_matches[idx(partial_match)].block)
     if rules.single:
-        pass_by(pools, waiting, block, rules.lanes, machine)
+        pass_by(pools, waiting, block, rules.lanes, partial_match)
         return
     for lane in range(rules.lanes):
-        subset = whole(waiting.links[at(machine), at(lane)].state)
+        subset = i64(waiting.links[idx(partial_match), idx(lane)].state)
         if rules.facts[WAITS, subset]:
-            leave(pools, waiting, block, subset, whole(lane), machine)
+            leave(pools, waiting, block, subset, i64(lane), partial_match)
 
 
-@apart
-def expire(pools: Pools, waiting: Queues, rules: Rules, output: Output, before: int) -> bool:
+@jit_noinline
+def expire(
+    pools: PartialMatchRecords,
+    waiting: Queues,
+    rules: KernelTables,
+    output: Output,
+    before: int,
+) -> bool:
     """Close the machines opened before a time; False if there is no room to write matches."""
     counts = pools.counts
-    while counts[OLDEST] != NONE and pools.machines[counts[OLDEST]].time < before:
+    while counts[OLDEST] != NONE and pools.partial_matches[counts[OLDEST]].time < before:
         writes = rules.absence or rules.timed_out
-        if writes and room(pools, output, whole(1), whole(1)) < 1:
+        if writes and room(pools, output, i64(1), i64(1)) < 1:
             return False
-        machine = whole(counts[OLDEST])
-        withdraw(pools, waiting, rules, machine)
-        found = rules.absence and rules.facts[ACCEPTS, waiting.links[at(machine), 0].state]
+        partial_match = i64(counts[OLDEST])
+        withdraw(pools, waiting, rules, partial_match)
+        found = (
+            rules.absence and rules.facts[ACCEPTS, waiting.links[idx(partial_match), 0].state]
+        )
         if found or rules.timed_out:
-            end = pools.machines[at(machine)].time + rules.window
-            hand_out(pools, output, machine, end)
+            end = pools.partial_matches[idx(partial_match)].time + rules.window
+            hand_out(pools, output, partial_match, end)
         if not found:
             counts[EXPIRED] += 1
             if rules.timed_out:
                 mark_timed_out(pools, output)
-        close(pools, rules, machine)
+        close(pools, rules, partial_match)
     return True
 
 
-@apart
+@jit_noinline
 def expire_by_count(
-    pools: Pools, waiting: Queues, rules: Rules, output: Output, block: int, time: int
+    pools: PartialMatchRecords,
+    waiting: Queues,
+    rules: KernelTables,
+    output: Output,
+    block: int,
+    time: int,
 ) -> None:
     """Close the machines of a key that have seen as many events as the window has.
 
     Only an event of the key opens a machine of it, so each event closes one at most.
     """
-    limit = pools.blocks[at(block)].count - rules.events
+    limit = pools.blocks[idx(block)].count - rules.events
     while True:
-        machine = _oldest_of_key(pools, waiting, rules, block)
-        if machine == NONE or pools.machines[at(machine)].count > limit:
+        partial_match = _oldest_of_key(pools, waiting, rules, block)
+        if partial_match == NONE or pools.partial_matches[idx(partial_match)].count > limit:
             return
-        withdraw(pools, waiting, rules, machine)
+        withdraw(pools, waiting, rules, partial_match)
         pools.counts[EXPIRED] += 1
         if rules.timed_out:
-            hand_out(pools, output, machine, time)
+            hand_out(pools, output, partial_match, time)
             mark_timed_out(pools, output)
-        last = pools.blocks[at(block)].open == 1
-        close(pools, rules, machine)
+        last = pools.blocks[idx(block)].open == 1
+        close(pools, rules, partial_match)
         if last:
             return
 
 
-@step
-def _oldest_of_key(pools: Pools, waiting: Queues, rules: Rules, block: int) -> int:
+@jit_inline
+def _oldest_of_key(
+    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, block: int
+) -> int:
     if rules.single:
-        return whole(pools.blocks[at(block)].first)
-    found = whole(NONE)
+        return i64(pools.blocks[idx(block)].first)
+    found = i64(NONE)
     for w in range(waiting.filled.shape[1]):
-        bits = waiting.filled[at(block), at(w)]
+        bits = waiting.filled[idx(block), idx(w)]
         while bits:
-            subset = whole(w * 64 + lowest_bit(bits))
+            subset = i64(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
             head = oldest(pools, waiting, block, subset)
             if (
                 found == NONE
-                or pools.machines[at(head)].opened < pools.machines[at(found)].opened
+                or pools.partial_matches[idx(head)].opened
+                < pools.partial_matches[idx(found)].opened
             ):
                 found = head
     return found
 
 
-@step
-def close_all(pools: Pools, waiting: Queues, rules: Rules, block: int) -> None:
+@jit_inline
+def close_all(
+    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, block: int
+) -> None:
     """Close all machines of a key."""
-    for _ in range(pools.blocks[at(block)].open):
-        machine = _oldest_of_key(pools, waiting, rules, block)
-        withdraw(pools, waiting, rules, machine)
-        close(pools, rules, machine)
+    for _ in range(pools.blocks[idx(block)].open):
+        partial_match = _oldest_of_key(pools, waiting, rules, block)
+        withdraw(pools, waiting, rules, partial_match)
+        close(pools, rules, partial_match)
 
 
-@apart
-def evict(pools: Pools, waiting: Queues, rules: Rules) -> None:
+@jit_noinline
+def evict(pools: PartialMatchRecords, waiting: Queues, rules: KernelTables) -> None:
     """Close the oldest machine of all, because there are too many."""
-    machine = whole(pools.counts[OLDEST])
-    withdraw(pools, waiting, rules, machine)
-    close(pools, rules, machine)
+    partial_match = i64(pools.counts[OLDEST])
+    withdraw(pools, waiting, rules, partial_match)
+    close(pools, rules, partial_match)
     pools.counts[EVICTED] += 1

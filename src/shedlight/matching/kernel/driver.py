@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Attribute, Expression
-from shedlight.language.ast.pattern import Span, watched
+from shedlight.language.ast.pattern import WindowUnit, negated_elements
 from shedlight.language.eval.column import TEXT, Column, column_of
 from shedlight.language.eval.evaluate import evaluate
-from shedlight.matching.compile.dfa import KNOWN, SPOILS, Tables, explored
+from shedlight.matching.compile.dfa import KNOWN, SPOILS, DfaTables, explored
 from shedlight.matching.compile.guards import code_arrays
 from shedlight.matching.hashing import text_buffers
 from shedlight.matching.kernel.fifo import run_queues
@@ -34,21 +34,21 @@ from shedlight.matching.kernel.records import (
     WANTED,
     Array,
     Output,
-    Pools,
+    PartialMatchRecords,
 )
-from shedlight.matching.kernel.scan import Scan, Terms, run_scan
-from shedlight.matching.kernel.scan_bindings import MOST_THREADS, Threads
+from shedlight.matching.kernel.scan import Scan, ScanSettings, run_scan
+from shedlight.matching.kernel.scan_bindings import MOST_THREADS, Bindings
 from shedlight.matching.kernel.scan_tables import FORBIDS, moves
-from shedlight.matching.kernel.tables import Events, Rules
+from shedlight.matching.kernel.tables import Events, KernelTables
 from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.permuted import Ordered
-from shedlight.matching.output.bind import paths, settle
+from shedlight.matching.operators.permuted import PermutedTable
+from shedlight.matching.output.bind import bind_elements, paths
 from shedlight.matching.state.match_state import MatchState, enlarged, widened, with_blocks
 
 _MATCHES, _NODES = 1 << 14, 1 << 16
 
 
-class Gathered:
+class MatchCollector:
     """The matches of a run, taken out of a kernel's output part by part."""
 
     def __init__(self, *, has_nots: bool, timed_out: bool) -> None:
@@ -59,7 +59,7 @@ class Gathered:
         self._incomplete: list[Array] = []
         self._size = 0
 
-    def take(self, pools: Pools, output: Output, *, last: bool) -> None:
+    def take(self, pools: PartialMatchRecords, output: Output, *, last: bool) -> None:
         """Take the matches out of an output; the last one is not used again, so not copied."""
         number, size = int(pools.counts[MATCHES]), int(pools.counts[OUT])
         parts = (output.matches[:, :number], output.rows[:size], output.elements[:size])
@@ -99,23 +99,23 @@ class QueueRun:
 
     def __init__(self, matcher: Matcher, state: MatchState) -> None:
         self.matcher, self.tables, self.threads = matcher, state.tables, state.threads
-        self.pools = Pools(*(array.copy() for array in state.pools))
+        self.pools = PartialMatchRecords(*(array.copy() for array in state.pools))
         waiting = Queues(*(array.copy() for array in state.waiting))
         self.waiting = widened(waiting, state.tables, 0)
-        has_nots = bool(watched(matcher.pattern.where))
-        self.gathered = Gathered(has_nots=has_nots, timed_out=matcher.timed_out)
+        has_nots = bool(negated_elements(matcher.pattern.where))
+        self.gathered = MatchCollector(has_nots=has_nots, timed_out=matcher.timed_out)
         self._output = new_output(0, marked=False)
         self._path = paths(matcher.automaton, state.tables)
         self._use(state.tables)
 
-    def _use(self, tables: Tables) -> None:
+    def _use(self, tables: DfaTables) -> None:
         self.tables = tables
         unsure = (tables.moves["who"] < 0) & (tables.moves["after"] >= 0)
         self._unsure = bool(unsure.any())
         if self._unsure and not len(self._output.marks):
             marks = np.empty(len(self._output.rows), np.int32)
             self._output = self._output._replace(marks=marks)
-        self._rules = Rules(
+        self._rules = KernelTables(
             tables.moves,
             tables.opens,
             tables.spoil,
@@ -128,19 +128,19 @@ class QueueRun:
             *_settings(self.matcher),
         )
 
-    def process(self, events: Events, frontier: int) -> None:
-        """Take all events, then end what the frontier has passed."""
+    def process(self, events: Events, watermark: int) -> None:
+        """Take all events, then end what the watermark has passed."""
         self._output = new_output(len(events.time), marked=self._unsure)
         done, ended = 0, False
         while not ended:
             self._make_room()
             pools, waiting, output = self.pools, self.waiting, self._output
-            done = run_queues(pools, waiting, self._rules, output, events, (done, frontier))
+            done = run_queues(pools, waiting, self._rules, output, events, (done, watermark))
             ended = done > len(events.time)
             if pools.counts[WANTED] != NONE:
                 self._explore()
             if self._unsure:
-                settle(self._path, output, pools.counts[MATCHES])
+                bind_elements(self._path, output, pools.counts[MATCHES])
             if ended or _is_full(pools, output):
                 self.gathered.take(pools, output, last=True)
                 self._output = new_output(0, marked=self._unsure)
@@ -160,10 +160,10 @@ class QueueRun:
             takers = 2 * (int(self.pools.counts[OPEN]) + 1)  # as in the kernel
         keyed = bool(self.matcher.pattern.partition_by)
         self.pools, self._output = _grown(self.pools, self._output, takers, keyed=keyed)
-        machines = len(self.pools.machines)
+        partial_matches = len(self.pools.partial_matches)
         waiting = self.waiting._replace(
-            links=enlarged(self.waiting.links, machines),
-            moving=enlarged(self.waiting.moving, machines),
+            links=enlarged(self.waiting.links, partial_matches),
+            moving=enlarged(self.waiting.moving, partial_matches),
         )
         self.waiting = widened(waiting, self.tables, len(self.pools.blocks))
 
@@ -173,17 +173,17 @@ class ScanRun:
 
     def __init__(self, matcher: Matcher, state: MatchState, table: pa.Table) -> None:
         self.matcher, self.tables, self.waiting = matcher, state.tables, state.waiting
-        self.pools = Pools(*(array.copy() for array in state.pools))
-        self.threads = Threads(*(array.copy() for array in state.threads))
-        self.gathered = Gathered(has_nots=False, timed_out=matcher.timed_out)
+        self.pools = PartialMatchRecords(*(array.copy() for array in state.pools))
+        self.threads = Bindings(*(array.copy() for array in state.threads))
+        self.gathered = MatchCollector(has_nots=False, timed_out=matcher.timed_out)
         self._output = new_output()
         self._moves = moves(matcher, state.tables)
         self._terms = _terms(matcher)
         self._code = code_arrays(matcher.programs, matcher.triggers)
         self._cells = _cells(matcher, table)
 
-    def process(self, events: Events, frontier: int) -> None:
-        """Take all events, then end what the frontier has passed."""
+    def process(self, events: Events, watermark: int) -> None:
+        """Take all events, then end what the watermark has passed."""
         done, all_done = 0, len(events.time) + 1
         while done < all_done:
             self._make_room()
@@ -196,7 +196,7 @@ class ScanRun:
                 self._cells,
                 self._output,
             )
-            done = run_scan(scan, events, done, frontier)
+            done = run_scan(scan, events, done, watermark)
             self.gathered.take(self.pools, self._output, last=done == all_done)
 
     def _make_room(self) -> None:
@@ -211,20 +211,22 @@ class ScanRun:
         nodes = _room(len(self.pools.nodes), int(counts[USED_NODES]) + most)
         threads = _room(len(self.threads.threads), int(counts[USED_THREADS]) + most)
         self.pools = self.pools._replace(nodes=enlarged(self.pools.nodes, nodes))
-        self.threads = Threads(*(enlarged(array, threads) for array in self.threads))
+        self.threads = Bindings(*(enlarged(array, threads) for array in self.threads))
 
 
-def _is_simple(matcher: Matcher, tables: Tables) -> bool:
+def _is_simple(matcher: Matcher, tables: DfaTables) -> bool:
     """Whether an event concerns one machine at most."""
-    counted = matcher.pattern.within is not None and matcher.pattern.within.span is Span.EVENTS
+    counted = (
+        matcher.pattern.within is not None and matcher.pattern.within.span is WindowUnit.EVENTS
+    )
     return not (matcher.pattern.reuse or counted or tables.signs[SPOILS].any())
 
 
 def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
     """Give the window in microseconds and in events, the policy, absence and so on."""
     window = matcher.pattern.within
-    by_time = window is not None and window.span is Span.TIME
-    by_count = window is not None and window.span is Span.EVENTS
+    by_time = window is not None and window.span is WindowUnit.TIME
+    by_count = window is not None and window.span is WindowUnit.EVENTS
     return (
         window.length if window and by_time else NONE,
         window.length if window and by_count else NONE,
@@ -235,11 +237,11 @@ def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
     )
 
 
-def _terms(matcher: Matcher) -> Terms:
+def _terms(matcher: Matcher) -> ScanSettings:
     states = matcher.automaton.lanes[0]
     edges = [len(state.edges) for state in states]
     lefts = [len(left) for state in states for _, left in state.nots]
-    return Terms(*_settings(matcher), max(edges + lefts))
+    return ScanSettings(*_settings(matcher), max(edges + lefts))
 
 
 def _cells(matcher: Matcher, table: pa.Table) -> Cells:
@@ -254,19 +256,19 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
     for i, cell in enumerate(programs.cells):
         column = evaluate(cell, rows, lambda node: row_column(table, node))
         nulls[:, i] = ~column.valid
-        if column.kind is Kind.STRING:
+        if column.kind is DataType.STRING:
             numbers[:, i] = np.arange(handles, handles + rows)
             handles += rows
             texts.append(pa.array(column.values, TEXT))
-        elif column.kind is Kind.DOUBLE:
+        elif column.kind is DataType.DOUBLE:
             decimals[:, i] = column.values
-        elif column.kind is not Kind.NULL:
+        elif column.kind is not DataType.NULL:
             numbers[:, i] = column.values
     offsets, characters = text_buffers(pa.concat_arrays(texts))
     return Cells(numbers, nulls, offsets, characters)
 
 
-def row_column(table: pa.Table | Ordered, node: Expression) -> Column:
+def row_column(table: pa.Table | PermutedTable, node: Expression) -> Column:
     """Find the column of an attribute of the row at hand."""
     if not isinstance(node, Attribute):
         raise TypeError(f"not an attribute: {node}")
@@ -288,7 +290,7 @@ def new_output(events: int = 0, *, marked: bool = True) -> Output:
     return Output(matches, *map(np.empty, sizes, kinds))
 
 
-def _is_full(pools: Pools, output: Output) -> bool:
+def _is_full(pools: PartialMatchRecords, output: Output) -> bool:
     """Whether a kernel may have stopped because there is no room for another match."""
     matches, nodes = int(pools.counts[MATCHES]), int(pools.counts[OUT])
     return matches * 8 > output.matches.shape[1] * 7 or nodes * 8 > len(output.rows) * 7
@@ -299,17 +301,20 @@ def _room(now: int, needed: int) -> int:
     return now if needed <= now else max(needed, 2 * now)
 
 
-def _grown(pools: Pools, output: Output, takers: int, *, keyed: bool) -> tuple[Pools, Output]:
+def _grown(
+    pools: PartialMatchRecords, output: Output, takers: int, *, keyed: bool
+) -> tuple[PartialMatchRecords, Output]:
     """Make room for one more event that `takers` machines may take."""
     counts = pools.counts
-    machines = _room(len(pools.machines), int(counts[OPEN]) + 1)
+    partial_matches = _room(len(pools.partial_matches), int(counts[OPEN]) + 1)
     nodes = _room(len(pools.nodes), int(counts[USED_NODES]) + takers)
     blocks = _room(len(pools.blocks), int(counts[KEYS]) + 1) if keyed else 2
     matches = _room(output.matches.shape[1], int(counts[MATCHES]) + takers)
     chain = int(counts[LONGEST]) + 3
     rows = _room(len(output.rows), int(counts[OUT]) + takers * chain)
     pools = pools._replace(
-        machines=enlarged(pools.machines, machines), nodes=enlarged(pools.nodes, nodes)
+        partial_matches=enlarged(pools.partial_matches, partial_matches),
+        nodes=enlarged(pools.nodes, nodes),
     )
     if blocks > len(pools.blocks):
         pools = with_blocks(pools, blocks)

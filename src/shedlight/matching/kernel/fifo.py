@@ -12,7 +12,7 @@ from shedlight.matching.compile.dfa import (
     TAKERS,
 )
 from shedlight.matching.kernel.close import expire, expire_by_count
-from shedlight.matching.kernel.jit import apart, compiled, step
+from shedlight.matching.kernel.jit import compiled, jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     leave,
@@ -24,61 +24,68 @@ from shedlight.matching.kernel.records import (
     OPEN,
     WANTED,
     Output,
-    Pools,
-    at,
+    PartialMatchRecords,
     find_block,
+    i64,
+    idx,
     is_due,
     room,
-    whole,
 )
-from shedlight.matching.kernel.tables import Events, Rules
-from shedlight.matching.kernel.take import open_machine, spoil, take
+from shedlight.matching.kernel.tables import Events, KernelTables
+from shedlight.matching.kernel.take import open_partial_match, spoil, take
 
 
-@step
+@jit_inline
 def _best(
-    pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int
+    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, block: int, symbol: int
 ) -> tuple[int, int]:
     """Find the oldest machine of a key that can use a symbol, and the subset it is in."""
     if rules.single:
-        lane = whole(rules.opens[symbol].lane)
+        lane = i64(rules.opens[symbol].lane)
         if rules.opens[symbol].after == NONE:
-            return whole(NONE), lane
-        return whole(waiting.queues[at(block), at(lane)].head), lane
-    best = whole(NONE)
-    source = whole(NONE)
+            return i64(NONE), lane
+        return i64(waiting.queues[idx(block), idx(lane)].head), lane
+    best = i64(NONE)
+    source = i64(NONE)
     for w in range(waiting.filled.shape[1]):
-        bits = waiting.filled[at(block), at(w)] & rules.bits[TAKERS, symbol, w]
+        bits = waiting.filled[idx(block), idx(w)] & rules.bits[TAKERS, symbol, w]
         while bits:
-            subset = whole(w * 64 + lowest_bit(bits))
+            subset = i64(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
             head = oldest(pools, waiting, block, subset)
             if (
                 best == NONE
-                or pools.machines[at(head)].opened < pools.machines[at(best)].opened
+                or pools.partial_matches[idx(head)].opened
+                < pools.partial_matches[idx(best)].opened
             ):
                 best = head
                 source = subset
     return best, source
 
 
-@step
+@jit_inline
 def _call(
-    pools: Pools, waiting: Queues, rules: Rules, place: tuple[int, int, int], machine: int
+    pools: PartialMatchRecords,
+    waiting: Queues,
+    rules: KernelTables,
+    place: tuple[int, int, int],
+    partial_match: int,
 ) -> None:
     """Take the oldest machine out of its queue, given by block, subset and lane."""
     block, subset, lane = place
     if rules.single:
-        waiting.queues[at(block), at(lane)].head = pools.machines[at(machine)].key_newer
+        waiting.queues[idx(block), idx(lane)].head = pools.partial_matches[
+            idx(partial_match)
+        ].key_newer
     else:
-        leave(pools, waiting, block, subset, lane, machine)
+        leave(pools, waiting, block, subset, lane, partial_match)
 
 
-@step
+@jit_inline
 def _offer_to_one(
-    pools: Pools,
+    pools: PartialMatchRecords,
     waiting: Queues,
-    rules: Rules,
+    rules: KernelTables,
     output: Output,
     block: int,
     event: tuple[int, int, int],
@@ -89,16 +96,16 @@ def _offer_to_one(
     if best == NONE:
         return False
     move = rules.moves[source, symbol]
-    _call(pools, waiting, rules, (block, source, whole(move.lane)), best)
+    _call(pools, waiting, rules, (block, source, i64(move.lane)), best)
     take(pools, waiting, rules, output, best, (row, time, symbol, move))
     return True
 
 
-@apart
+@jit_noinline
 def _offer_to_all(
-    pools: Pools,
+    pools: PartialMatchRecords,
     waiting: Queues,
-    rules: Rules,
+    rules: KernelTables,
     output: Output,
     block: int,
     event: tuple[int, int, int],
@@ -107,25 +114,25 @@ def _offer_to_all(
     row, time, symbol = event
     moved = 0
     while True:
-        machine, source = _best(pools, waiting, rules, block, symbol)
-        if machine == NONE:
+        partial_match, source = _best(pools, waiting, rules, block, symbol)
+        if partial_match == NONE:
             break
-        lane = whole(rules.moves[source, symbol].lane)
-        _call(pools, waiting, rules, (block, source, lane), machine)
-        waiting.moving[moved, 0] = machine
+        lane = i64(rules.moves[source, symbol].lane)
+        _call(pools, waiting, rules, (block, source, lane), partial_match)
+        waiting.moving[moved, 0] = partial_match
         waiting.moving[moved, 1] = source
         moved += 1
     for i in range(moved):
-        machine, source = whole(waiting.moving[i, 0]), whole(waiting.moving[i, 1])
+        partial_match, source = i64(waiting.moving[i, 0]), i64(waiting.moving[i, 1])
         move = rules.moves[source, symbol]
-        take(pools, waiting, rules, output, machine, (row, time, symbol, move))
+        take(pools, waiting, rules, output, partial_match, (row, time, symbol, move))
 
 
-@apart
+@jit_noinline
 def _before(
-    pools: Pools,
+    pools: PartialMatchRecords,
     waiting: Queues,
-    rules: Rules,
+    rules: KernelTables,
     output: Output,
     key: tuple[int, int, int],
     event: tuple[int, int, int],
@@ -134,7 +141,7 @@ def _before(
     block, hash1, hash2 = key
     _, time, symbol = event
     if rules.events != NONE:
-        pools.blocks[at(block)].count += 1
+        pools.blocks[idx(block)].count += 1
         expire_by_count(pools, waiting, rules, output, block, time)
         block = find_block(pools, hash1, hash2)
     if block != NONE and rules.signs[SPOILS, symbol]:
@@ -143,11 +150,11 @@ def _before(
     return block
 
 
-@step
+@jit_inline
 def _offer(
-    pools: Pools,
+    pools: PartialMatchRecords,
     waiting: Queues,
-    rules: Rules,
+    rules: KernelTables,
     output: Output,
     key: tuple[int, int],
     event: tuple[int, int, int],
@@ -164,15 +171,17 @@ def _offer(
         elif _offer_to_one(pools, waiting, rules, output, block, event):
             return
     if rules.opens[symbol].after != NONE:
-        open_machine(pools, waiting, rules, output, (block, key[0], key[1]), event)
+        open_partial_match(pools, waiting, rules, output, (block, key[0], key[1]), event)
 
 
 _CHECKED = 64
 """For how many events at a time the room is checked."""
 
 
-@step
-def _spare(pools: Pools, output: Output, rules: Rules, symbol: int, spare: int) -> int:
+@jit_inline
+def _spare(
+    pools: PartialMatchRecords, output: Output, rules: KernelTables, symbol: int, spare: int
+) -> int:
     """Say for how many events there is room, of which the next has this symbol.
 
     An event that every machine may use is checked by itself: a NOT may leave a mark in a
@@ -180,24 +189,24 @@ def _spare(pools: Pools, output: Output, rules: Rules, symbol: int, spare: int) 
     event may time a machine out and complete another.
     """
     if not rules.simple and (rules.reuse or rules.signs[SPOILS, symbol]):
-        return room(pools, output, 2 * (whole(pools.counts[OPEN]) + 1), whole(1))
+        return room(pools, output, 2 * (i64(pools.counts[OPEN]) + 1), i64(1))
     if spare > 0:
         return spare
-    ends = whole(2) if rules.timed_out and rules.events != NONE else whole(1)
-    spare = room(pools, output, ends, whole(_CHECKED))
-    return spare if spare > 0 else room(pools, output, ends, whole(1))
+    ends = i64(2) if rules.timed_out and rules.events != NONE else i64(1)
+    spare = room(pools, output, ends, i64(_CHECKED))
+    return spare if spare > 0 else room(pools, output, ends, i64(1))
 
 
 @compiled
 def run_queues(
-    pools: Pools,
+    pools: PartialMatchRecords,
     waiting: Queues,
-    rules: Rules,
+    rules: KernelTables,
     output: Output,
     events: Events,
     span: tuple[int, int],
 ) -> int:
-    """Offer events to the machines, then end what the frontier has passed.
+    """Offer events to the machines, then end what the watermark has passed.
 
     Args:
         pools: The machines.
@@ -205,36 +214,36 @@ def run_queues(
         rules: The pattern.
         output: Where matches go.
         events: The events.
-        span: The number of the event to start with, and the frontier behind the last.
+        span: The number of the event to start with, and the watermark behind the last.
 
     Returns:
-        How many events are done, the frontier counting as one behind the last: fewer if the
+        How many events are done, the watermark counting as one behind the last: fewer if the
         arrays are too small to go on, or if a subset must be explored.
     """
     keyed, number = events.hash1.shape[0] > 0, events.number.shape[0]
-    start, frontier = span
-    spare = whole(0)
+    start, watermark = span
+    spare = i64(0)
     for i in range(start, number):
-        symbol = whole(events.symbols[events.number[i]])
+        symbol = i64(events.symbols[events.number[i]])
         if symbol == 0 and rules.events == NONE:
             continue
-        time = whole(events.time[i])
+        time = i64(events.time[i])
         if is_due(pools, rules.window, time):
             if not expire(pools, waiting, rules, output, time - rules.window):
                 return i
-            spare = whole(0) if rules.timed_out else spare  # room may have been used up
+            spare = i64(0) if rules.timed_out else spare  # room may have been used up
         spare = _spare(pools, output, rules, symbol, spare)
         if spare <= 0:
             return i
         spare -= 1
-        hash1 = events.hash1[i] if keyed else whole(0)
-        hash2 = events.hash2[i] if keyed else whole(0)
-        event = (whole(events.row + i), time, symbol)
+        hash1 = events.hash1[i] if keyed else i64(0)
+        hash2 = events.hash2[i] if keyed else i64(0)
+        event = (i64(events.row + i), time, symbol)
         _offer(pools, waiting, rules, output, (hash1, hash2), event)
         if pools.counts[WANTED] != NONE:
             return i + 1
     if rules.window == NONE or expire(
-        pools, waiting, rules, output, whole(frontier - rules.window)
+        pools, waiting, rules, output, i64(watermark - rules.window)
     ):
         return number + 1
     return number

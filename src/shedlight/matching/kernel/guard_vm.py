@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import apart, step
-from shedlight.matching.kernel.records import NONE, Array, whole
+from shedlight.matching.kernel.jit import jit_inline, jit_noinline
+from shedlight.matching.kernel.records import NONE, Array, i64
 
 MOST_STACK = 64
 
@@ -83,7 +83,7 @@ class Cells(NamedTuple):
     texts: Array
 
 
-@step
+@jit_inline
 def _compare_text(offsets: Array, texts: Array, one: int, other: int) -> int:
     """Compare two texts by their bytes."""
     start, start2 = offsets[one], offsets[other]
@@ -95,7 +95,7 @@ def _compare_text(offsets: Array, texts: Array, one: int, other: int) -> int:
     return int(size > size2) - int(size < size2)
 
 
-@step
+@jit_inline
 def _whole(operation: int, a: int, b: int) -> tuple[int, bool]:  # noqa: PLR0911
     """Compute with whole numbers; what does not fit 64 bits is null."""
     if operation == COMPARE:
@@ -122,7 +122,7 @@ def _whole(operation: int, a: int, b: int) -> tuple[int, bool]:  # noqa: PLR0911
     return quotient if operation == INT_DIVIDE else a - quotient * b, False
 
 
-@step
+@jit_inline
 def _decimal(operation: int, a: float, b: float) -> float:
     """Compute with decimal numbers; `b` is not zero in a division."""
     if operation == ADD_DECIMAL:
@@ -136,7 +136,7 @@ def _decimal(operation: int, a: float, b: float) -> float:
     return np.fmod(a, b)
 
 
-@step
+@jit_inline
 def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
     value = code.stack[top]
     if operation >= EQUAL:
@@ -155,7 +155,7 @@ def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
         code.nulls[top] = False
 
 
-@step
+@jit_inline
 def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
     one, other = code.stack[top], code.stack[top + 1]
     null, null2 = code.nulls[top], code.nulls[top + 1]
@@ -181,14 +181,14 @@ def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
             code.decimals[top] = _decimal(operation, a, b)
 
 
-@apart
+@jit_noinline
 def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread: int) -> bool:
     """Whether the conditions that an event decides hold if an element takes it.
 
     A condition also holds where one of its elements has no event (`bound` has NONE).
     """
-    top = whole(-1)
-    place, end = whole(code.ends[element]), code.ends[element + 1]
+    top = i64(-1)
+    place, end = i64(code.ends[element]), code.ends[element + 1]
     while place < end:
         operation, argument = code.code[place, 0], code.code[place, 1]
         place += 1
@@ -197,7 +197,7 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread
             code.stack[top], code.nulls[top] = argument, operation == NULL
             if operation == LOAD:
                 taken, cell = argument & 65535, argument >> 16
-                source = row if taken == element else whole(bound[thread, taken])
+                source = row if taken == element else i64(bound[thread, taken])
                 code.stack[top] = cells.numbers[source, cell]
                 code.nulls[top] = cells.nulls[source, cell]
         elif operation <= GREATER_EQUAL:
@@ -216,5 +216,5 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread
         elif code.nulls[top] or code.stack[top] != 1:
             return False
         else:
-            top = whole(-1)
+            top = i64(-1)
     return True

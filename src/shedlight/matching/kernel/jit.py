@@ -35,14 +35,14 @@ def is_first_run() -> bool:
     return not folder.exists() or not any(folder.rglob("*.nbc"))
 
 
-def step(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+def jit_inline(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Compile a function into the compiled functions that call it."""
     return _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)(
         function
     )
 
 
-def apart(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+def jit_noinline(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Compile a function that compiled functions call, but seldom or from several places."""
     return _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import apart, step
-from shedlight.matching.kernel.records import NONE, Array, Pools, at, whole
+from shedlight.matching.kernel.jit import jit_inline, jit_noinline
+from shedlight.matching.kernel.records import NONE, Array, PartialMatchRecords, i64, idx
 
 QUEUE = np.dtype([("head", "i4"), ("tail", "i4"), ("root", "i4")], align=True)
 LINK = np.dtype([("state", "i4"), ("next", "i4"), ("child", "i4")], align=True)
@@ -36,126 +36,141 @@ class Queues(NamedTuple):
     moving: Array  # [machine, 2] room for machines on the move, and from or to which subset
 
 
-@step
+@jit_inline
 def lowest_bit(word: np.uint64) -> int:
     """Find the place of the lowest 1 in a word that has one, by a de Bruijn sequence."""
     lowest = word & (~word + np.uint64(1))
     return _PLACES[(lowest * _DE_BRUIJN) >> np.uint64(58)]
 
 
-@step
-def _meld(machines: Array, links: Array, lane: int, one: int, other: int) -> int:
+@jit_inline
+def _meld(partial_matches: Array, links: Array, lane: int, one: int, other: int) -> int:
     """Join two heaps; the older root wins."""
     if one == NONE:
         return other
     if other == NONE:
         return one
-    if machines[at(other)].opened < machines[at(one)].opened:
+    if partial_matches[idx(other)].opened < partial_matches[idx(one)].opened:
         one, other = other, one
-    links[at(other), at(lane)].next = links[at(one), at(lane)].child
-    links[at(one), at(lane)].child = other
+    links[idx(other), idx(lane)].next = links[idx(one), idx(lane)].child
+    links[idx(one), idx(lane)].child = other
     return one
 
 
-@step
-def join(pools: Pools, waiting: Queues, machine: int, subset: int, lane: int) -> None:
+@jit_inline
+def join(
+    pools: PartialMatchRecords, waiting: Queues, partial_match: int, subset: int, lane: int
+) -> None:
     """Put a machine into the queue of a subset."""
-    block = pools.machines[at(machine)].block
+    block = pools.partial_matches[idx(partial_match)].block
     links = waiting.links
-    queue = waiting.queues[at(block), at(subset)]
-    links[at(machine), at(lane)].state = subset
-    links[at(machine), at(lane)].next = NONE
-    links[at(machine), at(lane)].child = NONE
+    queue = waiting.queues[idx(block), idx(subset)]
+    links[idx(partial_match), idx(lane)].state = subset
+    links[idx(partial_match), idx(lane)].next = NONE
+    links[idx(partial_match), idx(lane)].child = NONE
     if queue.head == NONE:
-        queue.head = machine
-        queue.tail = machine
-        waiting.filled[at(block), at(subset >> 6)] |= np.uint64(1) << np.uint64(subset & 63)
-    elif pools.machines[at(queue.tail)].opened < pools.machines[at(machine)].opened:
-        links[at(queue.tail), at(lane)].next = machine
-        queue.tail = machine
+        queue.head = partial_match
+        queue.tail = partial_match
+        waiting.filled[idx(block), idx(subset >> 6)] |= np.uint64(1) << np.uint64(subset & 63)
+    elif (
+        pools.partial_matches[idx(queue.tail)].opened
+        < pools.partial_matches[idx(partial_match)].opened
+    ):
+        links[idx(queue.tail), idx(lane)].next = partial_match
+        queue.tail = partial_match
     else:
-        queue.root = _meld(pools.machines, links, lane, whole(queue.root), machine)
+        queue.root = _meld(pools.partial_matches, links, lane, i64(queue.root), partial_match)
 
 
-@step
-def join_last(waiting: Queues, block: int, lane: int, machine: int) -> None:
+@jit_inline
+def join_last(waiting: Queues, block: int, lane: int, partial_match: int) -> None:
     """Put a machine that was just opened into the queue at the start of a lane."""
-    link = waiting.links[at(machine), at(lane)]
-    queue = waiting.queues[at(block), at(lane)]
+    link = waiting.links[idx(partial_match), idx(lane)]
+    queue = waiting.queues[idx(block), idx(lane)]
     link.state = lane
     link.next = NONE
     link.child = NONE
     if queue.head == NONE:
-        queue.head = machine
-        waiting.filled[at(block), at(lane >> 6)] |= np.uint64(1) << np.uint64(lane & 63)
+        queue.head = partial_match
+        waiting.filled[idx(block), idx(lane >> 6)] |= np.uint64(1) << np.uint64(lane & 63)
     else:
-        waiting.links[at(queue.tail), at(lane)].next = machine
-    queue.tail = machine
+        waiting.links[idx(queue.tail), idx(lane)].next = partial_match
+    queue.tail = partial_match
 
 
-@step
-def oldest(pools: Pools, waiting: Queues, block: int, subset: int) -> int:
+@jit_inline
+def oldest(pools: PartialMatchRecords, waiting: Queues, block: int, subset: int) -> int:
     """Find the oldest machine of a queue."""
-    queue = waiting.queues[at(block), at(subset)]
-    root, head = whole(queue.root), whole(queue.head)
-    if root == NONE or pools.machines[at(head)].opened < pools.machines[at(root)].opened:
+    queue = waiting.queues[idx(block), idx(subset)]
+    root, head = i64(queue.root), i64(queue.head)
+    if (
+        root == NONE
+        or pools.partial_matches[idx(head)].opened < pools.partial_matches[idx(root)].opened
+    ):
         return head
     return root
 
 
-@apart
-def _without_root(machines: Array, links: Array, lane: int, root: int) -> int:
+@jit_noinline
+def _without_root(partial_matches: Array, links: Array, lane: int, root: int) -> int:
     """Take the root off a pairing heap: join its children in pairs, then from the last."""
-    pairs = whole(NONE)
-    child = whole(links[at(root), at(lane)].child)
+    pairs = i64(NONE)
+    child = i64(links[idx(root), idx(lane)].child)
     while child != NONE:
-        second = whole(links[at(child), at(lane)].next)
-        rest = whole(NONE)
-        links[at(child), at(lane)].next = NONE
+        second = i64(links[idx(child), idx(lane)].next)
+        rest = i64(NONE)
+        links[idx(child), idx(lane)].next = NONE
         if second != NONE:
-            rest = whole(links[at(second), at(lane)].next)
-            links[at(second), at(lane)].next = NONE
-        joined = _meld(machines, links, lane, child, second)
-        links[at(joined), at(lane)].next = pairs
+            rest = i64(links[idx(second), idx(lane)].next)
+            links[idx(second), idx(lane)].next = NONE
+        joined = _meld(partial_matches, links, lane, child, second)
+        links[idx(joined), idx(lane)].next = pairs
         pairs = joined
         child = rest
-    heap = whole(NONE)
+    heap = i64(NONE)
     while pairs != NONE:
-        rest = whole(links[at(pairs), at(lane)].next)
-        links[at(pairs), at(lane)].next = NONE
-        heap = _meld(machines, links, lane, heap, pairs)
+        rest = i64(links[idx(pairs), idx(lane)].next)
+        links[idx(pairs), idx(lane)].next = NONE
+        heap = _meld(partial_matches, links, lane, heap, pairs)
         pairs = rest
     return heap
 
 
-@step
+@jit_inline
 def leave(
-    pools: Pools, waiting: Queues, block: int, subset: int, lane: int, machine: int
+    pools: PartialMatchRecords,
+    waiting: Queues,
+    block: int,
+    subset: int,
+    lane: int,
+    partial_match: int,
 ) -> None:
     """Take the oldest machine out of a queue."""
-    queue = waiting.queues[at(block), at(subset)]
-    if machine == queue.head:
-        queue.head = waiting.links[at(machine), at(lane)].next
+    queue = waiting.queues[idx(block), idx(subset)]
+    if partial_match == queue.head:
+        queue.head = waiting.links[idx(partial_match), idx(lane)].next
         if queue.head != NONE:
             return
         queue.tail = NONE
     else:
-        queue.root = _without_root(pools.machines, waiting.links, lane, machine)
+        queue.root = _without_root(pools.partial_matches, waiting.links, lane, partial_match)
         return
     if queue.root == NONE:
         word = np.uint64(1) << np.uint64(subset & 63)
-        waiting.filled[at(block), at(subset >> 6)] &= ~word
+        waiting.filled[idx(block), idx(subset >> 6)] &= ~word
         return
-    root = whole(queue.root)  # the list must not be empty while the heap is not
-    queue.root = _without_root(pools.machines, waiting.links, lane, root)
-    waiting.links[at(root), at(lane)].next = NONE
-    waiting.links[at(root), at(lane)].child = NONE
+    root = i64(queue.root)  # the list must not be empty while the heap is not
+    queue.root = _without_root(pools.partial_matches, waiting.links, lane, root)
+    waiting.links[idx(root), idx(lane)].next = NONE
+    waiting.links[idx(root), idx(lane)].child = NONE
     queue.head = root
     queue.tail = root
 
 
-@step
-def join_row(pools: Pools, waiting: Queues, place: tuple[int, int, int], machine: int) -> None:
+@jit_inline
+def join_row(
+    pools: PartialMatchRecords, waiting: Queues, place: tuple[int, int, int], partial_match: int
+) -> None:
     """Put a machine that was just opened behind all others of its key.
 
     Args:
@@ -165,31 +180,35 @@ def join_row(pools: Pools, waiting: Queues, place: tuple[int, int, int], machine
         machine: The machine.
     """
     block, lanes, filled = place
-    key = pools.blocks[at(block)]
-    pools.machines[at(machine)].key_newer = NONE
+    key = pools.blocks[idx(block)]
+    pools.partial_matches[idx(partial_match)].key_newer = NONE
     if key.last == NONE:
-        key.first = machine
+        key.first = partial_match
     else:
-        pools.machines[at(key.last)].key_newer = machine
-    key.last = machine
+        pools.partial_matches[idx(key.last)].key_newer = partial_match
+    key.last = partial_match
     for lane in range(lanes):
-        if lane != filled and waiting.queues[at(block), at(lane)].head == NONE:
-            waiting.queues[at(block), at(lane)].head = machine
+        if lane != filled and waiting.queues[idx(block), idx(lane)].head == NONE:
+            waiting.queues[idx(block), idx(lane)].head = partial_match
 
 
-@step
-def leave_row(pools: Pools, machine: int) -> None:
+@jit_inline
+def leave_row(pools: PartialMatchRecords, partial_match: int) -> None:
     """Take the oldest machine of a key out of the row."""
-    one = pools.machines[at(machine)]
-    key = pools.blocks[at(one.block)]
+    one = pools.partial_matches[idx(partial_match)]
+    key = pools.blocks[idx(one.block)]
     key.first = one.key_newer
     if key.first == NONE:
         key.last = NONE
 
 
-@step
-def pass_by(pools: Pools, waiting: Queues, block: int, lanes: int, machine: int) -> None:
+@jit_inline
+def pass_by(
+    pools: PartialMatchRecords, waiting: Queues, block: int, lanes: int, partial_match: int
+) -> None:
     """Let the lanes that wait at the oldest machine of a key wait at the next."""
     for lane in range(lanes):
-        if waiting.queues[at(block), at(lane)].head == machine:
-            waiting.queues[at(block), at(lane)].head = pools.machines[at(machine)].key_newer
+        if waiting.queues[idx(block), idx(lane)].head == partial_match:
+            waiting.queues[idx(block), idx(lane)].head = pools.partial_matches[
+                idx(partial_match)
+            ].key_newer

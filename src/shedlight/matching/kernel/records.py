@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import compiled, step
+from shedlight.matching.kernel.jit import compiled, jit_inline
 
 Array = np.ndarray[Any, Any]
-at: Callable[[Any], int] = np.uint64  # type: ignore[assignment]  # numba knows it as a type
+idx: Callable[[Any], int] = np.uint64  # type: ignore[assignment]  # numba knows it as a type
 """Makes a number a place in an array: one that cannot count from the end."""
-whole: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba knows it as a type
+i64: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba knows it as a type
 """Makes a number 64 bits wide, so that a compiled function is compiled for one width only."""
 
-MACHINE = np.dtype(
+PARTIAL_MATCH = np.dtype(
     [  # what most events touch comes first
         ("time", "i8"),  # of the first event, in microseconds
         ("node", "i4"),  # the last event taken
@@ -66,7 +66,7 @@ NONE = -1
 
 # Numbers about a pool, by place in `counts`.
 (
-    MACHINES,  # rows ever used
+    PARTIAL_MATCHES,  # rows ever used
     FREE_MACHINE,  # first of the free ones
     NODES,
     FREE_NODE,
@@ -93,11 +93,11 @@ NONE = -1
 ) = range(24)
 
 
-class Pools(NamedTuple):
+class PartialMatchRecords(NamedTuple):
     """The arrays of one pattern's machines."""
 
     counts: Array
-    machines: Array
+    partial_matches: Array
     nodes: Array
     blocks: Array
     table: Array  # block by hash, NONE where free
@@ -117,138 +117,138 @@ class Output(NamedTuple):
 TIME, END = range(2)
 
 
-@step
-def find_block(pools: Pools, hash1: int, hash2: int) -> int:
+@jit_inline
+def find_block(pools: PartialMatchRecords, hash1: int, hash2: int) -> int:
     """Find the block of a key, or NONE."""
     if not pools.counts[KEYED]:
-        return whole(pools.counts[KEYS] - 1)
+        return i64(pools.counts[KEYS] - 1)
     mask = pools.table.shape[0] - 1
     slot = hash1 & mask
     while pools.table[slot] != NONE:
         block = pools.table[slot]
-        if pools.blocks[at(block)].hash1 == hash1 and pools.blocks[at(block)].hash2 == hash2:
-            return whole(block)
+        if pools.blocks[idx(block)].hash1 == hash1 and pools.blocks[idx(block)].hash2 == hash2:
+            return i64(block)
         slot = (slot + 1) & mask
-    return whole(NONE)
+    return i64(NONE)
 
 
-@step
-def enter_table(pools: Pools, block: int) -> None:
+@jit_inline
+def enter_table(pools: PartialMatchRecords, block: int) -> None:
     """Put a key that is not there yet into the hash table."""
     mask = pools.table.shape[0] - 1
-    slot = pools.blocks[at(block)].hash1 & mask
+    slot = pools.blocks[idx(block)].hash1 & mask
     while pools.table[slot] != NONE:
         slot = (slot + 1) & mask
     pools.table[slot] = block
-    pools.blocks[at(block)].slot = slot
+    pools.blocks[idx(block)].slot = slot
 
 
 @compiled
-def enter_all(pools: Pools) -> None:
+def enter_all(pools: PartialMatchRecords) -> None:
     """Fill an empty hash table."""
     for block in range(pools.counts[BLOCKS]):
-        if pools.blocks[at(block)].open != FREE:
+        if pools.blocks[idx(block)].open != FREE:
             enter_table(pools, block)
 
 
-@step
-def new_block(pools: Pools, hash1: int, hash2: int) -> int:
+@jit_inline
+def new_block(pools: PartialMatchRecords, hash1: int, hash2: int) -> int:
     """Make a block for a key that has none; the caller has made sure of room."""
     counts = pools.counts
     block = counts[FREE_BLOCK]
     if block != NONE:
-        counts[FREE_BLOCK] = pools.blocks[at(block)].first
+        counts[FREE_BLOCK] = pools.blocks[idx(block)].first
     else:
         block = counts[BLOCKS]
         counts[BLOCKS] += 1
     counts[KEYS] += 1
-    pools.blocks[at(block)].hash1 = hash1
-    pools.blocks[at(block)].hash2 = hash2
+    pools.blocks[idx(block)].hash1 = hash1
+    pools.blocks[idx(block)].hash2 = hash2
     enter_table(pools, block)
-    pools.blocks[at(block)].count = 0
-    pools.blocks[at(block)].open = 0
-    pools.blocks[at(block)].first = NONE
-    pools.blocks[at(block)].last = NONE
+    pools.blocks[idx(block)].count = 0
+    pools.blocks[idx(block)].open = 0
+    pools.blocks[idx(block)].first = NONE
+    pools.blocks[idx(block)].last = NONE
     return block
 
 
-@step
-def free_block(pools: Pools, block: int) -> None:
+@jit_inline
+def free_block(pools: PartialMatchRecords, block: int) -> None:
     """Give a key's block back; keys behind it in the hash table move up."""
     mask = pools.table.shape[0] - 1
-    hole = pools.blocks[at(block)].slot
+    hole = pools.blocks[idx(block)].slot
     slot = (hole + 1) & mask
     while pools.table[slot] != NONE:
         other = pools.table[slot]
-        home = pools.blocks[at(other)].hash1 & mask
+        home = pools.blocks[idx(other)].hash1 & mask
         if ((slot - home) & mask) >= ((slot - hole) & mask):
             pools.table[hole] = other
-            pools.blocks[at(other)].slot = hole
+            pools.blocks[idx(other)].slot = hole
             hole = slot
         slot = (slot + 1) & mask
     pools.table[hole] = NONE
-    pools.blocks[at(block)].open = FREE
-    pools.blocks[at(block)].first = pools.counts[FREE_BLOCK]
+    pools.blocks[idx(block)].open = FREE
+    pools.blocks[idx(block)].first = pools.counts[FREE_BLOCK]
     pools.counts[FREE_BLOCK] = block
     pools.counts[KEYS] -= 1
 
 
-@step
-def new_node(pools: Pools, row: int, mark: int, element: int, before: int) -> int:
+@jit_inline
+def new_node(pools: PartialMatchRecords, row: int, mark: int, element: int, before: int) -> int:
     """Make a node; the caller has made sure of room."""
     counts = pools.counts
     node = counts[FREE_NODE]
     if node != NONE:
-        counts[FREE_NODE] = pools.nodes[at(node)].before
+        counts[FREE_NODE] = pools.nodes[idx(node)].before
     else:
         node = counts[NODES]
         counts[NODES] += 1
     counts[USED_NODES] += 1
-    pools.nodes[at(node)].row = row
-    pools.nodes[at(node)].mark = mark
-    pools.nodes[at(node)].element = element
-    pools.nodes[at(node)].before = before
+    pools.nodes[idx(node)].row = row
+    pools.nodes[idx(node)].mark = mark
+    pools.nodes[idx(node)].element = element
+    pools.nodes[idx(node)].before = before
     return node
 
 
-@step
-def free_chain(pools: Pools, last: int, size: int) -> None:
+@jit_inline
+def free_chain(pools: PartialMatchRecords, last: int, size: int) -> None:
     """Give a whole chain of nodes back; it is its own list of free nodes."""
     if last == NONE:
         return
     node = first = last
     while node != NONE:
-        pools.nodes[at(node)].row = FREE
+        pools.nodes[idx(node)].row = FREE
         first = node
-        node = whole(pools.nodes[at(node)].before)
-    pools.nodes[at(first)].before = pools.counts[FREE_NODE]
+        node = i64(pools.nodes[idx(node)].before)
+    pools.nodes[idx(first)].before = pools.counts[FREE_NODE]
     pools.counts[FREE_NODE] = last
     pools.counts[USED_NODES] -= size
 
 
-@step
-def free_node(pools: Pools, node: int) -> None:
+@jit_inline
+def free_node(pools: PartialMatchRecords, node: int) -> None:
     """Give a node back."""
-    pools.nodes[at(node)].row = FREE
-    pools.nodes[at(node)].before = pools.counts[FREE_NODE]
+    pools.nodes[idx(node)].row = FREE
+    pools.nodes[idx(node)].before = pools.counts[FREE_NODE]
     pools.counts[FREE_NODE] = node
     pools.counts[USED_NODES] -= 1
 
 
-@step
-def new_machine(pools: Pools, block: int, time: int) -> int:
+@jit_inline
+def new_partial_match(pools: PartialMatchRecords, block: int, time: int) -> int:
     """Open a machine as the newest one; the caller has made sure of room."""
     counts = pools.counts
-    machine = counts[FREE_MACHINE]
-    if machine != NONE:
-        counts[FREE_MACHINE] = pools.machines[at(machine)].newer
+    partial_match = counts[FREE_MACHINE]
+    if partial_match != NONE:
+        counts[FREE_MACHINE] = pools.partial_matches[idx(partial_match)].newer
     else:
-        machine = counts[MACHINES]
-        counts[MACHINES] += 1
-    one = pools.machines[at(machine)]
+        partial_match = counts[PARTIAL_MATCHES]
+        counts[PARTIAL_MATCHES] += 1
+    one = pools.partial_matches[idx(partial_match)]
     one.opened = counts[OPENED]
     one.time = time
-    one.count = pools.blocks[at(block)].count
+    one.count = pools.blocks[idx(block)].count
     one.node = NONE
     one.block = block
     one.left = 0
@@ -258,79 +258,79 @@ def new_machine(pools: Pools, block: int, time: int) -> int:
     one.older = counts[NEWEST]
     one.newer = NONE
     if counts[NEWEST] != NONE:
-        pools.machines[counts[NEWEST]].newer = machine
+        pools.partial_matches[counts[NEWEST]].newer = partial_match
     else:
-        counts[OLDEST] = machine
-    counts[NEWEST] = machine
+        counts[OLDEST] = partial_match
+    counts[NEWEST] = partial_match
     counts[OPENED] += 1
     counts[OPEN] += 1
-    pools.blocks[at(block)].open += 1
-    return machine
+    pools.blocks[idx(block)].open += 1
+    return partial_match
 
 
-@step
-def free_machine(pools: Pools, machine: int) -> None:
+@jit_inline
+def free_partial_match(pools: PartialMatchRecords, partial_match: int) -> None:
     """Take a machine out of the list and give it back; its key too, if it was the last."""
     counts = pools.counts
-    one = pools.machines[at(machine)]
+    one = pools.partial_matches[idx(partial_match)]
     if one.older != NONE:
-        pools.machines[at(one.older)].newer = one.newer
+        pools.partial_matches[idx(one.older)].newer = one.newer
     else:
         counts[OLDEST] = one.newer
     if one.newer != NONE:
-        pools.machines[at(one.newer)].older = one.older
+        pools.partial_matches[idx(one.newer)].older = one.older
     else:
         counts[NEWEST] = one.older
-    block = whole(one.block)
+    block = i64(one.block)
     one.block = FREE
     one.newer = counts[FREE_MACHINE]
-    counts[FREE_MACHINE] = machine
+    counts[FREE_MACHINE] = partial_match
     counts[OPEN] -= 1
-    pools.blocks[at(block)].open -= 1
-    if pools.blocks[at(block)].open == 0 and pools.counts[KEYED]:
+    pools.blocks[idx(block)].open -= 1
+    if pools.blocks[idx(block)].open == 0 and pools.counts[KEYED]:
         free_block(pools, block)
 
 
-@step
-def is_due(pools: Pools, window: int, time: int) -> bool:
+@jit_inline
+def is_due(pools: PartialMatchRecords, window: int, time: int) -> bool:
     """Whether the window of the oldest machine is over."""
     oldest = pools.counts[OLDEST]
     if oldest == NONE:
         return False
-    return window != NONE and pools.machines[at(oldest)].time < time - window
+    return window != NONE and pools.partial_matches[idx(oldest)].time < time - window
 
 
-@step
-def _begin_match(pools: Pools, output: Output, size: int, time: int) -> int:
+@jit_inline
+def _begin_match(pools: PartialMatchRecords, output: Output, size: int, time: int) -> int:
     """Write a match of so many nodes out, and say where its chain ends."""
     counts = pools.counts
     place = counts[OUT] + size
     counts[OUT] = place
-    number = at(counts[MATCHES])
+    number = idx(counts[MATCHES])
     output.matches[TIME, number] = time
     output.matches[END, number] = place
     counts[MATCHES] += 1
     return place
 
 
-@step
-def hand_out(pools: Pools, output: Output, machine: int, time: int) -> None:
+@jit_inline
+def hand_out(pools: PartialMatchRecords, output: Output, partial_match: int, time: int) -> None:
     """Write the match of a machine out, and give the nodes of its chain back."""
     counts = pools.counts
-    one = pools.machines[at(machine)]
-    place = _begin_match(pools, output, whole(one.size), time)
+    one = pools.partial_matches[idx(partial_match)]
+    place = _begin_match(pools, output, i64(one.size), time)
     marked = output.marks.shape[0] > 0
-    free, node = whole(counts[FREE_NODE]), whole(one.node)
+    free, node = i64(counts[FREE_NODE]), i64(one.node)
     counts[FREE_NODE] = node
     counts[USED_NODES] -= one.size
     while node != NONE:
         place -= 1
-        link = pools.nodes[at(node)]
-        before = whole(link.before)
-        output.rows[at(place)] = link.row
-        output.elements[at(place)] = link.element
+        link = pools.nodes[idx(node)]
+        before = i64(link.before)
+        output.rows[idx(place)] = link.row
+        output.elements[idx(place)] = link.element
         if marked:
-            output.marks[at(place)] = link.mark
+            output.marks[idx(place)] = link.mark
         link.row = FREE
         if before == NONE:
             link.before = free
@@ -338,36 +338,38 @@ def hand_out(pools: Pools, output: Output, machine: int, time: int) -> None:
     one.node = NONE
 
 
-@step
-def write_match(pools: Pools, output: Output, last: int, size: int, time: int) -> None:
+@jit_inline
+def write_match(
+    pools: PartialMatchRecords, output: Output, last: int, size: int, time: int
+) -> None:
     """Write a match out: the chain of so many nodes that ends in `last`."""
     place = _begin_match(pools, output, size, time)
     node = last
     while node != NONE:
         place -= 1
-        one = pools.nodes[at(node)]
-        output.rows[at(place)] = one.row
-        output.elements[at(place)] = one.element
+        one = pools.nodes[idx(node)]
+        output.rows[idx(place)] = one.row
+        output.elements[idx(place)] = one.element
         if output.marks.shape[0]:
-            output.marks[at(place)] = one.mark
-        node = whole(one.before)
+            output.marks[idx(place)] = one.mark
+        node = i64(one.before)
 
 
-@step
-def mark_timed_out(pools: Pools, output: Output) -> None:
+@jit_inline
+def mark_timed_out(pools: PartialMatchRecords, output: Output) -> None:
     """Say of what was written out last that it is no match: its machine timed out."""
-    last = at(pools.counts[MATCHES] - 1)
+    last = idx(pools.counts[MATCHES] - 1)
     output.matches[END, last] = ~output.matches[END, last]
 
 
-@step
-def room(pools: Pools, output: Output, takers: int, most: int) -> int:
+@jit_inline
+def room(pools: PartialMatchRecords, output: Output, takers: int, most: int) -> int:
     """Say how many events surely fit, up to `most`, if each has so many takers."""
     counts = pools.counts
     longest = counts[LONGEST] + most + 1
     return min(
         most,
-        pools.machines.shape[0] - counts[OPEN],
+        pools.partial_matches.shape[0] - counts[OPEN],
         pools.blocks.shape[0] - counts[KEYS] if counts[KEYED] else most,
         (pools.nodes.shape[0] - counts[USED_NODES]) // takers,
         (output.matches.shape[1] - counts[MATCHES]) // takers,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import apart, step
+from shedlight.matching.kernel.jit import jit_inline, jit_noinline
 from shedlight.matching.kernel.records import (
     DROPPED,
     FREE_THREAD,
@@ -12,7 +12,7 @@ from shedlight.matching.kernel.records import (
     THREADS,
     USED_THREADS,
     Array,
-    whole,
+    i64,
 )
 
 MOST_THREADS = 64
@@ -21,21 +21,21 @@ MOST_THREADS = 64
 THREAD = np.dtype([("state", "i4"), ("node", "i4"), ("next", "i4"), ("rank", "i4")], align=True)
 
 
-class Threads(NamedTuple):
+class Bindings(NamedTuple):
     """The assignments of all machines."""
 
     threads: Array
     bound: Array  # [thread, element] the row of the last event of an element, or NONE
 
 
-@step
-def new_thread(counts: Array, threads: Threads, state: int, source: int) -> int:
+@jit_inline
+def new_thread(counts: Array, threads: Bindings, state: int, source: int) -> int:
     """Make a thread at a state, with the events of another one or (NONE) with none."""
-    thread = whole(counts[FREE_THREAD])
+    thread = i64(counts[FREE_THREAD])
     if thread != NONE:
         counts[FREE_THREAD] = threads.threads[thread].next
     else:
-        thread = whole(counts[THREADS])
+        thread = i64(counts[THREADS])
         counts[THREADS] += 1
     counts[USED_THREADS] += 1
     one, other = threads.threads[thread], threads.threads[source]
@@ -49,21 +49,21 @@ def new_thread(counts: Array, threads: Threads, state: int, source: int) -> int:
     return thread
 
 
-@step
+@jit_inline
 def free_threads(counts: Array, threads: Array, first: int) -> None:
     """Give a thread and those behind it back."""
     while first != NONE:
         one = threads[first]
-        after = whole(one.next)
+        after = i64(one.next)
         one.next = counts[FREE_THREAD]
         counts[FREE_THREAD] = first
         counts[USED_THREADS] -= 1
         first = after
 
 
-@apart
+@jit_noinline
 def append(
-    counts: Array, threads: Threads, chosen: tuple[int, int, int], new: int
+    counts: Array, threads: Bindings, chosen: tuple[int, int, int], new: int
 ) -> tuple[int, int, int]:
     """Put a thread behind the others unless there is one like it; (first, last, number)."""
     first, last, number = chosen
@@ -74,12 +74,12 @@ def append(
             same &= threads.bound[other, element] == threads.bound[new, element]
         if same:
             break
-        other = whole(threads.threads[other].next)
+        other = i64(threads.threads[other].next)
     if other != NONE or number == MOST_THREADS:
         counts[DROPPED] += other == NONE
         free_threads(counts, threads.threads, new)
         return chosen
     if first == NONE:
-        return new, new, whole(1)
+        return new, new, i64(1)
     threads.threads[last].next = new
     return first, new, number + 1

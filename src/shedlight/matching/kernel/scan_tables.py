@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.compile.dfa import Tables
+from shedlight.matching.compile.dfa import DfaTables
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.matcher import Matcher
 from shedlight.matching.output.bind import under_not, wanted
@@ -13,7 +13,7 @@ from shedlight.matching.output.bind import under_not, wanted
 TAKES, FORBIDS, OPENS = 1, 2, 4
 
 
-class Moves(NamedTuple):
+class TransitionTable(NamedTuple):
     """The automaton as arrays.
 
     An element that takes an event leads from a state to others; a NOT leaves some (or none).
@@ -27,7 +27,7 @@ class Moves(NamedTuple):
     binds: Array  # [element] whether conditions mention it
 
 
-def moves(matcher: Matcher, tables: Tables) -> Moves:
+def moves(matcher: Matcher, tables: DfaTables) -> TransitionTable:
     """Lay the automaton out as arrays."""
     automaton = matcher.automaton
     nots = under_not(automaton)
@@ -47,7 +47,7 @@ def moves(matcher: Matcher, tables: Tables) -> Moves:
     binds = np.zeros(len(automaton.elements), np.bool_)
     for program in matcher.programs.programs:
         binds[list(program.elements)] = True
-    return Moves(
+    return TransitionTable(
         np.array(ends, np.int32),
         np.array(targets, np.int32),
         np.array([state.accepts for state in automaton.lanes[0]], np.bool_),

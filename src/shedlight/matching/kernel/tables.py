@@ -5,7 +5,7 @@ from typing import NamedTuple
 from shedlight.matching.kernel.records import Array
 
 
-class Rules(NamedTuple):
+class KernelTables(NamedTuple):
     """The tables of `subsets.py` and the settings of a pattern, as the kernel wants them."""
 
     moves: Array

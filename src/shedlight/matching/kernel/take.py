@@ -6,7 +6,7 @@ import numpy as np
 
 from shedlight.matching.compile.dfa import CLOSES, KNOWN, SPOILED
 from shedlight.matching.kernel.close import close, close_all, evict
-from shedlight.matching.kernel.jit import apart, step
+from shedlight.matching.kernel.jit import jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     join,
@@ -23,66 +23,68 @@ from shedlight.matching.kernel.records import (
     OPEN,
     WANTED,
     Output,
-    Pools,
-    at,
+    PartialMatchRecords,
     hand_out,
+    i64,
+    idx,
     new_block,
-    new_machine,
     new_node,
-    whole,
+    new_partial_match,
 )
-from shedlight.matching.kernel.tables import Rules
+from shedlight.matching.kernel.tables import KernelTables
 
 MoveRecord = Any  # a row of `subsets.MOVE`
 
 
-@apart
-def spoil(pools: Pools, waiting: Queues, rules: Rules, block: int, symbol: int) -> None:
+@jit_noinline
+def spoil(
+    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, block: int, symbol: int
+) -> None:
     """Apply the NOTs of a symbol to the machines of a key."""
     if rules.signs[CLOSES, symbol]:
         close_all(pools, waiting, rules, block)
         return
     moved = 0
     for w in range(waiting.filled.shape[1]):
-        bits = waiting.filled[at(block), at(w)] & rules.bits[SPOILED, symbol, w]
+        bits = waiting.filled[idx(block), idx(w)] & rules.bits[SPOILED, symbol, w]
         while bits:
-            subset = whole(w * 64 + lowest_bit(bits))
+            subset = i64(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
-            while waiting.queues[at(block), at(subset)].head != NONE:
-                machine = oldest(pools, waiting, block, subset)
-                leave(pools, waiting, block, subset, whole(0), machine)
-                waiting.moving[moved, 0] = machine
+            while waiting.queues[idx(block), idx(subset)].head != NONE:
+                partial_match = oldest(pools, waiting, block, subset)
+                leave(pools, waiting, block, subset, i64(0), partial_match)
+                waiting.moving[moved, 0] = partial_match
                 waiting.moving[moved, 1] = rules.spoil[subset, symbol]
                 moved += 1
     for i in range(moved):
-        machine, target = whole(waiting.moving[i, 0]), whole(waiting.moving[i, 1])
+        partial_match, target = i64(waiting.moving[i, 0]), i64(waiting.moving[i, 1])
         if target == NONE:
-            close(pools, rules, machine)
+            close(pools, rules, partial_match)
             continue
-        one = pools.machines[at(machine)]
-        one.node = new_node(pools, whole(FORBIDDEN), symbol, whole(NONE), whole(one.node))
-        _grown(pools, machine)
-        join(pools, waiting, machine, target, whole(0))
+        one = pools.partial_matches[idx(partial_match)]
+        one.node = new_node(pools, i64(FORBIDDEN), symbol, i64(NONE), i64(one.node))
+        _grown(pools, partial_match)
+        join(pools, waiting, partial_match, target, i64(0))
         if not rules.facts[KNOWN, target]:
             pools.counts[WANTED] = target
 
 
-@step
-def _grown(pools: Pools, machine: int) -> None:
+@jit_inline
+def _grown(pools: PartialMatchRecords, partial_match: int) -> None:
     """Count a node of a machine."""
-    size = pools.machines[at(machine)].size + 1
-    pools.machines[at(machine)].size = size
+    size = pools.partial_matches[idx(partial_match)].size + 1
+    pools.partial_matches[idx(partial_match)].size = size
     if size > pools.counts[LONGEST]:  # noqa: PLR1730  # rarely so: do not write each time
         pools.counts[LONGEST] = size
 
 
-@step
+@jit_inline
 def take(
-    pools: Pools,
+    pools: PartialMatchRecords,
     waiting: Queues,
-    rules: Rules,
+    rules: KernelTables,
     output: Output,
-    machine: int,
+    partial_match: int,
     event: tuple[int, int, int, MoveRecord],
 ) -> None:
     """Let a machine that is out of its queue take an event; write the match if it is one.
@@ -96,26 +98,26 @@ def take(
         event: The row, time and symbol of the event, and what taking it does.
     """
     row, time, symbol, move = event
-    one = pools.machines[at(machine)]
-    one.node = new_node(pools, row, symbol, whole(move.who), whole(one.node))
-    _grown(pools, machine)
+    one = pools.partial_matches[idx(partial_match)]
+    one.node = new_node(pools, row, symbol, i64(move.who), i64(one.node))
+    _grown(pools, partial_match)
     one.left -= move.accepts
     if one.left == 0 and not rules.absence:
-        hand_out(pools, output, machine, time)
-        close(pools, rules, machine)
+        hand_out(pools, output, partial_match, time)
+        close(pools, rules, partial_match)
     elif move.waits:
-        join(pools, waiting, machine, whole(move.after), whole(move.lane))
+        join(pools, waiting, partial_match, i64(move.after), i64(move.lane))
         if not move.known:
             pools.counts[WANTED] = move.after
     elif not rules.single:
-        waiting.links[at(machine), at(move.lane)].state = move.after
+        waiting.links[idx(partial_match), idx(move.lane)].state = move.after
 
 
-@step
-def open_machine(
-    pools: Pools,
+@jit_inline
+def open_partial_match(
+    pools: PartialMatchRecords,
     waiting: Queues,
-    rules: Rules,
+    rules: KernelTables,
     output: Output,
     key: tuple[int, int, int],
     event: tuple[int, int, int],
@@ -135,21 +137,21 @@ def open_machine(
     if block == NONE:
         block = new_block(pools, hash1, hash2)
         for w in range(waiting.filled.shape[1]):
-            waiting.filled[at(block), at(w)] = 0
-        pools.blocks[at(block)].count = 1
+            waiting.filled[idx(block), idx(w)] = 0
+        pools.blocks[idx(block)].count = 1
         for subset in range(rules.moves.shape[0]):
-            waiting.queues[at(block), at(subset)].head = NONE
-            waiting.queues[at(block), at(subset)].tail = NONE
-            waiting.queues[at(block), at(subset)].root = NONE
-    machine = new_machine(pools, block, time)
-    pools.machines[at(machine)].left = rules.lanes
+            waiting.queues[idx(block), idx(subset)].head = NONE
+            waiting.queues[idx(block), idx(subset)].tail = NONE
+            waiting.queues[idx(block), idx(subset)].root = NONE
+    partial_match = new_partial_match(pools, block, time)
+    pools.partial_matches[idx(partial_match)].left = rules.lanes
     move = rules.opens[symbol]
     if rules.single:
-        join_row(pools, waiting, (block, rules.lanes, whole(move.lane)), machine)
+        join_row(pools, waiting, (block, rules.lanes, i64(move.lane)), partial_match)
     else:
         for lane in range(rules.lanes):
             if lane != move.lane:
-                join_last(waiting, block, whole(lane), machine)
-    take(pools, waiting, rules, output, machine, (row, time, symbol, move))
+                join_last(waiting, block, i64(lane), partial_match)
+    take(pools, waiting, rules, output, partial_match, (row, time, symbol, move))
     if pools.counts[OPEN] > rules.cap:
         evict(pools, waiting, rules)

@@ -8,19 +8,26 @@ import pyarrow as pa
 
 from shedlight.errors import InputError, known_names
 from shedlight.language import check
-from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
-from shedlight.language.ast.pattern import Pattern, Span, elements
-from shedlight.language.eval.column import kind_of_arrow
+from shedlight.language.ast.pattern import Pattern, WindowUnit, elements
+from shedlight.language.eval.column import data_type_of_arrow
 from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.kernel.driver import row_column
 from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.classify import Types, classify
-from shedlight.matching.operators.matcher import MOST_MACHINES, Matcher, build_matcher
-from shedlight.matching.operators.permuted import Ordered
-from shedlight.matching.operators.reorder import INPUT, TIME, Input, Waiting, admit, new_waiting
-from shedlight.matching.operators.step import Ready, match
+from shedlight.matching.operators.classify import EventTypes, classify
+from shedlight.matching.operators.matcher import MAX_PARTIAL_MATCHES, Matcher, build_matcher
+from shedlight.matching.operators.permuted import PermutedTable
+from shedlight.matching.operators.reorder import (
+    INPUT,
+    TIME,
+    ReorderBuffer,
+    StreamInput,
+    admit_arrivals,
+    new_waiting,
+)
+from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.matching.state.match_state import MatchState, new_state
@@ -37,7 +44,7 @@ class Operator:
         matchers: The patterns.
     """
 
-    inputs: tuple[Input, ...]
+    inputs: tuple[StreamInput, ...]
     schema: pa.Schema
     alphabet: Alphabet
     matchers: tuple[Matcher, ...]
@@ -51,20 +58,20 @@ class Operator:
     def remember(self) -> int:
         """How long ids are remembered, in microseconds: the longest window."""
         windows = (matcher.pattern.within for matcher in self.matchers)
-        return max((w.length for w in windows if w and w.span is Span.TIME), default=0)
+        return max((w.length for w in windows if w and w.span is WindowUnit.TIME), default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorState:
     """Where an operator stands: its intake, the types it has seen, its patterns' machines."""
 
-    waiting: Waiting
-    types: Types
+    waiting: ReorderBuffer
+    types: EventTypes
     states: tuple[MatchState, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class OperatorResult:
     """What came of a batch.
 
     Attributes:
@@ -81,9 +88,9 @@ class Outcome:
 
 
 def build_operator(
-    inputs: Sequence[tuple[Input, pa.Schema]],
+    inputs: Sequence[tuple[StreamInput, pa.Schema]],
     patterns: Mapping[str, Pattern],
-    cap: int = MOST_MACHINES,
+    cap: int = MAX_PARTIAL_MATCHES,
     timed_out: Container[str] = (),
 ) -> Operator:
     """Prepare patterns for inputs of known columns.
@@ -108,8 +115,8 @@ def build_operator(
     )
     ids = dict.fromkeys(name for one, _ in inputs for name in one.ids)
 
-    def kind_of_row(node: Expression) -> Kind:
-        return kind_in(schema_of(schema), node)
+    def kind_of_row(node: Expression) -> DataType:
+        return data_type_in(schema_of(schema), node)
 
     matchers = tuple(
         build_matcher(
@@ -131,7 +138,7 @@ def new_operator_state(operator: Operator) -> OperatorState:
     """Make the state before any event."""
     return OperatorState(
         new_waiting(operator.schema, len(operator.inputs)),
-        Types(operator.alphabet),
+        EventTypes(operator.alphabet),
         tuple(map(new_state, operator.matchers)),
     )
 
@@ -140,13 +147,13 @@ Masks = Mapping[str, Array]
 """Which ready events each pattern gets to see, by its name; all, for one that is not in it."""
 
 
-def process(
+def step_operator(
     operator: Operator,
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
     ended: frozenset[int] = frozenset(),
-    shed: Callable[[Ready], Masks] | None = None,
-) -> tuple[OperatorState, Outcome]:
+    shed: Callable[[ReadyBatch], Masks] | None = None,
+) -> tuple[OperatorState, OperatorResult]:
     """Take in arrivals and match what is ready.
 
     Args:
@@ -156,10 +163,10 @@ def process(
         ended: Inputs that will not say anything more.
         shed: Says which of the events that are ready each pattern gets to see; None: all.
     """
-    state, ready, late = take_in(operator, state, arrivals, ended)
-    state, found = match_ready(operator, state, ready, shed(ready) if shed else {})
+    state, ready, late = ingest(operator, state, arrivals, ended)
+    state, found = match_batch(operator, state, ready, shed(ready) if shed else {})
     names = [matcher.name for matcher in operator.matchers]
-    return state, Outcome(
+    return state, OperatorResult(
         {name: found[name] for name in names},
         len(ready.time),
         late,
@@ -167,7 +174,7 @@ def process(
     )
 
 
-def take_in(
+def ingest(
     operator: Operator,
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
@@ -175,7 +182,7 @@ def take_in(
     told: Sequence[int] | None = None,
     *,
     unique: bool = False,
-) -> tuple[OperatorState, Ready, pa.Table]:
+) -> tuple[OperatorState, ReadyBatch, pa.Table]:
     """Take in arrivals, and give the events that are ready and those that are late.
 
     Args:
@@ -189,25 +196,25 @@ def take_in(
     """
     full = _completed(operator, arrivals)
     length = None if unique else operator.remember
-    waiting, arrived = admit(state.waiting, operator.inputs, full, length, ended, told)
+    waiting, arrived = admit_arrivals(state.waiting, operator.inputs, full, length, ended, told)
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
-    ready = Ready(
+    ready = ReadyBatch(
         table.numbers(TIME),
         table.without([TIME, INPUT]),
         types,
         numbers,
         operator_keys(operator, table),
-        waiting.frontier,
+        waiting.watermark,
         table.numbers(INPUT),
     )
     return replace(state, waiting=waiting, types=types), ready, arrived.late
 
 
-def match_ready(
+def match_batch(
     operator: Operator,
     state: OperatorState,
-    ready: Ready,
+    ready: ReadyBatch,
     masks: Masks,
     unlisted: Container[str] = (),
     noted: Callable[[Matcher, MatchState, pa.Table], None] | None = None,
@@ -242,12 +249,12 @@ def match_ready(
 
 def schema_of(schema: pa.Schema) -> Schema:
     """Give the kinds of the columns; a field of a struct is named after its column."""
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, DataType] = {}
 
     def add(prefix: str, fields: Sequence[pa.Field]) -> None:
         for one in fields:
             try:
-                kinds[prefix + one.name] = kind_of_arrow(one.type)
+                kinds[prefix + one.name] = data_type_of_arrow(one.type)
             except TypeError:
                 continue  # a column that no expression can use, such as a list
             if pa.types.is_struct(one.type):
@@ -257,7 +264,7 @@ def schema_of(schema: pa.Schema) -> Schema:
     return kinds
 
 
-def kind_in(schema: Schema, node: Expression) -> Kind:
+def data_type_in(schema: Schema, node: Expression) -> DataType:
     """Find the kind of an attribute.
 
     Raises:
@@ -272,7 +279,7 @@ def kind_in(schema: Schema, node: Expression) -> Kind:
     return schema[node.column]
 
 
-def _check_columns(one: Input, schema: pa.Schema) -> None:
+def _check_columns(one: StreamInput, schema: pa.Schema) -> None:
     for name in (one.time, *one.ids):
         if name not in schema.names:
             raise InputError(
@@ -280,7 +287,7 @@ def _check_columns(one: Input, schema: pa.Schema) -> None:
             )
 
 
-def _common_schema(inputs: Sequence[tuple[Input, pa.Schema]]) -> pa.Schema:
+def _common_schema(inputs: Sequence[tuple[StreamInput, pa.Schema]]) -> pa.Schema:
     try:
         return pa.unify_schemas([schema for _, schema in inputs], promote_options="permissive")
     except pa.ArrowException as error:
@@ -303,7 +310,7 @@ def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int
 
 
 def operator_keys(
-    operator: Operator, table: pa.Table | Ordered
+    operator: Operator, table: pa.Table | PermutedTable
 ) -> dict[tuple[Attribute, ...], tuple[Array, Array]]:
     """Find the hashes of the key of every event, for each way to partition."""
     partitions = {matcher.pattern.partition_by for matcher in operator.matchers}

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression
 from shedlight.language.eval.column import TEXT, Column
-from shedlight.language.eval.evaluate import evaluate, holds
+from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet
 from shedlight.matching.kernel.jit import compiled
 from shedlight.matching.kernel.records import Array
@@ -23,7 +23,7 @@ _WIDEST_RANGE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Types:
+class EventTypes:
     """The signatures seen so far; a number stays, but which one it is means nothing."""
 
     alphabet: Alphabet
@@ -35,7 +35,7 @@ class Types:
         return self.alphabet.label(self.signatures[number])
 
 
-def classify(types: Types, rows: int, lookup: Lookup) -> tuple[Types, Array]:
+def classify(types: EventTypes, rows: int, lookup: Lookup) -> tuple[EventTypes, Array]:
     """Find the type of every row; signatures that are new get the next numbers."""
     alphabet = types.alphabet
     if len(alphabet.closed) == 1 and not alphabet.open:
@@ -53,15 +53,15 @@ def classify(types: Types, rows: int, lookup: Lookup) -> tuple[Types, Array]:
 
 
 def _with_new(
-    types: Types, first: Array, signature_of: Callable[[int], Signature]
-) -> tuple[Types, Array]:
+    types: EventTypes, first: Array, signature_of: Callable[[int], Signature]
+) -> tuple[EventTypes, Array]:
     """Number the codes that occur, given the first row of each; those that do not are -1."""
     numbers = dict(types.numbers)
     known = np.zeros(len(first), np.int32)
     for code in np.flatnonzero(first >= 0):
         known[code] = numbers.setdefault(signature_of(first[code]), len(numbers))
     if len(numbers) > len(types.numbers):
-        types = Types(types.alphabet, tuple(numbers), numbers)
+        types = EventTypes(types.alphabet, tuple(numbers), numbers)
     return types, known
 
 
@@ -78,7 +78,9 @@ class _Table:
         return int(self.codes[-1])
 
 
-def _classify_by_table(types: Types, values: Array, table: _Table) -> tuple[Types, Array]:
+def _classify_by_table(
+    types: EventTypes, values: Array, table: _Table
+) -> tuple[EventTypes, Array]:
     """Classify by one attribute alone: see which codes occur, then write types at once."""
     first = np.full(table.other + 1, -1, np.int64)
     _find_first_by_table(values, table.low, table.codes, first)
@@ -154,14 +156,14 @@ def _components(alphabet: Alphabet, rows: int, lookup: Lookup) -> Iterator[Array
     for one in alphabet.closed:
         yield _closed_codes(one, lookup(one.column))
     for condition in alphabet.open:
-        truth = holds(evaluate(condition, rows, lookup))
+        truth = is_true(evaluate(condition, rows, lookup))
         yield np.broadcast_to(truth, rows).astype(np.int32)
 
 
 def _closed_codes(one: ClosedSet, column: Column) -> Array:
     """Say which constant each value is: its number, one past them for others, two for null."""
     other = len(one.values)
-    if column.kind is Kind.STRING:
+    if column.kind is DataType.STRING:
         texts = [v if isinstance(v, str) else None for v in one.values]
         values = pa.array(texts, TEXT)
         codes = (
@@ -169,7 +171,7 @@ def _closed_codes(one: ClosedSet, column: Column) -> Array:
             .fill_null(other)
             .to_numpy(zero_copy_only=False)
         )
-    elif column.kind in {Kind.BIGINT, Kind.TIMESTAMP, Kind.DOUBLE}:
+    elif column.kind in {DataType.BIGINT, DataType.TIMESTAMP, DataType.DOUBLE}:
         return _number_codes(one, column)
     else:
         codes = np.full(len(column), other)
@@ -196,7 +198,7 @@ def _number_codes(one: ClosedSet, column: Column) -> Array:
 def _table(one: ClosedSet, column: Column) -> _Table | None:
     """Lay the constants out as a table, if they are whole numbers close together."""
     numbers = [(v, i) for i, v in enumerate(one.values) if isinstance(v, int)]
-    if not numbers or column.kind not in {Kind.BIGINT, Kind.TIMESTAMP}:
+    if not numbers or column.kind not in {DataType.BIGINT, DataType.TIMESTAMP}:
         return None
     low, high = min(numbers)[0], max(numbers)[0]
     if high - low >= _WIDEST_RANGE:

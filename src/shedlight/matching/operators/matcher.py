@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     Aggregate,
     Attribute,
     Expression,
-    Whole,
+    WholeEvent,
     variables,
     walk,
 )
@@ -23,15 +23,15 @@ from shedlight.language.ast.pattern import (
     Pattern,
     Seq,
     inner_parts,
-    watched,
+    negated_elements,
 )
 from shedlight.matching.compile.dfa import Symbol
-from shedlight.matching.compile.guards import Programs, build_programs
+from shedlight.matching.compile.guards import GuardPrograms, build_programs
 from shedlight.matching.compile.nfa import Automaton, build_automaton
-from shedlight.matching.compile.predicates import Alphabet, Demand
+from shedlight.matching.compile.predicates import Alphabet, ElementPredicate
 from shedlight.matching.operators.classify import Signature
 
-MOST_MACHINES = 10_000_000
+MAX_PARTIAL_MATCHES = 10_000_000
 """How many machines of a pattern may be open; past it the oldest goes, and is counted."""
 
 
@@ -53,9 +53,9 @@ class Matcher:
 
     name: str
     automaton: Automaton
-    demands: tuple[Demand, ...]
+    demands: tuple[ElementPredicate, ...]
     closed_sets: int
-    programs: Programs
+    programs: GuardPrograms
     triggers: tuple[tuple[int, ...], ...]
     store_schema: pa.Schema
     cap: int
@@ -93,8 +93,8 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     schema: pa.Schema,
     *,
     ids: Sequence[str],
-    kind_of_row: Callable[[Expression], Kind],
-    cap: int = MOST_MACHINES,
+    kind_of_row: Callable[[Expression], DataType],
+    cap: int = MAX_PARTIAL_MATCHES,
     timed_out: bool = False,
 ) -> Matcher:
     """Prepare a pattern for a stream.
@@ -133,7 +133,7 @@ def _columns(
     """List the columns that must be kept of an event."""
     expressions = [item.expression for item in pattern.select] + list(cells)
     nodes = [node for expression in expressions for node in walk(expression)]
-    if not pattern.select or any(isinstance(node, Whole) for node in nodes):
+    if not pattern.select or any(isinstance(node, WholeEvent) for node in nodes):
         yield from (name for name in names if not name.startswith("#"))  # those are our own
     yield from (n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path)
 
@@ -144,7 +144,7 @@ def _triggers(pattern: Pattern, found: tuple[Element, ...]) -> tuple[tuple[int, 
     An event of an element decides a condition unless another element of the condition comes
     after it in a SEQ. A condition that mentions an element under NOT belongs to that NOT alone.
     """
-    nots = {element.variable for element in watched(pattern.where)}
+    nots = {element.variable for element in negated_elements(pattern.where)}
     after = set(_orders(pattern.where)) if pattern.conditions else set()
     triggers: list[list[int]] = [[] for _ in found]
     for number, condition in enumerate(pattern.conditions):

@@ -15,7 +15,7 @@ from shedlight.matching.kernel.records import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ordered:
+class PermutedTable:
     """Events in an order.
 
     Attributes:
@@ -48,18 +48,18 @@ class Ordered:
         """Say in which rows the events at some places are."""
         return places if self.order is None else np.asarray(self.order[places])
 
-    def without(self, names: Sequence[str]) -> "Ordered":
+    def without(self, names: Sequence[str]) -> "PermutedTable":
         """Leave columns out."""
-        return Ordered(self.table.drop_columns(list(names)), self.order)
+        return PermutedTable(self.table.drop_columns(list(names)), self.order)
 
-    def one(self, place: int) -> "Ordered":
+    def one(self, place: int) -> "PermutedTable":
         """Give the event at a place."""
         row = place if self.order is None else int(self.order[place])
-        return Ordered(self.table.slice(row, 1))
+        return PermutedTable(self.table.slice(row, 1))
 
 
 @compiled
-def rises(times: Array) -> bool:
+def is_sorted(times: Array) -> bool:
     """Say whether no time is before the one before it; so plain that several go at once."""
     falls = 0
     for i in range(1, times.shape[0]):
@@ -68,7 +68,7 @@ def rises(times: Array) -> bool:
 
 
 @compiled
-def rises_strictly(times: Array) -> bool:
+def is_strictly_sorted(times: Array) -> bool:
     """Say whether each time is after the one before it."""
     others = 0
     for i in range(1, times.shape[0]):

@@ -1,10 +1,10 @@
 """From arrivals to ready events: order, lateness and duplicates (design rules 1 and 10).
 
-Each input is in order but for its declared lateness: its frontier is the largest timestamp
-seen less that. An event that arrives behind the frontier of its input is late. An event whose
-id was seen before on the same input is a duplicate; an id is remembered until the frontier has
+Each input is in order but for its declared lateness: its watermark is the largest timestamp
+seen less that. An event that arrives behind the watermark of its input is late. An event whose
+id was seen before on the same input is a duplicate; an id is remembered until the watermark has
 left its event behind by the longest window, or, if the timestamp is part of the id, until a
-duplicate of it would be late. All others wait until the frontier of the operator,
+duplicate of it would be late. All others wait until the watermark of the operator,
 the smallest of its inputs', is beyond them, and come out in order of timestamp, input and id.
 """
 
@@ -16,24 +16,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.errors import InputError
-from shedlight.language.ast.data_type import Kind
-from shedlight.language.eval.column import column_of, kind_of_arrow
+from shedlight.language.ast.data_type import DataType
+from shedlight.language.eval.column import column_of, data_type_of_arrow
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.kernel.jit import compiled
 from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.permuted import Ordered, rises, rises_strictly
+from shedlight.matching.operators.permuted import PermutedTable, is_sorted, is_strictly_sorted
 
 NEVER = -(1 << 62)
-"""A time before all others: the frontier of an input that has said nothing yet."""
+"""A time before all others: the watermark of an input that has said nothing yet."""
 FOREVER = 1 << 62
-"""A time after all others: the frontier at the end of an input."""
+"""A time after all others: the watermark at the end of an input."""
 
 TIME, INPUT = "#time", "#input"
 """Columns that are added to those of the events: microseconds, and the number of the input."""
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class StreamInput:
     """Where events come from.
 
     Attributes:
@@ -52,55 +52,57 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class DedupState:
     """The ids of one input that are remembered: two hashes each, and the event's timestamp."""
 
-    frontier: int = NEVER
+    watermark: int = NEVER
     ids: Array = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     times: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class ReorderBuffer:
     """What an operator's intake remembers.
 
     Attributes:
         buffer: Events that are not ready yet.
-        seen: Per input, its frontier and the ids that are remembered.
-        frontier: How far events have been given out.
+        seen: Per input, its watermark and the ids that are remembered.
+        watermark: How far events have been given out.
         late: How many late events there were, per input.
         duplicates: How many duplicates there were, per input.
     """
 
     buffer: pa.Table
-    seen: tuple[Seen, ...]
-    frontier: int
+    seen: tuple[DedupState, ...]
+    watermark: int
     late: tuple[int, ...]
     duplicates: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrived:
+class AdmitResult:
     """What became of a batch of arrivals: ready events in order, and the late ones."""
 
-    ready: Ordered
+    ready: PermutedTable
     late: pa.Table
 
 
-def new_waiting(schema: pa.Schema, inputs: int) -> Waiting:
+def new_waiting(schema: pa.Schema, inputs: int) -> ReorderBuffer:
     """Make the intake before any event."""
     full = schema.append(pa.field(TIME, pa.int64())).append(pa.field(INPUT, pa.int32()))
-    return Waiting(full.empty_table(), (Seen(),) * inputs, NEVER, (0,) * inputs, (0,) * inputs)
+    return ReorderBuffer(
+        full.empty_table(), (DedupState(),) * inputs, NEVER, (0,) * inputs, (0,) * inputs
+    )
 
 
-def admit(
-    waiting: Waiting,
-    inputs: Sequence[Input],
+def admit_arrivals(
+    waiting: ReorderBuffer,
+    inputs: Sequence[StreamInput],
     arrivals: Mapping[int, pa.Table],
     remember: int | None,
     ended: frozenset[int] = frozenset(),
     told: Sequence[int] | None = None,
-) -> tuple[Waiting, Arrived]:
+) -> tuple[ReorderBuffer, AdmitResult]:
     """Take in arrivals and give out what is ready.
 
     Args:
@@ -131,30 +133,30 @@ def admit(
             ids = _ids(one, table)
             length = 0 if one.dated else remember
             seen[number], fate = _judged(seen[number], times, ids, one.lateness, length)
-        fate[times < waiting.frontier] = _LATE
+        fate[times < waiting.watermark] = _LATE
         full = _as(waiting.buffer.schema, _with_order(table, times, number))
         fresh.append(chosen_rows(full, fate == _FINE))
         left_behind.append(chosen_rows(full, fate == _LATE))
         late[number] += len(left_behind[-1])
         duplicates[number] += len(full) - len(fresh[-1]) - len(left_behind[-1])
     seen = _further(seen, told) if told is not None else seen
-    frontiers = (FOREVER if i in ended else one.frontier for i, one in enumerate(seen))
-    frontier = max(waiting.frontier, min(frontiers))
+    watermarks = (FOREVER if i in ended else one.watermark for i, one in enumerate(seen))
+    watermark = max(waiting.watermark, min(watermarks))
     buffer = _joined(fresh, waiting.buffer.schema)
-    is_ready = buffer[TIME].to_numpy() < frontier
+    is_ready = buffer[TIME].to_numpy() < watermark
     ready = chosen_rows(buffer, is_ready)
-    new = Waiting(
-        chosen_rows(buffer, ~is_ready), tuple(seen), frontier, tuple(late), tuple(duplicates)
+    new = ReorderBuffer(
+        chosen_rows(buffer, ~is_ready), tuple(seen), watermark, tuple(late), tuple(duplicates)
     )
     late_ones = _joined(left_behind, buffer.schema)
-    return new, Arrived(Ordered(ready, order_of(ready, inputs)), late_ones)
+    return new, AdmitResult(PermutedTable(ready, order_of(ready, inputs)), late_ones)
 
 
-def _further(seen: Sequence[Seen], told: Sequence[int]) -> list[Seen]:
+def _further(seen: Sequence[DedupState], told: Sequence[int]) -> list[DedupState]:
     """Move inputs ahead to where they are said to be."""
     return [
-        replace(one, frontier=frontier) if frontier > one.frontier else one
-        for one, frontier in zip(seen, told, strict=True)
+        replace(one, watermark=watermark) if watermark > one.watermark else one
+        for one, watermark in zip(seen, told, strict=True)
     ]
 
 
@@ -187,10 +189,10 @@ def _as(schema: pa.Schema, table: pa.Table) -> pa.Table:
 _FINE, _LATE, _DUPLICATE = range(3)
 
 
-def order_of(table: pa.Table, inputs: Sequence[Input]) -> Array | None:
+def order_of(table: pa.Table, inputs: Sequence[StreamInput]) -> Array | None:
     """Find the order by timestamp, input and id; None if the events are in order already."""
     times, numbers = table[TIME].to_numpy(), table[INPUT].to_numpy()
-    if rises_strictly(times):
+    if is_strictly_sorted(times):
         return None
     order = _by_time_and_input(times, numbers)
     times, numbers = times[order], numbers[order]
@@ -217,9 +219,9 @@ def _with_order(table: pa.Table, times: Array, number: int) -> pa.Table:
     return table.append_column(TIME, pa.array(times)).append_column(INPUT, numbers)
 
 
-def _times(one: Input, table: pa.Table) -> Array:
+def _times(one: StreamInput, table: pa.Table) -> Array:
     column = column_of(table[one.time])
-    if column.kind not in {Kind.TIMESTAMP, Kind.BIGINT}:
+    if column.kind not in {DataType.TIMESTAMP, DataType.BIGINT}:
         raise InputError(
             f"{one.name}: the time column {one.time!r} has {column.kind}; a timestamp or whole "
             "microseconds are needed"
@@ -230,11 +232,11 @@ def _times(one: Input, table: pa.Table) -> Array:
     return np.ascontiguousarray(column.values)
 
 
-def _ids(one: Input, table: pa.Table, start: int = 0) -> tuple[Array, Array]:
+def _ids(one: StreamInput, table: pa.Table, start: int = 0) -> tuple[Array, Array]:
     """Hash ids, from a row on; all are looked at."""
     for name in one.ids:
-        column, kind = table[name], kind_of_arrow(table[name].type)
-        if kind not in {Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN}:
+        column, kind = table[name], data_type_of_arrow(table[name].type)
+        if kind not in {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN}:
             raise InputError(
                 f"{one.name}: the id column {name!r} has {kind}; ids are whole numbers, "
                 "text, true or false, or timestamps"
@@ -260,48 +262,48 @@ def refuse_nulls(source: str, column: str, valid: Array) -> None:
         )
 
 
-def _in_time(seen: Seen, times: Array, lateness: int) -> tuple[Seen, Array]:
+def _in_time(seen: DedupState, times: Array, lateness: int) -> tuple[DedupState, Array]:
     """Decide which events of one input are late, where none comes twice."""
     if not len(times):
         return seen, np.zeros(0, np.int8)
-    if times[0] >= seen.frontier and rises(times):
-        frontier = max(seen.frontier, int(times[-1]) - lateness)
-        return replace(seen, frontier=frontier), np.zeros(len(times), np.int8)
+    if times[0] >= seen.watermark and is_sorted(times):
+        watermark = max(seen.watermark, int(times[-1]) - lateness)
+        return replace(seen, watermark=watermark), np.zeros(len(times), np.int8)
     latest = np.maximum.accumulate(times) - lateness
-    before = np.concatenate([[seen.frontier], np.maximum(latest[:-1], seen.frontier)])
+    before = np.concatenate([[seen.watermark], np.maximum(latest[:-1], seen.watermark)])
     fate = np.where(times < before, _LATE, _FINE).astype(np.int8)
-    return replace(seen, frontier=max(seen.frontier, int(latest[-1]))), fate
+    return replace(seen, watermark=max(seen.watermark, int(latest[-1]))), fate
 
 
-def _are_new(seen: Seen, times: Array) -> bool:
+def _are_new(seen: DedupState, times: Array) -> bool:
     """Say whether all timestamps rise, from those of remembered events on."""
-    if not len(times) or not rises_strictly(times):
+    if not len(times) or not is_strictly_sorted(times):
         return False
     return not len(seen.times) or bool(seen.times.max() < times[0])
 
 
-def _remembering(seen: Seen, ids: Array, times: Array) -> Seen:
+def _remembering(seen: DedupState, ids: Array, times: Array) -> DedupState:
     """Add ids to those remembered, and leave out those whose duplicates are late now."""
     all_times = np.concatenate([seen.times, times])
-    kept = all_times >= seen.frontier
+    kept = all_times >= seen.watermark
     return replace(seen, ids=np.concatenate([seen.ids, ids])[kept], times=all_times[kept])
 
 
 def _judged(
-    seen: Seen, times: Array, ids: tuple[Array, Array], lateness: int, remember: int
-) -> tuple[Seen, Array]:
+    seen: DedupState, times: Array, ids: tuple[Array, Array], lateness: int, remember: int
+) -> tuple[DedupState, Array]:
     """Decide what becomes of each event of one input."""
     both = np.concatenate([seen.ids, np.stack(ids, axis=1)])
     all_times = np.concatenate([seen.times, times])
     fate = np.zeros(len(times), np.int8)
     table = np.full(2 << len(all_times).bit_length(), -1, np.int64)
-    frontier = _judge(
-        both, all_times, len(seen.times), table, fate, seen.frontier, lateness, remember
+    watermark = _judge(
+        both, all_times, len(seen.times), table, fate, seen.watermark, lateness, remember
     )
     kept = np.zeros(len(all_times), np.bool_)
     kept[table[table >= 0]] = True
-    kept &= all_times >= frontier - remember
-    return replace(seen, frontier=frontier, ids=both[kept], times=all_times[kept]), fate
+    kept &= all_times >= watermark - remember
+    return replace(seen, watermark=watermark, ids=both[kept], times=all_times[kept]), fate
 
 
 @compiled
@@ -311,7 +313,7 @@ def _judge(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, no values
     known: int,
     table: Array,
     fate: Array,
-    frontier: int,
+    watermark: int,
     lateness: int,
     remember: int,
 ) -> int:
@@ -319,17 +321,17 @@ def _judge(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, no values
     mask = table.shape[0] - 1
     for i in range(times.shape[0]):
         if i >= known:
-            if times[i] < frontier:
+            if times[i] < watermark:
                 fate[i - known] = _LATE
                 continue
-            frontier = max(frontier, times[i] - lateness)
+            watermark = max(watermark, times[i] - lateness)
         slot = ids[i, 0] & mask
         while table[slot] >= 0 and not (
             ids[table[slot], 0] == ids[i, 0] and ids[table[slot], 1] == ids[i, 1]
         ):
             slot = (slot + 1) & mask
-        if i >= known and table[slot] >= 0 and times[table[slot]] >= frontier - remember:
+        if i >= known and table[slot] >= 0 and times[table[slot]] >= watermark - remember:
             fate[i - known] = _DUPLICATE
         else:
             table[slot] = i
-    return frontier
+    return watermark

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.language.ast.expression import Attribute
-from shedlight.matching.compile.dfa import Tables, with_symbols
+from shedlight.matching.compile.dfa import DfaTables, with_symbols
 from shedlight.matching.kernel.driver import QueueRun, ScanRun
 from shedlight.matching.kernel.jit import compiled
 from shedlight.matching.kernel.records import (
@@ -25,19 +25,19 @@ from shedlight.matching.kernel.records import (
     TIME,
     USED_NODES,
     Array,
-    Pools,
+    PartialMatchRecords,
 )
-from shedlight.matching.kernel.scan_bindings import Threads
+from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.kernel.tables import Events
-from shedlight.matching.operators.classify import Types
+from shedlight.matching.operators.classify import EventTypes
 from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.permuted import Ordered
-from shedlight.matching.output.event_view import Numbered, numbered
+from shedlight.matching.operators.permuted import PermutedTable
+from shedlight.matching.output.event_view import EventView, numbered
 from shedlight.matching.state.match_state import MatchState
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ready:
+class ReadyBatch:
     """Events in the order in which they are processed.
 
     Attributes:
@@ -46,16 +46,16 @@ class Ready:
         types: All types so far.
         numbers: The type of each event.
         keys: The two hashes of the key of each event, by what is partitioned by.
-        frontier: Every event before this time has been seen.
+        watermark: Every event before this time has been seen.
         inputs: The number of the input that each event came by; empty if nobody asks.
     """
 
     time: Array
-    table: Ordered
-    types: Types
+    table: PermutedTable
+    types: EventTypes
     numbers: Array
     keys: Mapping[tuple[Attribute, ...], tuple[Array, Array]]
-    frontier: int
+    watermark: int
     inputs: Array = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
@@ -75,7 +75,7 @@ class Matches:
 
     time: Array
     ends: Array
-    table: Numbered
+    table: EventView
     rows: Array
     elements: Array
     timed_out: "Matches | None" = None
@@ -89,7 +89,7 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class PartialMatchCounts:
     """Counts since the beginning.
 
     Attributes:
@@ -105,14 +105,14 @@ class Tally:
     dropped: int
 
 
-def tally(state: MatchState) -> Tally:
+def count_partial_matches(state: MatchState) -> PartialMatchCounts:
     """Count what is open and what was closed."""
     counts = state.pools.counts
-    return Tally(*(int(counts[i]) for i in (OPEN, EXPIRED, EVICTED, DROPPED)))
+    return PartialMatchCounts(*(int(counts[i]) for i in (OPEN, EXPIRED, EVICTED, DROPPED)))
 
 
 def match(
-    matcher: Matcher, state: MatchState, ready: Ready, kept: Array | None = None
+    matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None = None
 ) -> tuple[MatchState, Matches]:
     """Offer a batch of ready events to the open machines, oldest machine first.
 
@@ -132,14 +132,16 @@ def match(
     hash1, hash2 = ready.keys.get(matcher.pattern.partition_by, _NO_KEYS)
     stored = len(state.store)
     events = Events(ready.time, numbers, symbols, hash1, hash2, stored)
-    batch = Ordered(ready.table.table.select(matcher.store_schema.names), ready.table.order)
+    batch = PermutedTable(
+        ready.table.table.select(matcher.store_schema.names), ready.table.order
+    )
     started = replace(state, tables=tables)
     run: QueueRun | ScanRun
     if matcher.pattern.conditions:
         run = ScanRun(matcher, started, _cells_of(matcher, state.store, batch))
     else:
         run = QueueRun(matcher, started)
-    run.process(events, ready.frontier)
+    run.process(events, ready.watermark)
     found, rows, elements = run.gathered.all()
     nothing = state.store.slice(0, 0)  # without matches nobody looks at events
     table = numbered(state.store, batch.table) if len(rows) else numbered(nothing, nothing)
@@ -156,7 +158,7 @@ _MOST_CHUNKS = 64
 _NO_KEYS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def _symbols(matcher: Matcher, tables: Tables, types: Types) -> tuple[Tables, Array]:
+def _symbols(matcher: Matcher, tables: DfaTables, types: EventTypes) -> tuple[DfaTables, Array]:
     """Find the symbol of every type, with larger tables if one is new."""
     symbols = [matcher.symbol(signature) for signature in types.signatures]
     if not set(symbols) <= set(tables.symbols):
@@ -174,7 +176,7 @@ def _some(matches: Matches, chosen: Array) -> Matches:
     return Matches(matches.time[chosen], ends, matches.table, rows, elements)
 
 
-def _cells_of(matcher: Matcher, store: pa.Table, batch: Ordered) -> pa.Table:
+def _cells_of(matcher: Matcher, store: pa.Table, batch: PermutedTable) -> pa.Table:
     """Give what conditions across events ask for, of stored events and then of new ones."""
     names = [name for name in matcher.store_schema.names if name in matcher.programs.columns]
     if not names:  # of their number at least
@@ -182,7 +184,7 @@ def _cells_of(matcher: Matcher, store: pa.Table, batch: Ordered) -> pa.Table:
     return _joined(store.select(names), batch.select(names))
 
 
-def _rows_of(places: Array, stored: int, batch: Ordered) -> Array:
+def _rows_of(places: Array, stored: int, batch: PermutedTable) -> Array:
     """Find the rows of events that are numbered through, stored ones first."""
     rows = places.astype(np.int64)
     if batch.order is None:
@@ -201,8 +203,8 @@ def _taken(table: pa.Table, rows: Array) -> pa.Table:
 
 
 def _kept_events(
-    pools: Pools, threads: Threads, store: pa.Table, batch: Ordered
-) -> tuple[Threads, pa.Table]:
+    pools: PartialMatchRecords, threads: Bindings, store: pa.Table, batch: PermutedTable
+) -> tuple[Bindings, pa.Table]:
     """Keep the events that open machines have taken; the rest is given up in time."""
     old = len(store)
     used = _rows_in_use(pools, old + len(batch))
@@ -223,7 +225,7 @@ def _kept_events(
     return threads._replace(bound=bound), new
 
 
-def _rows_in_use(pools: Pools, size: int) -> Array:
+def _rows_in_use(pools: PartialMatchRecords, size: int) -> Array:
     """List the rows that open machines have taken, in order."""
     if pools.counts[USED_NODES] * 8 < size:
         rows = pools.nodes["row"][: pools.counts[NODES]]

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.language.ast.pattern import watched
-from shedlight.matching.compile.dfa import Tables
+from shedlight.language.ast.pattern import negated_elements
+from shedlight.matching.compile.dfa import DfaTables
 from shedlight.matching.compile.nfa import Automaton
-from shedlight.matching.kernel.jit import compiled, step
+from shedlight.matching.kernel.jit import compiled, jit_inline
 from shedlight.matching.kernel.records import END, FORBIDDEN, NONE, Array, Output
 
 
-class Paths(NamedTuple):
+class NfaArrays(NamedTuple):
     """The states of all lanes in one numbering, as arrays; `..._end` says where entries end."""
 
     edge_end: Array
@@ -33,7 +33,7 @@ class Paths(NamedTuple):
     is_not: Array  # whether an element stands under a NOT
 
 
-def paths(automaton: Automaton, tables: Tables) -> Paths:
+def paths(automaton: Automaton, tables: DfaTables) -> NfaArrays:
     """Lay the automaton out as arrays."""
     edges, nots, lefts = [], [], []
     edge_end, not_end, left_end, accepts, lanes = [], [], [], [], []
@@ -50,7 +50,7 @@ def paths(automaton: Automaton, tables: Tables) -> Paths:
             accepts.append(state.accepts)
             lanes.append(lane_number)
         offset += len(lane)
-    return Paths(
+    return NfaArrays(
         _integers(edge_end),
         _integers([element for element, _ in edges]),
         _integers([target for _, target in edges]),
@@ -67,11 +67,11 @@ def paths(automaton: Automaton, tables: Tables) -> Paths:
 
 def under_not(automaton: Automaton) -> Array:
     """Say which elements stand under a NOT."""
-    nots = watched(automaton.pattern.where)
+    nots = negated_elements(automaton.pattern.where)
     return np.array([element in nots for element in automaton.elements], np.bool_)
 
 
-def wanted(tables: Tables, elements: int) -> Array:
+def wanted(tables: DfaTables, elements: int) -> Array:
     """Say which symbol meets the conditions of which element."""
     wants = np.zeros((len(tables.symbols), elements), np.bool_)
     for number, symbol in enumerate(tables.symbols):
@@ -83,7 +83,7 @@ def _integers(values: list[int]) -> Array:
     return np.array(values, np.int32)
 
 
-@step
+@jit_inline
 def _begin(ends: Array, number: int) -> int:
     return ends[number - 1] if number > 0 else 0
 
@@ -92,7 +92,7 @@ def _begin(ends: Array, number: int) -> int:
 STATE, PARENT, ELEMENT, RANK = range(4)
 
 
-@step
+@jit_inline
 def _add(layer: Array, size: int, state: int, parent: int, element: int, rank: int) -> int:
     """Add a state to a layer unless it is there; earlier ones count."""
     for i in range(size):
@@ -105,9 +105,9 @@ def _add(layer: Array, size: int, state: int, parent: int, element: int, rank: i
     return size + 1
 
 
-@step
+@jit_inline
 def _after_event(
-    path: Paths, before: Array, size: int, symbol: int, lane: int, layer: Array
+    path: NfaArrays, before: Array, size: int, symbol: int, lane: int, layer: Array
 ) -> int:
     """Make the layer after an event.
 
@@ -133,8 +133,8 @@ def _after_event(
     return new
 
 
-@step
-def _after_not(path: Paths, before: Array, size: int, element: int, layer: Array) -> int:
+@jit_inline
+def _after_not(path: NfaArrays, before: Array, size: int, element: int, layer: Array) -> int:
     """Make the layer after the event of a NOT."""
     new = 0
     for i in range(size):
@@ -151,8 +151,8 @@ def _after_not(path: Paths, before: Array, size: int, element: int, layer: Array
     return new
 
 
-@step
-def _lane_of(path: Paths, symbol: int) -> int:
+@jit_inline
+def _lane_of(path: NfaArrays, symbol: int) -> int:
     """Find the lane whose elements want a symbol."""
     for state in range(path.accepts.shape[0]):
         for edge in range(_begin(path.edge_end, state), path.edge_end[state]):
@@ -161,8 +161,8 @@ def _lane_of(path: Paths, symbol: int) -> int:
     return 0
 
 
-@step
-def _layers(path: Paths, output: Output, start: int, end: int, lane: int) -> int:
+@jit_inline
+def _layers(path: NfaArrays, output: Output, start: int, end: int, lane: int) -> int:
     """Count the layers that a lane of a match needs."""
     number = 1
     for i in range(start, end):
@@ -176,7 +176,7 @@ def _layers(path: Paths, output: Output, start: int, end: int, lane: int) -> int
 
 @compiled
 def _settle(
-    path: Paths,
+    path: NfaArrays,
     output: Output,
     span: tuple[int, int],
     lane: int,
@@ -226,7 +226,7 @@ def _settle(
 
 
 @compiled
-def settle(path: Paths, output: Output, matches: int) -> None:
+def bind_elements(path: NfaArrays, output: Output, matches: int) -> None:
     """Fill in the elements that the kernel left open."""
     start = 0
     lanes = path.lane[-1] + 1

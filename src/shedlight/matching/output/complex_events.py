@@ -8,9 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import Kind
-from shedlight.language.ast.expression import Aggregate, Attribute, Expression, Fold, Whole
-from shedlight.language.ast.pattern import Item, watched
+from shedlight.language.ast.data_type import DataType
+from shedlight.language.ast.expression import (
+    Aggregate,
+    AggregateFunction,
+    Attribute,
+    Expression,
+    WholeEvent,
+)
+from shedlight.language.ast.pattern import Item, negated_elements
 from shedlight.language.eval.column import Column, arrow_of, column_of, in_one_piece
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.hashing import hash_keys
@@ -121,9 +127,9 @@ def _items(matcher: Matcher) -> Sequence[Item]:
     if pattern.each:
         names = [name for name in matcher.store_schema.names if name not in OWN]
         return [Item(Attribute("", (name,)), name) for name in names]
-    nots = watched(pattern.where)
+    nots = negated_elements(pattern.where)
     names = [e.variable for e in matcher.automaton.elements if e not in nots]
-    return [Item(Whole(name), name) for name in names]
+    return [Item(WholeEvent(name), name) for name in names]
 
 
 @compiled
@@ -161,7 +167,7 @@ def _selected(expression: Expression, rows: _Rows, each: Array | None) -> pa.Arr
         taken = arrow_of(column).take(pa.array(each))
         return column_of(taken)
 
-    if isinstance(expression, Whole):
+    if isinstance(expression, WholeEvent):
         return arrow_of(lookup(expression))
     return arrow_of(evaluate(expression, size, lookup))
 
@@ -170,7 +176,7 @@ def _looked_up(node: Expression, rows: _Rows) -> Column:
     """Find a value of each match: of the last event of an element, or over all of them."""
     if isinstance(node, Aggregate):
         return _folded(node, rows)
-    if isinstance(node, Whole):
+    if isinstance(node, WholeEvent):
         return column_of(_structs(rows.last_events(node.variable), rows.misses(node.variable)))
     if isinstance(node, Attribute):
         events = rows.last_events(node.variable, node.path[:1])
@@ -207,24 +213,26 @@ def _folded(node: Aggregate, rows: _Rows) -> Column:
     if not node.path:
         return _whole_numbers(np.bincount(of_match, minlength=size))
     values = _event_column(matches, node)
-    if node.fold in {Fold.FIRST, Fold.LAST}:
-        places = (rows.firsts if node.fold is Fold.FIRST else rows.lasts)[:, element]
+    if node.fold in {AggregateFunction.FIRST, AggregateFunction.LAST}:
+        places = (rows.firsts if node.fold is AggregateFunction.FIRST else rows.lasts)[
+            :, element
+        ]
         return column_of(_taken(arrow_of(values), places))
     table = pa.table({"match": of_match, "value": arrow_of(values).filter(pa.array(mine))})
-    if node.fold is Fold.COUNT:
+    if node.fold is AggregateFunction.COUNT:
         return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
     return _grouped(table, node.fold, values.kind, size)
 
 
 def _whole_numbers(values: Array) -> Column:
-    return Column(Kind.BIGINT, values.astype(np.int64), np.ones(len(values), np.bool_))
+    return Column(DataType.BIGINT, values.astype(np.int64), np.ones(len(values), np.bool_))
 
 
-def _grouped(table: pa.Table, fold: Fold, kind: Kind, size: int) -> Column:
+def _grouped(table: pa.Table, fold: AggregateFunction, kind: DataType, size: int) -> Column:
     """Aggregate values by match; null where there is none."""
     present = table.filter(pc.is_valid(table["value"]))
-    if fold in {Fold.MIN, Fold.MAX}:
-        direction = "ascending" if fold is Fold.MIN else "descending"
+    if fold in {AggregateFunction.MIN, AggregateFunction.MAX}:
+        direction = "ascending" if fold is AggregateFunction.MIN else "descending"
         order = _order(present, kind, direction)
         match, value = (
             present["match"].to_numpy()[order],
@@ -244,24 +252,24 @@ def _grouped(table: pa.Table, fold: Fold, kind: Kind, size: int) -> Column:
     return _summed(present, fold, kind, size)
 
 
-def _order(table: pa.Table, kind: Kind, direction: str) -> Array:
+def _order(table: pa.Table, kind: DataType, direction: str) -> Array:
     """Sort values, NaN as the greatest."""
-    if kind is Kind.DOUBLE:
+    if kind is DataType.DOUBLE:
         values = table["value"].to_numpy()
         order = np.argsort(values, kind="stable")
         return order if direction == "ascending" else order[::-1]
     return pc.sort_indices(table, [("value", direction)]).to_numpy()
 
 
-def _summed(table: pa.Table, fold: Fold, kind: Kind, size: int) -> Column:
+def _summed(table: pa.Table, fold: AggregateFunction, kind: DataType, size: int) -> Column:
     match, values = table["match"].to_numpy(), table["value"].to_numpy()
     counts = np.bincount(match, minlength=size)
     total = np.bincount(match, weights=values, minlength=size)
     some = counts > 0
-    if fold is Fold.AVG:
-        return Column(Kind.DOUBLE, np.divide(total, np.maximum(counts, 1)), some)
-    if kind is Kind.DOUBLE:
-        return Column(Kind.DOUBLE, total, some)
+    if fold is AggregateFunction.AVG:
+        return Column(DataType.DOUBLE, np.divide(total, np.maximum(counts, 1)), some)
+    if kind is DataType.DOUBLE:
+        return Column(DataType.DOUBLE, total, some)
     return _exact_sum(match, values, size, some)
 
 
@@ -272,7 +280,7 @@ def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
     np.add.at(low, match, values & 0xFFFFFFFF)
     high += low >> 32
     fits = (high >= -(1 << 31)) & (high < 1 << 31)
-    return Column(Kind.BIGINT, (high << 32) | (low & 0xFFFFFFFF), some & fits)
+    return Column(DataType.BIGINT, (high << 32) | (low & 0xFFFFFFFF), some & fits)
 
 
 def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
@@ -286,7 +294,7 @@ def _key_column(matches: Matches, name: str) -> Column:
     values = matches.table.numbers(name, matches.rows)
     if values is None:
         return column_of(matches.events([name]).column(0))
-    return Column(Kind.BIGINT, values, np.ones(len(values), np.bool_))
+    return Column(DataType.BIGINT, values, np.ones(len(values), np.bool_))
 
 
 def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:

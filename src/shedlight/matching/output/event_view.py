@@ -32,7 +32,7 @@ class _Plain:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbered:
+class EventView:
     """Events that are numbered through; see `numbered`.
 
     Attributes:
@@ -89,7 +89,7 @@ def _any_valid(column: pa.Array, places: pa.Array) -> bool:
     return bool(pc.any(column.is_valid().take(places)).as_py())
 
 
-def numbered(store: pa.Table, batch: pa.Table) -> Numbered:
+def numbered(store: pa.Table, batch: pa.Table) -> EventView:
     """Number events through.
 
     Args:
@@ -100,7 +100,7 @@ def numbered(store: pa.Table, batch: pa.Table) -> Numbered:
     if not batch.schema.equals(schema):
         batch = batch.cast(schema)
     pairs = ((one.name, store[one.name], batch[one.name]) for one in schema)
-    return Numbered(schema, {name: _column(*pair) for name, *pair in pairs})
+    return EventView(schema, {name: _column(*pair) for name, *pair in pairs})
 
 
 def _column(stored: pa.ChunkedArray, new: pa.ChunkedArray) -> _Plain | pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.matching.hashing import hash_first, hash_onto
-from shedlight.matching.kernel.jit import compiled, step
+from shedlight.matching.kernel.jit import compiled, jit_inline
 from shedlight.matching.kernel.records import Array
 
 DIGITS = 32
@@ -73,7 +73,7 @@ def _write_ids(first: Array, second: Array, ends: Array, digits: Array) -> None:
         start = end
 
 
-@step
+@jit_inline
 def _digits(number: np.uint64) -> np.uint64:
     """Write 32 bits as eight digits, the highest one in the lowest byte."""
     x = np.uint64(0)
@@ -82,7 +82,7 @@ def _digits(number: np.uint64) -> np.uint64:
     return _as_text((x >> np.uint64(4) | x << np.uint64(8)) & _LOW)
 
 
-@step
+@jit_inline
 def _as_text(x: np.uint64) -> np.uint64:
     """Write eight numbers below 16, a byte each, as digits."""
     letters = (x + np.uint64(0x0606060606060606)) >> np.uint64(4) & _ONES

@@ -12,7 +12,9 @@ from shedlight.errors import StateError
 _FRONT = struct.Struct("<HII")
 
 
-def framed(mark: bytes, version: int, header: Mapping[str, Any], parts: list[bytes]) -> bytes:
+def write_frame(
+    mark: bytes, version: int, header: Mapping[str, Any], parts: list[bytes]
+) -> bytes:
     """Put a header and the parts of a body together."""
     named = {**header, "parts": [len(part) for part in parts]}
     front = json.dumps(named, separators=(",", ":")).encode()
@@ -20,7 +22,7 @@ def framed(mark: bytes, version: int, header: Mapping[str, Any], parts: list[byt
     return mark + _FRONT.pack(version, len(front), zlib.crc32(rest)) + rest
 
 
-def unframed(mark: bytes, version: int, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
+def read_frame(mark: bytes, version: int, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
     """Take header and parts apart again.
 
     Raises:

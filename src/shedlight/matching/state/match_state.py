@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from shedlight.matching.compile.dfa import Tables, build_tables
+from shedlight.matching.compile.dfa import DfaTables, build_tables
 from shedlight.matching.kernel.jit import compiled
 from shedlight.matching.kernel.partial_queue import LINK, QUEUE, Queues
 from shedlight.matching.kernel.records import (
@@ -23,20 +23,20 @@ from shedlight.matching.kernel.records import (
     FREE_NODE,
     FREE_THREAD,
     KEYED,
-    MACHINE,
-    MACHINES,
     NEWEST,
     NODE,
     NODES,
     NONE,
     OLDEST,
+    PARTIAL_MATCH,
+    PARTIAL_MATCHES,
     THREADS,
     WANTED,
     Array,
-    Pools,
+    PartialMatchRecords,
     enter_all,
 )
-from shedlight.matching.kernel.scan_bindings import THREAD, Threads
+from shedlight.matching.kernel.scan_bindings import THREAD, Bindings
 from shedlight.matching.operators.matcher import Matcher
 
 
@@ -52,10 +52,10 @@ class MatchState:
         store: The events that open machines have taken.
     """
 
-    tables: Tables
-    pools: Pools
+    tables: DfaTables
+    pools: PartialMatchRecords
     waiting: Queues
-    threads: Threads
+    threads: Bindings
     store: pa.Table
 
 
@@ -65,23 +65,23 @@ def new_state(matcher: Matcher) -> MatchState:
     nothing = [FREE_MACHINE, FREE_NODE, FREE_BLOCK, FREE_THREAD, OLDEST, NEWEST, WANTED]
     counts[nothing] = NONE
     counts[KEYED] = bool(matcher.pattern.partition_by)
-    pools = Pools(
+    pools = PartialMatchRecords(
         counts,
-        np.zeros(16, MACHINE),
+        np.zeros(16, PARTIAL_MATCH),
         np.zeros(64, NODE),
         np.zeros(1, BLOCK),
         np.full(2, NONE, np.int32),
     )
     tables = build_tables(matcher.automaton)
     lanes = len(matcher.automaton.lanes)
-    blocks, machines = (0, 0) if matcher.pattern.conditions else (1, 16)
+    blocks, partial_matches = (0, 0) if matcher.pattern.conditions else (1, 16)
     waiting = Queues(
         np.zeros((blocks, len(tables.subsets)), QUEUE),
         np.zeros((blocks, tables.bits.shape[2]), np.uint64),
-        np.zeros((machines, lanes), LINK),
-        np.zeros((machines, 2), np.int32),
+        np.zeros((partial_matches, lanes), LINK),
+        np.zeros((partial_matches, 2), np.int32),
     )
-    threads = Threads(
+    threads = Bindings(
         np.zeros(0, THREAD), np.zeros((0, len(matcher.automaton.elements)), np.int32)
     )
     return MatchState(tables, pools, waiting, threads, matcher.store_schema.empty_table())
@@ -96,7 +96,7 @@ def enlarged(array: Array, rows: int) -> Array:
     return larger
 
 
-def with_blocks(pools: Pools, rows: int) -> Pools:
+def with_blocks(pools: PartialMatchRecords, rows: int) -> PartialMatchRecords:
     """Make room for more keys, with a hash table twice as large."""
     rows = max(rows, len(pools.blocks))
     size = 2 << max(rows - 1, 1).bit_length()
@@ -109,21 +109,23 @@ def with_blocks(pools: Pools, rows: int) -> Pools:
 
 def with_rows(state: MatchState) -> MatchState:
     """Link the machines of each key from the oldest to the newest."""
-    machines, blocks = state.pools.machines.copy(), state.pools.blocks.copy()
+    partial_matches, blocks = state.pools.partial_matches.copy(), state.pools.blocks.copy()
     blocks["first"] = blocks["last"] = NONE
-    machines["key_newer"] = NONE
-    open_ones = np.flatnonzero(machines["block"] != FREE)
-    for machine in open_ones[np.argsort(machines["opened"][open_ones])].tolist():
-        key = blocks[machines["block"][machine]]
+    partial_matches["key_newer"] = NONE
+    open_ones = np.flatnonzero(partial_matches["block"] != FREE)
+    for partial_match in open_ones[np.argsort(partial_matches["opened"][open_ones])].tolist():
+        key = blocks[partial_matches["block"][partial_match]]
         if key["last"] == NONE:
-            key["first"] = machine
+            key["first"] = partial_match
         else:
-            machines["key_newer"][key["last"]] = machine
-        key["last"] = machine
-    return replace(state, pools=state.pools._replace(machines=machines, blocks=blocks))
+            partial_matches["key_newer"][key["last"]] = partial_match
+        key["last"] = partial_match
+    return replace(
+        state, pools=state.pools._replace(partial_matches=partial_matches, blocks=blocks)
+    )
 
 
-def widened(waiting: Queues, tables: Tables, blocks: int) -> Queues:
+def widened(waiting: Queues, tables: DfaTables, blocks: int) -> Queues:
     """Make room for more keys and more subsets."""
     old, old_bits = waiting.queues, waiting.filled
     rows = max(blocks, len(old))
@@ -141,36 +143,36 @@ def compacted(state: MatchState) -> MatchState:
     """Close the gaps that closed machines left."""
     pools, waiting, threads = state.pools, state.waiting, state.threads
     counts = pools.counts.copy()
-    machines = _kept(pools.machines["block"][: counts[MACHINES]] != FREE)
+    partial_matches = _kept(pools.partial_matches["block"][: counts[PARTIAL_MATCHES]] != FREE)
     nodes = _kept(pools.nodes["row"][: counts[NODES]] != FREE)
     blocks = _kept(pools.blocks["open"][: counts[BLOCKS]] != FREE)
     used = _kept(_threads_in_use(pools, threads))
-    sizes = [len(kept.rows) for kept in (machines, nodes, blocks, used)]
-    counts[[MACHINES, NODES, BLOCKS, THREADS]] = sizes
+    sizes = [len(kept.rows) for kept in (partial_matches, nodes, blocks, used)]
+    counts[[PARTIAL_MATCHES, NODES, BLOCKS, THREADS]] = sizes
     counts[[FREE_MACHINE, FREE_NODE, FREE_BLOCK, FREE_THREAD]] = NONE
-    counts[[OLDEST, NEWEST]] = machines.renamed(counts[[OLDEST, NEWEST]])
-    new = Pools(
+    counts[[OLDEST, NEWEST]] = partial_matches.renamed(counts[[OLDEST, NEWEST]])
+    new = PartialMatchRecords(
         counts,
         _renamed(
-            pools.machines[machines.rows],
+            pools.partial_matches[partial_matches.rows],
             node=nodes,
             block=blocks,
-            older=machines,
-            newer=machines,
+            older=partial_matches,
+            newer=partial_matches,
             threads=used,
-            key_older=machines,
-            key_newer=machines,
+            key_older=partial_matches,
+            key_newer=partial_matches,
             nodes=nodes,
         ),
         _renamed(pools.nodes[nodes.rows], before=nodes, other=nodes),
-        _renamed(pools.blocks[blocks.rows], first=machines, last=machines),
+        _renamed(pools.blocks[blocks.rows], first=partial_matches, last=partial_matches),
         pools.table,
     )
     return MatchState(
         state.tables,
         with_blocks(new, max(len(blocks.rows), 1)),
-        _compacted_queues(waiting, machines, blocks) if len(waiting.queues) else waiting,
-        Threads(
+        _compacted_queues(waiting, partial_matches, blocks) if len(waiting.queues) else waiting,
+        Bindings(
             _renamed(threads.threads[used.rows], node=nodes, next=used),
             threads.bound[used.rows],
         ),
@@ -178,13 +180,20 @@ def compacted(state: MatchState) -> MatchState:
     )
 
 
-def _compacted_queues(waiting: Queues, machines: "_Kept", blocks: "_Kept") -> Queues:
+def _compacted_queues(waiting: Queues, partial_matches: "_Kept", blocks: "_Kept") -> Queues:
     rows = blocks.rows if len(blocks.rows) else np.zeros(1, np.int64)
     return Queues(
-        _renamed(waiting.queues[rows], head=machines, tail=machines, root=machines),
+        _renamed(
+            waiting.queues[rows],
+            head=partial_matches,
+            tail=partial_matches,
+            root=partial_matches,
+        ),
         waiting.filled[rows],
-        _renamed(waiting.links[machines.rows], next=machines, child=machines),
-        np.zeros((len(machines.rows), 2), np.int32),
+        _renamed(
+            waiting.links[partial_matches.rows], next=partial_matches, child=partial_matches
+        ),
+        np.zeros((len(partial_matches.rows), 2), np.int32),
     )
 
 
@@ -214,7 +223,7 @@ def _renamed(rows: Array, **fields: _Kept) -> Array:
     return new
 
 
-def _threads_in_use(pools: Pools, threads: Threads) -> Array:
+def _threads_in_use(pools: PartialMatchRecords, threads: Bindings) -> Array:
     used = np.zeros(pools.counts[THREADS], np.bool_)
     if len(used):
         _mark_threads(pools, threads, used)
@@ -222,10 +231,10 @@ def _threads_in_use(pools: Pools, threads: Threads) -> Array:
 
 
 @compiled
-def _mark_threads(pools: Pools, threads: Threads, used: Array) -> None:
-    for machine in range(pools.counts[MACHINES]):
-        if pools.machines[machine].block != FREE:
-            thread = pools.machines[machine].threads
+def _mark_threads(pools: PartialMatchRecords, threads: Bindings, used: Array) -> None:
+    for partial_match in range(pools.counts[PARTIAL_MATCHES]):
+        if pools.partial_matches[partial_match].block != FREE:
+            thread = pools.partial_matches[partial_match].threads
             while thread != NONE:
                 used[thread] = True
                 thread = threads.threads[thread].next

@@ -17,8 +17,8 @@ import pyarrow as pa
 from shedlight.errors import StateError
 from shedlight.matching.compile.dfa import Symbol, build_tables, known_subsets
 from shedlight.matching.kernel.partial_queue import Queues
-from shedlight.matching.kernel.records import MACHINE, Array, Pools
-from shedlight.matching.kernel.scan_bindings import Threads
+from shedlight.matching.kernel.records import PARTIAL_MATCH, Array, PartialMatchRecords
+from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.operators.matcher import Matcher
 from shedlight.matching.state.match_state import MatchState, compacted, with_rows
 
@@ -122,8 +122,12 @@ def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchStat
         [(lane, frozenset(members)) for lane, members in header["subsets"]],
         header["known"],
     )
-    arrays[1] = _with_fields(arrays[1], MACHINE)
-    pools, waiting, threads = Pools(*arrays[:5]), Queues(*arrays[5:9]), Threads(*arrays[9:])
+    arrays[1] = _with_fields(arrays[1], PARTIAL_MATCH)
+    pools, waiting, threads = (
+        PartialMatchRecords(*arrays[:5]),
+        Queues(*arrays[5:9]),
+        Bindings(*arrays[9:]),
+    )
     return MatchState(tables, pools, waiting, threads, store)
 
 

@@ -18,7 +18,7 @@ KIND, SHEDDING, YIELD = range(3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class SampledEvents:
     """Events in order of time.
 
     Attributes:
@@ -33,7 +33,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RateHistory:
     """How rates went of late.
 
     Attributes:
@@ -61,8 +61,8 @@ def drawn_events(
     streams: Mapping[Stream, Floats],
     seconds: float,
     rng: np.random.Generator,
-    course: Course | None,
-) -> Drawn:
+    course: RateHistory | None,
+) -> SampledEvents:
     """Draw as many events of each type as there are in a stretch, at random times."""
     times, types = [np.zeros(0)], [np.zeros(0, np.int32)]
     for stream, rates in streams.items():
@@ -72,14 +72,14 @@ def drawn_events(
         times.append(_times(int(numbers.sum()), seconds, rng, course, steps))
     at = (np.concatenate(times) * SECOND).astype(np.int64)
     order = np.argsort(at, kind="stable")
-    return Drawn(at[order], np.concatenate(types)[order], rng.random(len(at)))
+    return SampledEvents(at[order], np.concatenate(types)[order], rng.random(len(at)))
 
 
 def _times(
     number: int,
     seconds: float,
     rng: np.random.Generator,
-    course: Course | None,
+    course: RateHistory | None,
     steps: tuple[float, ...] | None,
 ) -> Floats:
     """Draw times at random, as dense as rates went, over and over."""

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from shedlight.errors import CapError
 from shedlight.graph.application import Stream
-from shedlight.language.ast.pattern import Span
+from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile.dfa import with_symbols
-from shedlight.matching.compile.guards import Programs
+from shedlight.matching.compile.guards import GuardPrograms
 from shedlight.matching.compile.nfa import build_automaton
 from shedlight.matching.kernel.driver import QueueRun
 from shedlight.matching.kernel.records import TIME, Array
 from shedlight.matching.kernel.tables import Events
-from shedlight.matching.operators.matcher import MOST_MACHINES, Matcher
+from shedlight.matching.operators.matcher import MAX_PARTIAL_MATCHES, Matcher
 from shedlight.matching.state.match_state import MatchState, new_state
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates, changeable
@@ -32,8 +32,8 @@ from shedlight.model.sampled.draw import (
     SECOND,
     SHEDDING,
     YIELD,
-    Course,
-    Drawn,
+    RateHistory,
+    SampledEvents,
     chances,
     drawn_events,
 )
@@ -51,7 +51,7 @@ _MOST_BURSTY = 100_000
 _SEED = 0x57A7E
 
 _NO_HASHES = np.zeros(0, np.int64)
-_NO_PROGRAMS = Programs((), (), (), (), (), ())
+_NO_PROGRAMS = GuardPrograms((), (), (), (), (), ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ class _Runner:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class WindowSample:
     """A stretch of events, the same for every plan that is tried on it.
 
     Attributes:
@@ -89,13 +89,13 @@ class Sample:
     seconds: float
     per_window: float
     runners: Mapping[Stream, _Runner]
-    drawn: Mapping[str, Drawn]
+    drawn: Mapping[str, SampledEvents]
     fixed: Mapping[str, float]
 
 
-def draw(
-    model: Model, nodes: Collection[str], unshed: Rates, course: Course | None = None
-) -> Sample | None:
+def sample_events(
+    model: Model, nodes: Collection[str], unshed: Rates, course: RateHistory | None = None
+) -> WindowSample | None:
     """Draw a stretch of events to try plans for some nodes on.
 
     Args:
@@ -134,7 +134,7 @@ def draw(
     except CapError:
         return None
     rng = np.random.default_rng(_SEED)
-    return Sample(
+    return WindowSample(
         model,
         seconds,
         least,
@@ -151,7 +151,7 @@ def draw(
     )
 
 
-def sampled_rates(sample: Sample, keep: Keep) -> Mapping[str, float]:
+def sampled_rates(sample: WindowSample, keep: Keep) -> Mapping[str, float]:
     """Find out what reaches each sink per second if patterns keep certain shares."""
     found: dict[Stream, Array] = {}
     for name, drawn in sample.drawn.items():
@@ -188,7 +188,7 @@ def _can_run(pattern: PatternModel) -> bool:
     text = pattern.pattern
     if text is None or pattern.key or text.partition_by or text.within is None:
         return False
-    return text.within.span is Span.TIME
+    return text.within.span is WindowUnit.TIME
 
 
 def _window(pattern: PatternModel) -> float:
@@ -238,7 +238,7 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
     automaton = build_automaton(plain)
     nothing = pa.schema([])
     matcher = Matcher(
-        pattern.stream.name, automaton, (), 0, _NO_PROGRAMS, (), nothing, MOST_MACHINES
+        pattern.stream.name, automaton, (), 0, _NO_PROGRAMS, (), nothing, MAX_PARTIAL_MATCHES
     )
     accepted: list[set[int]] = [set() for _ in operator.types]
     for element, types in enumerate(pattern.accepts):
@@ -256,7 +256,9 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
     )
 
 
-def _joined(operator: OperatorModel, drawn: Drawn, found: Mapping[Stream, Array]) -> Drawn:
+def _joined(
+    operator: OperatorModel, drawn: SampledEvents, found: Mapping[Stream, Array]
+) -> SampledEvents:
     """Put what arrives at an operator in order of time."""
     parts = [drawn]
     for stream, spread in operator.feeds.items():
@@ -266,12 +268,12 @@ def _joined(operator: OperatorModel, drawn: Drawn, found: Mapping[Stream, Array]
             types = np.searchsorted(np.cumsum(spread), kinds, side="right").astype(np.int32)
             used = types < len(spread)
             luck = chances(times, stream, SHEDDING)
-            parts.append(Drawn(times[used], types[used], luck[used]))
+            parts.append(SampledEvents(times[used], types[used], luck[used]))
     if len(parts) == 1:
         return drawn
     times = np.concatenate([part.time for part in parts])
     order = np.argsort(times, kind="stable")
-    return Drawn(
+    return SampledEvents(
         times[order],
         np.concatenate([part.type for part in parts])[order],
         np.concatenate([part.chance for part in parts])[order],
@@ -279,7 +281,7 @@ def _joined(operator: OperatorModel, drawn: Drawn, found: Mapping[Stream, Array]
 
 
 def _matches(
-    pattern: PatternModel, runner: _Runner, events: Drawn, keep: Keep, seconds: float
+    pattern: PatternModel, runner: _Runner, events: SampledEvents, keep: Keep, seconds: float
 ) -> Array:
     """Give the times of the complex events of a pattern."""
     shares = np.zeros(len(runner.symbols))

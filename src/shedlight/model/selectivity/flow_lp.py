@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shedlight.model.lp import INFINITY, Program
-from shedlight.model.selectivity.needs import Flags, Floats, Ints, Needs, repeated
+from shedlight.model.lp import INFINITY, LinearProgram
+from shedlight.model.selectivity.needs import Flags, Floats, Ints, MatchDemand, repeated
 
 _MOST_LEAVES = 8
 NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class FlowColumns:
     """Where the variables of a pattern begin in a program.
 
     Attributes:
@@ -30,13 +30,13 @@ class Columns:
 
 
 def add_pattern(
-    program: Program,
-    needs: Needs,
+    program: LinearProgram,
+    needs: MatchDemand,
     most: float,
     *,
     cost: float = 0.0,
     upper: float = INFINITY,
-) -> Columns:
+) -> FlowColumns:
     """Add a pattern's variables and the rows between them.
 
     Args:
@@ -59,7 +59,7 @@ def add_pattern(
                 [*branches, legs + split.leg], [*ones, -split.times], lower=0.0, upper=0.0
             )
     if needs.is_fixed:
-        return Columns(legs, NONE)
+        return FlowColumns(legs, NONE)
     flows = program.add_columns(len(needs.entry_leaf))
     order = np.argsort(needs.entry_leaf, kind="stable")
     sizes = np.bincount(needs.entry_leaf, minlength=len(needs.leaf_leg))
@@ -68,11 +68,11 @@ def add_pattern(
         program.add_row(
             np.append(places, leg), np.append(np.ones(len(places)), -need), lower=0.0, upper=0.0
         )
-    return Columns(legs, flows)
+    return FlowColumns(legs, flows)
 
 
 def _add_choice(
-    program: Program, whole: tuple[int, float], branches: list[int], most: float
+    program: LinearProgram, whole: tuple[int, float], branches: list[int], most: float
 ) -> None:
     """Let one branch alone stand for an OR: the paper's max."""
     leg, times = whole
@@ -84,7 +84,7 @@ def _add_choice(
     program.add_row([leg, *branches], [times, *([-1.0] * len(branches))], lower=0.0, upper=0.0)
 
 
-def demand_of(needs: Needs, columns: Columns) -> tuple[Ints, Ints, Floats]:
+def demand_of(needs: MatchDemand, columns: FlowColumns) -> tuple[Ints, Ints, Floats]:
     """Say what a pattern takes of its uses: entries (use, column, factor) to be added up."""
     if columns.flows != NONE:
         entries = len(needs.entry_leaf)
@@ -96,9 +96,9 @@ def demand_of(needs: Needs, columns: Columns) -> tuple[Ints, Ints, Floats]:
 
 
 def add_supply(
-    program: Program,
-    needs: Needs,
-    columns: Columns,
+    program: LinearProgram,
+    needs: MatchDemand,
+    columns: FlowColumns,
     kept: Floats,
     chosen: Flags | None = None,
 ) -> None:
@@ -112,7 +112,7 @@ def add_supply(
     program.add_rows(sizes, places[order], factors[order], upper=kept[present])
 
 
-def match_rate(needs: Needs, kept: Floats) -> float:
+def match_rate(needs: MatchDemand, kept: Floats) -> float:
     """Evaluate a selectivity function: matches per second from what is kept of each use."""
     if not len(needs.leaf_leg):
         return 0.0
@@ -120,13 +120,13 @@ def match_rate(needs: Needs, kept: Floats) -> float:
         return float((kept[needs.wanted] / needs.per_use[needs.wanted]).min())
     if not needs.splits and len(needs.leaf_leg) <= _MOST_LEAVES:
         return _by_sets(needs, kept)
-    program = Program()
+    program = LinearProgram()
     columns = add_pattern(program, needs, float(kept.sum()) + 1.0, cost=1.0)
     add_supply(program, needs, columns, kept)
     return program.solve().objective
 
 
-def _by_sets(needs: Needs, kept: Floats) -> float:
+def _by_sets(needs: MatchDemand, kept: Floats) -> float:
     """Find the set of leaves that has least for what it needs (Hall)."""
     accepts = np.zeros((len(needs.leaf_leg), len(needs.uses)), np.bool_)
     accepts[needs.entry_leaf, needs.entry_use] = True

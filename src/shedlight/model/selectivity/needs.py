@@ -43,7 +43,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Needs:
+class MatchDemand:
     """What one pattern needs of the types of its operator.
 
     Attributes:
@@ -134,11 +134,11 @@ class Needs:
         return float(sizes[0])
 
 
-def plain_needs(uses: Ints, needs: Floats) -> Needs:
+def plain_needs(uses: Ints, needs: Floats) -> MatchDemand:
     """Make the needs of a SEQ or AND of single types; a need of 0 is an optional type."""
     every = needs.min(initial=1.0) > 0
     wanted = counted(len(uses)) if every else np.flatnonzero(needs > 0)
-    return Needs(
+    return MatchDemand(
         uses,
         np.zeros(len(uses), np.bool_),
         repeated(np.int64(0), len(wanted)),

@@ -21,10 +21,10 @@ from shedlight.language.ast.pattern import (
     Repeat,
     Seq,
     elements,
-    watched,
+    negated_elements,
 )
 from shedlight.language.check.normal_form import shortest
-from shedlight.model.selectivity.needs import Ints, Needs, Split
+from shedlight.model.selectivity.needs import Ints, MatchDemand, Split
 
 OrAs = Literal["sum", "max"]
 """What an OR is: the sum of its branches, or the greatest of them as in the paper."""
@@ -33,7 +33,7 @@ Accepts = Callable[[Element], Sequence[int] | Ints]
 """Which types of the operator's list an element accepts, as places in it, ascending."""
 
 
-def build_needs(part: Part, accepts: Accepts, or_as: OrAs = "sum") -> Needs:
+def build_needs(part: Part, accepts: Accepts, or_as: OrAs = "sum") -> MatchDemand:
     """Find what a pattern needs of the types of its operator.
 
     Args:
@@ -53,9 +53,9 @@ def build_needs(part: Part, accepts: Accepts, or_as: OrAs = "sum") -> Needs:
     uses = _united(found.values())
     growing = _Growing(found, exclusive=or_as == "max")
     growing.add(part, 0, 1.0)
-    seen = _united(found[each] for each in watched(part))
+    seen = _united(found[each] for each in negated_elements(part))
     counts = [len(types) for types in growing.types]
-    return Needs(
+    return MatchDemand(
         uses,
         np.isin(uses, seen),
         np.array(growing.leaf_leg, np.int64),

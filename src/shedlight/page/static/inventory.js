@@ -11,7 +11,7 @@ const nodes = makeTable(byId("nodes"), "How each node is. Load is its busy time 
   { head: "node", look: "text" },
   { head: "state", look: "text" },
   number("load"), number("mean latency"), number("bound"), number("headroom"), number("read"), number("kept"), number("shed"),
-  number("micro-batch"), number("lag", "how long ago the newest event had arrived"), number("open machines"), number("state size"),
+  number("micro-batch"), number("lag", "how long ago the newest event had arrived"), number("partial matches"), number("state size"),
   number("pressure", "what the shares of the plan were lowered to"),
 ]);
 const streams = makeTable(byId("streams"), "What goes from where to where.", [
@@ -35,7 +35,7 @@ const nodeRow = ([name, one]) => ({
   cells: [
     plain(name, 80), madeCell(one.state, () => badge(one.state)), percent(one.load), seconds(one.latency?.mean), one.bound == null ? "none" : seconds(one.bound),
     seconds(one.headroom), rate(one.rate), rate(one.kept), percent(one.shed_share), seconds(one.batch_seconds), seconds(one.lag),
-    count(one.machines), bytes(one.state_bytes), percent(one.pressure),
+    count(one.partial_matches), bytes(one.state_bytes), percent(one.pressure),
   ],
 });
 

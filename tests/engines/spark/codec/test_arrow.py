@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.codec.decode import field_at, plain_bytes, table_of
-from shedlight.engines.spark.codec.encode import compact_form
+from shedlight.engines.spark.codec.decode import decode_table, field_at, plain_bytes
+from shedlight.engines.spark.codec.encode import encode_table
 
 NUMBERS = st.one_of(
     st.integers(0, 3),
@@ -67,8 +67,8 @@ def test_a_table_is_read_as_it_was_written(table, data):
     piece = table.slice(start, data.draw(st.integers(0, len(table))))
     both = pa.concat_tables([piece, table, piece.slice(0, 0)])
     for one in (table, piece, both):
-        assert table_of(compact_form(one)).equals(one, check_metadata=True)
-        assert table_of(plain_bytes(one)).equals(one)
+        assert decode_table(encode_table(one)).equals(one, check_metadata=True)
+        assert decode_table(plain_bytes(one)).equals(one)
 
 
 @settings(max_examples=300)
@@ -91,7 +91,7 @@ def test_rows_of_tables_beside_it_stand_in_their_places(data):
     )
     table = pa.table({"n": numbers, "a": numbers, "b": numbers, "s": struct})
     rows = {("a",): (0, one), ("b",): (1, other), ("s", "event"): (0, inner)}
-    found = table_of(compact_form(table, rows, beside)).to_pylist()
+    found = decode_table(encode_table(table, rows, beside)).to_pylist()
 
     listed = [one_table.to_pylist() for one_table in beside]
 
@@ -114,8 +114,8 @@ def test_few_rows_far_apart_are_found():
     beside = pa.table({"x": pa.array(range(1_000_000))})
     places = np.array([999_999, 3, -1, 3], np.int64)
     table = pa.table({"a": pa.array(range(4))})
-    data = compact_form(table, {("a",): (0, places)}, [beside])
-    assert table_of(data)["a"].to_pylist() == [{"x": 999_999}, {"x": 3}, None, {"x": 3}]
+    data = encode_table(table, {("a",): (0, places)}, [beside])
+    assert decode_table(data)["a"].to_pylist() == [{"x": 999_999}, {"x": 3}, None, {"x": 3}]
     assert len(data) < 2_000
 
 
@@ -125,8 +125,8 @@ def test_what_complex_events_are_made_of_takes_few_bytes():
     ids = [f"{i * 0x9E3779B97F4A7C15 % (1 << 128):032x}" for i in range(size)]
     times = [10**15 + 7 * i for i in range(size)]
     table = pa.table({"source": ["Q11"] * size, "time": times, "id": ids})
-    empty = len(compact_form(table.slice(0, 0)))
-    assert len(compact_form(table)) - empty < size * (2 + 16 + 1)
+    empty = len(encode_table(table.slice(0, 0)))
+    assert len(encode_table(table)) - empty < size * (2 + 16 + 1)
 
 
 def test_texts_and_decimals_are_compressed():
@@ -136,7 +136,7 @@ def test_texts_and_decimals_are_compressed():
         pa.table({"t": texts}),
         pa.table({"x": [0.5 * (i % 9) for i in range(1_000)]}),
     ):
-        assert len(compact_form(table)) < len(plain_bytes(table)) / 2
+        assert len(encode_table(table)) < len(plain_bytes(table)) / 2
 
 
 def test_a_field_of_nothing_is_null():
@@ -147,9 +147,9 @@ def test_a_field_of_nothing_is_null():
 
 def test_an_unknown_form_is_no_table():
     """Bytes of a later version, say."""
-    data = compact_form(pa.table({"x": [1, 2]})).to_pybytes().replace(b'"narrow"', b'"narrew"')
+    data = encode_table(pa.table({"x": [1, 2]})).to_pybytes().replace(b'"narrow"', b'"narrew"')
     with pytest.raises(ValueError, match="no form of a column: narrew"):
-        table_of(data)
+        decode_table(data)
 
 
 def test_what_is_never_null_stays_so():
@@ -164,4 +164,4 @@ def test_what_is_never_null_stays_so():
     )
     rows = [{"source": "Q", "s": {"x": 1, "t": "a"}}, {"source": "Q", "s": {"x": 2, "t": "a"}}]
     table = pa.Table.from_pylist(rows, schema)
-    assert table_of(compact_form(table)).equals(table, check_metadata=True)
+    assert decode_table(encode_table(table)).equals(table, check_metadata=True)

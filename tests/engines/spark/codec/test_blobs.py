@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.codec.blobs import PieceFile, piece_of
+from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.errors import StateError
@@ -35,12 +35,12 @@ def test_a_piece_is_what_it_was(sizes):
     with tempfile.TemporaryDirectory() as folder:
         pieces = [_piece(size, seed) for seed, size in enumerate(sizes)]
         with (
-            closing(PieceFile(Path(folder) / "pieces", LARGE)) as file,
+            closing(BlobFile(Path(folder) / "pieces", LARGE)) as file,
             ThreadPoolExecutor(4) as threads,
         ):
             told = list(threads.map(file.put, pieces))
         for one, piece in zip(told, pieces, strict=True):
-            assert _octets(piece_of(one)) == piece.to_pybytes()
+            assert _octets(read_blob(one)) == piece.to_pybytes()
             assert (one == piece.to_pybytes()) == (piece.size < LARGE)
         written = list(Path(folder).glob("pieces/*"))
         assert len(written) == any(size >= LARGE for size in sizes)
@@ -50,7 +50,7 @@ def test_a_piece_is_what_it_was(sizes):
 def test_a_damaged_piece_is_found_out(size, data):
     """Changed anywhere, cut off anywhere, or not there."""
     with tempfile.TemporaryDirectory() as folder:
-        with closing(PieceFile(Path(folder), LARGE)) as file:
+        with closing(BlobFile(Path(folder), LARGE)) as file:
             told = [file.put(_piece(size, seed)) for seed in range(2)]
         (path,) = Path(folder).iterdir()
         good = path.read_bytes()
@@ -58,12 +58,12 @@ def test_a_damaged_piece_is_found_out(size, data):
         changed = bytes([good[place] ^ data.draw(st.integers(1, 255))])
         for bad in (good[:place], good[:place] + changed + good[place + 1 :]):
             path.write_bytes(bad)
-            assert _octets(piece_of(told[0])) == good[:size]
+            assert _octets(read_blob(told[0])) == good[:size]
             with pytest.raises(StateError, match=f"{path.name} is damaged; put it back"):
-                piece_of(told[1])
+                read_blob(told[1])
         path.unlink()
         with pytest.raises(StateError, match=r"cannot be read \(No such file"):
-            piece_of(told[0])
+            read_blob(told[0])
 
 
 @pytest.fixture

@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.codec.decode import table_of
-from shedlight.engines.spark.step.advance import Mark, advance, packed_events
-from shedlight.engines.spark.step.chain import build_fused, new_fused_state
+from shedlight.engines.spark.codec.decode import decode_table
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, encode_output
+from shedlight.engines.spark.step.chain import build_chain, new_chain_state
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
-from shedlight.engines.spark.support.chain_spec import PartSpec
-from shedlight.engines.spark.support.placement import Part
+from shedlight.engines.spark.support.chain_spec import ChainSpec
+from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.engines.tables import match_tables
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
-from shedlight.matching.operators.reorder import FOREVER, Input
+from shedlight.matching.operators.reorder import FOREVER, StreamInput
 
 S, T = Stream("s"), Stream("t")
 SCHEMA = pa.schema({"at": pa.int64(), "no": pa.int64(), "x": pa.int64(), "name": pa.string()})
 OTHER = pa.schema({"at": pa.int64(), "no": pa.int64(), "x": pa.int64(), "size": pa.float64()})
 INPUTS = {
-    S: (Input("s", ("no",), "at", 5), SCHEMA),
-    T: (Input("t", ("no",), "at"), OTHER),
+    S: (StreamInput("s", ("no",), "at", 5), SCHEMA),
+    T: (StreamInput("t", ("no",), "at"), OTHER),
 }
 LOW = [
     "SELECT a, b WHERE SEQ(a.x = 0, b.x > 0) WITHIN 20 us",
@@ -45,8 +45,8 @@ def _spec(name, inputs, pattern, text):
 
 
 def _fused(specs, *, late=frozenset(), streams=(S,)):
-    given = PartSpec(
-        part=Part(tuple(specs), (), range(1)),
+    given = ChainSpec(
+        part=OperatorChain(tuple(specs), (), range(1)),
         inputs={stream: INPUTS[stream] for stream in streams},
         origins=dict.fromkeys(streams, (0,)),
         shares={},
@@ -54,7 +54,7 @@ def _fused(specs, *, late=frozenset(), streams=(S,)):
         listed=frozenset(stream for spec in specs for stream in spec.outputs),
         timed_out=late,
     )
-    return build_fused(given)
+    return build_chain(given)
 
 
 def _three(low, high, streams=(S,)):
@@ -86,15 +86,15 @@ def _expected(tables, texts):
         pattern = parse_pattern(text).pattern
         table = match_tables(inputs, {name: pattern}).complex_events[name]
         found.append(table)
-        inputs = [(Input(name, ("id",), "time"), table.drop_columns(["events"]))]
+        inputs = [(StreamInput(name, ("id",), "time"), table.drop_columns(["events"]))]
     return found
 
 
 def _spelled_out(fused, done, stream, most=7):
     found, put = done.found[stream], pa.Buffer.to_pybytes
     pieces = [
-        table_of(data)
-        for _, data in packed_events(fused, stream, found, done.shelves, most, put)
+        decode_table(data)
+        for _, data in encode_output(fused, stream, found, done.shelves, most, put)
     ]
     return pa.concat_tables([fused.outputs[stream].empty_table(), *pieces])
 
@@ -108,9 +108,9 @@ def test_complex_events_of_complex_events_are_whole(ones, others, low, high, bot
     texts = (low, high, TOP)
     expected = _expected({one: _table(one, events[one]) for one in streams}, texts)
     fused = _fused(_three(low, high, streams), streams=streams)
-    assert list(fused.referring.columns) == ["w"]
+    assert list(fused.event_refs.columns) == ["w"]
 
-    state = new_fused_state(fused)
+    state = new_chain_state(fused)
     found: list[list[pa.Table]] = [[], [], []]
     outputs = (Stream("L", "w"), Stream("H", "v"), Stream("T", "u"))
     cuts = sorted(data.draw(st.lists(st.integers(0, 30), max_size=4)))
@@ -128,7 +128,7 @@ def test_complex_events_of_complex_events_are_whole(ones, others, low, high, bot
 
 
 def _ends(streams):
-    return [Mark(stream, 0, FOREVER) for stream in streams]
+    return [WatermarkUpdate(stream, 0, FOREVER) for stream in streams]
 
 
 ROWS = [(time, time, x) for time, x in enumerate([0, 1, 2, 0, 1, 2, 0, 3, 1, 2] * 6)]
@@ -137,7 +137,7 @@ ROWS = [(time, time, x) for time, x in enumerate([0, 1, 2, 0, 1, 2, 0, 3, 1, 2] 
 def test_a_shelf_keeps_only_what_is_still_referred_to():
     """What open machines have taken, at whatever operator, and what waits."""
     fused = _fused(_three(LOW[0], HIGH[0]))
-    state, done = advance(fused, new_fused_state(fused), {S: _table(S, ROWS)}, [])
+    state, done = advance(fused, new_chain_state(fused), {S: _table(S, ROWS)}, [])
     assert [len(done.found[s]) for s in fused.outputs] == [16, 8, 4]
     assert len(done.shelves["w"].events) == len(ROWS)
     kept = state.shelves["w"]
@@ -145,7 +145,7 @@ def test_a_shelf_keeps_only_what_is_still_referred_to():
     assert 0 < len(waiting) <= len(kept.old) < len(ROWS) / 2
     assert set(waiting) <= set(kept.events["no"].to_pylist())
 
-    state, _ = advance(fused, state, {}, [Mark(S, 0, FOREVER)])
+    state, _ = advance(fused, state, {}, [WatermarkUpdate(S, 0, FOREVER)])
     (lowest,) = state.operators[0].states
     assert state.shelves["w"].old.tolist() == lowest.store["#row"].to_pylist()
 
@@ -154,7 +154,7 @@ def test_late_events_have_all_their_columns():
     """Also those that no pattern looks at."""
     fused = _fused(_three(LOW[0], HIGH[0]))
     assert "name" not in fused.operators[0].schema.names
-    state, _ = advance(fused, new_fused_state(fused), {S: _table(S, ROWS)}, [])
+    state, _ = advance(fused, new_chain_state(fused), {S: _table(S, ROWS)}, [])
     _, done = advance(fused, state, {S: _table(S, [(3, 999, 1)])}, [])
     assert done.late["w"].drop_columns(["#input"]).to_pylist() == [
         {"at": 3, "no": 999, "x": 1, "name": "é1"}
@@ -168,7 +168,9 @@ def test_what_timed_out_has_whole_events():
     fused = _fused([spec], late=frozenset({Stream("L", "w")}))
     timed_out = next(stream for stream in fused.outputs if stream != Stream("L", "w"))
     rows = [(0, 1, 0), (100, 2, 3)]
-    _, done = advance(fused, new_fused_state(fused), {S: _table(S, rows)}, [Mark(S, 0, 90)])
+    _, done = advance(
+        fused, new_chain_state(fused), {S: _table(S, rows)}, [WatermarkUpdate(S, 0, 90)]
+    )
     (found,) = _spelled_out(fused, done, timed_out).to_pylist()
     assert found["a"] == {"at": 0, "no": 1, "x": 0, "name": "é0"}
     assert found["b"] is None
@@ -189,9 +191,9 @@ def test_where_somebody_looks_into_whole_events_they_are_copied(low, high):
     """Then nothing is given by number, and matching goes as it always did."""
     specs = [_spec("w", (S,), "L", low), _spec("v", (Stream("L", "w"),), "H", high)]
     fused = _fused(specs)
-    assert not fused.referring.columns
+    assert not fused.event_refs.columns
     _, done = advance(
-        fused, new_fused_state(fused), {S: _table(S, ROWS)}, [Mark(S, 0, FOREVER)]
+        fused, new_chain_state(fused), {S: _table(S, ROWS)}, [WatermarkUpdate(S, 0, FOREVER)]
     )
     expected = match_tables(
         [(INPUTS[S][0], _table(S, ROWS))], {"L": parse_pattern(low).pattern}
@@ -207,7 +209,7 @@ def test_two_inputs_with_the_same_names_are_copied():
         _spec("x", (T,), "M", LOW[0]),
         _spec("v", both, "H", "SELECT u, o WHERE SEQ(u.time >= 0, o.time >= 0) WITHIN 9 us"),
     ]
-    assert not _fused(specs, streams=(S, T)).referring.columns
+    assert not _fused(specs, streams=(S, T)).event_refs.columns
     named = LOW[0].replace("a, b", "a AS c, b AS d")
     specs[1] = _spec("x", (T,), "M", named)
-    assert set(_fused(specs, streams=(S, T)).referring.columns) == {"w", "x"}
+    assert set(_fused(specs, streams=(S, T)).event_refs.columns) == {"w", "x"}

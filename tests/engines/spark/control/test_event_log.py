@@ -7,21 +7,21 @@ import pytest
 
 from shedlight import runlog as logged
 from shedlight.control.controller import Memory
-from shedlight.control.override import Wish
+from shedlight.control.override import Override
 from shedlight.engines.spark.control.event_log import MOST_SHARES, RunLog, decision_row
-from shedlight.engines.spark.control.override_store import Heard, situation_beside
+from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
 from shedlight.engines.spark.control.type_counts import (
-    Known,
+    TypeCatalog,
     arrived_row,
-    known_of,
-    of_use,
     offered_rows,
+    relevant_events,
+    type_catalog,
 )
-from shedlight.engines.spark.source.arrival import Arrived
-from shedlight.engines.spark.step.metrics import GroupTally, Tally
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.source.arrival import ArrivalStats
+from shedlight.engines.spark.step.metrics import OperatorMetrics, ShardMetrics
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Stream
-from shedlight.runlog import Batch, Decision, Header, read_run, run_row
+from shedlight.runlog import DecisionRecord, MicroBatchRecord, RunHeader, read_run, run_row
 from shedlight.shedding.shares import PatternShares
 from tests.control.loops import TOO_MUCH, run
 from tests.control.observations import APPLICATION
@@ -32,19 +32,19 @@ Q = Stream("Q", "w")
 
 def batch(arrived, types=None):
     """Make a micro-batch to which so many events of each type came."""
-    groups = (GroupTally(0, 0.1, 5, {"w": Tally(3, 0, 0, 0, {}, types or {})}),)
-    return NodeBatch(
+    groups = (ShardMetrics(0, 0.1, 5, {"w": OperatorMetrics(3, 0, 0, 0, {}, types or {})}),)
+    return MicroBatchReport(
         node="edge",
         number=0,
         start=100.0,
         seconds=1.0,
-        arrived={key: Arrived(sum(of.values()), 1, 1, of) for key, of in arrived.items()},
+        arrived={key: ArrivalStats(sum(of.values()), 1, 1, of) for key, of in arrived.items()},
         passed={},
         groups=groups,
     )
 
 
-KNOWN = Known({"w": ["other", "a", "b"]}, {Q: ["a", "b"], Stream("R", "w"): ["b"]})
+KNOWN = TypeCatalog({"w": ["other", "a", "b"]}, {Q: ["a", "b"], Stream("R", "w"): ["b"]})
 
 
 def test_patterns_say_what_they_were_offered():
@@ -59,7 +59,7 @@ def test_patterns_say_what_they_were_offered():
 def test_the_types_of_a_node_are_known_from_what_it_runs(tmp_path):
     """Four types, of which one pattern uses two and the other three; all are of use."""
     world = World(tmp_path)
-    known = known_of(world.nodes[NODE].parts)
+    known = type_catalog(world.nodes[NODE].parts)
     done, _, _ = world.batch(rate=2_000, seconds=0.5)
     rows = offered_rows(done, known)
     assert {name: row["offered"] for name, row in rows.items()} == {
@@ -67,25 +67,25 @@ def test_the_types_of_a_node_are_known_from_what_it_runs(tmp_path):
         "w2.Q22": 750,
     }
     assert rows["w2.Q21"]["types"] == {"type=0": 250, "type=1": 250}
-    assert of_use(done, known) == 1000
+    assert relevant_events(done, known) == 1000
 
 
 def test_what_is_of_use_is_counted_once():
     """An event that two patterns use is one."""
-    assert of_use(batch({("w", "s"): {0: 5, 1: 3, 2: 2}}), KNOWN) == 5
+    assert relevant_events(batch({("w", "s"): {0: 5, 1: 3, 2: 2}}), KNOWN) == 5
 
 
 def test_what_two_operators_read_is_not_known_to_be_of_use():
     """Each knows its own types only."""
     both = batch({("w", "s"): {1: 3}, ("v", "s"): {1: 3}})
-    assert of_use(both, KNOWN) is None
+    assert relevant_events(both, KNOWN) is None
 
 
 def test_types_that_have_no_numbers_are_not_known():
     """Neither what is of use, nor what was offered."""
     one = batch({("v", "s"): {1: 3}})
-    known = Known({}, {Stream("Q", "v"): ["a"]})
-    assert of_use(one, known) is None
+    known = TypeCatalog({}, {Stream("Q", "v"): ["a"]})
+    assert relevant_events(one, known) is None
     assert offered_rows(one, known) == {}
 
 
@@ -94,13 +94,13 @@ def test_complex_events_are_counted_in_the_groups():
     one = batch({("w", "s"): {1: 3}}, {"v.P": {"b": 4}})
     assert arrived_row(one) == {"w": {"s": 3, "v.P": 4}}
     assert offered_rows(one, KNOWN)["w.Q"]["offered"] == 7
-    assert of_use(one, KNOWN) == 3
+    assert relevant_events(one, KNOWN) == 3
 
 
 def test_many_types_are_cut_to_those_that_come_often():
     """And to fewer if there are many patterns."""
     labels = [f"t{i}" for i in range(1000)]
-    known = Known({"w": labels}, {Stream(f"Q{i}", "w"): labels for i in range(20)})
+    known = TypeCatalog({"w": labels}, {Stream(f"Q{i}", "w"): labels for i in range(20)})
     rows = offered_rows(batch({("w", "s"): {i: i for i in range(1000)}}), known)
     assert len(rows) == 20
     for row in rows.values():
@@ -145,21 +145,21 @@ def test_a_log_begins_with_what_is_run(tmp_path, decided):
     log.begin(run_row(APPLICATION, 100.0, version="9", timed=False))
     log.batch(batch({("w", "s"): {1: 3}}), {"plan": 2, "pressure": 0.5}, KNOWN)
     log.decision(replace(decision, entry=replace(decision.entry, time=102.0)), memory)
-    log.wish(Heard(103.0, Wish({"edge-2": 5.0}, {"sink1": 2.0})))
+    log.wish(OverrideOutcome(103.0, Override({"edge-2": 5.0}, {"sink1": 2.0})))
     log.close()
 
     header, one, other, wish = read_run(tmp_path).records
-    assert isinstance(header, Header)
-    assert isinstance(one, Batch)
-    assert isinstance(other, Decision)
-    assert isinstance(wish, logged.Wish)
+    assert isinstance(header, RunHeader)
+    assert isinstance(one, MicroBatchRecord)
+    assert isinstance(other, DecisionRecord)
+    assert isinstance(wish, logged.OverrideRecord)
     assert (header.version, header.timed) == ("9", False)
     assert header.weights == dict.fromkeys(APPLICATION.sinks, 1.0)
-    assert (one.of_use, one.arrived) == (3, {"w": {"s": 3}})
+    assert (one.relevant_events, one.arrived) == (3, {"w": {"s": 3}})
     assert one.patterns["w.Q"].types == {"a": 3}
     assert other.sinks == pytest.approx(dict(decision.sinks))
     assert (wish.bounds, wish.weights, wish.refused) == ({"edge-2": 5.0}, {"sink1": 2.0}, "")
-    written = json.loads(situation_beside(tmp_path / "log.jsonl").read_text())
+    written = json.loads(planning_input_path(tmp_path / "log.jsonl").read_text())
     assert set(written["snapshot"]["rates"]) >= {"s1", "s2"}
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "log.jsonl",

@@ -6,23 +6,23 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from shedlight.engines.spark.control.cost_fit import GUESS
+from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS
 from shedlight.engines.spark.control.loop import ControlLoop
-from shedlight.engines.spark.control.observe import Watched
+from shedlight.engines.spark.control.observe import ObservationWindow
 from shedlight.engines.spark.shed.keep_sql import plan_tables
-from shedlight.engines.spark.shed.plan_store import Plans, Used
+from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
 from shedlight.engines.spark.shed.type_sql import all_signatures
-from shedlight.engines.spark.source.arrival import Arrived, Passed
-from shedlight.engines.spark.step.chain import build_fused
-from shedlight.engines.spark.step.metrics import GroupTally, PatternTally, Tally
-from shedlight.engines.spark.support.arrival_sketch import Sample
-from shedlight.engines.spark.support.chain_spec import PartSpec
-from shedlight.engines.spark.support.micro_batch import NodeBatch
-from shedlight.engines.spark.support.placement import parts_of
+from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.step.chain import build_chain
+from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
+from shedlight.engines.spark.support.chain_spec import ChainSpec
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
+from shedlight.engines.spark.support.placement import operator_chains
 from shedlight.graph import Stream
 from shedlight.graph.keys import longest_windows
-from shedlight.matching.operators.reorder import Input
-from shedlight.shedding.initial import may_shed, under_pressure
+from shedlight.matching.operators.reorder import StreamInput
+from shedlight.shedding.initial import sheddable, sheddable_by_pressure
 from tests.engines.applications import edge_application
 
 NODE, SOURCE = "edge-2", Stream("s2")
@@ -49,20 +49,22 @@ class World:
             operators=application.operators,
             sinks=application.sinks,
         )
-        (part,) = parts_of(self.application, NODE, 2)
-        self.fused = build_fused(
-            PartSpec(
+        (part,) = operator_chains(self.application, NODE, 2)
+        self.fused = build_chain(
+            ChainSpec(
                 part=part,
-                inputs={SOURCE: (Input("s2", ("id",), "#at"), SCHEMA)},
+                inputs={SOURCE: (StreamInput("s2", ("id",), "#at"), SCHEMA)},
                 origins={SOURCE: (0,)},
-                shares=may_shed(self.application),
+                shares=sheddable(self.application),
                 windows=longest_windows(self.application),
                 listed=frozenset(),
             )
         )
         self.nodes = {NODE: SimpleNamespace(parts=(self.fused,))}
-        self._plans = Plans(folder / "plan")
-        self._plans.put_in_force(Used(self.publish(NODE, under_pressure(self.application))))
+        self._plans = PlanStore(folder / "plan")
+        self._plans.put_in_force(
+            ActivePlan(self.publish(NODE, sheddable_by_pressure(self.application)))
+        )
         self.loop = ControlLoop(self)
         self.clock, self.newest, self.number = 1000.0, 1000.0, 0
         self.loop.start(self.clock)
@@ -94,19 +96,23 @@ class World:
             kept = {u: round(events / 4 * one.shares.get(u, one.mean)) for u in uses}
             cost = COST * sum(kept.values())
             matching, most = matching + cost, max(most, sum(kept.values()))
-            tallies[name] = PatternTally(kept, cost, sum(kept.values()) // 6, 5, 0, 0)
+            tallies[name] = PatternMetrics(kept, cost, sum(kept.values()) // 6, 5, 0, 0)
         middle = (self.clock + self.newest) / 2 * 1e6
-        passed = {"s2": Passed(most, middle, (middle,) * 3)} if most else {}
+        passed = {"s2": KeptArrivals(most, middle, (middle,) * 3)} if most else {}
         took = FIXED + matching + events * 1e-6 + most * 2e-6
         types = {labels.index(label): events // 4 for label in known}
-        done = NodeBatch(
+        done = MicroBatchReport(
             node=NODE,
             number=self.number,
             start=self.clock,
             seconds=took,
-            arrived={("w2", "s2"): Arrived(events, 1, round(self.clock * 1e6), types)},
+            arrived={("w2", "s2"): ArrivalStats(events, 1, round(self.clock * 1e6), types)},
             passed=passed,
-            groups=(GroupTally(0, matching, 10, {"w2": Tally(events, 0, 0, 0, tallies)}),),
+            groups=(
+                ShardMetrics(
+                    0, matching, 10, {"w2": OperatorMetrics(events, 0, 0, 0, tallies)}
+                ),
+            ),
         )
         self.newest, self.clock, self.number = self.clock, self.clock + took, self.number + 1
         decision = self.loop.take(done)
@@ -123,7 +129,7 @@ def test_a_load_that_fits_is_left_alone(world):
     """Neither plan nor pressure."""
     for _ in range(10):
         _, used, decision = world.batch(rate=2_000, seconds=0.5)
-        assert used == Used(1)
+        assert used == ActivePlan(1)
         assert decision is None or decision.plan is None
 
 
@@ -176,19 +182,19 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
     """Forty seconds nothing, then a burst: its rate is that of the burst."""
     world = World(tmp_path)
     part = world.fused
-    burst = Arrived(20_000, 1, round(1041.5 * 1e6), {}, round(1040.0 * 1e6))
-    kept = Sample(20_000, 1040.75e6, tuple(range(4)))
-    batch = NodeBatch(
+    burst = ArrivalStats(20_000, 1, round(1041.5 * 1e6), {}, round(1040.0 * 1e6))
+    kept = ArrivalSketch(20_000, 1040.75e6, tuple(range(4)))
+    batch = MicroBatchReport(
         node=NODE,
         number=0,
         start=1042.0,
         seconds=3.0,
         arrived={("w2", "s2"): burst},
         passed={},
-        groups=(GroupTally(0, 1.0, 1, kept={"s2": kept}),),
+        groups=(ShardMetrics(0, 1.0, 1, kept={"s2": kept}),),
     )
-    watched = Watched(
-        parts=(part,), labels={}, uses={}, batches=(batch,), since=1000.0, costs=GUESS
+    watched = ObservationWindow(
+        parts=(part,), labels={}, uses={}, batches=(batch,), since=1000.0, costs=DEFAULT_COSTS
     )
     assert watched.rate == pytest.approx(10_000)
     steady = replace(watched, since=1039.0)

@@ -4,9 +4,14 @@ import json
 
 import pytest
 
-from shedlight.control.override import Wish
+from shedlight.control.override import Override
 from shedlight.engines.spark.control.loop import ControlLoop
-from shedlight.engines.spark.control.override_store import WISH, Wishes, leave_wish, read_wish
+from shedlight.engines.spark.control.override_store import (
+    OVERRIDE,
+    OverrideWatcher,
+    read_override,
+    store_override,
+)
 from shedlight.errors import InputError
 from tests.engines.spark.control.test_loop import BOUND, COST, NODE, World
 
@@ -23,7 +28,9 @@ class Wishing(World):
 
     def restart(self):
         """Start the loop as a new process would."""
-        self.loop = ControlLoop(self, wishes=Wishes(self.folder), heard=self.heard.append)
+        self.loop = ControlLoop(
+            self, wishes=OverrideWatcher(self.folder), heard=self.heard.append
+        )
         self.loop.start(self.clock)
 
     def batches(self, number):
@@ -64,7 +71,7 @@ def test_without_a_wish_nothing_changes(world):
 def test_another_weight_brings_another_plan(world):
     """What the sink gets that is worth more now is shed less."""
     before = {str(s): one.mean for s, one in world.loop.memory.shares.items()}
-    leave_wish(world.folder, Wish(weights={"k1": 100.0}))
+    store_override(world.folder, Override(weights={"k1": 100.0}))
     assert world.loop.memory.shares  # not before it is seen
     assert weights(world)["k1"] == 1.0
     decisions = world.batches(6)
@@ -79,7 +86,7 @@ def test_another_weight_brings_another_plan(world):
 def test_another_bound_is_planned_for_and_kept(world):
     """A micro-batch has to be shorter from then on."""
     before = world.kept()
-    leave_wish(world.folder, Wish(bounds={NODE: 2.0}))
+    store_override(world.folder, Override(bounds={NODE: 2.0}))
     world.batches(25)
     assert world.loop.memory.application.nodes[NODE].bound == 2.0
     assert world.application.nodes[NODE].bound == BOUND  # what the file says stays
@@ -90,19 +97,19 @@ def test_another_bound_is_planned_for_and_kept(world):
 
 def test_it_is_logged_once_with_all_that_is_in_force(world):
     """And only when it is taken up."""
-    leave_wish(world.folder, Wish(bounds={NODE: 3.0}))
+    store_override(world.folder, Override(bounds={NODE: 3.0}))
     assert world.heard == []
     world.batches(5)
     (heard,) = world.heard
     assert heard.refused == ""
-    assert heard.wish == Wish({NODE: 3.0}, {"k1": 1.0, "k2": 1.0})
+    assert heard.wish == Override({NODE: 3.0}, {"k1": 1.0, "k2": 1.0})
 
 
 def test_wishes_add_up_and_outlive_a_restart(world):
     """What was asked for first holds after the second, and in the next process."""
-    leave_wish(world.folder, Wish(bounds={NODE: 3.0}))
+    store_override(world.folder, Override(bounds={NODE: 3.0}))
     world.batches(2)
-    leave_wish(world.folder, Wish(weights={"k2": 5.0}))
+    store_override(world.folder, Override(weights={"k2": 5.0}))
     world.batches(2)
     world.restart()
     assert world.loop.memory.application.nodes[NODE].bound == 3.0
@@ -112,9 +119,9 @@ def test_wishes_add_up_and_outlive_a_restart(world):
 
 def test_without_the_file_all_is_as_in_the_application(world):
     """A wish is taken back by deleting it."""
-    leave_wish(world.folder, Wish(weights={"k1": 100.0}))
+    store_override(world.folder, Override(weights={"k1": 100.0}))
     world.batches(3)
-    (world.folder / WISH).unlink()
+    (world.folder / OVERRIDE).unlink()
     decisions = world.batches(6)
     assert weights(world)["k1"] == 1.0
     assert any("all is as in the file" in one.reason for one in decisions)
@@ -137,7 +144,7 @@ def test_without_the_file_all_is_as_in_the_application(world):
 def test_what_cannot_be_is_refused_and_told(world, text, what):
     """The run goes on as before."""
     before = world.loop.memory.application
-    (world.folder / WISH).write_text(text)
+    (world.folder / OVERRIDE).write_text(text)
     world.batches(3)
     assert world.loop.memory.application == before
     (heard,) = world.heard
@@ -147,9 +154,12 @@ def test_what_cannot_be_is_refused_and_told(world, text, what):
 
 def test_a_wish_on_top_of_what_is_no_wish(tmp_path):
     """It takes its place."""
-    (tmp_path / WISH).write_text("{")
+    (tmp_path / OVERRIDE).write_text("{")
     with pytest.raises(InputError, match="is no wish"):
-        read_wish(tmp_path / WISH)
-    leave_wish(tmp_path, Wish({"a": 1.0}))
-    assert json.loads((tmp_path / WISH).read_text()) == {"bounds": {"a": 1.0}, "weights": {}}
-    assert [path.name for path in tmp_path.iterdir()] == [WISH]
+        read_override(tmp_path / OVERRIDE)
+    store_override(tmp_path, Override({"a": 1.0}))
+    assert json.loads((tmp_path / OVERRIDE).read_text()) == {
+        "bounds": {"a": 1.0},
+        "weights": {},
+    }
+    assert [path.name for path in tmp_path.iterdir()] == [OVERRIDE]

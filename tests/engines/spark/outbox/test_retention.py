@@ -11,10 +11,10 @@ import pytest
 
 from shedlight.engines.spark.outbox.retention import Retention, clean, unread
 from shedlight.engines.spark.run import node_query
-from shedlight.engines.spark.run.deployment import Assembly
+from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.support.checkpoint import Reader, logged_files
+from shedlight.engines.spark.support.checkpoint import LogReader, committed_files
 from tests.engines.applications import drawn_events, edge_application, paper_application
 from tests.engines.spark.runs import in_order, locally, on_spark, with_files
 
@@ -79,7 +79,7 @@ def test_nothing_is_removed_while_the_log_cannot_be_read(tmp_path, log):
 def test_a_log_without_its_beginning_is_none(tmp_path):
     """The summary that stands for it was taken away between two looks."""
     _log(tmp_path, "7", ("a", 0.0))
-    assert logged_files(tmp_path) is None
+    assert committed_files(tmp_path) is None
 
 
 def _read(query, number, *ages, name=None, is_done=True):
@@ -96,7 +96,7 @@ def _read(query, number, *ages, name=None, is_done=True):
 def test_the_oldest_file_that_somebody_has_not_read_counts(tmp_path):
     """Whoever has read nothing yet is furthest behind; nobody waits where all is read."""
     outbox = tmp_path / "outbox"
-    quick, slow = (Reader(tmp_path / name, 1, 7) for name in ("quick", "slow"))
+    quick, slow = (LogReader(tmp_path / name, 1, 7) for name in ("quick", "slow"))
     assert unread(outbox, [quick, slow], NOW) == 0, "nothing was written"
     _log(outbox, "0", ("a", 500), ("b", 300))
     _log(outbox, "1", ("c", 100))
@@ -142,8 +142,8 @@ def test_what_is_not_delivered_is_kept_for_longer(spark, tmp_path):
     application = replace(application, sinks=sinks)
     checkpoint = tmp_path / "run"
     run_on_spark(application, spark, checkpoint=str(checkpoint))
-    assembly = Assembly(application, spark, checkpoint, {}, 2)
-    waiting = time.time() - max((logged_files(assembly.outbox("core")) or {}).values())
+    assembly = Deployment(application, spark, checkpoint, {}, 2)
+    waiting = time.time() - max((committed_files(assembly.outbox("core")) or {}).values())
     kept = {
         name: Retention(assembly, 60.0).begin(name, time.time()) for name in application.nodes
     }
@@ -185,7 +185,7 @@ def test_what_everybody_has_read_leaves_the_log_and_the_disk(hasty, tmp_path):
     """While it runs; the sinks have all of it."""
     options = Options(shares={}, deliver=0.3, retention=3.0)
     outbox, batches = _live(hasty, tmp_path, options, 20)
-    logged = logged_files(outbox)
+    logged = committed_files(outbox)
     assert logged is not None
     assert len(logged) < batches
     assert len(list(outbox.glob("*.parquet"))) < batches

@@ -23,21 +23,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark.codec.blobs import piece_of
-from shedlight.engines.spark.codec.decode import table_of
+from shedlight.engines.spark.codec.blobs import read_blob
+from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.outbox.outbox import packed_of, read_outbox
-from shedlight.engines.spark.shed.keep_flags import carried
+from shedlight.engines.spark.shed.keep_flags import flag_column
 from shedlight.engines.spark.shed.keep_sql import plan_tables
-from shedlight.engines.spark.shed.plan_store import Plans, Used
-from shedlight.engines.spark.step.advance import Mark, advance
-from shedlight.engines.spark.step.chain import build_fused, new_fused_state, outside_input
-from shedlight.engines.spark.support.chain_spec import PartSpec
-from shedlight.engines.spark.support.placement import parts_of
+from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.chain import build_chain, new_chain_state, outside_input
+from shedlight.engines.spark.support.chain_spec import ChainSpec
+from shedlight.engines.spark.support.placement import operator_chains
 from shedlight.engines.tables import AT
 from shedlight.graph import Stream, load_application
 from shedlight.graph.keys import key_name, longest_windows
-from shedlight.matching.operators.reorder import FOREVER, Input
-from shedlight.shedding.initial import may_shed
+from shedlight.matching.operators.reorder import FOREVER, StreamInput
+from shedlight.shedding.initial import sheddable
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, key_hashes, threshold
 from tests.engines.applications import drawn_events
@@ -235,11 +235,11 @@ def _last(folder: Path) -> int:
 def _edge(application):
     """Build the operators of the edge as its query does."""
     schema = pa.schema(dict.fromkeys(("time", "id", "type", "key", AT), pa.int64()))
-    shares = may_shed(application)
+    shares = sheddable(application)
     built = []
-    for part in parts_of(application, "edge", 2):
-        inputs = {s: (Input(s.name, ("id",), AT, 0), schema) for s in part.external}
-        spec = PartSpec(
+    for part in operator_chains(application, "edge", 2):
+        inputs = {s: (StreamInput(s.name, ("id",), AT, 0), schema) for s in part.external}
+        spec = ChainSpec(
             part=part,
             inputs=inputs,
             origins=dict.fromkeys(inputs, (0,)),
@@ -247,7 +247,7 @@ def _edge(application):
             windows=longest_windows(application),
             listed=frozenset(sink.input for sink in application.sinks.values()),
         )
-        built.append(build_fused(spec))
+        built.append(build_chain(spec))
     return built
 
 
@@ -260,9 +260,9 @@ def _publish(run, fused, rng):
         )
         for stream in (K, P, Q)
     }
-    plans = Plans(run.checkpoint / "edge" / "plan")
+    plans = PlanStore(run.checkpoint / "edge" / "plan")
     tables = {name: one for part in fused for name, one in plan_tables(part, shares).items()}
-    plans.put_in_force(Used(plans.publish(shares, tables), rng.choice([1.0, 0.8])))
+    plans.put_in_force(ActivePlan(plans.publish(shares, tables), rng.choice([1.0, 0.8])))
 
 
 def _batches(query, source):
@@ -289,18 +289,18 @@ def _flagged(run, fused, stream):
     """Give the events of a source, with the flags that their micro-batches gave them."""
     part = fused.spec.part
     (spec,) = part.operators
-    plans = Plans(run.checkpoint / "edge" / "plan")
+    plans = PlanStore(run.checkpoint / "edge" / "plan")
     tables = []
     for name, batch in _batches(run.checkpoint / "edge" / "query", stream.name).items():
         table = pq.read_table(run.folder / "in" / stream.name / name)
         used = json.loads(run.records["edge", batch])
-        shares = plans.shares(Used(used["plan"], used["pressure"]))
+        shares = plans.shares(ActivePlan(used["plan"], used["pressure"]))
         flags = np.zeros(len(table), np.int64)
         for number, output in enumerate(spec.outputs):
             kept = _kept(shares.get(output), spec.patterns[output.name], fused, table)
             flags |= kept.astype(np.int64) << number
         table = table.append_column(AT, table["time"])
-        tables.append(table.append_column(carried(spec.name, "#kept0"), pa.array(flags)))
+        tables.append(table.append_column(flag_column(spec.name, "#kept0"), pa.array(flags)))
     return pa.concat_tables(tables).sort_by("time")
 
 
@@ -324,13 +324,13 @@ def _expected(run, application, edge):
     for fused in edge:
         (stream,) = fused.spec.inputs
         arrivals = {stream: _flagged(run, fused, stream)}
-        state = new_fused_state(fused)
-        _, done = advance(fused, state, arrivals, [Mark(stream, 0, FOREVER)])
+        state = new_chain_state(fused)
+        _, done = advance(fused, state, arrivals, [WatermarkUpdate(stream, 0, FOREVER)])
         found.update(done.found)
-    (part,) = parts_of(application, "core", 2)
+    (part,) = operator_chains(application, "core", 2)
     inputs = {s: outside_input(s, found[s].schema) for s in part.external}
-    core = build_fused(
-        PartSpec(
+    core = build_chain(
+        ChainSpec(
             part=part,
             inputs=inputs,
             origins=dict.fromkeys(inputs, (0,)),
@@ -339,8 +339,8 @@ def _expected(run, application, edge):
             listed=frozenset(sink.input for sink in application.sinks.values()),
         )
     )
-    marks = [Mark(stream, 0, FOREVER) for stream in inputs]
-    _, done = advance(core, new_fused_state(core), {s: found[s] for s in inputs}, marks)
+    marks = [WatermarkUpdate(stream, 0, FOREVER) for stream in inputs]
+    _, done = advance(core, new_chain_state(core), {s: found[s] for s in inputs}, marks)
     found.update(done.found)
     sinks = application.sinks.items()
     return {name: in_order(found[sink.input].to_pylist()) for name, sink in sinks}, found
@@ -444,7 +444,7 @@ def _survives(run, spark, rng, kills, meanwhile=lambda: None):
     outbox = read_outbox(spark, str(run.checkpoint / "edge" / "outbox"), streaming=False)
     for stream in (K, P, Q):
         packed = packed_of(outbox, stream).collect()
-        tables = [table_of(piece_of(row.events)) for row in packed]
+        tables = [decode_table(read_blob(row.events)) for row in packed]
         there = [one for table in tables for one in table["id"].to_pylist()]
         assert sorted(there) == sorted(found[stream]["id"].to_pylist())
     used = {text for (node, _), text in run.records.items() if node == "edge"}

@@ -3,26 +3,26 @@
 import json
 from dataclasses import replace
 
-from shedlight.control.node_status import NodeState, State
+from shedlight.control.node_status import NodeHealth, NodeStatus
 from shedlight.engines.spark.control.event_log import RunLog
 from shedlight.engines.spark.run.summary import new_summary
-from shedlight.engines.spark.source.arrival import Arrived, Passed
-from shedlight.engines.spark.step.metrics import GroupTally, PatternTally, Tally
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from tests.graph.applications import loaded
 
 
 def _batch(number, *, late=0, refused=0):
-    pattern = PatternTally({}, 0.1, 3, 1, 0, 0)
-    tally = Tally(10, 0, late, 0, {"A": pattern})
-    return NodeBatch(
+    pattern = PatternMetrics({}, 0.1, 3, 1, 0, 0)
+    tally = OperatorMetrics(10, 0, late, 0, {"A": pattern})
+    return MicroBatchReport(
         node="edge",
         number=number,
         start=100.0,
         seconds=2.0,
-        arrived={("w1", "s1"): Arrived(10, 5, 99_000_000, {})},
-        passed={"s1": Passed(4, 99.5e6, (99.5e6,) * 3)},
-        groups=(GroupTally(0, 0.2, 100, {"w1": tally}),),
+        arrived={("w1", "s1"): ArrivalStats(10, 5, 99_000_000, {})},
+        passed={"s1": KeptArrivals(4, 99.5e6, (99.5e6,) * 3)},
+        groups=(ShardMetrics(0, 0.2, 100, {"w1": tally}),),
         refused={"s1": refused},
     )
 
@@ -50,8 +50,8 @@ def test_a_summary_is_for_people_and_for_machines():
 def test_a_remedy_stands_below_its_node():
     """As the controller says it."""
     summary = new_summary(loaded(), timed=False)
-    summary.nodes["edge"].state = str(State.INFEASIBLE)
-    summary.nodes["edge"].remedy = NodeState(State.INFEASIBLE, "ask for 2 s").remedy
+    summary.nodes["edge"].state = str(NodeStatus.INFEASIBLE)
+    summary.nodes["edge"].remedy = NodeHealth(NodeStatus.INFEASIBLE, "ask for 2 s").remedy
     summary.batch(_batch(0))
 
     assert summary.as_text().splitlines()[:2] == [
@@ -72,5 +72,5 @@ def test_the_log_adds_up_what_groups_say(tmp_path):
     lines = (tmp_path / "new" / "log.jsonl").read_text().splitlines()
     first, second = map(json.loads, lines)
     assert (first["late"], second["late"]) == ({"w1": 4}, {"w1": 5})
-    assert first["patterns"] == {"w1.A": {"kept": 0, "seconds": 0.2, "found": 6, "machines": 2}}
+    assert first["patterns"] == {"w1.A": {"kept": 0, "seconds": 0.2, "found": 6, "partial_matches": 2}}
     assert first["plan"] == 3

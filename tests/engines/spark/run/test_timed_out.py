@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shedlight.engines.application import run_application
-from shedlight.engines.spark.run.fingerprint import lines_of
+from shedlight.engines.spark.run.fingerprint import fingerprint_lines
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.graph import Sink, Stream, load_application
 from tests.engines.applications import drawn_events
@@ -75,6 +75,6 @@ def test_a_checkpoint_knows_what_its_sinks_take():
     other = replace(application, sinks={**application.sinks, "slow-p": matches})
 
     assert slow.takes != matches.takes
-    assert set(lines_of(application, 2)) - set(lines_of(other, 2)) == {
+    assert set(fingerprint_lines(application, 2)) - set(fingerprint_lines(other, 2)) == {
         "sinks.slow-p: what timed out of w1.P"
     }

@@ -8,18 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark.shed.keep_flags import carried, kept_names
-from shedlight.engines.spark.shed.keep_sql import plan_tables, shed
+from shedlight.engines.spark.shed.keep_flags import flag_column, kept_names
+from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
 from shedlight.engines.spark.shed.plan_column import limits_of
 from shedlight.engines.spark.shed.plan_store import WORD
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
-from shedlight.engines.spark.step.chain import build_fused
-from shedlight.engines.spark.support.chain_spec import PartSpec
-from shedlight.engines.spark.support.placement import Part
+from shedlight.engines.spark.step.chain import build_chain
+from shedlight.engines.spark.support.chain_spec import ChainSpec
+from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
-from shedlight.matching.operators.cep_operator import new_operator_state, take_in
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.cep_operator import ingest, new_operator_state
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 from tests.language.expressions import BIGINTS, TEXTS
@@ -67,21 +67,21 @@ def _built(table, case, patterns=PATTERNS):
         inputs=(READ,),
         patterns={name: parse_pattern(text).pattern for name, text in patterns.items()},
     )
-    given = PartSpec(
-        part=Part((spec,), (), range(1)),
-        inputs={READ: (Input("s", case.ids, "#at", 1 << 40), table.schema)},
+    given = ChainSpec(
+        part=OperatorChain((spec,), (), range(1)),
+        inputs={READ: (StreamInput("s", case.ids, "#at", 1 << 40), table.schema)},
         origins={READ: (0,)},
         shares=case.shares,
         windows={"key, name": 3000},
         listed=frozenset(),
     )
-    return build_fused(given)
+    return build_chain(given)
 
 
 def _ready(fused, table):
     operator = fused.operators[0]
     state = new_operator_state(operator)
-    return take_in(operator, state, {0: table}, frozenset({0}), unique=True)[1]
+    return ingest(operator, state, {0: table}, frozenset({0}), unique=True)[1]
 
 
 def _expected(fused, ready):
@@ -136,10 +136,10 @@ def _shed_in_the_jvm(spark, fused, path, case):
     tables = plan_tables(fused, case.shares)
     limits = {name: pa.table({"": limits_of(table, 1.0)}) for name, table in tables.items()}
     plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
-    rows = shed(fused, READ, spark.read.parquet(str(path)), plan).toArrow()
+    rows = add_keep_flags_and_filter(fused, READ, spark.read.parquet(str(path)), plan).toArrow()
     smalls = rows["small"].to_pylist()
     names = kept_names(len(fused.operators[0].matchers))
-    words = [rows[carried("w", name)].to_pylist() for name in names]
+    words = [rows[flag_column("w", name)].to_pylist() for name in names]
     return [dict(zip(smalls, flags, strict=True)) for flags in words]
 
 

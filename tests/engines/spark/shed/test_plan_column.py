@@ -7,10 +7,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from shedlight.engines.spark.shed import plan_column
-from shedlight.engines.spark.shed.jvm_callback import asked, can_ask
+from shedlight.engines.spark.shed.jvm_callback import jvm_computed_array, supports_jvm_callback
 from shedlight.engines.spark.shed.plan_column import limits_of, read_plan
-from shedlight.engines.spark.shed.plan_store import Plans, Table, Used
-from shedlight.engines.spark.support.spark_errors import explained
+from shedlight.engines.spark.shed.plan_store import ActivePlan, KeepTable, PlanStore
+from shedlight.engines.spark.support.spark_errors import to_user_error
 from shedlight.errors import StateError
 from shedlight.graph import Stream
 from shedlight.shedding.shares import PatternShares
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 WAYS = ("asked", "by a job")
 TABLES = {
-    name: Table(np.array([[0.4, 1.0, share]]), np.zeros((1, 3), np.bool_))
+    name: KeepTable(np.array([[0.4, 1.0, share]]), np.zeros((1, 3), np.bool_))
     for name, share in (("w", 0.0), ("another one's", 0.7))
 }
 
@@ -27,18 +27,18 @@ TABLES = {
 @pytest.fixture
 def plans(tmp_path):
     """Plans with one in force."""
-    found = Plans(tmp_path / "plan")
+    found = PlanStore(tmp_path / "plan")
     shares = {Stream("Q", "w"): PatternShares({}, others=1.0)}
-    found.put_in_force(Used(found.publish(shares, TABLES)))
+    found.put_in_force(ActivePlan(found.publish(shares, TABLES)))
     return found
 
 
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch, spark):
     """Either way to read a plan."""
-    assert can_ask(spark)
+    assert supports_jvm_callback(spark)
     if request.param == "by a job":
-        monkeypatch.setattr(plan_column, "can_ask", lambda _: False)
+        monkeypatch.setattr(plan_column, "supports_jvm_callback", lambda _: False)
     return request.param
 
 
@@ -88,7 +88,7 @@ def test_a_new_pressure_is_in_force_in_the_next_micro_batch(spark, stage, plans)
     """Without a restart, and what each used is on record."""
     query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
     for pressure in (1.0, 0.5, 0.25):
-        plans.put_in_force(Used(1, pressure))
+        plans.put_in_force(ActivePlan(1, pressure))
         stage.send(query)
     query.stop()
     assert stage.limits == [_expected(1.0), _expected(0.5), _expected(0.25)]
@@ -98,9 +98,9 @@ def test_a_new_pressure_is_in_force_in_the_next_micro_batch(spark, stage, plans)
 @pytest.mark.usefixtures("way")
 def test_a_micro_batch_that_is_repeated_gets_what_is_on_record(spark, stage, plans):
     """Whatever is in force by then."""
-    plans.put_in_force(Used(1, 0.5))
+    plans.put_in_force(ActivePlan(1, 0.5))
     assert plans.used_by(0).pressure == 0.5
-    plans.put_in_force(Used(1, 0.125))
+    plans.put_in_force(ActivePlan(1, 0.125))
     query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
     stage.send(query)
     stage.send(query)
@@ -116,7 +116,7 @@ def test_a_lost_plan_is_said_in_our_words(spark, stage, plans):
     (plans.folder / "plans" / "1.npz").unlink()
     with pytest.raises(StreamingQueryException) as failed:
         stage.send(query)
-    problem = explained(failed.value)
+    problem = to_user_error(failed.value)
     assert isinstance(problem, StateError)
     assert str(problem) == (
         f"{plans.folder / 'plans' / '1.npz'} is missing; put it back as it was, or start with "
@@ -146,7 +146,7 @@ def test_functions_are_not_left_behind_in_the_session(spark, plans):
 def test_what_is_asked_outside_of_a_micro_batch_has_no_answer(spark):
     """For there is none to answer for."""
     with pytest.raises(Exception, match="no micro-batch of a streaming query"):
-        asked(spark, lambda batch: np.array([batch])).collect()
+        jvm_computed_array(spark, lambda batch: np.array([batch])).collect()
 
 
 def test_where_spark_would_not_ask_a_job_does(spark, monkeypatch):
@@ -154,10 +154,10 @@ def test_where_spark_would_not_ask_a_job_does(spark, monkeypatch):
     rule = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
     spark.conf.set("spark.sql.optimizer.excludedRules", rule)
     try:
-        assert not can_ask(spark)
+        assert not supports_jvm_callback(spark)
     finally:
         spark.conf.unset("spark.sql.optimizer.excludedRules")
     monkeypatch.setattr(spark.sparkContext, "_gateway", "of another kind")
-    assert not can_ask(spark)
+    assert not supports_jvm_callback(spark)
     monkeypatch.delattr(spark, "_jsparkSession")
-    assert not can_ask(spark)
+    assert not supports_jvm_callback(spark)

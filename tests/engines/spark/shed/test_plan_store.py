@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.shed.plan_column import limits_of
-from shedlight.engines.spark.shed.plan_store import UNUSED, WORD, Plans, Table, Used
+from shedlight.engines.spark.shed.plan_store import (
+    UNUSED,
+    WORD,
+    ActivePlan,
+    KeepTable,
+    PlanStore,
+)
 from shedlight.errors import StateError
 from shedlight.graph import Stream
 from shedlight.shedding.shares import PatternShares
@@ -18,23 +24,23 @@ SHARES = {
         {"type=0": 0.4, "type=1": 1.0}, by_key=True, firm=frozenset({"type=1"}), others=0.3
     )
 }
-TABLE = Table(np.array([[0.4, 1.0, UNUSED]]), np.array([[False, True, False]]))
+TABLE = KeepTable(np.array([[0.4, 1.0, UNUSED]]), np.array([[False, True, False]]))
 
 
 @pytest.fixture
 def plans(tmp_path):
     """Plans with one in force."""
-    found = Plans(tmp_path / "plan")
-    found.put_in_force(Used(found.publish(SHARES, {"w": TABLE})))
+    found = PlanStore(tmp_path / "plan")
+    found.put_in_force(ActivePlan(found.publish(SHARES, {"w": TABLE})))
     return found
 
 
 def test_a_plan_is_read_as_it_was_published(plans):
     """By label for Python, by number for the JVM."""
     used = plans.used_by(0)
-    assert used == Used(1)
+    assert used == ActivePlan(1)
     assert plans.shares(used) == SHARES
-    assert plans.shares(Used(1, 0.5))[Q].shares == {"type=0": 0.2, "type=1": 1.0}
+    assert plans.shares(ActivePlan(1, 0.5))[Q].shares == {"type=0": 0.2, "type=1": 1.0}
     np.testing.assert_array_equal(plans.tables(used)["w"].shares, TABLE.shares)
 
 
@@ -42,10 +48,10 @@ def test_a_micro_batch_keeps_what_it_began_with(plans):
     """A new plan is for those that begin after it."""
     first = plans.used_by(7)
     number = plans.publish({}, {})
-    plans.put_in_force(Used(number, 0.25))
+    plans.put_in_force(ActivePlan(number, 0.25))
     assert plans.used_by(7) == first
-    assert plans.used_by(8) == Used(2, 0.25)
-    assert Plans(plans.folder).used_by(7) == first
+    assert plans.used_by(8) == ActivePlan(2, 0.25)
+    assert PlanStore(plans.folder).used_by(7) == first
 
 
 def test_records_are_forgotten_when_they_cannot_be_asked_for_again(plans):
@@ -60,7 +66,7 @@ def test_plans_that_nobody_can_ask_for_again_are_removed(plans):
     """A number is never given twice all the same."""
     shares, tables = plans.shares(plans.now), plans.tables(plans.now)
     for batch in range(4):
-        plans.put_in_force(Used(plans.publish(shares, tables)))
+        plans.put_in_force(ActivePlan(plans.publish(shares, tables)))
         plans.used_by(batch)
     last = plans.now
     plans.forget(3)
@@ -73,7 +79,7 @@ def test_plans_that_nobody_can_ask_for_again_are_removed(plans):
 def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
     """And what to do."""
     with pytest.raises(StateError, match=r"no plan in .*start with a new one"):
-        Plans(tmp_path / "nothing").used_by(0)
+        PlanStore(tmp_path / "nothing").used_by(0)
     (plans.folder / "batches").mkdir()
     (plans.folder / "batches" / "3").write_text("{")
     with pytest.raises(StateError, match=r"3 is damaged .*new checkpoint"):
@@ -83,7 +89,7 @@ def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0, 1))
 def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
     """To the last bit, and everything is kept where the share is one."""
-    table = Table(np.array([shares]), np.zeros((1, len(shares)), np.bool_))
+    table = KeepTable(np.array([shares]), np.zeros((1, len(shares)), np.bool_))
     (found,) = limits_of(table, pressure).to_pylist()
     lowered = [share * pressure for share in shares]
     everything = [int(share >= 1) for share in lowered]
@@ -102,7 +108,7 @@ def test_what_a_pattern_has_no_use_for_is_never_kept():
 def test_flags_of_many_patterns_go_into_several_words(patterns):
     """Each pattern has its own bit."""
     shares = np.eye(patterns)
-    (found,) = limits_of(Table(shares, np.zeros(shares.shape, np.bool_)), 1.0).to_pylist()
+    (found,) = limits_of(KeepTable(shares, np.zeros(shares.shape, np.bool_)), 1.0).to_pylist()
     words = -(-patterns // WORD)
     assert len(found) == patterns * (words + 1 + patterns)
     for number in range(patterns):

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.source.arrival import Arrived
-from shedlight.engines.spark.source.idleness import Silence
-from shedlight.engines.spark.source.watermark_files import SourceMark
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.source.arrival import ArrivalStats
+from shedlight.engines.spark.source.idleness import IdlenessTracker
+from shedlight.engines.spark.source.watermark_files import SourceWatermark
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Source
 from shedlight.matching.operators.reorder import NEVER
 
@@ -18,13 +18,13 @@ def _source(**given):
 
 
 def _silence(**given):
-    return Silence({"s": _source(**given)}, PULSE, IDLE, START)
+    return IdlenessTracker({"s": _source(**given)}, PULSE, IDLE, START)
 
 
 def _batch(start, latest=None, number=None, stream="s"):
     count = (latest is not None) if number is None else number
-    arrived = {("w", stream): Arrived(int(count), latest, None, {})}
-    return NodeBatch(
+    arrived = {("w", stream): ArrivalStats(int(count), latest, None, {})}
+    return MicroBatchReport(
         node="n", number=0, start=start, seconds=0.1, arrived=arrived, passed={}, groups=()
     )
 
@@ -44,7 +44,7 @@ def _told(silence, times, at_work=_rests):
 def test_a_source_that_never_spoke_is_idle_in_time():
     """Nobody waits for it for ever; how far it is nobody knows."""
     told = _told(_silence(), [START + tick / 10 for tick in range(200)])
-    assert [mark for _, mark in told] == [SourceMark("s", NEVER, idle=True)]
+    assert [mark for _, mark in told] == [SourceWatermark("s", NEVER, idle=True)]
     assert IDLE <= told[0][0] - START <= IDLE + 0.3
 
 
@@ -53,7 +53,10 @@ def test_groups_are_told_how_far_a_source_is_before_it_is_idle():
     silence = _silence(lateness=50)
     silence.hear(_batch(START, latest=1000), START + 2)
     told = _told(silence, [START + 2 + tick / 10 for tick in range(200)])
-    assert [mark for _, mark in told] == [SourceMark("s", 950), SourceMark("s", 950, idle=True)]
+    assert [mark for _, mark in told] == [
+        SourceWatermark("s", 950),
+        SourceWatermark("s", 950, idle=True),
+    ]
     assert PULSE <= told[0][0] - (START + 2) <= PULSE + 0.3
     assert IDLE <= told[1][0] - (START + 2) <= IDLE + 0.3
 
@@ -82,7 +85,7 @@ def test_what_a_micro_batch_did_not_find_had_not_come_when_it_began():
     """Its start counts as a look, also while the next one is under way."""
     silence = _silence()
     silence.hear(_batch(START + IDLE, number=0), START + 60)
-    assert silence.marks(START + 60, _works) == [SourceMark("s", NEVER, idle=True)]
+    assert silence.marks(START + 60, _works) == [SourceWatermark("s", NEVER, idle=True)]
 
 
 def test_one_that_was_idle_is_told_of_anew_when_it_has_spoken():
@@ -92,7 +95,7 @@ def test_one_that_was_idle_is_told_of_anew_when_it_has_spoken():
     silence.hear(_batch(START + 20, latest=7), START + 20)
     second = _told(silence, [START + 20 + tick for tick in range(20)])
     assert [mark.idle for _, mark in first] == [True]
-    assert [(mark.frontier, mark.idle) for _, mark in second] == [(7, False), (7, True)]
+    assert [(mark.watermark, mark.idle) for _, mark in second] == [(7, False), (7, True)]
 
 
 def test_streams_that_are_no_sources_are_nothing_to_it():
@@ -100,7 +103,7 @@ def test_streams_that_are_no_sources_are_nothing_to_it():
     silence = _silence()
     silence.hear(_batch(START, latest=5, stream="w.P"), START)
     assert [
-        mark.frontier for _, mark in _told(silence, [START + 5, START + 50, START + 51])
+        mark.watermark for _, mark in _told(silence, [START + 5, START + 50, START + 51])
     ] == [NEVER]
 
 
@@ -119,5 +122,5 @@ def test_frontiers_that_are_told_never_fall_and_were_all_heard(steps):
             silence.hear(_batch(now, latest=latest), now)
             heard = max(heard, latest)
         for mark in silence.marks(now, _works if at_work else _rests):
-            assert last <= mark.frontier <= heard
-            last = mark.frontier
+            assert last <= mark.watermark <= heard
+            last = mark.watermark

@@ -15,7 +15,7 @@ from shedlight.graph import (
     build_application,
 )
 from shedlight.language import parse_expression, parse_pattern
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 from tests.engines.spark.runs import on_spark
 
 pytestmark = pytest.mark.spark
@@ -80,7 +80,7 @@ def test_a_declared_schema_is_taken_as_it_is(spark, tmp_path):
         columns={},
         time="at",
         id=("n",),
-        schema={"at": Kind.TIMESTAMP, "n": Kind.STRING, "name": Kind.STRING},
+        schema={"at": DataType.TIMESTAMP, "n": DataType.STRING, "name": DataType.STRING},
     )
     found = on_spark(spark, application, tmp_path)["k"]
     second = 1_704_067_200

@@ -11,7 +11,7 @@ import pytest
 
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.errors import InputError
 from shedlight.graph import (
     Node,
@@ -23,11 +23,11 @@ from shedlight.graph import (
     build_application,
 )
 from shedlight.language import parse_expression, parse_pattern
-from shedlight.language.ast.data_type import Kind
+from shedlight.language.ast.data_type import DataType
 
 pytestmark = pytest.mark.spark
 
-SCHEMA = {"n": Kind.BIGINT, "time": Kind.BIGINT, "kind": Kind.STRING}
+SCHEMA = {"n": DataType.BIGINT, "time": DataType.BIGINT, "kind": DataType.STRING}
 
 
 def _application(folder, *sources, patterns="SELECT a.n AS n WHERE a.kind = 'x'"):
@@ -76,9 +76,9 @@ LINES = [
 def test_records_that_are_no_events_go_to_a_place_of_their_own(spark, tmp_path):
     """Those that cannot be parsed as they are, the others as JSON; the rest is matched."""
     side = SideOutput(format="json", path=str(tmp_path / "bad"))
-    source = _source(tmp_path, unparsable=side, columns={"twice": parse_expression("n * 2")})
+    source = _source(tmp_path, malformed=side, columns={"twice": parse_expression("n * 2")})
     _write(tmp_path / "s", 1, [*LINES, '{"n": 4, "time": "soon", "kind": "x"}'])
-    batches: list[NodeBatch] = []
+    batches: list[MicroBatchReport] = []
 
     found = run_on_spark(
         _application(tmp_path, source),
@@ -110,11 +110,11 @@ def test_without_such_a_place_they_are_an_error(spark, tmp_path):
 
     assert str(error.value) == (
         'source s: a record cannot be parsed as json: {"n": 2, "time": ; put it right, or have '
-        "them written elsewhere with `unparsable` of source s"
+        "them written elsewhere with `malformed` of source s"
     )
 
     side = SideOutput(format="json", path=str(tmp_path / "bad"))
-    application = _application(tmp_path, _source(tmp_path, unparsable=side))
+    application = _application(tmp_path, _source(tmp_path, malformed=side))
     found = run_on_spark(application, spark, checkpoint=str(tmp_path / "state"))
     assert sorted(row.n for row in found["k"].collect()) == [1, 3]
 
@@ -128,7 +128,7 @@ def test_late_events_go_to_the_place_of_their_source(spark, tmp_path):
         _write(tmp_path / name, 1, [_event(first, 1_000)])
         _write(tmp_path / name, 2, [_event(first + 1, 10), _event(first + 2, 997)])
         _write(tmp_path / name, 3, [_event(first + 3, 2_000)])
-    batches: list[NodeBatch] = []
+    batches: list[MicroBatchReport] = []
 
     run_on_spark(
         _application(tmp_path, s, t),
@@ -155,13 +155,13 @@ def test_an_event_may_say_when_it_arrived(spark, tmp_path):
             "came": pa.array([int((now - 60) * 1e3), None, int((now + 9e6) * 1e3)], pa.int64()),
         }
     )
-    schema = {**SCHEMA, "came": Kind.BIGINT}
+    schema = {**SCHEMA, "came": DataType.BIGINT}
     columns = {"arrived": parse_expression("came * 1000")}
     source = _source(
         tmp_path, kind="parquet", schema=schema, columns=columns, arrival="arrived"
     )
     pq.write_table(table, tmp_path / "s" / "1.parquet")
-    batches: list[NodeBatch] = []
+    batches: list[MicroBatchReport] = []
 
     run_on_spark(
         _application(tmp_path, source),
@@ -179,7 +179,7 @@ def test_side_outputs_are_filled_while_it_runs(spark, tmp_path):
     source = _source(
         tmp_path,
         late=SideOutput(format="parquet", path=str(tmp_path / "late")),
-        unparsable=SideOutput(format="parquet", path=str(tmp_path / "bad")),
+        malformed=SideOutput(format="parquet", path=str(tmp_path / "bad")),
         options={"maxFilesPerTrigger": "1"},
     )
     _write(tmp_path / "s", 1, [_event(1, 1_000), "nonsense"])

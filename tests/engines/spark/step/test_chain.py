@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.step.advance import Mark, advance, frontiers_of
-from shedlight.engines.spark.step.chain import build_fused, new_fused_state, outside_input
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, watermarks_of
+from shedlight.engines.spark.step.chain import build_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.parallel import levels
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
-from shedlight.engines.spark.support.chain_spec import PartSpec
-from shedlight.engines.spark.support.placement import Part
+from shedlight.engines.spark.support.chain_spec import ChainSpec
+from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.engines.tables import match_tables
 from shedlight.errors import StateError
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
-from shedlight.matching.operators.reorder import FOREVER, Input
+from shedlight.matching.operators.reorder import FOREVER, StreamInput
 
 READ, JOINED, LAST = Stream("K", "up"), Stream("J", "w"), Stream("L", "v")
 SCHEMA = pa.schema(
@@ -31,15 +31,15 @@ def _fused(last="v"):
         OperatorSpec(name=name, node="n", inputs=(read,), patterns={pattern: _parsed(text)})
         for name, read, pattern, text in (("w", READ, "J", JOIN), (last, JOINED, "L", PAIR))
     ]
-    given = PartSpec(
-        part=Part(tuple(specs), (), range(1)),
+    given = ChainSpec(
+        part=OperatorChain(tuple(specs), (), range(1)),
         inputs={READ: outside_input(READ, SCHEMA)},
         origins={READ: (0, 1)},
         shares={},
         windows={},
         listed=frozenset(),
     )
-    return build_fused(given)
+    return build_chain(given)
 
 
 def _parsed(text):
@@ -64,29 +64,33 @@ def test_groups_upstream_may_be_ahead_of_each_other(groups, data):
         for group, rows in enumerate(groups)
     ]
     first = match_tables(
-        [(Input("K", ("id",), "time"), _table(sorted(left[0] + left[1])))], {"J": _parsed(JOIN)}
+        [(StreamInput("K", ("id",), "time"), _table(sorted(left[0] + left[1])))],
+        {"J": _parsed(JOIN)},
     ).complex_events["J"]
     second = match_tables(
-        [(Input("J", ("id",), "time"), first.drop_columns(["events"]))], {"L": _parsed(PAIR)}
+        [(StreamInput("J", ("id",), "time"), first.drop_columns(["events"]))],
+        {"L": _parsed(PAIR)},
     ).complex_events["L"]
     fused = _fused()
-    state = new_fused_state(fused)
+    state = new_chain_state(fused)
     found: dict[Stream, list[str]] = {JOINED: [], LAST: []}
     while left[0] or left[1]:
         group = data.draw(st.sampled_from([g for g in (0, 1) if left[g]]))
         size = data.draw(st.integers(1, len(left[group])))
         batch, left[group] = left[group][:size], left[group][size:]
-        mark = Mark(READ, group, left[group][0][0] if left[group] else FOREVER)
+        mark = WatermarkUpdate(READ, group, left[group][0][0] if left[group] else FOREVER)
         state, new = advance(fused, state, {READ: _table(batch[::-1])}, [mark])
         state = from_bytes(fused, to_bytes(fused, state))
         for stream, table in new.found.items():
             found[stream] += table["id"].to_pylist()
-    state, new = advance(fused, state, {}, [Mark(READ, group, FOREVER) for group in (0, 1)])
+    state, new = advance(
+        fused, state, {}, [WatermarkUpdate(READ, group, FOREVER) for group in (0, 1)]
+    )
     for stream, table in new.found.items():
         found[stream] += table["id"].to_pylist()
 
     assert found == {JOINED: first["id"].to_pylist(), LAST: second["id"].to_pylist()}
-    assert frontiers_of(fused, state) == {"w": FOREVER, "v": FOREVER}
+    assert watermarks_of(fused, state) == {"w": FOREVER, "v": FOREVER}
     assert all(sum(one.waiting.late) == 0 for one in state.operators)
 
 
@@ -95,17 +99,17 @@ def test_a_group_that_said_nothing_holds_the_others_back():
     fused = _fused()
     rows = [(0, "a", 0), (1, "b", 1)]
     state, found = advance(
-        fused, new_fused_state(fused), {READ: _table(rows)}, [Mark(READ, 0, FOREVER)]
+        fused, new_chain_state(fused), {READ: _table(rows)}, [WatermarkUpdate(READ, 0, FOREVER)]
     )
     assert len(found.found[JOINED]) == 0
-    _, found = advance(fused, state, {}, [Mark(READ, 1, FOREVER)])
+    _, found = advance(fused, state, {}, [WatermarkUpdate(READ, 1, FOREVER)])
     assert len(found.found[JOINED]) == 1
 
 
 def test_the_state_of_other_operators_is_refused():
     """So is what is no state at all."""
     fused = _fused()
-    data = to_bytes(fused, new_fused_state(fused))
+    data = to_bytes(fused, new_chain_state(fused))
     with pytest.raises(StateError, match="the saved state is of the operators"):
         from_bytes(_fused(last="u"), data)
     with pytest.raises(StateError, match="damaged"):
@@ -137,17 +141,20 @@ def test_side_by_side_is_one_after_the_other():
     rows = [(time, f"e{time}", time % 3) for time in range(500)]
     outcomes = []
     for groups in (range(1), range(2)):  # of several groups each is run by itself
-        given = PartSpec(
-            part=Part(specs, (), groups),
+        given = ChainSpec(
+            part=OperatorChain(specs, (), groups),
             inputs={READ: outside_input(READ, SCHEMA)},
             origins={READ: (0,)},
             shares={},
             windows={},
             listed=frozenset(),
         )
-        fused = build_fused(given)
+        fused = build_chain(given)
         state, done = advance(
-            fused, new_fused_state(fused), {READ: _table(rows)}, [Mark(READ, 0, FOREVER)]
+            fused,
+            new_chain_state(fused),
+            {READ: _table(rows)},
+            [WatermarkUpdate(READ, 0, FOREVER)],
         )
         found = {name: done.found[name].to_pylist() for name in sorted(done.found, key=str)}
         counted = {name: one.patterns["J"].found for name, one in sorted(done.tallies.items())}
@@ -162,9 +169,9 @@ def test_complex_events_are_counted_where_they_arrive():
     rows = [(0, "a", 0), (1, "b", 1), (2, "c", 1), (3, "d", -1)]
     _, done = advance(
         fused,
-        new_fused_state(fused),
+        new_chain_state(fused),
         {READ: _table(rows)},
-        [Mark(READ, 0, FOREVER), Mark(READ, 1, FOREVER)],
+        [WatermarkUpdate(READ, 0, FOREVER), WatermarkUpdate(READ, 1, FOREVER)],
     )
     (counted,) = done.tallies["w"].types.values()
     assert sorted(counted.values()) == [1, 1, 2]

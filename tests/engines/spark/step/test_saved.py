@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shedlight.engines.spark.step.saved import VERSION, from_bytes, to_bytes
 from shedlight.errors import StateError
 from shedlight.language import parse_pattern
-from shedlight.matching.operators.cep_operator import new_operator_state, process
+from shedlight.matching.operators.cep_operator import new_operator_state, step_operator
 from tests import strategies
 from tests.kernel import operator_for, table_of
 from tests.reference import Event
@@ -24,7 +24,7 @@ def _run(operator, arrivals, cuts, *, saved):
         ended = frozenset({0, 1}) if number == len(bounds) - 1 else frozenset()
         batch = arrivals[start:end]
         tables = {i: table_of([event for event in batch if event.input == i]) for i in (0, 1)}
-        state, outcome = process(operator, state, tables, ended)
+        state, outcome = step_operator(operator, state, tables, ended)
         found += outcome.complex_events["P"].to_pylist()
         if saved:
             state = from_bytes(operator, to_bytes(operator, state))
@@ -51,7 +51,7 @@ def _state():
     values = {"kind": 0, "x": 1, "y": 0.5, "key": 1, "name": "ä"}
     events = [Event(10 * i, i % 2, (i,), values) for i in range(9)]
     tables = {i: table_of([event for event in events if event.input == i]) for i in (0, 1)}
-    state, _ = process(operator, new_operator_state(operator), tables)
+    state, _ = step_operator(operator, new_operator_state(operator), tables)
     return operator, state
 
 

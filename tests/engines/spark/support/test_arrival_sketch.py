@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from shedlight.engines.spark.codec.pack import sample_in
 from shedlight.engines.spark.support.arrival_sketch import (
     POINTS,
-    Sample,
-    put_together,
-    sample_of,
+    ArrivalSketch,
+    merge_sketches,
+    sketch_arrivals,
 )
 
 times = st.lists(st.integers(1_790_000_000_000_000, 1_790_000_100_000_000), min_size=1)
@@ -19,7 +19,7 @@ times = st.lists(st.integers(1_790_000_000_000_000, 1_790_000_100_000_000), min_
 def test_samples_together_are_the_sample_of_all(parts):
     """Exactly in number and mean; a quantile is between those at two points less and more."""
     whole = np.concatenate([np.array(part) for part in parts])
-    both = put_together(sample_of(np.array(part)) for part in parts)
+    both = merge_sketches(sketch_arrivals(np.array(part)) for part in parts)
     assert both is not None
     assert both.number == len(whole)
     assert abs(both.mean - whole.mean()) < 1
@@ -34,7 +34,7 @@ def test_samples_together_are_the_sample_of_all(parts):
 def test_a_large_sample_is_small_and_near():
     """Of a million events that arrived evenly, in no order."""
     rng = np.random.default_rng(1)
-    found = sample_of(rng.permutation(1_000_000))
+    found = sketch_arrivals(rng.permutation(1_000_000))
     assert len(found.points) == POINTS
     for share in (0.02, 0.05, 0.5, 0.95):
         assert abs(found.at(share) - share * 1e6) < 1e6 / POINTS
@@ -42,10 +42,10 @@ def test_a_large_sample_is_small_and_near():
 
 def test_what_arrived_at_once_is_one_point():
     """However many there are."""
-    assert sample_of(np.full(10_000, 7)) == Sample(10_000, 7.0, (7,))
-    assert sample_in(3, 7.0, None) == Sample(3, 7.0, (7,))
+    assert sketch_arrivals(np.full(10_000, 7)) == ArrivalSketch(10_000, 7.0, (7,))
+    assert sample_in(3, 7.0, None) == ArrivalSketch(3, 7.0, (7,))
 
 
 def test_nothing_has_no_sample():
     """A group that was given nothing says nothing."""
-    assert put_together([]) is None
+    assert merge_sketches([]) is None

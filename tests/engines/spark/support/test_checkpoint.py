@@ -13,12 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from shedlight.engines.simulator import Service, simulate
-from shedlight.engines.spark.run.deployment import Assembly
-from shedlight.engines.spark.run.fingerprint import check_record
+from shedlight.engines.spark.run.deployment import Deployment
+from shedlight.engines.spark.run.fingerprint import check_fingerprint
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.shed.plan_store import Plans, Used
-from shedlight.engines.spark.support.checkpoint import check_logs, locked
+from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
+from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
 from shedlight.errors import StateError
 from shedlight.graph import Application, Stream
 from shedlight.language import parse_pattern
@@ -177,14 +177,14 @@ def test_a_run_goes_on_and_a_delivery_can_be_repeated(spark, copy):
 
 def test_a_plan_that_is_lost_is_said_and_its_number_not_given_again(half, tmp_path):
     """Else a micro-batch that is repeated would take another plan for its own."""
-    plans = Plans(tmp_path / "plan")
+    plans = PlanStore(tmp_path / "plan")
     shutil.copytree(half.folder / NODE / "plan", plans.folder)
     _gone(plans.folder / "plans" / "1.json")
     _cut(plans.folder / "plans" / "1.npz")
     with pytest.raises(StateError, match=r"1\.json is missing; put it back"):
-        plans.shares(Used(1))
+        plans.shares(ActivePlan(1))
     with pytest.raises(StateError, match=r"1\.npz is damaged .*put it back"):
-        plans.tables(Used(1))
+        plans.tables(ActivePlan(1))
     _gone(plans.folder / "plans" / "1.npz")
     assert plans.publish({}, {}) == 2
 
@@ -214,11 +214,11 @@ def test_a_changed_application_is_refused(spark, copy):
 def test_other_shares_are_used_from_the_next_micro_batch_on(spark, copy):
     """And not those that were given when the checkpoint was begun."""
     other = {stream: PatternShares({}, others=0.5) for stream in SHARES}
-    assembly = Assembly(copy.application, spark, copy.folder, other, 2)
+    assembly = Deployment(copy.application, spark, copy.folder, other, 2)
     plans = assembly.plans(NODE)
-    assert plans.now == Used(2)
+    assert plans.now == ActivePlan(2)
     assert plans.shares(plans.now) == other
-    assert plans.used_by(2) == Used(1)
+    assert plans.used_by(2) == ActivePlan(1)
 
 
 def test_a_checkpoint_is_for_one_run_at_a_time(spark, copy):
@@ -232,7 +232,7 @@ def test_a_checkpoint_is_for_one_run_at_a_time(spark, copy):
     with pytest.raises(StateError, match=said):
         copy.go_on(spark)
     first.stop()
-    with locked(copy.folder):
+    with lock_checkpoint(copy.folder):
         pass
 
 
@@ -253,11 +253,14 @@ def test_the_lock_of_a_process_that_was_killed_is_none(tmp_path):
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(StateError, match=f"process {other.pid} on"), locked(tmp_path):
+        with (
+            pytest.raises(StateError, match=f"process {other.pid} on"),
+            lock_checkpoint(tmp_path),
+        ):
             pass
         other.kill()
         other.wait()
-    with locked(tmp_path):
+    with lock_checkpoint(tmp_path):
         assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
 
 
@@ -265,5 +268,5 @@ def test_a_new_folder_may_have_what_a_killed_run_left_behind(tmp_path):
     """It was killed before it had written down what the checkpoint is of."""
     (tmp_path / "lock").touch()
     (tmp_path / ".application-123").touch()
-    check_record(tmp_path / "application", ("buckets: 2",))
+    check_fingerprint(tmp_path / "application", ("buckets: 2",))
     assert (tmp_path / "application").exists()

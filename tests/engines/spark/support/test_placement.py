@@ -2,7 +2,7 @@
 
 import pytest
 
-from shedlight.engines.spark.support.placement import node_order, parts_of
+from shedlight.engines.spark.support.placement import node_order, operator_chains
 from shedlight.errors import ApplicationError
 from shedlight.graph import Node, OperatorSpec, Source, Stream, build_application
 from shedlight.graph.keys import longest_windows
@@ -30,7 +30,10 @@ def _names(parts):
 
 def test_operators_that_do_not_touch_run_side_by_side():
     """The paper's joins read different streams, so each has a group of its own."""
-    assert _names(parts_of(paper_application(), "core", 2)) == [(["w3"], [0]), (["w4"], [1])]
+    assert _names(operator_chains(paper_application(), "core", 2)) == [
+        (["w3"], [0]),
+        (["w4"], [1]),
+    ]
 
 
 def test_operators_that_share_a_stream_share_groups():
@@ -40,7 +43,7 @@ def test_operators_that_share_a_stream_share_groups():
         _operator("b", "n", Stream("t")),
         _operator("c", "n", Stream("s"), Stream("t")),
     )
-    assert _names(parts_of(application, "n", 2)) == [(["a", "b", "c"], [0])]
+    assert _names(operator_chains(application, "n", 2)) == [(["a", "b", "c"], [0])]
 
 
 def test_a_common_key_has_several_groups_unless_operators_read_each_other():
@@ -48,10 +51,10 @@ def test_a_common_key_has_several_groups_unless_operators_read_each_other():
     keyed = _operator("a", "n", Stream("s"), key="key")
     other = _operator("b", "n", Stream("t"), key="x")
     apart = _application(keyed, other)
-    assert _names(parts_of(apart, "n", 3)) == [(["a"], [0, 1, 2]), (["b"], [3, 4, 5])]
+    assert _names(operator_chains(apart, "n", 3)) == [(["a"], [0, 1, 2]), (["b"], [3, 4, 5])]
 
     chained = _application(keyed, _operator("b", "n", Stream("Qa", "a"), key="key"))
-    assert _names(parts_of(chained, "n", 3)) == [(["a", "b"], [0])]
+    assert _names(operator_chains(chained, "n", 3)) == [(["a", "b"], [0])]
 
 
 def test_nodes_come_after_those_that_feed_them_or_are_refused():

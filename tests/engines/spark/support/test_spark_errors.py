@@ -2,7 +2,11 @@
 
 import pytest
 
-from shedlight.engines.spark.support.spark_errors import explained, in_plain_words, sentence_of
+from shedlight.engines.spark.support.spark_errors import (
+    root_cause,
+    to_user_error,
+    translating_spark_errors,
+)
 from shedlight.errors import InputError, ShedlightError, StateError
 
 FAILED = """\
@@ -44,7 +48,7 @@ CHANGED = (
 )
 def test_what_a_user_can_put_right_is_said_in_our_words(said, kind, message):
     """With the place, and without Spark's own words around it."""
-    error = explained(said)
+    error = to_user_error(said)
 
     assert type(error) is kind
     assert str(error) == message
@@ -52,18 +56,18 @@ def test_what_a_user_can_put_right_is_said_in_our_words(said, kind, message):
 
 def test_the_rest_is_a_sentence():
     """What has a name; else the cause; else what is thrown; else the first line."""
-    assert sentence_of(FAILED.format("[NO_ROOM] no room.")) == "[NO_ROOM] no room."
-    assert sentence_of(FAILED.format("no room")).startswith("Job aborted due to stage failure")
-    assert sentence_of("a\n\tat b.c(D.java)\nCaused by: java.io.IOException: full") == (
+    assert root_cause(FAILED.format("[NO_ROOM] no room.")) == "[NO_ROOM] no room."
+    assert root_cause(FAILED.format("no room")).startswith("Job aborted due to stage failure")
+    assert root_cause("a\n\tat b.c(D.java)\nCaused by: java.io.IOException: full") == (
         "java.io.IOException: full"
     )
-    assert sentence_of("") == "Spark failed"
-    assert str(explained("[NO_ROOM] no room", "sink k cannot be written")) == (
+    assert root_cause("") == "Spark failed"
+    assert str(to_user_error("[NO_ROOM] no room", "sink k cannot be written")) == (
         "sink k cannot be written: [NO_ROOM] no room"
     )
 
 
 def test_an_error_of_ours_is_left_alone():
     """Only what Spark raises is put into other words."""
-    with pytest.raises(ShedlightError, match=r"^as it is$"), in_plain_words():
+    with pytest.raises(ShedlightError, match=r"^as it is$"), translating_spark_errors():
         raise ShedlightError("as it is")

@@ -26,7 +26,7 @@ LARGE = 1 << 14
 _MARK = b"SHEDLIGHT PIECE "
 
 
-class PieceFile:
+class BlobFile:
     """A file for the large pieces of a group in a micro-batch; there is none if none is large.
 
     Threads may write to it side by side.
@@ -74,7 +74,7 @@ class PieceFile:
             self._file.close()
 
 
-def piece_of(data: bytes) -> bytes | pa.Buffer:
+def read_blob(data: bytes) -> bytes | pa.Buffer:
     """Give the piece that something in an outbox stands for.
 
     Raises:

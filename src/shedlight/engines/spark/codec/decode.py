@@ -37,7 +37,7 @@ def plain_bytes(table: pa.Table) -> bytes:
     return written
 
 
-def table_of(data: bytes | pa.Buffer) -> pa.Table:
+def decode_table(data: bytes | pa.Buffer) -> pa.Table:
     """Read a table that was written plain or compact."""
     return _read(pa.BufferReader(data))
 

@@ -35,7 +35,7 @@ from shedlight.engines.spark.codec.event_table import rows_in_order
 from shedlight.matching.output.match_id import octets_of
 
 
-def compact_form(
+def encode_table(
     table: pa.Table,
     rows: Mapping[Path, tuple[int, Numbers]] | None = None,
     beside: Sequence[pa.Table] = (),

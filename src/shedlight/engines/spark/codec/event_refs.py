@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from shedlight.engines.spark.codec.decode import Path
-from shedlight.engines.spark.support.placement import Part
+from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import OperatorSpec, Stream
-from shedlight.language.ast.expression import Aggregate, Attribute, Whole, walk
+from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, walk
 from shedlight.language.ast.pattern import Item, Pattern, expressions, selected
 from shedlight.matching.operators.cep_operator import Operator, build_operator
 from shedlight.matching.output.timed_out import timed_out_name
@@ -24,7 +24,7 @@ ROW = "#row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Referring:
+class EventRefs:
     """What is given by number in a part.
 
     Attributes:
@@ -42,9 +42,9 @@ class Referring:
         return found | ({(ROW,): spec.name} if spec.name in self.columns else {})
 
 
-def referring(
-    part: Part, whole: Mapping[str, pa.Schema], schemas: Mapping[Stream, pa.Schema]
-) -> Referring:
+def find_event_refs(
+    part: OperatorChain, whole: Mapping[str, pa.Schema], schemas: Mapping[Stream, pa.Schema]
+) -> EventRefs:
     """Find what can be given by number.
 
     Args:
@@ -55,15 +55,15 @@ def referring(
     made = set(part.outputs)
     readers = [spec for spec in part.operators if made & set(spec.inputs)]
     if any(map(_takes_apart, readers)):
-        return Referring()
+        return EventRefs()
     columns = {}
     for spec in part.operators:
         others = (one for one in part.operators if one.name != spec.name)
         if spec not in readers and _may(spec, others):
             columns[spec.name] = whole[spec.name]
-    found = Referring(columns, _paths(part, columns))
+    found = EventRefs(columns, _paths(part, columns))
     clear = all(_is_clear(spec, found, schemas) for spec in readers)
-    return found if clear else Referring()
+    return found if clear else EventRefs()
 
 
 def _takes_apart(spec: OperatorSpec) -> bool:
@@ -76,7 +76,7 @@ def _takes_apart(spec: OperatorSpec) -> bool:
 
 def _is_plain(item: Item) -> bool:
     within = list(walk(item.expression))[1:]
-    return not any(isinstance(node, Whole) for node in within)
+    return not any(isinstance(node, WholeEvent) for node in within)
 
 
 def _may(spec: OperatorSpec, others: Iterable[OperatorSpec]) -> bool:
@@ -88,7 +88,7 @@ def _may(spec: OperatorSpec, others: Iterable[OperatorSpec]) -> bool:
 
 
 def _wholes(pattern: Pattern) -> list[Item]:
-    return [item for item in selected(pattern) if isinstance(item.expression, Whole)]
+    return [item for item in selected(pattern) if isinstance(item.expression, WholeEvent)]
 
 
 def _paths_of(spec: OperatorSpec) -> set[Path]:
@@ -102,7 +102,9 @@ def _paths_of(spec: OperatorSpec) -> set[Path]:
     }
 
 
-def _paths(part: Part, columns: Mapping[str, pa.Schema]) -> Mapping[Stream, Mapping[Path, str]]:
+def _paths(
+    part: OperatorChain, columns: Mapping[str, pa.Schema]
+) -> Mapping[Stream, Mapping[Path, str]]:
     found: dict[Stream, Mapping[Path, str]] = {}
     for spec in part.operators:
         inner: Mapping[Path, str] = {(): spec.name}
@@ -117,7 +119,7 @@ def _paths(part: Part, columns: Mapping[str, pa.Schema]) -> Mapping[Stream, Mapp
 
 
 def _is_clear(
-    spec: OperatorSpec, found: Referring, schemas: Mapping[Stream, pa.Schema]
+    spec: OperatorSpec, found: EventRefs, schemas: Mapping[Stream, pa.Schema]
 ) -> bool:
     """Say whether columns with numbers are of one input each."""
     numbers = {path[0] for path in found.read_by(spec)}
@@ -149,7 +151,7 @@ def numbered_operator(
 def _numbered(pattern: Pattern) -> Pattern:
     items = (
         Item(Attribute(item.expression.variable, (ROW,)), item.name)
-        if isinstance(item.expression, Whole)
+        if isinstance(item.expression, WholeEvent)
         else item
         for item in selected(pattern)
     )

@@ -10,7 +10,7 @@ from shedlight.matching.kernel.records import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shelf:
+class EventTable:
     """Events by number.
 
     Attributes:
@@ -38,7 +38,7 @@ class Shelf:
 
     def with_events(
         self, arrivals: Mapping[int, pa.Table]
-    ) -> tuple["Shelf", Mapping[int, pa.Array]]:
+    ) -> tuple["EventTable", Mapping[int, pa.Array]]:
         """Add the events of a micro-batch, and say what their numbers are."""
         numbers, start = {}, self.start + len(self.events) - len(self.old)
         for key, table in arrivals.items():
@@ -46,13 +46,13 @@ class Shelf:
             start += len(table)
         some = [table for table in (self.events, *arrivals.values()) if len(table)]
         events = pa.concat_tables(some) if some else self.events
-        return Shelf(events, self.old, self.start), numbers
+        return EventTable(events, self.old, self.start), numbers
 
-    def kept(self, numbers: Array) -> "Shelf":
+    def kept(self, numbers: Array) -> "EventTable":
         """Keep events for later micro-batches."""
         old = np.unique(numbers)
         events = rows_in_order(self.events, self.places(pa.array(old)))
-        return Shelf(events, old, self.start + len(self.events) - len(self.old))
+        return EventTable(events, old, self.start + len(self.events) - len(self.old))
 
 
 def rows_in_order(table: pa.Table, rows: Array) -> pa.Table:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from shedlight.engines.spark.codec.blobs import piece_of
-from shedlight.engines.spark.codec.decode import plain_bytes, table_of
-from shedlight.engines.spark.support.arrival_sketch import Sample, sample_of
+from shedlight.engines.spark.codec.blobs import read_blob
+from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, sketch_arrivals
 from shedlight.engines.spark.support.malloc import keep_memory
 
 GROUP = "#group"
@@ -23,17 +23,17 @@ GROUP = "#group"
 ARRIVAL = "#arrival"
 """The column with the time of arrival, in microseconds."""
 
-SAID = (
-    "operator string, name string, origin int, frontier bigint, idle boolean, number int, "
+OUTBOX_SCHEMA = (
+    "operator string, name string, origin int, watermark bigint, idle boolean, number int, "
     "events binary"
 )
 """What a group says: complex events, how many, of which stream; how far an operator is if it is
 without a name; or events that were late."""
-FOUND = f"{SAID}, tally string"
+STEP_OUTPUT_SCHEMA = f"{OUTBOX_SCHEMA}, tally string"
 """The same, and a tally of the group."""
-PACKED = f"group int, {SAID}, arrival double, arrivals binary"
-"""A stream by operator (empty for a source) and name; the frontier counts if events is null.
-Arrival is the mean of that of all events, arrivals are the points of a `Sample`; null if all
+PACKED = f"group int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
+"""A stream by operator (empty for a source) and name; the watermark counts if events is null.
+Arrival is the mean of that of all events, arrivals are the points of a `ArrivalSketch`; null if all
 events arrived at once."""
 LATE = "#late"
 """What stands in place of the name of a pattern for late events."""
@@ -46,7 +46,7 @@ _PACKED = pa.schema(
         "operator": pa.string(),
         "name": pa.string(),
         "origin": pa.int32(),
-        "frontier": pa.int64(),
+        "watermark": pa.int64(),
         "idle": pa.bool_(),
         "number": pa.int32(),
         "events": pa.binary(),
@@ -69,7 +69,7 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
                 mine = groups == group
                 every = bool(mine.all())
                 chosen = table if every else table.filter(pa.array(mine))
-                sample = sample_of(arrivals if every else arrivals[mine])
+                sample = sketch_arrivals(arrivals if every else arrivals[mine])
                 row = [group, operator, name, 0, 0, False, len(chosen), plain_bytes(chosen)]
                 row += [sample.mean, _points(sample)]
                 named = dict(zip(_PACKED.names, row, strict=True))
@@ -78,18 +78,18 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
     return pack
 
 
-def _points(sample: Sample) -> bytes | None:
+def _points(sample: ArrivalSketch) -> bytes | None:
     if len(sample.points) == 1:
         return None
     written: bytes = np.array(sample.points, np.int64).tobytes()
     return written
 
 
-def sample_in(number: int, arrival: float, arrivals: bytes | None) -> Sample:
+def sample_in(number: int, arrival: float, arrivals: bytes | None) -> ArrivalSketch:
     """Read the sample of a packed row."""
     if arrivals is None:
-        return Sample(number, arrival, (round(arrival),))
-    return Sample(number, arrival, tuple(np.frombuffer(arrivals, np.int64).tolist()))
+        return ArrivalSketch(number, arrival, (round(arrival),))
+    return ArrivalSketch(number, arrival, tuple(np.frombuffer(arrivals, np.int64).tolist()))
 
 
 def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -99,7 +99,7 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]
         keep_memory()
         for batch in batches:
             for row in batch.to_pylist():
-                table = table_of(piece_of(row["events"])).combine_chunks()
+                table = decode_table(read_blob(row["events"])).combine_chunks()
                 if ARRIVAL in schema.names:
                     arrival = pa.repeat(pa.scalar(row[ARRIVAL], pa.int64()), len(table))
                     table = table.append_column(ARRIVAL, arrival)

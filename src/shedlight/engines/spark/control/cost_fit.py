@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.model.selectivity.needs import Floats
 
 LATEST = 60
@@ -41,11 +41,11 @@ class Costs:
     carrying: float
 
 
-GUESS = Costs(fixed=0.6, reading=1.5e-6, carrying=3e-6)
+DEFAULT_COSTS = Costs(fixed=0.6, reading=1.5e-6, carrying=3e-6)
 """As measured on two cores."""
 
 
-def fitted(batches: Sequence[NodeBatch], guess: Costs = GUESS) -> Costs:
+def fit_costs(batches: Sequence[MicroBatchReport], guess: Costs = DEFAULT_COSTS) -> Costs:
     """Fit the costs to micro-batches, the latest last."""
     latest = [one for one in batches[-LATEST:] if one.events]
     if not latest:

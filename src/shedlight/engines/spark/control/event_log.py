@@ -13,10 +13,19 @@ from typing import Any, TextIO
 
 from shedlight.control.controller import Decision, Memory
 from shedlight.control.observation import offered_to
-from shedlight.control.planning_input import situation_of, situation_text
-from shedlight.engines.spark.control.override_store import Heard, leave, situation_beside
-from shedlight.engines.spark.control.type_counts import Known, arrived_row, of_use, offered_rows
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.control.planning_input import planning_input_of, planning_input_text
+from shedlight.engines.spark.control.override_store import (
+    OverrideOutcome,
+    planning_input_path,
+    write_atomically,
+)
+from shedlight.engines.spark.control.type_counts import (
+    TypeCatalog,
+    arrived_row,
+    offered_rows,
+    relevant_events,
+)
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.model.snapshot import ByType
 
 MOST_SHARES = 50
@@ -34,14 +43,14 @@ class RunLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: TextIO | None = None
-        self._late = Late()
+        self._late = LateEventCounter()
 
     def begin(self, row: Mapping[str, Any]) -> None:
         """Write down what is run, as `dashboard.run_row` has it."""
         self._write(row)
 
     def batch(
-        self, batch: NodeBatch, used: Mapping[str, Any], known: Known | None = None
+        self, batch: MicroBatchReport, used: Mapping[str, Any], known: TypeCatalog | None = None
     ) -> None:
         """Write down a micro-batch, what it used, and what is known of its types."""
         self._late.take(batch)
@@ -50,13 +59,15 @@ class RunLog:
     def decision(self, decision: Decision, memory: Memory | None = None) -> None:
         """Write down a decision, and leave the situation of the controller beside the log."""
         self._write(decision_row(decision, memory))
-        situation = None if memory is None else situation_of(memory)
+        situation = None if memory is None else planning_input_of(memory)
         if situation is None:
             return
         with suppress(OSError):  # nobody but the page misses it
-            leave(situation_beside(self._path), situation_text(situation) or "")
+            write_atomically(
+                planning_input_path(self._path), planning_input_text(situation) or ""
+            )
 
-    def wish(self, heard: Heard) -> None:
+    def wish(self, heard: OverrideOutcome) -> None:
         """Write down a wish."""
         self._write(
             {
@@ -81,7 +92,7 @@ class RunLog:
         self._file.flush()
 
 
-def batch_row(batch: NodeBatch, known: Known | None = None) -> dict[str, Any]:
+def batch_row(batch: MicroBatchReport, known: TypeCatalog | None = None) -> dict[str, Any]:
     """Write a micro-batch as a row."""
     patterns: dict[str, dict[str, Any]] = dict(patterns_of(batch))
     if known is not None:
@@ -103,7 +114,7 @@ def batch_row(batch: NodeBatch, known: Known | None = None) -> dict[str, Any]:
         "seconds": batch.seconds,
         "events": batch.events,
         "kept": batch.kept,
-        "of_use": None if known is None else of_use(batch, known),
+        "relevant_events": None if known is None else relevant_events(batch, known),
         "lag": None if batch.newest is None else batch.end - batch.newest,
         "latency": latency,
         "state": sum(group.state for group in batch.groups),
@@ -113,7 +124,7 @@ def batch_row(batch: NodeBatch, known: Known | None = None) -> dict[str, Any]:
     }
 
 
-def patterns_of(batch: NodeBatch) -> dict[str, dict[str, float]]:
+def patterns_of(batch: MicroBatchReport) -> dict[str, dict[str, float]]:
     """Add up what the groups counted of each pattern."""
     found: dict[str, dict[str, float]] = {}
     for group in batch.groups:
@@ -126,16 +137,16 @@ def patterns_of(batch: NodeBatch) -> dict[str, dict[str, float]]:
     return found
 
 
-_COUNTED = ("kept", "seconds", "found", "machines")
+_COUNTED = ("kept", "seconds", "found", "partial_matches")
 
 
-class Late:
+class LateEventCounter:
     """Counts late events; each group says how many it has had since the beginning."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, int], int] = {}
 
-    def take(self, batch: NodeBatch) -> None:
+    def take(self, batch: MicroBatchReport) -> None:
         """Take in what the groups say that had something to do."""
         for group in batch.groups:
             for name, tally in group.operators.items():

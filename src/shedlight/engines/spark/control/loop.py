@@ -12,26 +12,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from shedlight.control.controller import Decision, Memory, Settings, decide
-from shedlight.control.override import Wish, in_force, wished
+from shedlight.control.controller import ControlSettings, Decision, Memory, decide
+from shedlight.control.override import Override, apply_override, current_values
 from shedlight.control.pressure import batch_pressure
-from shedlight.control.replan_trigger import OURS
-from shedlight.engines.spark.control.cost_fit import GUESS, LATEST, Costs, fitted
+from shedlight.control.replan_trigger import DEFAULT_POLICY
+from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS, LATEST, Costs, fit_costs
 from shedlight.engines.spark.control.observe import (
-    Watched,
+    ObservationWindow,
     labels_of,
     observation_of,
     uses_of,
 )
-from shedlight.engines.spark.control.override_store import Heard, Wishes
-from shedlight.engines.spark.shed.plan_store import Plans, Used
-from shedlight.engines.spark.step.chain import Fused
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
+from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
+from shedlight.engines.spark.step.chain import ChainRuntime
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
-from shedlight.model.latency import Latency, Target
-from shedlight.planning.plan import Wanted
-from shedlight.shedding.initial import under_pressure
+from shedlight.model.latency import LatencyModel, Target
+from shedlight.planning.plan import PlanSettings
+from shedlight.shedding.initial import sheddable_by_pressure
 from shedlight.shedding.shares import Shares
 
 INTERVAL = 2.0
@@ -45,10 +45,10 @@ _SOME = 0.01
 """Under more pressure than this what is kept says too little about what it costs."""
 
 
-def micro_batch_settings() -> Settings:
+def micro_batch_settings() -> ControlSettings:
     """Give the settings of the controller for micro-batches: each has thousands of events."""
-    wanted = Wanted(target=Target(latency=Latency.MICRO_BATCH))
-    return Settings(rule=replace(OURS, patience=1), wanted=wanted)
+    wanted = PlanSettings(target=Target(latency=LatencyModel.MICRO_BATCH))
+    return ControlSettings(rule=replace(DEFAULT_POLICY, patience=1), wanted=wanted)
 
 
 @dataclass(slots=True)
@@ -66,21 +66,21 @@ class _Node:
         costs: What a micro-batch costs.
     """
 
-    batches: list[NodeBatch] = field(default_factory=list)
+    batches: list[MicroBatchReport] = field(default_factory=list)
     seen: int = 0
     fresh: int = 0
     since: float | None = None
-    used: Used = field(default_factory=lambda: Used(1))
+    used: ActivePlan = field(default_factory=lambda: ActivePlan(1))
     work: float = 0.0
     waiting: float = 0.0
-    costs: Costs = GUESS
+    costs: Costs = DEFAULT_COSTS
 
 
 class Query(Protocol):
     """A node that runs."""
 
     @property
-    def parts(self) -> tuple[Fused, ...]:
+    def parts(self) -> tuple[ChainRuntime, ...]:
         """What is in its stateful step."""
 
 
@@ -95,7 +95,7 @@ class Running(Protocol):
     def nodes(self) -> Mapping[str, Query]:
         """Its nodes by name."""
 
-    def plans(self, node: str) -> Plans:
+    def plans(self, node: str) -> PlanStore:
         """Find the plans of a node."""
 
     def publish(self, node: str, shares: Shares) -> int:
@@ -119,11 +119,11 @@ class ControlLoop:
     def __init__(
         self,
         assembly: Running,
-        settings: Settings | None = None,
+        settings: ControlSettings | None = None,
         told: Callable[[Decision], None] | None = None,
         *,
-        wishes: Wishes | None = None,
-        heard: Callable[[Heard], None] | None = None,
+        wishes: OverrideWatcher | None = None,
+        heard: Callable[[OverrideOutcome], None] | None = None,
     ) -> None:
         self._assembly, self._told = assembly, told
         self._wishes, self._heard, self._because = wishes, heard, ""
@@ -133,7 +133,7 @@ class ControlLoop:
         )
         self._nodes = {name: _Node() for name in assembly.nodes}
         for name, node in self._nodes.items():
-            node.used = assembly.plans(name).now or Used(1)
+            node.used = assembly.plans(name).now or ActivePlan(1)
         self._labels = {n: labels_of(q.parts) for n, q in assembly.nodes.items()}
         self._uses = {n: uses_of(q.parts) for n, q in assembly.nodes.items()}
         self._bounded = [
@@ -155,18 +155,18 @@ class ControlLoop:
             wish = self._wishes.new()
             if wish is None:
                 return
-            application = wished(self._assembly.application, wish)
+            application = apply_override(self._assembly.application, wish)
         except ShedlightError as error:
-            heard = Heard(now, Wish(), str(error))
+            heard = OverrideOutcome(now, Override(), str(error))
         else:
             if application != self.memory.application:
                 self.memory = replace(self.memory, application=application)
                 self._because = f"as was asked for, {wish or 'all is as in the file'}"
-            heard = Heard(now, in_force(application))
+            heard = OverrideOutcome(now, current_values(application))
         if self._heard is not None:
             self._heard(heard)
 
-    def take(self, batch: NodeBatch) -> Decision | None:
+    def take(self, batch: MicroBatchReport) -> Decision | None:
         """Take a micro-batch in; give the decision, if there was one to make."""
         node = self._nodes[batch.node]
         if batch.events == 0:  # it was about marks, or there is nothing to do
@@ -179,7 +179,7 @@ class ControlLoop:
             self._press(batch)
         return self._decided(batch.end)
 
-    def _press(self, batch: NodeBatch) -> None:
+    def _press(self, batch: MicroBatchReport) -> None:
         """Set the pressure of a node by what waits to be read."""
         node, watched = self._nodes[batch.node], self._watched(batch.node)
         node.costs = watched.costs
@@ -202,27 +202,27 @@ class ControlLoop:
         )
         return round(factor, 4)
 
-    def _tell(self, batch: NodeBatch, factor: float) -> None:
+    def _tell(self, batch: MicroBatchReport, factor: float) -> None:
         """Put pressure on a node, and say after which micro-batch this was decided."""
         if batch.node in self._bounded:
             plan = self._nodes[batch.node].used.plan
-            self._use(batch.node, Used(plan, factor, batch.number))
+            self._use(batch.node, ActivePlan(plan, factor, batch.number))
 
-    def _use(self, name: str, used: Used) -> None:
+    def _use(self, name: str, used: ActivePlan) -> None:
         self._nodes[name].used = used
         self._assembly.plans(name).put_in_force(used)
 
-    def _watched(self, name: str) -> Watched:
+    def _watched(self, name: str) -> ObservationWindow:
         node = self._nodes[name]
         batches = tuple(node.batches[-max(node.fresh, 1) :])
         since = node.since if node.since is not None else batches[0].start
-        return Watched(
+        return ObservationWindow(
             parts=self._assembly.nodes[name].parts,
             labels=self._labels[name],
             uses=self._uses[name],
             batches=batches,
             since=since,
-            costs=fitted(node.batches[max(0, _WARM - node.seen + len(node.batches)) :]),
+            costs=fit_costs(node.batches[max(0, _WARM - node.seen + len(node.batches)) :]),
         )
 
     def _decided(self, now: float) -> Decision | None:
@@ -245,13 +245,13 @@ class ControlLoop:
         return decision
 
     def _put_in_force(self, decision: Decision) -> None:
-        shares = {**under_pressure(self._assembly.application), **decision.shares}
+        shares = {**sheddable_by_pressure(self._assembly.application), **decision.shares}
         for name in self._bounded:
             if any(self._is_at(stream, name) for stream in decision.shares):
                 number = self._assembly.publish(name, shares)
                 node = self._nodes[name]
                 node.work *= self._lightened(name, decision)
-                self._use(name, Used(number, self._pressure(name), node.used.after))
+                self._use(name, ActivePlan(number, self._pressure(name), node.used.after))
 
     def _lightened(self, name: str, decision: Decision) -> float:
         """Say how the work of an event changes by a new plan."""

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from shedlight.control.observation import Observation
 from shedlight.engines.spark.control.cost_fit import Costs
 from shedlight.engines.spark.shed.type_sql import all_signatures
-from shedlight.engines.spark.step.chain import Fused
+from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.metrics import of_pattern
-from shedlight.engines.spark.support.chain_spec import passes
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.support.chain_spec import is_passthrough
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Stream
 from shedlight.matching.compile.type_labels import OTHER
-from shedlight.model.snapshot import MicroBatch
+from shedlight.model.snapshot import MicroBatchCosts
 
 Labels = Mapping[str, Sequence[str]]
 """For each operator the label of each type, by its number."""
 
 
-def labels_of(parts: Iterable[Fused]) -> dict[str, list[str]]:
+def labels_of(parts: Iterable[ChainRuntime]) -> dict[str, list[str]]:
     """Name the types of the operators of a node, where they have numbers."""
     found = {}
     for fused in parts:
@@ -35,7 +35,7 @@ def labels_of(parts: Iterable[Fused]) -> dict[str, list[str]]:
     return found
 
 
-def uses_of(parts: Iterable[Fused]) -> dict[Stream, list[str]]:
+def uses_of(parts: Iterable[ChainRuntime]) -> dict[Stream, list[str]]:
     """Name the types that each pattern has a use for."""
     found = {}
     for fused in parts:
@@ -48,7 +48,7 @@ def uses_of(parts: Iterable[Fused]) -> dict[Stream, list[str]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class ObservationWindow:
     """The micro-batches of a node since the last observation.
 
     Attributes:
@@ -60,10 +60,10 @@ class Watched:
         costs: What a micro-batch costs.
     """
 
-    parts: tuple[Fused, ...]
+    parts: tuple[ChainRuntime, ...]
     labels: Labels
     uses: Mapping[Stream, Sequence[str]]
-    batches: tuple[NodeBatch, ...]
+    batches: tuple[MicroBatchReport, ...]
     since: float
     costs: Costs
 
@@ -95,14 +95,14 @@ _LEAST = 0.1
 """Events that arrived in less than this part of the time are taken to have come all along."""
 
 
-def backlog_of(watched: Watched) -> float:
+def backlog_of(watched: ObservationWindow) -> float:
     """Say how long the next micro-batch of a node takes, in seconds."""
     batch, costs = watched.batches[-1], watched.costs
     waiting = max(0.0, batch.end - watched.newest)
     return costs.fixed + waiting * _work(watched)
 
 
-def _work(watched: Watched) -> float:
+def _work(watched: ObservationWindow) -> float:
     """Add up the work that a second brings."""
     batches, costs = watched.batches, watched.costs
     matching = sum(one.matching for one in batches)
@@ -111,7 +111,7 @@ def _work(watched: Watched) -> float:
     return (matching + carrying + reading) / watched.span
 
 
-def observation_of(nodes: Mapping[str, Watched], time: float) -> Observation:
+def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Observation:
     """Put the micro-batches of all nodes together.
 
     Args:
@@ -120,14 +120,14 @@ def observation_of(nodes: Mapping[str, Watched], time: float) -> Observation:
     """
     arrivals: dict[str, dict[Stream, dict[str, float]]] = {}
     kept, outputs, seconds = {}, {}, {}
-    machines = {}
+    partial_matches = {}
     for watched in nodes.values():
         arrivals.update(_arrivals(watched))
         for stream in (s for fused in watched.parts for s in fused.spec.part.outputs):
             counted = _Counted(watched, stream)
             kept[stream] = counted.kept
             outputs[stream] = counted.found
-            machines[stream] = counted.machines
+            partial_matches[stream] = counted.partial_matches
             if counted.seconds is not None:
                 seconds[stream] = counted.seconds
     return Observation(
@@ -138,24 +138,25 @@ def observation_of(nodes: Mapping[str, Watched], time: float) -> Observation:
         outputs=outputs,
         processing_time=seconds,
         second_moment={stream: value * value for stream, value in seconds.items()},
-        machines=machines,
+        partial_matches=partial_matches,
         backlog={name: backlog_of(one) for name, one in nodes.items()},
         busy={name: _busy(one) for name, one in nodes.items()},
         latency={n: value for n, one in nodes.items() for value in _latencies(one)},
         micro_batch={
-            name: MicroBatch(one.costs.fixed, one.costs.reading) for name, one in nodes.items()
+            name: MicroBatchCosts(one.costs.fixed, one.costs.reading)
+            for name, one in nodes.items()
         },
         transport={name: one.costs.carrying for name, one in nodes.items()},
     )
 
 
-def _busy(watched: Watched) -> float:
+def _busy(watched: ObservationWindow) -> float:
     matching = sum(one.matching for one in watched.batches)
     carrying = watched.costs.carrying * sum(one.kept for one in watched.batches)
     return (matching + carrying) / watched.span
 
 
-def _latencies(watched: Watched) -> list[float]:
+def _latencies(watched: ObservationWindow) -> list[float]:
     """Give the mean latency of what was kept; nothing, if nothing was."""
     total = number = 0.0
     for batch in watched.batches:
@@ -165,7 +166,7 @@ def _latencies(watched: Watched) -> list[float]:
     return [total / number] if number else []
 
 
-def _arrivals(watched: Watched) -> dict[str, dict[Stream, dict[str, float]]]:
+def _arrivals(watched: ObservationWindow) -> dict[str, dict[Stream, dict[str, float]]]:
     """Count what arrived at each operator, from each input, of each type."""
     found = {}
     for fused in watched.parts:
@@ -173,14 +174,16 @@ def _arrivals(watched: Watched) -> dict[str, dict[Stream, dict[str, float]]]:
         for spec in fused.spec.part.operators:
             found[spec.name] = {
                 stream: _in_groups(watched, spec.name, stream)
-                if stream in made or passes(fused.spec, stream)
+                if stream in made or is_passthrough(fused.spec, stream)
                 else _from_outside(watched, spec.name, stream)
                 for stream in spec.inputs
             }
     return found
 
 
-def _from_outside(watched: Watched, operator: str, stream: Stream) -> dict[str, float]:
+def _from_outside(
+    watched: ObservationWindow, operator: str, stream: Stream
+) -> dict[str, float]:
     labels = watched.labels.get(operator)
     counts: dict[str, float] = {}
     for batch in watched.batches:
@@ -196,7 +199,7 @@ def _from_outside(watched: Watched, operator: str, stream: Stream) -> dict[str, 
     return counts
 
 
-def _in_groups(watched: Watched, operator: str, stream: Stream) -> dict[str, float]:
+def _in_groups(watched: ObservationWindow, operator: str, stream: Stream) -> dict[str, float]:
     """Say what the groups have counted of complex events."""
     counts: dict[str, float] = {}
     for batch in watched.batches:
@@ -210,14 +213,14 @@ def _in_groups(watched: Watched, operator: str, stream: Stream) -> dict[str, flo
 class _Counted:
     """What was counted of a pattern."""
 
-    def __init__(self, watched: Watched, stream: Stream) -> None:
+    def __init__(self, watched: ObservationWindow, stream: Stream) -> None:
         operator, name = str(stream.operator), stream.name
         self.kept = dict.fromkeys(watched.uses.get(stream, ()), 0.0)
-        self.found = self.machines = 0.0
+        self.found = self.partial_matches = 0.0
         spent = number = 0.0
         for batch in watched.batches:
             tallies = of_pattern(batch.groups, operator, name)
-            self.machines = float(sum(one.machines for one in tallies))
+            self.partial_matches = float(sum(one.partial_matches for one in tallies))
             for one in tallies:
                 for label, count in one.kept.items():
                     self.kept[label] = self.kept.get(label, 0.0) + count / watched.span

@@ -10,16 +10,16 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from shedlight.control.override import Wish
+from shedlight.control.override import Override
 from shedlight.engines.spark.support.atomic_file import replacing
 from shedlight.errors import InputError
 
-WISH = "wish.json"
+OVERRIDE = "wish.json"
 _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class OverrideOutcome:
     """What a run made of a wish that it was left.
 
     Attributes:
@@ -29,11 +29,11 @@ class Heard:
     """
 
     time: float
-    wish: Wish
+    wish: Override
     refused: str = ""
 
 
-def situation_beside(log: Path) -> Path:
+def planning_input_path(log: Path) -> Path:
     """Say where the situation of a run is.
 
     Example:
@@ -43,32 +43,32 @@ def situation_beside(log: Path) -> Path:
     return log.with_name(f"{log.stem}.situation.json")
 
 
-def leave(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file that others see whole or not at all."""
     with replacing(path) as own:
         own.write_text(text, encoding="utf-8")
 
 
-def leave_wish(checkpoint: Path, wish: Wish) -> Wish:
+def store_override(checkpoint: Path, wish: Override) -> Override:
     """Leave a wish for a run, on top of those that were left before; give all together.
 
     Raises:
         InputError: It cannot be written.
     """
     try:
-        before = read_wish(checkpoint / WISH)
+        before = read_override(checkpoint / OVERRIDE)
     except InputError:  # what cannot be read is in nobody's way
-        before = Wish()
+        before = Override()
     together = wish.over(before)
     row = {"bounds": dict(together.bounds), "weights": dict(together.weights)}
     try:
-        leave(checkpoint / WISH, json.dumps(row))
+        write_atomically(checkpoint / OVERRIDE, json.dumps(row))
     except OSError as error:
         raise InputError("the wish cannot be written to the checkpoint of the run") from error
     return together
 
 
-def read_wish(path: Path) -> Wish:
+def read_override(path: Path) -> Override:
     """Read a wish; one that is not there is none.
 
     Raises:
@@ -77,9 +77,9 @@ def read_wish(path: Path) -> Wish:
     try:
         with path.open("rb") as file:
             row = json.loads(file.read(_MOST_BYTES))
-        return Wish(_numbers(row.get("bounds", {})), _numbers(row.get("weights", {})))
+        return Override(_numbers(row.get("bounds", {})), _numbers(row.get("weights", {})))
     except FileNotFoundError:
-        return Wish()
+        return Override()
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(
             f"the file {path.name} in the checkpoint is no wish; delete it, or write "
@@ -98,7 +98,7 @@ def _numbers(row: dict[str, object]) -> dict[str, float]:
     return found
 
 
-class Wishes:
+class OverrideWatcher:
     """Looks whether a run was left a wish.
 
     Args:
@@ -106,10 +106,10 @@ class Wishes:
     """
 
     def __init__(self, checkpoint: Path) -> None:
-        self._path = checkpoint / WISH
+        self._path = checkpoint / OVERRIDE
         self._known: tuple[int, int, int] | None = None
 
-    def new(self) -> Wish | None:
+    def new(self) -> Override | None:
         """Give what is wished for if it is another than at the last look.
 
         Raises:
@@ -123,4 +123,4 @@ class Wishes:
         if mark == self._known:
             return None
         self._known = mark
-        return read_wish(self._path)
+        return read_override(self._path)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shedlight.engines.spark.control.observe import Labels, labels_of, uses_of
-from shedlight.engines.spark.step.chain import Fused
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.step.chain import ChainRuntime
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Stream
 
 MOST_TYPES = 50
@@ -18,7 +18,7 @@ _Counts = Mapping[tuple[str, str], Mapping[str, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TypeCatalog:
     """What is known of a node's types.
 
     Attributes:
@@ -30,13 +30,13 @@ class Known:
     uses: Mapping[Stream, Sequence[str]]
 
 
-def known_of(parts: Iterable[Fused]) -> Known:
+def type_catalog(parts: Iterable[ChainRuntime]) -> TypeCatalog:
     """Find out what is known of the types of a node."""
     parts = tuple(parts)
-    return Known(labels_of(parts), uses_of(parts))
+    return TypeCatalog(labels_of(parts), uses_of(parts))
 
 
-def arrived_row(batch: NodeBatch) -> dict[str, dict[str, int]]:
+def arrived_row(batch: MicroBatchReport) -> dict[str, dict[str, int]]:
     """Say how many events each operator was sent by each input."""
     found: dict[str, dict[str, int]] = {}
     for (operator, stream), types in _in_groups(batch).items():
@@ -46,7 +46,7 @@ def arrived_row(batch: NodeBatch) -> dict[str, dict[str, int]]:
     return found
 
 
-def offered_rows(batch: NodeBatch, known: Known) -> dict[str, dict[str, Any]]:
+def offered_rows(batch: MicroBatchReport, known: TypeCatalog) -> dict[str, dict[str, Any]]:
     """Say of each pattern how many events there were of the types that it uses."""
     by_operator = _by_operator(_counts(batch, known))
     most = min(MOST_TYPES, _MOST_IN_ALL // max(1, len(known.uses)))
@@ -61,7 +61,7 @@ def offered_rows(batch: NodeBatch, known: Known) -> dict[str, dict[str, Any]]:
     return found
 
 
-def of_use(batch: NodeBatch, known: Known) -> int | None:
+def relevant_events(batch: MicroBatchReport, known: TypeCatalog) -> int | None:
     """Count the events from outside that some pattern has a use for; None: it is not known.
 
     Two operators that read one stream each know what they use themselves, and not which of
@@ -83,7 +83,7 @@ def of_use(batch: NodeBatch, known: Known) -> int | None:
     return total
 
 
-def _counts(batch: NodeBatch, known: Known) -> _Counts:
+def _counts(batch: MicroBatchReport, known: TypeCatalog) -> _Counts:
     """Count types as they were counted on the way, and in the groups where they were not."""
     found: dict[tuple[str, str], Mapping[str, int] | None] = dict(_in_groups(batch))
     for (operator, stream), one in batch.arrived.items():
@@ -98,7 +98,7 @@ def _counts(batch: NodeBatch, known: Known) -> _Counts:
     return found
 
 
-def _in_groups(batch: NodeBatch) -> dict[tuple[str, str], dict[str, int]]:
+def _in_groups(batch: MicroBatchReport) -> dict[tuple[str, str], dict[str, int]]:
     found: dict[tuple[str, str], dict[str, int]] = {}
     for group in batch.groups:
         for operator, tally in group.operators.items():

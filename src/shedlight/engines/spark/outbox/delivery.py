@@ -14,19 +14,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from shedlight.engines.spark.run.deployment import Assembly
+from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.source.arrival import ARRIVAL, FILES
 from shedlight.engines.spark.source.reader import quoted
 from shedlight.engines.spark.support.atomic_file import local_folder
 from shedlight.engines.spark.support.checkpoint import check_logs
-from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, explained
+from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, SideOutput, Sink, Stream
 
 _SINK, _LATE = "sink", "late"
 
 
 def deliveries(application: Application) -> Iterator[str]:
-    """Name all that is delivered: `sink NAME`, `late SOURCE` and `unparsable SOURCE`."""
+    """Name all that is delivered: `sink NAME`, `late SOURCE` and `malformed SOURCE`."""
     yield from (f"{_SINK} {name}" for name in application.sinks)
     read = {stream for spec in application.operators.values() for stream in spec.inputs}
     for name, source in application.sources.items():
@@ -34,7 +34,7 @@ def deliveries(application: Application) -> Iterator[str]:
             yield from (f"{side} {name}" for side in source.sides)
 
 
-def delivery(assembly: Assembly, name: str) -> DataStreamWriter:
+def delivery(assembly: Deployment, name: str) -> DataStreamWriter:
     """Write the query of a delivery; it wants a trigger and a start.
 
     Raises:
@@ -55,7 +55,7 @@ def delivery(assembly: Assembly, name: str) -> DataStreamWriter:
     )
 
 
-def started(assembly: Assembly, name: str, every: float) -> StreamingQuery:
+def started(assembly: Deployment, name: str, every: float) -> StreamingQuery:
     """Start a delivery.
 
     Args:
@@ -70,7 +70,7 @@ def started(assembly: Assembly, name: str, every: float) -> StreamingQuery:
     try:
         return delivery(assembly, name).trigger(processingTime=trigger).start()
     except SPARK_ERRORS as error:
-        raise explained(error, f"{name} cannot be written") from error
+        raise to_user_error(error, f"{name} cannot be written") from error
 
 
 def _check(query: Path, place: Sink | SideOutput) -> None:
@@ -97,7 +97,7 @@ def _writable(events: DataFrame, sink: Sink) -> DataFrame:
     return events.select(*columns)
 
 
-def _parts(assembly: Assembly, name: str) -> tuple[Sink | SideOutput, DataFrame, str]:
+def _parts(assembly: Deployment, name: str) -> tuple[Sink | SideOutput, DataFrame, str]:
     """Find where a delivery goes, what is delivered, and where it is remembered.
 
     No name of a sink has a dot, so that side outputs have folders of their own.
@@ -109,5 +109,7 @@ def _parts(assembly: Assembly, name: str) -> tuple[Sink | SideOutput, DataFrame,
         events = assembly.events(sink.takes, streaming=True).drop(ARRIVAL)
         return sink, _writable(events, sink), of
     place = application.sources[of].sides[what]
-    events = assembly.late(of, streaming=True) if what == _LATE else assembly.no_events(of)
+    events = (
+        assembly.late(of, streaming=True) if what == _LATE else assembly.malformed_records(of)
+    )
     return place, events, f"{of}.{what}"

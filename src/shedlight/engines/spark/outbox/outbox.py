@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, LongType, NullType, StringType, StructField, StructType
 
-from shedlight.engines.spark.codec.pack import LATE, SAID, unpacker
+from shedlight.engines.spark.codec.pack import LATE, OUTBOX_SCHEMA, unpacker
 from shedlight.engines.spark.source.arrival import ARRIVAL, with_arrivals
 from shedlight.engines.spark.source.reader import quoted
 from shedlight.graph import Stream
@@ -41,9 +41,9 @@ def late_output(operator: str) -> Stream:
 def read_outbox(spark: SparkSession, root: str, *, streaming: bool) -> DataFrame:
     """Read an outbox, all that is committed in it."""
     if streaming:
-        reader = spark.readStream.schema(SAID).option("maxFilesPerTrigger", MOST_FILES)
+        reader = spark.readStream.schema(OUTBOX_SCHEMA).option("maxFilesPerTrigger", MOST_FILES)
         return with_arrivals(reader.parquet(root))
-    return spark.read.schema(SAID).parquet(root)
+    return spark.read.schema(OUTBOX_SCHEMA).parquet(root)
 
 
 def packed_of(outbox: DataFrame, output: Stream) -> DataFrame:
@@ -88,7 +88,7 @@ def late_of(
     return late.selectExpr(*map(quoted, names), *where)
 
 
-def frontiers_of(outbox: DataFrame, operator: str) -> DataFrame:
-    """Give how far an operator is by group: `origin`, `frontier` and `idle`."""
+def watermarks_of(outbox: DataFrame, operator: str) -> DataFrame:
+    """Give how far an operator is by group: `origin`, `watermark` and `idle`."""
     told = packed_of(outbox, Stream("", operator))
-    return told.select("origin", "frontier", "idle")
+    return told.select("origin", "watermark", "idle")

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from shedlight.engines.spark.run.deployment import Assembly
-from shedlight.engines.spark.support.checkpoint import Reader, last_read, logged_files
+from shedlight.engines.spark.run.deployment import Deployment
+from shedlight.engines.spark.support.checkpoint import LogReader, committed_files, last_read
 
 _OFTEN = 0.1
 """How often to look, as a part of the time that files are kept: half of it may have passed."""
@@ -32,7 +32,7 @@ class Retention:
         seconds: For how long, if everybody reads in time.
     """
 
-    def __init__(self, assembly: Assembly, seconds: float) -> None:
+    def __init__(self, assembly: Deployment, seconds: float) -> None:
         self._assembly, self._seconds = assembly, seconds
         self._kept: dict[str, float] = {}
         self._looked: dict[str, float] = {}
@@ -66,7 +66,7 @@ class Retention:
         return unread(self._assembly.outbox(node), self._assembly.readers(node), now)
 
 
-def unread(outbox: Path, readers: Iterable[Reader], now: float) -> float:
+def unread(outbox: Path, readers: Iterable[LogReader], now: float) -> float:
     """Say for how many seconds the oldest file has waited that somebody has not read.
 
     Args:
@@ -74,7 +74,7 @@ def unread(outbox: Path, readers: Iterable[Reader], now: float) -> float:
         readers: All that read it.
         now: Seconds since 1970.
     """
-    written = logged_files(outbox) or {}
+    written = committed_files(outbox) or {}
     furthest_behind = min(map(last_read, readers), default=now)
     waiting = [at for at in written.values() if at > furthest_behind]
     return max(now - min(waiting), 0.0) if waiting else 0.0
@@ -91,7 +91,7 @@ def clean(outbox: Path, pieces: Path, before: float) -> int:
     Returns:
         How many files were removed.
     """
-    logged = logged_files(outbox)
+    logged = committed_files(outbox)
     if logged is None:
         return 0
     oldest = min([before, *logged.values()]) - _WRITING

@@ -20,39 +20,39 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.outbox.outbox import (
     events_of,
-    frontiers_of,
     late_of,
     late_output,
     packed_of,
     read_outbox,
+    watermarks_of,
 )
-from shedlight.engines.spark.run.fingerprint import check_record, lines_of
+from shedlight.engines.spark.run.fingerprint import check_fingerprint, fingerprint_lines
 from shedlight.engines.spark.run.node_query import (
-    Channel,
+    InputStream,
+    NodeContext,
     NodeQuery,
-    Setting,
-    build_part,
+    build_node_chain,
     node_query,
 )
 from shedlight.engines.spark.shed.keep_sql import plan_tables
-from shedlight.engines.spark.shed.plan_store import Plans, Used
+from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
 from shedlight.engines.spark.source.reader import (
-    kinds_of,
-    no_events,
+    data_types_of,
+    malformed_records,
     prepared_source,
     read_source,
 )
-from shedlight.engines.spark.source.watermark_files import Marks
+from shedlight.engines.spark.source.watermark_files import WatermarkFiles
 from shedlight.engines.spark.step.chain import outside_input
-from shedlight.engines.spark.support.checkpoint import Reader
-from shedlight.engines.spark.support.placement import node_order, parts_of
+from shedlight.engines.spark.support.checkpoint import LogReader
+from shedlight.engines.spark.support.placement import node_order, operator_chains
 from shedlight.errors import InputError
 from shedlight.graph import Application, OperatorSpec, Stream, with_schemas
 from shedlight.graph.keys import longest_windows
 from shedlight.shedding.shares import Shares
 
 
-class Assembly:
+class Deployment:
     """The queries of an application.
 
     Args:
@@ -88,11 +88,11 @@ class Assembly:
             name: read_source(spark, source, streaming=True)
             for name, source in application.sources.items()
         }
-        kinds = {name: kinds_of(frame) for name, frame in raw.items()}
+        kinds = {name: data_types_of(frame) for name, frame in raw.items()}
         self.application = with_schemas(application, kinds)
-        lines = lines_of(self.application, buckets, shares)
-        check_record(checkpoint / "application", lines)
-        self._setting = setting_of(self.application, shares)
+        lines = fingerprint_lines(self.application, buckets, shares)
+        check_fingerprint(checkpoint / "application", lines)
+        self._setting = node_context(self.application, shares)
         self._first, self._is_fixed = shares if plan is None else plan, plan is None
         self._groups: dict[str, tuple[int, ...]] = {}
         self._raw = raw
@@ -101,10 +101,10 @@ class Assembly:
             self._build(node, buckets)
 
     def _build(self, node: str, buckets: int) -> None:
-        parts = parts_of(self.application, node, buckets)
+        parts = operator_chains(self.application, node, buckets)
         self.outbox(node).mkdir(parents=True, exist_ok=True)
         channels = {s: self._channel(node, s) for part in parts for s in part.external}
-        fused = tuple(build_part(part, channels, self._setting) for part in parts)
+        fused = tuple(build_node_chain(part, channels, self._setting) for part in parts)
         plans = self.plans(node)
         built = node_query(
             self._spark, fused, channels, self._setting, plans.folder, self.pieces(node)
@@ -116,7 +116,7 @@ class Assembly:
         now = plans.now
         first = self._at(node, self._first)
         if now is None or (self._is_fixed and plans.shares(now) != first):
-            plans.put_in_force(Used(self.publish(node, first)))
+            plans.put_in_force(ActivePlan(self.publish(node, first)))
 
     def publish(self, node: str, shares: Shares) -> int:
         """Write down what the patterns of a node keep; give the number of the plan."""
@@ -129,13 +129,13 @@ class Assembly:
         specs = self.application.operators.values()
         return {s: shares[s] for o in specs if o.node == node for s in o.outputs if s in shares}
 
-    def plans(self, node: str) -> Plans:
+    def plans(self, node: str) -> PlanStore:
         """Find the plans of a node."""
-        return Plans(self._checkpoint / node / "plan")
+        return PlanStore(self._checkpoint / node / "plan")
 
-    def marks(self, node: str) -> Marks:
+    def marks(self, node: str) -> WatermarkFiles:
         """Find the marks of a node."""
-        return Marks(self._checkpoint / node / "marks")
+        return WatermarkFiles(self._checkpoint / node / "marks")
 
     def outbox(self, node: str) -> Path:
         """Find the outbox of a node."""
@@ -176,42 +176,45 @@ class Assembly:
                 logs += [first, first + (stream.operator is None)]
         return logs
 
-    def readers(self, node: str) -> list[Reader]:
+    def readers(self, node: str) -> list[LogReader]:
         """Find all that read the outbox of a node."""
         return [one for of, one in (*self._reading_nodes(), *self._delivered()) if of == node]
 
-    def _reading_nodes(self) -> Iterator[tuple[str, Reader]]:
+    def _reading_nodes(self) -> Iterator[tuple[str, LogReader]]:
         for name, query in self.nodes.items():
             read = [stream for fused in query.parts for stream in fused.spec.part.external]
             for number, (stream, log) in enumerate(
                 zip(read, self.logs_of(name)[::2], strict=True)
             ):
                 if stream.operator:
-                    yield self._node(stream), Reader(self.query_folder(name), 2 * number, log)
+                    yield (
+                        self._node(stream),
+                        LogReader(self.query_folder(name), 2 * number, log),
+                    )
 
-    def _delivered(self) -> Iterator[tuple[str, Reader]]:
+    def _delivered(self) -> Iterator[tuple[str, LogReader]]:
         for name, sink in self.application.sinks.items():
-            yield self._node(sink.takes), Reader(self.delivery_folder(name), 0, 0)
+            yield self._node(sink.takes), LogReader(self.delivery_folder(name), 0, 0)
         for name, source in self.application.sources.items():
             for log, spec in enumerate(self._reading(name) if source.late else ()):
-                yield spec.node, Reader(self.delivery_folder(f"{name}.late"), log, log)
+                yield spec.node, LogReader(self.delivery_folder(f"{name}.late"), log, log)
 
     def _reading(self, source: str) -> list[OperatorSpec]:
         specs = self.application.operators.values()
         return [spec for spec in specs if Stream(source) in spec.inputs]
 
-    def _channel(self, node: str, stream: Stream) -> Channel:
+    def _channel(self, node: str, stream: Stream) -> InputStream:
         if stream.operator is None:
             source = self.application.sources[stream.name]
             one, events = prepared_source(source, self._raw[stream.name])
             marks = self.marks(node).read(self._spark, stream.name)
-            return Channel(one, events, marks, (0,))
+            return InputStream(one, events, marks, (0,))
         outbox = self._read(self._node(stream), streaming=True)
         one, columns = outside_input(stream, self._columns(stream))
         events = events_of(outbox, stream, columns)
-        told = frontiers_of(outbox, stream.operator)
+        told = watermarks_of(outbox, stream.operator)
         groups = self._groups[stream.operator]
-        return Channel(one, events, told, groups, packed_of(outbox, stream))
+        return InputStream(one, events, told, groups, packed_of(outbox, stream))
 
     def _node(self, stream: Stream) -> str:
         return self.application.operators[str(stream.operator)].node
@@ -244,9 +247,9 @@ class Assembly:
         ]
         return reduce(DataFrame.unionByName, found)
 
-    def no_events(self, source: str) -> DataFrame:
+    def malformed_records(self, source: str) -> DataFrame:
         """Give the records of a source that are no events, as they come."""
-        return no_events(self.application.sources[source], self._raw[source])
+        return malformed_records(self.application.sources[source], self._raw[source])
 
 
 def _check_session(spark: SparkSession) -> None:
@@ -258,7 +261,7 @@ def _check_session(spark: SparkSession) -> None:
         )
 
 
-def setting_of(application: Application, shares: Shares) -> Setting:
+def node_context(application: Application, shares: Shares) -> NodeContext:
     """Find what all nodes have to know of each other."""
     sunk = {sink.takes for sink in application.sinks.values()}
     crossing = {
@@ -267,7 +270,7 @@ def setting_of(application: Application, shares: Shares) -> Setting:
         for stream in spec.inputs
         if stream.operator and application.operators[stream.operator].node != spec.node
     }
-    return Setting(
+    return NodeContext(
         shares,
         longest_windows(application),
         frozenset(sunk),
@@ -283,7 +286,7 @@ def setting_of(application: Application, shares: Shares) -> Setting:
     )
 
 
-def sinks_of(assembly: Assembly) -> Mapping[str, DataFrame]:
+def sink_frames(assembly: Deployment) -> Mapping[str, DataFrame]:
     """Give what is in each sink so far."""
     sinks = assembly.application.sinks
     return {name: assembly.events(sink.takes) for name, sink in sinks.items()}

@@ -18,7 +18,7 @@ VERSION = 4
 """Of the layout of a checkpoint, and of the hashes in its states."""
 
 
-def lines_of(
+def fingerprint_lines(
     application: Application, buckets: int, shedding: Iterable[Stream] = ()
 ) -> tuple[str, ...]:
     """Write down all that the matches of an application depend on.
@@ -59,7 +59,7 @@ def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
         yield f"{where}.{name}: {pattern}"
 
 
-def check_record(file: Path, lines: tuple[str, ...]) -> None:
+def check_fingerprint(file: Path, lines: tuple[str, ...]) -> None:
     """Write the record of a new checkpoint, or hold that of an old one against this one.
 
     Raises:

@@ -12,14 +12,14 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from shedlight.engines.spark.outbox.delivery import deliveries, delivery
-from shedlight.engines.spark.run.deployment import Assembly, sinks_of
+from shedlight.engines.spark.run.deployment import Deployment, sink_frames
 from shedlight.engines.spark.run.node_query import NodeQuery
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import ended
 from shedlight.engines.spark.support.atomic_file import local_folder
-from shedlight.engines.spark.support.checkpoint import check_logs, locked
-from shedlight.engines.spark.support.micro_batch import NodeBatch, batch_of
-from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, explained
+from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport, read_report
+from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, Source
 from shedlight.shedding.shares import Shares
 
@@ -32,7 +32,7 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
     shares: Shares | None = None,
     buckets: int = 2,
     deliver: bool = False,
-    told: Callable[[NodeBatch], None] | None = None,
+    told: Callable[[MicroBatchReport], None] | None = None,
 ) -> Mapping[str, DataFrame]:
     """Run an application over all that its sources have.
 
@@ -54,30 +54,30 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
         StateError: The checkpoint is of another application, or damaged.
     """
     folder = local_folder(checkpoint)
-    with locked(folder):
-        assembly = Assembly(application, spark, folder, shares or {}, buckets)
+    with lock_checkpoint(folder):
+        assembly = Deployment(application, spark, folder, shares or {}, buckets)
         FileColumns(assembly.application).check()
         _run(assembly, spark, told)
         for name in deliveries(application) if deliver else ():
             _drained(delivery(assembly, name), f"{name} cannot be written")
-    return sinks_of(assembly)
+    return sink_frames(assembly)
 
 
 def _run(
-    assembly: Assembly, spark: SparkSession, told: Callable[[NodeBatch], None] | None
+    assembly: Deployment, spark: SparkSession, told: Callable[[MicroBatchReport], None] | None
 ) -> None:
     """Run all nodes, each after those that it reads."""
     for node in assembly.nodes:
         for _ in _rounds(assembly, node):
-            with suited(spark, assembly.nodes[node]):
+            with with_query_conf(spark, assembly.nodes[node]):
                 rounds = _drained(outbox_writer(assembly, node))
             for progress in rounds:
-                batch = batch_of(node, progress)
+                batch = read_report(node, progress)
                 if batch is not None and told is not None:
                     told(batch)
 
 
-def outbox_writer(assembly: Assembly, node: str) -> DataStreamWriter:
+def outbox_writer(assembly: Deployment, node: str) -> DataStreamWriter:
     """Write the query of a node; it wants a trigger and a start.
 
     Raises:
@@ -104,7 +104,7 @@ _UNLIMITED = str(2**31 - 1)
 
 
 @contextmanager
-def suited(spark: SparkSession, query: NodeQuery) -> Iterator[None]:
+def with_query_conf(spark: SparkSession, query: NodeQuery) -> Iterator[None]:
     """Have the query of a node, if it is started here, run with the settings that suit it.
 
     No more partitions than there are groups: each has a state to commit in each micro-batch,
@@ -131,11 +131,11 @@ def _drained(writer: DataStreamWriter, what: str = "") -> list[StreamingQueryPro
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
     except SPARK_ERRORS as error:
-        raise explained(error, what) from error
+        raise to_user_error(error, what) from error
     return query.recentProgress
 
 
-def _rounds(assembly: Assembly, node: str) -> Iterator[None]:
+def _rounds(assembly: Deployment, node: str) -> Iterator[None]:
     """Have a query run until all is read, and then, if need be, once more with the end.
 
     What is read in a single micro-batch may have its end in the same one.

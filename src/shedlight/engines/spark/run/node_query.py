@@ -10,20 +10,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.codec.blobs import LARGE
-from shedlight.engines.spark.codec.pack import FOUND, GROUP, PACKED, packer
+from shedlight.engines.spark.codec.pack import GROUP, PACKED, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
-from shedlight.engines.spark.shed.keep_sql import arrivals_name, plan_tables, shed
+from shedlight.engines.spark.shed.keep_sql import (
+    add_keep_flags_and_filter,
+    arrivals_name,
+    plan_tables,
+)
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_sql import hash_sql
 from shedlight.engines.spark.source.arrival import ARRIVAL, observed_packed
 from shedlight.engines.spark.source.reader import arrow_schema
-from shedlight.engines.spark.step.chain import Fused, build_fused
-from shedlight.engines.spark.step.stateful import STATE, Step, stepper
-from shedlight.engines.spark.support.chain_spec import PartSpec, passes
-from shedlight.engines.spark.support.placement import Part
+from shedlight.engines.spark.step.chain import ChainRuntime, build_chain
+from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
+from shedlight.engines.spark.support.chain_spec import ChainSpec, is_passthrough
+from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import Stream
 from shedlight.matching.operators.cep_operator import schema_of
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import Shares
 
 TALLIES = "tallies"
@@ -31,18 +35,18 @@ TALLIES = "tallies"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Channel:
+class InputStream:
     """A stream as a node reads it.
 
     Attributes:
         input: Its ids and times.
         events: Its events, with the time of their arrival.
-        marks: How far it is: `origin`, `frontier` and `idle`.
+        marks: How far it is: `origin`, `watermark` and `idle`.
         origins: The groups that tell so.
         packed: Its complex events as they were packed where they were found, if they are any.
     """
 
-    input: Input
+    input: StreamInput
     events: DataFrame
     marks: DataFrame
     origins: tuple[int, ...]
@@ -56,7 +60,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class NodeContext:
     """What the nodes of an application have in common.
 
     Attributes:
@@ -64,7 +68,7 @@ class Setting:
         windows: The longest window of each key.
         listed: The patterns whose complex events list the ids of their events.
         leaving: The streams that other nodes or sinks read.
-        told: The operators whose frontiers other nodes ask for.
+        told: The operators whose watermarks other nodes ask for.
         late: The operators whose late events somebody asks for.
         timed_out: The patterns of which somebody asks for what timed out.
     """
@@ -90,7 +94,7 @@ class NodeQuery:
 
     frame: DataFrame
     outputs: Mapping[Stream, pa.Schema]
-    parts: tuple[Fused, ...]
+    parts: tuple[ChainRuntime, ...]
 
     @property
     def groups(self) -> int:
@@ -104,17 +108,19 @@ class NodeQuery:
             pa.types.is_primitive(field.type)
             for fused in self.parts
             for stream, (_, schema) in fused.spec.inputs.items()
-            if not passes(fused.spec, stream)
+            if not is_passthrough(fused.spec, stream)
             for field in schema
         )
 
 
-def build_part(part: Part, channels: Mapping[Stream, Channel], setting: Setting) -> Fused:
+def build_node_chain(
+    part: OperatorChain, channels: Mapping[Stream, InputStream], setting: NodeContext
+) -> ChainRuntime:
     """Build the operators of a part for the columns of its inputs."""
     read = {stream: channels[stream] for stream in part.external}
     here = set(part.outputs)
-    return build_fused(
-        PartSpec(
+    return build_chain(
+        ChainSpec(
             part=part,
             inputs={stream: (one.input, one.schema) for stream, one in read.items()},
             origins={stream: one.origins for stream, one in read.items()},
@@ -128,9 +134,9 @@ def build_part(part: Part, channels: Mapping[Stream, Channel], setting: Setting)
 
 def node_query(
     spark: SparkSession,
-    parts: tuple[Fused, ...],
-    channels: Mapping[Stream, Channel],
-    setting: Setting,
+    parts: tuple[ChainRuntime, ...],
+    channels: Mapping[Stream, InputStream],
+    setting: NodeContext,
     plans: Path,
     pieces: Path,
 ) -> NodeQuery:
@@ -158,13 +164,17 @@ def node_query(
         str(plans) if has_plans else None,
     )
     groups = reduce(DataFrame.unionByName, packed).groupBy("group")
-    matched = groups.applyInPandasWithState(stepper(step), FOUND, STATE, "append", "NoTimeout")
+    matched = groups.applyInPandasWithState(
+        stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
+    )
     tallies = F.collect_list("tally").alias(TALLIES)
     found = matched.observe(TALLIES, tallies).where("tally IS NULL")
     return NodeQuery(found.drop("tally"), dict(_outputs(parts, setting)), parts)
 
 
-def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Stream, pa.Schema]]:
+def _outputs(
+    parts: tuple[ChainRuntime, ...], setting: NodeContext
+) -> Iterator[tuple[Stream, pa.Schema]]:
     for fused in parts:
         for stream, schema in fused.outputs.items():
             if stream in setting.leaving:
@@ -175,16 +185,16 @@ def _outputs(parts: tuple[Fused, ...], setting: Setting) -> Iterator[tuple[Strea
 
 
 def _packed(
-    fused: Fused, channels: Mapping[Stream, Channel], plan: Limits | None
+    fused: ChainRuntime, channels: Mapping[Stream, InputStream], plan: Limits | None
 ) -> Iterator[DataFrame]:
     groups = fused.spec.part.groups
     every = f"explode(sequence({groups[0]}, {groups[-1]}))"
     for stream in fused.spec.part.external:
         packed = channels[stream].packed
-        if packed is not None and passes(fused.spec, stream):
+        if packed is not None and is_passthrough(fused.spec, stream):
             yield _passed_on(fused, stream, packed)
         else:
-            kept = shed(fused, stream, channels[stream].events, plan)
+            kept = add_keep_flags_and_filter(fused, stream, channels[stream].events, plan)
             kept = kept.withColumn(GROUP, F.expr(_group(fused, kept)))
             yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
         yield channels[stream].marks.select(
@@ -192,7 +202,7 @@ def _packed(
             F.lit(stream.operator or "").alias("operator"),
             F.lit(stream.name).alias("name"),
             "origin",
-            "frontier",
+            "watermark",
             "idle",
             F.lit(0).alias("number"),
             F.lit(None).cast("binary").alias("events"),
@@ -201,7 +211,7 @@ def _packed(
         )
 
 
-def _passed_on(fused: Fused, stream: Stream, packed: DataFrame) -> DataFrame:
+def _passed_on(fused: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:
     """Give packed complex events to the only group there is."""
     for spec in fused.spec.part.readers(stream):
         packed = observed_packed(packed, arrivals_name(spec.name, stream))
@@ -210,7 +220,7 @@ def _passed_on(fused: Fused, stream: Stream, packed: DataFrame) -> DataFrame:
         "operator",
         "name",
         "origin",
-        "frontier",
+        "watermark",
         "idle",
         "number",
         "events",
@@ -219,7 +229,7 @@ def _passed_on(fused: Fused, stream: Stream, packed: DataFrame) -> DataFrame:
     )
 
 
-def _group(fused: Fused, events: DataFrame) -> str:
+def _group(fused: ChainRuntime, events: DataFrame) -> str:
     """Say which group an event goes to: the hash of its key tells."""
     part = fused.spec.part
     start, number = part.groups[0], len(part.groups)

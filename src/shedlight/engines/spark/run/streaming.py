@@ -22,24 +22,24 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from shedlight.control.controller import Decision, Settings
+from shedlight.control.controller import ControlSettings, Decision
 from shedlight.engines.spark.control.loop import ControlLoop
-from shedlight.engines.spark.control.override_store import Heard, Wishes
+from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.outbox.delivery import deliveries, started
 from shedlight.engines.spark.outbox.retention import Retention
-from shedlight.engines.spark.run.deployment import Assembly
-from shedlight.engines.spark.run.finite import outbox_writer, suited
-from shedlight.engines.spark.session.jvm_stderr import hush
-from shedlight.engines.spark.source.idleness import Silence
+from shedlight.engines.spark.run.deployment import Deployment
+from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
+from shedlight.engines.spark.session.jvm_stderr import suppress_jvm_stderr
+from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
-from shedlight.engines.spark.source.watermark_files import SourceMark, ended
+from shedlight.engines.spark.source.watermark_files import SourceWatermark, ended
 from shedlight.engines.spark.support.atomic_file import local_folder
-from shedlight.engines.spark.support.checkpoint import locked
-from shedlight.engines.spark.support.micro_batch import NodeBatch, batch_of
-from shedlight.engines.spark.support.spark_errors import all_said, explained, sentence_of
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport, read_report
+from shedlight.engines.spark.support.spark_errors import full_message, root_cause, to_user_error
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
-from shedlight.shedding.initial import may_shed, under_pressure
+from shedlight.shedding.initial import sheddable, sheddable_by_pressure
 from shedlight.shedding.shares import Shares
 
 _LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Options:
     """
 
     shares: Shares | None = None
-    settings: Settings | None = None
+    settings: ControlSettings | None = None
     buckets: int = 2
     trigger: float = 0.2
     deliver: float = 3.0
@@ -86,7 +86,7 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Watcher:
+class RunListener:
     """Who is told what happens.
 
     Attributes:
@@ -95,9 +95,9 @@ class Watcher:
         wish: Is told every wish for other bounds or weights that was left in the checkpoint.
     """
 
-    batch: Callable[[NodeBatch], None] | None = None
+    batch: Callable[[MicroBatchReport], None] | None = None
     decision: Callable[[Decision], None] | None = None
-    wish: Callable[[Heard], None] | None = None
+    wish: Callable[[OverrideOutcome], None] | None = None
 
 
 class Live:
@@ -122,21 +122,21 @@ class Live:
         *,
         checkpoint: str,
         options: Options | None = None,
-        watcher: Watcher | None = None,
+        watcher: RunListener | None = None,
     ) -> None:
-        self._options, self._watcher = options or Options(), watcher or Watcher()
+        self._options, self._watcher = options or Options(), watcher or RunListener()
         self._spark = spark
         shares = self._options.shares
         folder = local_folder(checkpoint)
         with ExitStack() as held:
-            held.enter_context(locked(folder))
-            self.assembly = Assembly(
+            held.enter_context(lock_checkpoint(folder))
+            self.assembly = Deployment(
                 application,
                 spark,
                 folder,
-                may_shed(application) if shares is None else shares,
+                sheddable(application) if shares is None else shares,
                 self._options.buckets,
-                under_pressure(application) if shares is None else None,
+                sheddable_by_pressure(application) if shares is None else None,
             )
             self._columns = FileColumns(self.assembly.application)
             self._columns.check()
@@ -147,12 +147,12 @@ class Live:
                 self.assembly,
                 self._options.settings,
                 self._watcher.decision,
-                wishes=Wishes(folder),
+                wishes=OverrideWatcher(folder),
                 heard=self._watcher.wish,
             )
         self._retention = Retention(self.assembly, self._options.retention)
         self._running: dict[str, _Running] = {}
-        self._silence: dict[str, Silence] = {}
+        self._silence: dict[str, IdlenessTracker] = {}
         self._thread = threading.Thread(target=self._follow, name="shedlight", daemon=True)
         self._stopping = threading.Event()
         self._problem: Exception | None = None
@@ -174,7 +174,7 @@ class Live:
 
     def start(self) -> None:
         """Start all queries, each after those that it reads."""
-        hush(quiet=False)
+        suppress_jvm_stderr(quiet=False)
         self._began = now = time.time()
         if self.loop is not None:
             self.loop.start(now)
@@ -182,9 +182,9 @@ class Live:
             names = self.assembly.sources_of(node)
             sources = {name: self.assembly.application.sources[name] for name in names}
             pulse, idle = self._options.pulse, self._options.idle
-            self._silence[node] = Silence(sources, pulse, idle, now)
+            self._silence[node] = IdlenessTracker(sources, pulse, idle, now)
             # a micro-batch before there are events
-            self.assembly.marks(node).write(map(SourceMark, names))
+            self.assembly.marks(node).write(map(SourceWatermark, names))
         try:
             for name in self._starters():
                 self._begin(name)
@@ -218,7 +218,7 @@ class Live:
             self._thread.join(timeout=30)
         for one in self._running.values():
             self._let_end(one.query)
-        hush(quiet=True)
+        suppress_jvm_stderr(quiet=True)
         for one in self._running.values():
             one.query.stop()
         self._held.close()
@@ -265,7 +265,7 @@ class Live:
     def _start_node(self, node: str) -> StreamingQuery:
         every = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
-        with suited(self._spark, self.assembly.nodes[node]):
+        with with_query_conf(self._spark, self.assembly.nodes[node]):
             return writer.option("retention", self._retention.begin(node, time.time())).start()
 
     def _start_delivery(self, name: str) -> StreamingQuery:
@@ -288,7 +288,7 @@ class Live:
             self._stopping.set()
 
     def _progressed(self, node: str, progress: StreamingQueryProgress) -> None:
-        batch = batch_of(node, progress, self._began)
+        batch = read_report(node, progress, self._began)
         if batch is None:
             return
         self._silence[node].hear(batch, time.time())
@@ -333,7 +333,7 @@ class Live:
         error = one.query.exception()
         if error is None:  # somebody stopped it, and not through us
             raise ShedlightError(f"the query of {name} was stopped from outside")
-        problem = explained(error)
+        problem = to_user_error(error)
         lasted = time.monotonic() - one.started
         one.failures = 1 if lasted > _LONG else one.failures + 1
         if isinstance(problem, ShedlightError):
@@ -341,10 +341,12 @@ class Live:
         if one.failures > self._options.restarts:
             raise ShedlightError(
                 f"the query of {name} failed {one.failures} times in a row, last with: "
-                f"{sentence_of(all_said(problem))}"
+                f"{root_cause(full_message(problem))}"
             ) from problem
         wait = self._options.back_off * 2 ** (one.failures - 1)
-        _LOG.warning("%s failed, again in %g s: %s", name, wait, sentence_of(all_said(problem)))
+        _LOG.warning(
+            "%s failed, again in %g s: %s", name, wait, root_cause(full_message(problem))
+        )
         one.again = time.monotonic() + wait
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shedlight.control.controller import Decision
-from shedlight.engines.spark.control.event_log import Late, patterns_of
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.control.event_log import LateEventCounter, patterns_of
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Application
 
 
@@ -34,7 +34,7 @@ class NodeSummary:
         """The mean latency of all that was kept."""
         return self.total / self.kept if self.kept and self.timed else None
 
-    def take(self, batch: NodeBatch) -> None:
+    def take(self, batch: MicroBatchReport) -> None:
         """Take in a micro-batch; one without events says nothing about events."""
         self.batches += 1
         self.seconds = batch.seconds
@@ -67,7 +67,7 @@ class Summary:
     refused: dict[str, int] = field(default_factory=dict)
     plans: int = 0
     reason: str = ""
-    _late: Late = field(default_factory=Late)
+    _late: LateEventCounter = field(default_factory=LateEventCounter)
     _refused: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
@@ -75,7 +75,7 @@ class Summary:
         """How many events were late at each operator, since the checkpoint was begun."""
         return {name: number for name, number in self._late.at().items() if number}
 
-    def batch(self, batch: NodeBatch) -> None:
+    def batch(self, batch: MicroBatchReport) -> None:
         """Take in a micro-batch."""
         self.nodes[batch.node].take(batch)
         for source, number in batch.refused.items():

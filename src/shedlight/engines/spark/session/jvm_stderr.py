@@ -12,7 +12,7 @@ _NOISE = (b"WARNING: Using incubator modules", b"Picked up ", b"NOTE: Picked up 
 _HUSHED = threading.Event()
 
 
-def hush(*, quiet: bool) -> None:
+def suppress_jvm_stderr(*, quiet: bool) -> None:
     """Keep back what Java says while queries are stopped within a micro-batch, or no longer.
 
     Tasks that are told to end complain of it, each with a stack; nothing is wrong.
@@ -20,7 +20,7 @@ def hush(*, quiet: bool) -> None:
     (_HUSHED.set if quiet else _HUSHED.clear)()
 
 
-class Words:
+class JvmStderrFilter:
     """What a JVM says on its standard error: kept while it starts, then passed on."""
 
     def __init__(self) -> None:

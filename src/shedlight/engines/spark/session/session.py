@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shedlight.engines.spark.session.jvm_stderr import Words
+from shedlight.engines.spark.session.jvm_stderr import JvmStderrFilter
 from shedlight.engines.spark.session.master import (
     Master,
     check_master,
@@ -188,7 +188,7 @@ def _start(conf: "SparkConf", failed: str) -> "SparkSession":
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    words = Words()
+    words = JvmStderrFilter()
     try:
         with words.pipe() as writing:
             gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]

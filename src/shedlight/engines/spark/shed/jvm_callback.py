@@ -27,7 +27,7 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Answer = Callable[[int], Numbers]
 
 
-def can_ask(spark: SparkSession) -> bool:
+def supports_jvm_callback(spark: SparkSession) -> bool:
     """Say whether Spark can ask this process, in the thread that knows the micro-batch."""
     if not hasattr(spark, "_jsparkSession"):
         return False
@@ -35,7 +35,7 @@ def can_ask(spark: SparkSession) -> bool:
     return isinstance(_gateway(spark), ClientServer) and _RULE not in without
 
 
-def asked(spark: SparkSession, answer: Answer) -> DataFrame:
+def jvm_computed_array(spark: SparkSession, answer: Answer) -> DataFrame:
     """Make a table of one row with one column, an array: what is answered for a micro-batch.
 
     Args:

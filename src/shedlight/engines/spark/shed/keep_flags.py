@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark.shed.plan_store import WORD
-from shedlight.engines.spark.support.chain_spec import PartSpec, sheds
+from shedlight.engines.spark.support.chain_spec import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.cep_operator import Masks, Operator
-from shedlight.matching.operators.step import Ready
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
 
@@ -28,16 +28,16 @@ def kept_kinds(patterns: int) -> list[pa.DataType]:
     return [pa.int64()] * (words - 1) + [last]
 
 
-def carried(operator: str, name: str) -> str:
+def flag_column(operator: str, name: str) -> str:
     """Name such a column while the events of several operators are in one table."""
     return f"{name} {operator}"
 
 
-def decided(
-    given: PartSpec, spec: OperatorSpec, operator: Operator, ready: Ready, shares: Shares
+def keep_masks(
+    given: ChainSpec, spec: OperatorSpec, operator: Operator, ready: ReadyBatch, shares: Shares
 ) -> Masks:
     """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
-    if not sheds(spec, given.shares):
+    if not has_shares(spec, given.shares):
         return {}
     words = [ready.table.column(name) for name in kept_names(len(operator.matchers))]
     carries = np.asarray(words[0].is_valid()) if words[0].null_count else None
@@ -63,9 +63,9 @@ def _flags(word: pa.ChunkedArray, bit: int) -> Array | None:
 
 
 def _by_hash(
-    given: PartSpec,
+    given: ChainSpec,
     which: tuple[OperatorSpec, Operator],
-    read: tuple[Ready, Stream],
+    read: tuple[ReadyBatch, Stream],
     plan: Shares,
 ) -> Array:
     spec, operator = which

@@ -14,18 +14,18 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import from_arrow_type
 
 from shedlight.engines.spark.codec.event_refs import ROW
-from shedlight.engines.spark.shed.keep_flags import carried, kept_kinds, kept_names
+from shedlight.engines.spark.shed.keep_flags import flag_column, kept_kinds, kept_names
 from shedlight.engines.spark.shed.plan_column import Limits
-from shedlight.engines.spark.shed.plan_store import UNUSED, WORD, Table
+from shedlight.engines.spark.shed.plan_store import UNUSED, WORD, KeepTable
 from shedlight.engines.spark.shed.type_sql import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import ARRIVAL, observed_arrivals
 from shedlight.engines.spark.source.reader import quoted
-from shedlight.engines.spark.step.chain import Fused
-from shedlight.engines.spark.support.chain_spec import PartSpec, sheds
+from shedlight.engines.spark.step.chain import ChainRuntime
+from shedlight.engines.spark.support.chain_spec import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.language.ast.expression import Attribute
-from shedlight.language.ast.pattern import Span
+from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.operators.cep_operator import Operator, schema_of
 from shedlight.matching.operators.classify import Signature
 from shedlight.matching.operators.matcher import Matcher
@@ -39,12 +39,12 @@ again, and asks once for the plan."""
 _TYPE, _LIMITS, _OF_USE = "#type", "#limits", "#of use"
 
 
-def plan_tables(fused: Fused, shares: Shares) -> dict[str, Table]:
+def plan_tables(fused: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
     """Write a plan down by the numbers of types, for the operators that shed in the JVM."""
     found = {}
     for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
         signatures = all_signatures(operator.alphabet)
-        if signatures is None or not sheds(spec, fused.spec.shares):
+        if signatures is None or not has_shares(spec, fused.spec.shares):
             continue
         labels = [operator.alphabet.label(signature) for signature in signatures]
         kept, firm = [], []
@@ -53,7 +53,7 @@ def plan_tables(fused: Fused, shares: Shares) -> dict[str, Table]:
             kept.append(_shares_by_number(shares.get(stream), labels, used))
             lasting = shares[stream].firm if stream in shares else frozenset(labels)
             firm.append([label in lasting for label in labels])
-        found[spec.name] = Table(np.array(kept, np.float64), np.array(firm, np.bool_))
+        found[spec.name] = KeepTable(np.array(kept, np.float64), np.array(firm, np.bool_))
     return found
 
 
@@ -75,10 +75,12 @@ def _uses(matcher: Matcher, signature: Signature) -> bool:
 
 def _counts_events(matcher: Matcher) -> bool:
     within = matcher.pattern.within
-    return within is not None and within.span is Span.EVENTS
+    return within is not None and within.span is WindowUnit.EVENTS
 
 
-def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: Limits | None) -> DataFrame:
+def add_keep_flags_and_filter(
+    fused: ChainRuntime, stream: Stream, frame: DataFrame, plan: Limits | None
+) -> DataFrame:
     """Drop the events of a stream that no pattern keeps; the rest carry who keeps them.
 
     Args:
@@ -95,7 +97,7 @@ def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: Limits | None) ->
             frame = _typed(_with_all_columns(frame, operator), operator, (spec, stream), time)
             frame, useful = _judged(fused.spec, (spec, operator, stream), frame, plan)
             wanted.append(useful)
-            columns += _flags(spec, operator) if sheds(spec, fused.spec.shares) else []
+            columns += _flags(spec, operator) if has_shares(spec, fused.spec.shares) else []
     any_of = " OR ".join(dict.fromkeys(wanted))
     # the time is asked for first: an event to refuse is refused, of use or not
     frame = frame.filter(f"{quoted(time)} > {NEVER}L AND ({any_of})")
@@ -103,7 +105,7 @@ def shed(fused: Fused, stream: Stream, frame: DataFrame, plan: Limits | None) ->
 
 
 def _flags(spec: OperatorSpec, operator: Operator) -> list[str]:
-    return [carried(spec.name, name) for name in kept_names(len(operator.matchers))]
+    return [flag_column(spec.name, name) for name in kept_names(len(operator.matchers))]
 
 
 def _typed(
@@ -121,7 +123,7 @@ def _typed(
 
 
 def _judged(
-    given: PartSpec,
+    given: ChainSpec,
     which: tuple[OperatorSpec, Operator, Stream],
     frame: DataFrame,
     plan: Limits | None,
@@ -133,12 +135,12 @@ def _judged(
         for name, kind in zip(flags, kept_kinds(len(operator.matchers)), strict=True):
             frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(kind)))
         return frame, "true"
-    if plan is not None and sheds(spec, given.shares):
+    if plan is not None and has_shares(spec, given.shares):
         frame = frame.withColumn(_LIMITS, plan[spec.name].scalar())
         return _with_flags(frame, given, which), _kept_by_any(operator, flags)
-    of_use = carried(spec.name, _OF_USE)
-    frame = frame.withColumn(of_use, F.expr(_of_use(operator, signatures)))
-    return frame, quoted(of_use)
+    relevant_events = flag_column(spec.name, _OF_USE)
+    frame = frame.withColumn(relevant_events, F.expr(_of_use(operator, signatures)))
+    return frame, quoted(relevant_events)
 
 
 def arrivals_name(operator: str, stream: Stream) -> str:
@@ -174,7 +176,7 @@ def _kept_by_any(operator: Operator, flags: Iterable[str]) -> str:
 
 
 def _with_flags(
-    frame: DataFrame, given: PartSpec, which: tuple[OperatorSpec, Operator, Stream]
+    frame: DataFrame, given: ChainSpec, which: tuple[OperatorSpec, Operator, Stream]
 ) -> DataFrame:
     """Write down which patterns keep each event by the limits of a plan."""
     spec, operator, read = which
@@ -198,12 +200,12 @@ def _with_flags(
     flags = {}
     for number, kind in enumerate(kept_kinds(len(bits))):
         word = [told(number), *bits[number * WORD : (number + 1) * WORD], _ONCE]
-        name = carried(spec.name, names[number])
+        name = flag_column(spec.name, names[number])
         flags[name] = F.expr(" | ".join(word)).cast(from_arrow_type(kind))
     return frame.withColumns(hashed).withColumns(flags).drop(_LIMITS, *hashed)
 
 
-def _hash(given: PartSpec, operator: Operator, stream: Stream, time: str) -> str:
+def _hash(given: ChainSpec, operator: Operator, stream: Stream, time: str) -> str:
     """Write the hash that decides about an event for a pattern: of its id, or of its key."""
     shares = given.shares.get(stream)
     schema = schema_of(operator.schema)

@@ -19,8 +19,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from shedlight.engines.spark.shed.jvm_callback import BATCH, Numbers, asked, can_ask
-from shedlight.engines.spark.shed.plan_store import WORD, Plans, Table
+from shedlight.engines.spark.shed.jvm_callback import (
+    BATCH,
+    Numbers,
+    jvm_computed_array,
+    supports_jvm_callback,
+)
+from shedlight.engines.spark.shed.plan_store import WORD, KeepTable, PlanStore
 from shedlight.engines.spark.source.reader import quoted
 from shedlight.model.selectivity.needs import Floats
 
@@ -38,10 +43,10 @@ Limits = Mapping[str, DataFrame]
 
 def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Limits:
     """Read the plan in force, micro-batch by micro-batch."""
-    if not can_ask(spark):
+    if not supports_jvm_callback(spark):
         return _by_a_job(spark, folder, operators)
     answers = {name: partial(_numbers, str(folder), name) for name in operators}
-    return {name: asked(spark, answer) for name, answer in answers.items()}
+    return {name: jvm_computed_array(spark, answer) for name, answer in answers.items()}
 
 
 def _numbers(folder: str, operator: str, batch: int) -> Numbers:
@@ -50,7 +55,7 @@ def _numbers(folder: str, operator: str, batch: int) -> Numbers:
 
 
 def _limits(folder: str, operators: Sequence[str], batch: int) -> list[pa.ListArray]:
-    plans = Plans(Path(folder))
+    plans = PlanStore(Path(folder))
     used = plans.used_by(batch)
     tables = plans.tables(used)
     return [limits_of(tables[name], used.pressure) for name in operators]
@@ -77,7 +82,7 @@ def batch_id() -> int:
     return int(found)
 
 
-def limits_of(table: Table, pressure: float) -> pa.ListArray:
+def limits_of(table: KeepTable, pressure: float) -> pa.ListArray:
     """Write down what the patterns of an operator keep, as one row, by type within each part.
 
     First come the flags of the patterns that keep all, then whether hashes are asked for, then

@@ -39,7 +39,7 @@ WORD = 62
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class ActivePlan:
     """What a micro-batch uses.
 
     Attributes:
@@ -54,7 +54,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class KeepTable:
     """What the patterns of an operator keep: a row for each, a column for each type.
 
     Attributes:
@@ -72,12 +72,12 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
+class PlanStore:
     """The plans of a node, in a folder."""
 
     folder: Path
 
-    def publish(self, shares: Shares, tables: Mapping[str, Table]) -> int:
+    def publish(self, shares: Shares, tables: Mapping[str, KeepTable]) -> int:
         """Write a plan down; it is not in force yet.
 
         Returns:
@@ -98,18 +98,18 @@ class Plans:
             path.write_text(json.dumps(_as_json(shares)))
         return number
 
-    def put_in_force(self, used: Used) -> None:
+    def put_in_force(self, used: ActivePlan) -> None:
         """Let all micro-batches from the next on use a plan."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with replacing(self.folder / "now") as path:
             path.write_text(_written(used))
 
     @property
-    def now(self) -> Used | None:
+    def now(self) -> ActivePlan | None:
         """What is in force; None if nothing ever was."""
         return _read(self.folder / "now")
 
-    def used_by(self, batch: int) -> Used:
+    def used_by(self, batch: int) -> ActivePlan:
         """Find what a micro-batch uses, and see that it never uses anything else.
 
         Raises:
@@ -127,7 +127,7 @@ class Plans:
             )
         record.parent.mkdir(exist_ok=True)
         own = record.with_name(f".{batch}-{uuid.uuid4().hex}")
-        used = Used(used.plan, used.pressure)
+        used = ActivePlan(used.plan, used.pressure)
         own.write_text(_written(used))
         try:
             os.link(own, record)
@@ -150,7 +150,7 @@ class Plans:
                 f"{record} is missing; put it back, or start with a new checkpoint"
             )
 
-    def _decided(self, batch: int) -> Used | None:
+    def _decided(self, batch: int) -> ActivePlan | None:
         """Give what is in force, and wait a little until it is by the micro-batch before.
 
         The next micro-batch begins at once, and would else be as great as an overload makes it.
@@ -162,12 +162,12 @@ class Plans:
                 return used
             time.sleep(_GLANCE)
 
-    def shares(self, used: Used) -> Shares:
+    def shares(self, used: ActivePlan) -> Shares:
         """Give what patterns keep, by label."""
         plan = _shares(*_version(self.folder / "plans" / f"{used.plan}.json"))
         return {stream: one.under(used.pressure) for stream, one in plan.items()}
 
-    def tables(self, used: Used) -> Mapping[str, Table]:
+    def tables(self, used: ActivePlan) -> Mapping[str, KeepTable]:
         """Give what patterns keep, by the number of a type, before pressure."""
         return _tables(*_version(self.folder / "plans" / f"{used.plan}.npz"))
 
@@ -189,15 +189,15 @@ _PATIENCE, _GLANCE = 2.0, 0.01
 """Seconds that a micro-batch waits for what is decided after the last, and between looks."""
 
 
-def _written(used: Used) -> str:
+def _written(used: ActivePlan) -> str:
     return json.dumps({"plan": used.plan, "pressure": used.pressure, "after": used.after})
 
 
-def _read(path: Path) -> Used | None:
+def _read(path: Path) -> ActivePlan | None:
     try:
         found = json.loads(path.read_text())
         after = int(found.get("after", -1))
-        return Used(int(found["plan"]), float(found["pressure"]), after)
+        return ActivePlan(int(found["plan"]), float(found["pressure"]), after)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -239,10 +239,10 @@ def _shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of thi
 
 
 @lru_cache(maxsize=16)
-def _tables(path: Path, version: int) -> Mapping[str, Table]:  # noqa: ARG001
+def _tables(path: Path, version: int) -> Mapping[str, KeepTable]:  # noqa: ARG001
     with _reading(path), path.open("rb") as opened, np.load(opened) as file:
         names = [name.removeprefix("shares ") for name in file if name.startswith("shares ")]
-        return {name: Table(file[f"shares {name}"], file[f"firm {name}"]) for name in names}
+        return {name: KeepTable(file[f"shares {name}"], file[f"firm {name}"]) for name in names}
 
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.eval.spark_sql import spark_sql
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet
-from shedlight.matching.operators.cep_operator import Operator, kind_in, schema_of
+from shedlight.matching.operators.cep_operator import Operator, data_type_in, schema_of
 from shedlight.matching.operators.classify import Signature
 
 MOST_TYPES = 1 << 15
@@ -43,33 +43,38 @@ def _sizes(alphabet: Alphabet) -> list[int]:
 
 
 def _digits(alphabet: Alphabet, schema: Schema) -> Iterator[str]:
-    def scope(node: Expression) -> Kind:
-        return kind_in(schema, node)
+    def scope(node: Expression) -> DataType:
+        return data_type_in(schema, node)
 
     for one in alphabet.closed:
         yield _code(one, spark_sql(one.column, scope), scope(one.column))
     for condition in alphabet.open:
-        text = spark_sql(condition, scope, Kind.BOOLEAN)
+        text = spark_sql(condition, scope, DataType.BOOLEAN)
         yield f"IF(coalesce({text}, false), 1L, 0L)"
 
 
-def _code(one: ClosedSet, column: str, kind: Kind) -> str:
+def _code(one: ClosedSet, column: str, kind: DataType) -> str:
     """Say which constant a value is: its number, one past them for others, two for null."""
     other = len(one.values)
     found = _constant(one, column, kind)
     return f"CASE WHEN {column} IS NULL THEN {other + 1}L {found} ELSE {other}L END"
 
 
-def _constant(one: ClosedSet, column: str, kind: Kind) -> str:
-    wanted = str if kind is Kind.STRING else int
+def _constant(one: ClosedSet, column: str, kind: DataType) -> str:
+    wanted = str if kind is DataType.STRING else int
     constants = [(v, i) for i, v in enumerate(one.values) if isinstance(v, wanted)]
-    if not constants or kind not in {Kind.STRING, Kind.BIGINT, Kind.DOUBLE, Kind.TIMESTAMP}:
+    if not constants or kind not in {
+        DataType.STRING,
+        DataType.BIGINT,
+        DataType.DOUBLE,
+        DataType.TIMESTAMP,
+    }:
         return ""
-    if kind is Kind.STRING:
+    if kind is DataType.STRING:
         return _by_position(column, [_text(str(v)) for v, _ in constants], constants)
-    if kind is Kind.DOUBLE:
+    if kind is DataType.DOUBLE:
         return _by_position(column, [f"{float(v)!r}D" for v, _ in constants], constants)
-    whole = f"unix_micros({column})" if kind is Kind.TIMESTAMP else column
+    whole = f"unix_micros({column})" if kind is DataType.TIMESTAMP else column
     numbers = {int(v): i for v, i in constants}
     low, high = min(numbers), max(numbers)
     if high - low >= _WIDEST_RANGE:
@@ -98,11 +103,11 @@ def hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
     """Hash columns as `automaton/hashing.py` does: whole numbers as bigints, and texts."""
     terms = []
     for column in columns:
-        kind = kind_in(schema, column)
+        kind = data_type_in(schema, column)
         text = spark_sql(column, lambda _, kind=kind: kind)  # type: ignore[misc]
-        if kind is Kind.BOOLEAN:
+        if kind is DataType.BOOLEAN:
             text = f"CAST({text} AS BIGINT)"
-        if kind is Kind.DOUBLE:
+        if kind is DataType.DOUBLE:
             text = f"({text} + 0.0D)"  # the two zeros are one key
         terms.append(text)
     return f"xxhash64({', '.join([*terms, *more])})"

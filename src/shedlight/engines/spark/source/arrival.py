@@ -14,19 +14,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.codec.pack import ARRIVAL
-from shedlight.engines.spark.support.arrival_sketch import Sample
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 
 __all__ = [
     "ARRIVAL",
     "FILES",
-    "Arrived",
-    "Passed",
-    "arrived_of",
+    "ArrivalStats",
+    "KeptArrivals",
+    "arrival_stats",
+    "kept_arrivals",
     "observed_arrivals",
     "observed_packed",
-    "passed_of",
     "with_arrivals",
-    "with_told_arrivals",
+    "with_declared_arrival",
 ]
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
@@ -54,7 +54,7 @@ def with_arrivals(frame: DataFrame, kind: str = "parquet") -> DataFrame:
     return frame.select("*", F.expr(arrival).alias(ARRIVAL))
 
 
-def with_told_arrivals(frame: DataFrame, told: str) -> DataFrame:
+def with_declared_arrival(frame: DataFrame, told: str) -> DataFrame:
     """Have events say themselves when they arrived, if they do, and not after now.
 
     Args:
@@ -66,7 +66,7 @@ def with_told_arrivals(frame: DataFrame, told: str) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivalStats:
     """What arrived in a micro-batch by one way, before shedding.
 
     Attributes:
@@ -83,7 +83,7 @@ class Arrived:
     types: Mapping[int, int]
     oldest: int | None = None
 
-    def not_before(self, time: int) -> "Arrived":
+    def not_before(self, time: int) -> "ArrivalStats":
         """Take what arrived before a time to have arrived then."""
         newest = None if self.newest is None else max(self.newest, time)
         oldest = None if self.oldest is None else max(self.oldest, time)
@@ -91,7 +91,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class KeptArrivals:
     """What was kept of it.
 
     Attributes:
@@ -104,10 +104,10 @@ class Passed:
     mean: float
     quantiles: tuple[float, ...]
 
-    def not_before(self, time: float) -> "Passed":
+    def not_before(self, time: float) -> "KeptArrivals":
         """Take what arrived before a time to have arrived then."""
         later = tuple(max(one, time) for one in self.quantiles)
-        return Passed(self.number, max(self.mean, time), later)
+        return KeptArrivals(self.number, max(self.mean, time), later)
 
 
 def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None) -> DataFrame:
@@ -142,7 +142,7 @@ def observed_packed(frame: DataFrame, name: str) -> DataFrame:
     return frame.observe(name, number, *ends)
 
 
-def arrived_of(row: Mapping[str, Any]) -> Arrived:
+def arrival_stats(row: Mapping[str, Any]) -> ArrivalStats:
     """Read what `observed_arrivals` observed."""
     types = {
         int(name.removeprefix("type")): int(count)
@@ -152,12 +152,12 @@ def arrived_of(row: Mapping[str, Any]) -> Arrived:
     for one in row.get("types") or ():
         types[round(one["x"])] = round(one["y"])
     number, latest = int(row["number"]), row.get("latest")
-    return Arrived(number, latest, row.get("newest"), types, row.get("oldest"))
+    return ArrivalStats(number, latest, row.get("newest"), types, row.get("oldest"))
 
 
-def passed_of(sample: Sample) -> Passed:
+def kept_arrivals(sample: ArrivalSketch) -> KeptArrivals:
     """Say what was kept, by a sample of it."""
-    return Passed(sample.number, sample.mean, tuple(map(sample.at, _SHARES)))
+    return KeptArrivals(sample.number, sample.mean, tuple(map(sample.at, _SHARES)))
 
 
 def _quoted(name: str) -> str:

@@ -17,11 +17,11 @@ from shedlight.engines.tables import AT
 from shedlight.graph import Source
 from shedlight.matching.operators.reorder import FOREVER
 
-REFUSED = "shedlight refuses an event: "
+MALFORMED = "shedlight refuses an event: "
 """What the message of an error begins with that the source's own events caused."""
-REFUSALS = "refused "
+MALFORMED_ROWS = "refused "
 """What the observation of a source begins with that has a place for them."""
-CORRUPT = "#unparsable"
+CORRUPT = "#malformed"
 """The column with the text of a record that cannot be parsed."""
 
 _PARSED = frozenset({"json", "csv", "xml"})
@@ -57,7 +57,7 @@ def with_room(source: Source, schema: StructType) -> StructType:
     return StructType([*events, StructField(CORRUPT, StringType())])
 
 
-def timed_or_refused(source: Source, frame: DataFrame, time: str) -> DataFrame:
+def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
     """Add the time of each event; what is none is an error, or is counted and left out.
 
     Args:
@@ -66,14 +66,14 @@ def timed_or_refused(source: Source, frame: DataFrame, time: str) -> DataFrame:
         time: Their time in microseconds, in SQL.
     """
     tests = list(_tests(source, frame, time))
-    if source.unparsable is None:
+    if source.malformed is None:
         cases = [f"WHEN {test} THEN {_refusal(source, text)}" for test, text in tests]
         frame = frame.withColumn(AT, F.expr(f"CASE {' '.join(cases)} ELSE {time} END"))
     else:
         judged = frame.withColumn(_PROBLEM, F.expr(_problem(tests)))
         is_bad = F.col(quoted(_PROBLEM)).isNotNull()
         seen = judged.observe(
-            f"{REFUSALS}{source.name}",
+            f"{MALFORMED_ROWS}{source.name}",
             F.count_if(is_bad).alias("number"),
             # which asks for all columns: else one that nobody needs would not be parsed
             F.max(F.when(is_bad, _whole(frame))).alias("example"),
@@ -82,7 +82,7 @@ def timed_or_refused(source: Source, frame: DataFrame, time: str) -> DataFrame:
     return frame.drop(CORRUPT)
 
 
-def refused_records(source: Source, frame: DataFrame, time: str) -> DataFrame:
+def malformed_rows(source: Source, frame: DataFrame, time: str) -> DataFrame:
     """Give the records that are no events: what is wrong, the record, when it arrived.
 
     Args:
@@ -101,7 +101,7 @@ def refused_records(source: Source, frame: DataFrame, time: str) -> DataFrame:
     )
 
 
-def refused_of(row: Mapping[str, Any]) -> int:
+def malformed_count(row: Mapping[str, Any]) -> int:
     """Read how many were observed."""
     return int(row["number"])
 
@@ -128,8 +128,8 @@ def _problem(tests: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> str:
 
 def _refusal(source: Source, problem: str) -> str:
     """Write an error in place of a value."""
-    start = f"{REFUSED}source {source.name}: {problem}"
-    elsewhere = f"have them written elsewhere with `unparsable` of source {source.name}"
+    start = f"{MALFORMED}source {source.name}: {problem}"
+    elsewhere = f"have them written elsewhere with `malformed` of source {source.name}"
     if problem.startswith("a record"):
         shown = f"left({quoted(CORRUPT)}, {_SHOWN})"
         end = _literal(f"; put it right, or {elsewhere}")

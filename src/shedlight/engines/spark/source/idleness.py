@@ -8,8 +8,8 @@ micro-batches that had ended by then.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from shedlight.engines.spark.source.watermark_files import SourceMark
-from shedlight.engines.spark.support.micro_batch import NodeBatch
+from shedlight.engines.spark.source.watermark_files import SourceWatermark
+from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Source
 from shedlight.matching.operators.reorder import NEVER
 
@@ -22,7 +22,7 @@ class _Heard:
         source: The source.
         heard: When its last events were through, in seconds since 1970.
         looked: When the query last looked for events and there were none.
-        frontier: How far it is by its events, if there were any.
+        watermark: How far it is by its events, if there were any.
         told: How far the groups were told that it is.
         is_idle: Whether they were told that it is idle.
     """
@@ -30,12 +30,12 @@ class _Heard:
     source: Source
     heard: float
     looked: float = 0.0
-    frontier: int | None = None
+    watermark: int | None = None
     told: int | None = None
     is_idle: bool = False
 
 
-class Silence:
+class IdlenessTracker:
     """What is known of the sources of a node.
 
     Args:
@@ -51,7 +51,7 @@ class Silence:
         self._pulse, self._idle = pulse, idle
         self._known = {name: _Heard(source, now) for name, source in sources.items()}
 
-    def hear(self, batch: NodeBatch, now: float) -> None:
+    def hear(self, batch: MicroBatchReport, now: float) -> None:
         """Note what a micro-batch brought."""
         for (_, stream), arrived in batch.arrived.items():
             known = self._known.get(stream)
@@ -60,11 +60,11 @@ class Silence:
             if arrived.number:
                 known.heard, known.is_idle = now, False
                 far = (arrived.latest or 0) - known.source.lateness
-                known.frontier = max(known.frontier or 0, far)
+                known.watermark = max(known.watermark or 0, far)
             else:
                 known.looked = batch.start
 
-    def marks(self, now: float, is_at_work: Callable[[], bool]) -> list[SourceMark]:
+    def marks(self, now: float, is_at_work: Callable[[], bool]) -> list[SourceWatermark]:
         """Give what groups are to be told now.
 
         Args:
@@ -77,13 +77,13 @@ class Silence:
                 continue
             own = known.source.idle
             silent = known.looked - known.heard
-            far = NEVER if known.frontier is None else known.frontier
+            far = NEVER if known.watermark is None else known.watermark
             if silent >= (self._idle if own is None else own / 1e6):
-                found.append(SourceMark(name, far, idle=True))
-                known.told, known.is_idle = known.frontier, True
-            elif known.frontier != known.told and silent >= self._pulse:
-                found.append(SourceMark(name, far))
-                known.told = known.frontier
+                found.append(SourceWatermark(name, far, idle=True))
+                known.told, known.is_idle = known.watermark, True
+            elif known.watermark != known.told and silent >= self._pulse:
+                found.append(SourceWatermark(name, far))
+                known.told = known.watermark
             if not is_at_work():
                 known.looked = now
         return found

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
-    DataType,
     DoubleType,
     LongType,
     StringType,
@@ -23,34 +22,34 @@ from pyspark.sql.types import (
 )
 
 from shedlight.engines.spark.session.paths import local_path
-from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_told_arrivals
+from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
 from shedlight.engines.spark.source.dead_letter import (
+    malformed_rows,
     parsing_options,
-    refused_records,
-    timed_or_refused,
+    with_event_time,
     with_room,
 )
 from shedlight.engines.spark.source.dead_letter import quoted as quoted  # noqa: PLC0414  # others look here
-from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, explained
+from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.engines.tables import AT
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Source
-from shedlight.language.ast.data_type import Kind, Schema
+from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
-from shedlight.language.check.expr_types import kind_of
+from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.eval.spark_sql import spark_sql
-from shedlight.matching.operators.cep_operator import kind_in, schema_of
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.cep_operator import data_type_in, schema_of
+from shedlight.matching.operators.reorder import StreamInput
 
-_TYPES: Mapping[Kind, DataType] = {
-    Kind.BOOLEAN: BooleanType(),
-    Kind.BIGINT: LongType(),
-    Kind.DOUBLE: DoubleType(),
-    Kind.STRING: StringType(),
-    Kind.TIMESTAMP: TimestampType(),
+_TYPES: Mapping[DataType, types.DataType] = {
+    DataType.BOOLEAN: BooleanType(),
+    DataType.BIGINT: LongType(),
+    DataType.DOUBLE: DoubleType(),
+    DataType.STRING: StringType(),
+    DataType.TIMESTAMP: TimestampType(),
 }
-_TIMES = frozenset({Kind.TIMESTAMP, Kind.BIGINT})
-_IDS = frozenset({Kind.BIGINT, Kind.STRING, Kind.TIMESTAMP, Kind.BOOLEAN})
+_TIMES = frozenset({DataType.TIMESTAMP, DataType.BIGINT})
+_IDS = frozenset({DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN})
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
@@ -73,7 +72,7 @@ def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> Data
         return _loaded(spark, source, streaming=True, schema=with_room(source, schema))
     except SPARK_ERRORS as error:
         what = f"source {source.name} cannot be read as {source.format}"
-        raise InputError(str(explained(error, what))) from error
+        raise InputError(str(to_user_error(error, what))) from error
 
 
 def _loaded(
@@ -131,20 +130,20 @@ def _level(schema: Schema, prefix: str) -> list[str]:
 
 def _field(schema: Schema, name: str, prefix: str) -> StructField:
     kind, inside = schema[prefix + name], f"{prefix}{name}."
-    if kind is Kind.STRUCT:
+    if kind is DataType.STRUCT:
         return StructField(
             name, StructType([_field(schema, one, inside) for one in _level(schema, inside)])
         )
     return StructField(name, _TYPES[kind])
 
 
-def kinds_of(frame: DataFrame) -> Schema:
+def data_types_of(frame: DataFrame) -> Schema:
     """Find the kinds of the columns of a source as it is read."""
     own = [one for one in arrow_schema(frame) if not one.name.startswith("#")]
     return schema_of(pa.schema(own))
 
 
-def prepared_source(source: Source, frame: DataFrame) -> tuple[Input, DataFrame]:
+def prepared_source(source: Source, frame: DataFrame) -> tuple[StreamInput, DataFrame]:
     """Add the derived columns and the time of a source.
 
     Raises:
@@ -152,14 +151,14 @@ def prepared_source(source: Source, frame: DataFrame) -> tuple[Input, DataFrame]
     """
     frame, time = _derived(source, frame)
     return (
-        Input(source.name, source.id, AT, source.lateness, source.time in source.id),
-        timed_or_refused(source, frame, time),
+        StreamInput(source.name, source.id, AT, source.lateness, source.time in source.id),
+        with_event_time(source, frame, time),
     )
 
 
-def no_events(source: Source, frame: DataFrame) -> DataFrame:
+def malformed_records(source: Source, frame: DataFrame) -> DataFrame:
     """Give the records of a source that are no events."""
-    return refused_records(source, *_derived(source, frame))
+    return malformed_rows(source, *_derived(source, frame))
 
 
 def _derived(source: Source, frame: DataFrame) -> tuple[DataFrame, str]:
@@ -177,19 +176,19 @@ def _derived(source: Source, frame: DataFrame) -> tuple[DataFrame, str]:
         kind = schema[source.arrival]
         _check_kind(source, source.arrival, kind, _TIMES, "a timestamp or microseconds are")
         column = quoted(source.arrival)
-        is_time = kind is Kind.TIMESTAMP
-        frame = with_told_arrivals(frame, f"unix_micros({column})" if is_time else column)
+        is_time = kind is DataType.TIMESTAMP
+        frame = with_declared_arrival(frame, f"unix_micros({column})" if is_time else column)
     return frame, time
 
 
 def derived_sql(schema: Schema, expression: Expression) -> str:
     """Write an expression over columns of known kinds as Spark SQL of its own kind."""
 
-    def scope(node: Expression) -> Kind:
-        return kind_in(schema, node)
+    def scope(node: Expression) -> DataType:
+        return data_type_in(schema, node)
 
-    kind = kind_of(expression, scope)
-    return spark_sql(expression, scope, None if kind is Kind.NULL else kind)
+    kind = data_type_of(expression, scope)
+    return spark_sql(expression, scope, None if kind is DataType.NULL else kind)
 
 
 def _check_names(source: Source, columns: Sequence[str]) -> None:
@@ -212,15 +211,15 @@ def _time(source: Source, schema: Schema) -> str:
 
 
 def _check_kind(
-    source: Source, name: str, kind: Kind, wanted: frozenset[Kind], words: str
+    source: Source, name: str, kind: DataType, wanted: frozenset[DataType], words: str
 ) -> None:
     if kind not in wanted:
         raise InputError(f"source {source.name}: {name!r} has {kind}; {words} needed")
 
 
-def _time_sql(source: Source, kind: Kind) -> str:
+def _time_sql(source: Source, kind: DataType) -> str:
     column = spark_sql(Attribute("", (source.time,)), lambda _: kind)
     factor = source.time_unit.microseconds
-    if kind is Kind.TIMESTAMP:
+    if kind is DataType.TIMESTAMP:
         return f"unix_micros({column})"
     return column if factor == 1 else f"try_multiply({column}, {factor}L)"

@@ -20,31 +20,31 @@ from shedlight.engines.spark.support.atomic_file import replacing
 from shedlight.errors import StateError
 from shedlight.matching.operators.reorder import FOREVER, NEVER
 
-_SCHEMA = "frontier bigint, idle boolean"
+_SCHEMA = "watermark bigint, idle boolean"
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMark:
+class SourceWatermark:
     """What there is to say about a source.
 
     Attributes:
         source: Its name.
-        frontier: How far it is, in microseconds.
+        watermark: How far it is, in microseconds.
         idle: Whether it holds nobody back.
     """
 
     source: str
-    frontier: int = NEVER
+    watermark: int = NEVER
     idle: bool = False
 
 
-def ended(source: str) -> SourceMark:
+def ended(source: str) -> SourceWatermark:
     """Say that a source is at its end."""
-    return SourceMark(source, FOREVER)
+    return SourceWatermark(source, FOREVER)
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class WatermarkFiles:
     """The marks of a node, in a folder."""
 
     folder: Path
@@ -55,14 +55,14 @@ class Marks:
         folder.mkdir(parents=True, exist_ok=True)
         reader = spark.readStream.schema(_SCHEMA).option("cleanSource", "delete")
         told = reader.json(str(folder))
-        return told.selectExpr("CAST(0 AS INT) AS origin", "frontier", "idle")
+        return told.selectExpr("CAST(0 AS INT) AS origin", "watermark", "idle")
 
-    def write(self, marks: Iterable[SourceMark]) -> None:
+    def write(self, marks: Iterable[SourceWatermark]) -> None:
         """Tell the groups."""
         for mark in marks:
             folder = self.folder / mark.source
             with replacing(folder / f"{_next(folder):012}.json") as path:
-                path.write_text(json.dumps({"frontier": mark.frontier, "idle": mark.idle}))
+                path.write_text(json.dumps({"watermark": mark.watermark, "idle": mark.idle}))
 
 
 def _next(folder: Path) -> int:

@@ -2,7 +2,7 @@
 
 Events of sources say themselves how far their stream is. Complex events from another node do
 not, for they come from several groups in no common order: there, each group tells how far it
-is (a `Mark`), and the stream is as far as the group that is furthest behind. A group or a
+is (a `WatermarkUpdate`), and the stream is as far as the group that is furthest behind. A group or a
 source that has nothing to say is idle, and holds nobody back until it says something again.
 """
 
@@ -13,40 +13,40 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark.codec.decode import field_at
-from shedlight.engines.spark.codec.encode import compact_form
+from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import ROW
-from shedlight.engines.spark.codec.event_table import Shelf
-from shedlight.engines.spark.shed.keep_flags import carried, decided, kept_names
-from shedlight.engines.spark.step.chain import Fused, FusedState
-from shedlight.engines.spark.step.metrics import Counting, Tally
+from shedlight.engines.spark.codec.event_table import EventTable
+from shedlight.engines.spark.shed.keep_flags import flag_column, keep_masks, kept_names
+from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
+from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import each, run_all
-from shedlight.engines.spark.support.chain_spec import passes
+from shedlight.engines.spark.support.chain_spec import is_passthrough
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.eval.column import column_of
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
-    match_ready,
-    take_in,
+    ingest,
+    match_batch,
 )
-from shedlight.matching.operators.permuted import rises
+from shedlight.matching.operators.permuted import is_sorted
 from shedlight.matching.operators.reorder import INPUT, NEVER
 from shedlight.shedding.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class WatermarkUpdate:
     """How far a group is with a stream, in microseconds, and whether it holds nobody back."""
 
     stream: Stream
     origin: int
-    frontier: int
+    watermark: int
     idle: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Advanced:
+class StepResult:
     """What came of a micro-batch in a group.
 
     Attributes:
@@ -60,24 +60,24 @@ class Advanced:
 
     found: Mapping[Stream, pa.Table]
     late: Mapping[str, pa.Table]
-    tallies: Mapping[str, Tally]
+    tallies: Mapping[str, OperatorMetrics]
     idle: frozenset[str]
     together: float = 1.0
-    shelves: Mapping[str, Shelf] = field(default_factory=dict)
+    shelves: Mapping[str, EventTable] = field(default_factory=dict)
 
 
-Leaves = Callable[[Stream, pa.Table, Mapping[str, Shelf]], None]
+Leaves = Callable[[Stream, pa.Table, Mapping[str, EventTable]], None]
 """Is told a stream, its complex events, and the events to which numbers in them refer."""
 
 
 def advance(
-    fused: Fused,
-    state: FusedState,
+    fused: ChainRuntime,
+    state: ChainState,
     arrivals: Mapping[Stream, pa.Table],
-    marks: Iterable[Mark],
+    marks: Iterable[WatermarkUpdate],
     shares: Shares | None = None,
     leaves: Leaves | None = None,
-) -> tuple[FusedState, Advanced]:
+) -> tuple[ChainState, StepResult]:
     """Take in what arrived at a group, and match what is ready.
 
     Args:
@@ -94,7 +94,7 @@ def advance(
     course = _Course(
         fused,
         tables,
-        *_frontiers(fused, told, idle),
+        *_watermarks(fused, told, idle),
         fused.spec.shares if shares is None else shares,
         state.shelves,
     )
@@ -111,27 +111,27 @@ def advance(
     own = frozenset(str(spec.name) for spec in specs)
     silent = frozenset(name for name in own if name in course.silent)
     shelves = course.shelves
-    done = Advanced(course.found, course.late, course.tallies, silent, together, shelves)
+    done = StepResult(course.found, course.late, course.tallies, silent, together, shelves)
     kept = {name: one.kept(_referred(fused, states, name)) for name, one in shelves.items()}
-    return FusedState(tuple(states), told, idle, kept), done
+    return ChainState(tuple(states), told, idle, kept), done
 
 
-def _referred(fused: Fused, states: Iterable[OperatorState], name: str) -> Array:
+def _referred(fused: ChainRuntime, states: Iterable[OperatorState], name: str) -> Array:
     """List the numbers of an operator's events that states have; some may be there twice."""
     found = [np.zeros(0, np.int64)]
     for spec, state in zip(fused.spec.part.operators, states, strict=True):
-        paths = [path for path, of in fused.referring.read_by(spec).items() if of == name]
+        paths = [path for path, of in fused.event_refs.read_by(spec).items() if of == name]
         for table in (state.waiting.buffer, *(one.store for one in state.states)):
             there = [path for path in paths if len(table) and path[0] in table.column_names]
             found += [field_at(table, path).drop_null().to_numpy() for path in there]
     return np.concatenate(found)
 
 
-def packed_events(
-    fused: Fused,
+def encode_output(
+    fused: ChainRuntime,
     stream: Stream,
     table: pa.Table,
-    shelves: Mapping[str, Shelf],
+    shelves: Mapping[str, EventTable],
     most: int,
     put: Callable[[pa.Buffer], bytes],
 ) -> Iterator[tuple[int, bytes]]:
@@ -148,7 +148,7 @@ def packed_events(
     Returns:
         The number of complex events in a piece, and what stands for it.
     """
-    paths = fused.referring.paths.get(stream, {})
+    paths = fused.event_refs.paths.get(stream, {})
     names = list(dict.fromkeys(paths.values()))
     beside = [shelves[name].events for name in names]
     rows = {
@@ -160,51 +160,51 @@ def packed_events(
         piece = table.slice(start, most)
         end = start + len(piece)
         own = {path: (number, places[start:end]) for path, (number, places) in rows.items()}
-        return len(piece), put(compact_form(piece, own, beside))
+        return len(piece), put(encode_table(piece, own, beside))
 
     return each(packed, range(0, len(table), most), in_threads=fused.is_alone)
 
 
 def _with_marks(
-    state: FusedState, arrivals: Mapping[Stream, pa.Table], marks: Iterable[Mark]
+    state: ChainState, arrivals: Mapping[Stream, pa.Table], marks: Iterable[WatermarkUpdate]
 ) -> tuple[dict[tuple[str, int], int], frozenset[tuple[str, int]]]:
     """Take in how far origins are, and which of them are idle; one with events is not."""
     told, idle = dict(state.marks), set(state.idle)
     for mark in marks:
         place = (str(mark.stream), mark.origin)
-        told[place] = max(told.get(place, NEVER), mark.frontier)
+        told[place] = max(told.get(place, NEVER), mark.watermark)
         (idle.add if mark.idle else idle.discard)(place)
     heard = {str(stream) for stream, table in arrivals.items() if len(table)}
     return told, frozenset(place for place in idle if place[0] not in heard)
 
 
-def _frontiers(
-    fused: Fused,
+def _watermarks(
+    fused: ChainRuntime,
     told: Mapping[tuple[str, int], int],
     idle: frozenset[tuple[str, int]],
 ) -> tuple[dict[Stream, int], set[Stream]]:
     """Say how far external streams are, and which of them are idle."""
-    frontiers, silent = {}, set()
+    watermarks, silent = {}, set()
     for stream, origins in fused.spec.origins.items():
         places = [(str(stream), origin) for origin in origins]
         awake = [told.get(place, NEVER) for place in places if place not in idle]
-        frontiers[stream] = min(awake) if awake else max(told.get(p, NEVER) for p in places)
+        watermarks[stream] = min(awake) if awake else max(told.get(p, NEVER) for p in places)
         if not awake:
             silent.add(stream)
-    return frontiers, silent
+    return watermarks, silent
 
 
-def frontiers_of(fused: Fused, state: FusedState) -> Mapping[str, int]:
+def watermarks_of(fused: ChainRuntime, state: ChainState) -> Mapping[str, int]:
     """Say how far each operator is: all its complex events before that time are out."""
     names = (spec.name for spec in fused.spec.part.operators)
-    return dict(zip(names, (one.waiting.frontier for one in state.operators), strict=True))
+    return dict(zip(names, (one.waiting.watermark for one in state.operators), strict=True))
 
 
-def _by_time(fused: Fused, stream: Stream, table: pa.Table) -> pa.Table:
+def _by_time(fused: ChainRuntime, stream: Stream, table: pa.Table) -> pa.Table:
     """Sort events by time, unless they are sorted already."""
     name = fused.spec.inputs[stream][0].time
     times = column_of(table[name])  # where it is null, the intake refuses it
-    return table if rises(times.values) else table.sort_by(name)
+    return table if is_sorted(times.values) else table.sort_by(name)
 
 
 class _Course:
@@ -212,24 +212,24 @@ class _Course:
 
     def __init__(
         self,
-        fused: Fused,
+        fused: ChainRuntime,
         tables: dict[Stream, pa.Table],
-        frontiers: dict[Stream, int],
+        watermarks: dict[Stream, int],
         idle: set[Stream],
         shares: Shares,
-        shelves: Mapping[str, Shelf],
+        shelves: Mapping[str, EventTable],
     ) -> None:
         self.shelves = dict(shelves)
-        self._fused, self._tables, self._frontiers = fused, tables, frontiers
+        self._fused, self._tables, self._watermarks = fused, tables, watermarks
         self._idle, self._shares = idle, shares
         spec = fused.spec
         self._uncounted = {
             *spec.part.outputs,
-            *(s for s in spec.part.external if passes(spec, s)),
+            *(s for s in spec.part.external if is_passthrough(spec, s)),
         }
         self.found: dict[Stream, pa.Table] = {}
         self.late: dict[str, pa.Table] = {}
-        self.tallies: dict[str, Tally] = {}
+        self.tallies: dict[str, OperatorMetrics] = {}
         self.silent: set[str] = set()
 
     def run(
@@ -251,18 +251,18 @@ class _Course:
         unlisted -= {one.name for one in self._fused.spec.listed}
         ended = self._ended(spec, state)
         unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
-        counting = Counting(spec, operator, self._uncounted)
-        told = [self._frontiers[stream] for stream in spec.inputs]
-        state, ready, late = take_in(operator, state, arrivals, ended, told, unique=unique)
-        masks = decided(self._fused.spec, spec, operator, ready, self._shares)
+        counting = MetricsCounter(spec, operator, self._uncounted)
+        told = [self._watermarks[stream] for stream in spec.inputs]
+        state, ready, late = ingest(operator, state, arrivals, ended, told, unique=unique)
+        masks = keep_masks(self._fused.spec, spec, operator, ready, self._shares)
         counting.starts(ready, masks)
-        state, found = match_ready(operator, state, ready, masks, unlisted, counting.is_done)
+        state, found = match_batch(operator, state, ready, masks, unlisted, counting.is_done)
         self.found.update((Stream(name, spec.name), table) for name, table in found.items())
         for stream in spec.outputs:
             tables[stream] = self.found[stream]
-            self._frontiers[stream] = state.waiting.frontier
+            self._watermarks[stream] = state.waiting.watermark
         self.late[spec.name] = self._whole(spec.name, late)
-        self.tallies[spec.name] = counting.tally(state)
+        self.tallies[spec.name] = counting.metrics(state)
         return state
 
     def found_by(self, spec: OperatorSpec) -> list[Stream]:
@@ -271,7 +271,7 @@ class _Course:
 
     def _numbered(self, name: str, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
         """Put events on the shelf of an operator, and give them their numbers."""
-        columns = self._fused.referring.columns[name]
+        columns = self._fused.event_refs.columns[name]
         whole = {number: _completed(table, columns) for number, table in arrivals.items()}
         self.shelves[name], numbers = self.shelves[name].with_events(whole)
         return {
@@ -298,7 +298,7 @@ class _Course:
         self._idle.update(spec.outputs)
         seen = state.waiting.seen
         far = [
-            max(one.frontier, self._frontiers[stream])
+            max(one.watermark, self._watermarks[stream])
             for one, stream in zip(seen, spec.inputs, strict=True)
         ]
         return frozenset(idle - {far.index(max(far))})
@@ -306,7 +306,7 @@ class _Course:
 
 def _own_columns(operator: Operator, spec: OperatorSpec, table: pa.Table) -> pa.Table:
     """Take the columns that an operator knows, and its own keep flags among those."""
-    flags = {carried(spec.name, name): name for name in kept_names(len(operator.matchers))}
+    flags = {flag_column(spec.name, name): name for name in kept_names(len(operator.matchers))}
     names = [flags.get(name, name) for name in table.column_names]
     table = table.rename_columns(names)
     return table.select([name for name in names if name in operator.schema.names])

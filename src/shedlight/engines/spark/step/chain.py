@@ -1,6 +1,6 @@
 """The operators of a part, ready to run in one process; nothing of Spark is here.
 
-Whole events in complex events are their numbers on a shelf (`referring.py`) until they leave.
+Whole events in complex events are their numbers on a shelf (`event_refs.py`) until they leave.
 How a group goes on is in `advancing.py`.
 """
 
@@ -9,25 +9,29 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from shedlight.engines.spark.codec.event_refs import Referring, numbered_operator, referring
-from shedlight.engines.spark.codec.event_table import Shelf
+from shedlight.engines.spark.codec.event_refs import (
+    EventRefs,
+    find_event_refs,
+    numbered_operator,
+)
+from shedlight.engines.spark.codec.event_table import EventTable
 from shedlight.engines.spark.shed.keep_flags import kept_kinds, kept_names
-from shedlight.engines.spark.support.chain_spec import PartSpec, sheds
+from shedlight.engines.spark.support.chain_spec import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
     build_operator,
-    match_ready,
+    ingest,
+    match_batch,
     new_operator_state,
-    take_in,
 )
-from shedlight.matching.operators.reorder import FOREVER, Input
+from shedlight.matching.operators.reorder import FOREVER, StreamInput
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fused:
+class ChainRuntime:
     """The operators of a part, ready to run.
 
     Attributes:
@@ -38,11 +42,11 @@ class Fused:
         referring: Which whole events in them are numbers here.
     """
 
-    spec: PartSpec
+    spec: ChainSpec
     operators: tuple[Operator, ...]
     outputs: Mapping[Stream, pa.Schema]
     whole: Mapping[str, pa.Schema]
-    referring: Referring
+    event_refs: EventRefs
 
     @property
     def is_alone(self) -> bool:
@@ -51,7 +55,7 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FusedState:
+class ChainState:
     """Where a group stands.
 
     Attributes:
@@ -64,28 +68,28 @@ class FusedState:
     operators: tuple[OperatorState, ...]
     marks: Mapping[tuple[str, int], int]
     idle: frozenset[tuple[str, int]] = frozenset()
-    shelves: Mapping[str, Shelf] = field(default_factory=dict)
+    shelves: Mapping[str, EventTable] = field(default_factory=dict)
 
 
-def build_fused(given: PartSpec) -> Fused:
+def build_chain(given: ChainSpec) -> ChainRuntime:
     """Build the operators of a part."""
-    plain, outputs = _operators(given, Referring())
+    plain, outputs = _operators(given, EventRefs())
     own = {
         spec.name: pa.schema([one for one in operator.schema if not one.name.startswith("#")])
         for spec, operator in zip(given.part.operators, plain, strict=True)
     }
     known = {stream: schema for stream, (_, schema) in given.inputs.items()} | outputs
-    found = referring(given.part, own, known)
+    found = find_event_refs(given.part, own, known)
     operators = _operators(given, found)[0] if found.columns else plain
     shedding = [
-        _widened(operator) if sheds(spec, given.shares) else operator
+        _widened(operator) if has_shares(spec, given.shares) else operator
         for spec, operator in zip(given.part.operators, operators, strict=True)
     ]
-    return Fused(given, tuple(shedding), outputs, own, found)
+    return ChainRuntime(given, tuple(shedding), outputs, own, found)
 
 
 def _operators(
-    given: PartSpec, by_number: Referring
+    given: ChainSpec, by_number: EventRefs
 ) -> tuple[list[Operator], dict[Stream, pa.Schema]]:
     """Build operators one after the other, and find the columns of what each gives."""
     known = dict(given.inputs)
@@ -109,17 +113,17 @@ def output_schemas(
     operator: Operator, spec: OperatorSpec, listed: frozenset[Stream]
 ) -> Mapping[Stream, pa.Schema]:
     """Find the columns of the complex events of an operator's patterns, and what timed out."""
-    state, ready, _ = take_in(operator, new_operator_state(operator), {}, frozenset())
+    state, ready, _ = ingest(operator, new_operator_state(operator), {}, frozenset())
     unlisted = {stream.name for stream in spec.outputs} - {one.name for one in listed}
-    _, found = match_ready(operator, state, ready, {}, unlisted)
+    _, found = match_batch(operator, state, ready, {}, unlisted)
     return {Stream(name, spec.name): table.schema for name, table in found.items()}
 
 
-def outside_input(stream: Stream, schema: pa.Schema) -> tuple[Input, pa.Schema]:
+def outside_input(stream: Stream, schema: pa.Schema) -> tuple[StreamInput, pa.Schema]:
     """Describe complex events as an input that is told how far it is."""
     names = [name for name in schema.names if name != EVENTS]
     columns = pa.schema([schema.field(name) for name in names])
-    return Input(str(stream), (ID,), TIME, FOREVER), columns
+    return StreamInput(str(stream), (ID,), TIME, FOREVER), columns
 
 
 def _widened(operator: Operator) -> Operator:
@@ -129,9 +133,9 @@ def _widened(operator: Operator) -> Operator:
     return replace(operator, schema=pa.schema([*operator.schema, *flags]))
 
 
-def new_fused_state(fused: Fused) -> FusedState:
+def new_chain_state(fused: ChainRuntime) -> ChainState:
     """Make the state before any event."""
-    columns = fused.referring.columns
-    shelves = {name: Shelf(schema.empty_table()) for name, schema in columns.items()}
+    columns = fused.event_refs.columns
+    shelves = {name: EventTable(schema.empty_table()) for name, schema in columns.items()}
     states = tuple(map(new_operator_state, fused.operators))
-    return FusedState(states, {}, shelves=shelves)
+    return ChainState(states, {}, shelves=shelves)

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shedlight.engines.spark.support.arrival_sketch import Sample
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.cep_operator import Masks, Operator, OperatorState
 from shedlight.matching.operators.classify import counted
 from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.step import Ready, tally
+from shedlight.matching.operators.step import ReadyBatch, count_partial_matches
 from shedlight.matching.state.match_state import MatchState
 
 
 @dataclass(frozen=True, slots=True)
-class PatternTally:
+class PatternMetrics:
     """What was counted of a pattern.
 
     Attributes:
         kept: Events of each type that it uses and kept, by label.
         seconds: How long matching took.
         found: How many complex events it found.
-        machines: How many machines are open.
+        partial_matches: How many machines are open.
         evicted: How many the cap has closed since the beginning.
         dropped: How many assignments were beyond the cap since the beginning.
     """
@@ -36,13 +36,13 @@ class PatternTally:
     kept: Mapping[str, int]
     seconds: float
     found: int
-    machines: int
+    partial_matches: int
     evicted: int
     dropped: int
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class OperatorMetrics:
     """What was counted at an operator.
 
     Attributes:
@@ -59,12 +59,12 @@ class Tally:
     waiting: int
     late: int
     duplicates: int
-    patterns: Mapping[str, PatternTally]
+    patterns: Mapping[str, PatternMetrics]
     types: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTally:
+class ShardMetrics:
     """What was counted in a group.
 
     Attributes:
@@ -80,8 +80,8 @@ class GroupTally:
     group: int
     seconds: float
     state: int
-    operators: Mapping[str, Tally] = field(default_factory=dict)
-    kept: Mapping[str, Sample] = field(default_factory=dict)
+    operators: Mapping[str, OperatorMetrics] = field(default_factory=dict)
+    kept: Mapping[str, ArrivalSketch] = field(default_factory=dict)
     together: float = 1.0
 
     def encoded(self) -> str:
@@ -89,27 +89,27 @@ class GroupTally:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-def decoded(text: str) -> GroupTally:
-    """Read what `GroupTally.encoded` wrote."""
+def decoded(text: str) -> ShardMetrics:
+    """Read what `ShardMetrics.encoded` wrote."""
     found: dict[str, Any] = json.loads(text)
     operators = {
-        name: Tally(
+        name: OperatorMetrics(
             **{
                 **one,
-                "patterns": {key: PatternTally(**of) for key, of in one["patterns"].items()},
+                "patterns": {key: PatternMetrics(**of) for key, of in one["patterns"].items()},
             }
         )
         for name, one in found["operators"].items()
     }
     kept = {
-        name: Sample(one["number"], one["mean"], tuple(one["points"]))
+        name: ArrivalSketch(one["number"], one["mean"], tuple(one["points"]))
         for name, one in found["kept"].items()
     }
     numbers = (found["group"], found["seconds"], found["state"])
-    return GroupTally(*numbers, operators, kept, found["together"])
+    return ShardMetrics(*numbers, operators, kept, found["together"])
 
 
-class Counting:
+class MetricsCounter:
     """Counts at an operator while it matches."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Counting:
         self._matchers = operator.matchers
         self._since = 0.0
 
-    def starts(self, ready: Ready, masks: Masks) -> None:
+    def starts(self, ready: ReadyBatch, masks: Masks) -> None:
         """Count what is ready, and start the clock."""
         self._ready += len(ready.time)
         signatures, numbers = ready.types.signatures, ready.numbers
@@ -154,12 +154,12 @@ class Counting:
         self._found[matcher.name] += len(found)
         self._since = now
 
-    def tally(self, state: OperatorState) -> Tally:
+    def metrics(self, state: OperatorState) -> OperatorMetrics:
         """Give what was counted."""
         patterns = {}
         for matcher, one in zip(self._matchers, state.states, strict=True):
-            counts, name = tally(one), matcher.name
-            patterns[name] = PatternTally(
+            counts, name = count_partial_matches(one), matcher.name
+            patterns[name] = PatternMetrics(
                 self._kept[name],
                 self._seconds[name],
                 self._found[name],
@@ -168,7 +168,7 @@ class Counting:
                 counts.dropped,
             )
         waiting = state.waiting
-        return Tally(
+        return OperatorMetrics(
             self._ready,
             len(waiting.buffer),
             sum(waiting.late),
@@ -178,13 +178,15 @@ class Counting:
         )
 
 
-def _add(counted: dict[str, int], ready: Ready, counts: Array) -> None:
+def _add(counted: dict[str, int], ready: ReadyBatch, counts: Array) -> None:
     for number in np.flatnonzero(counts).tolist():
         label = ready.types.label(number) or OTHER
         counted[label] = counted.get(label, 0) + int(counts[number])
 
 
-def of_pattern(groups: Iterable[GroupTally], operator: str, pattern: str) -> list[PatternTally]:
+def of_pattern(
+    groups: Iterable[ShardMetrics], operator: str, pattern: str
+) -> list[PatternMetrics]:
     """List what the groups counted of a pattern."""
     return [
         group.operators[operator].patterns[pattern]

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shedlight.engines.spark.codec.decode import plain_bytes, table_of
+from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
 from shedlight.errors import StateError
 from shedlight.matching.kernel.records import Array
 from shedlight.matching.operators.cep_operator import Operator, OperatorState
-from shedlight.matching.operators.classify import Types
-from shedlight.matching.operators.reorder import Seen, Waiting, new_waiting
+from shedlight.matching.operators.classify import EventTypes
+from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_waiting
 from shedlight.matching.state import saved
-from shedlight.matching.state.frame import framed, unframed
+from shedlight.matching.state.frame import read_frame, write_frame
 
 VERSION = 2
 """Since version 2 an id of several columns has another hash."""
@@ -37,14 +37,14 @@ def to_bytes(operator: Operator, state: OperatorState) -> bytes:
     packed = pa.compress(body, codec="zstd", asbytes=True)
     header = {
         "inputs": _inputs(operator),
-        "frontier": waiting.frontier,
-        "frontiers": [one.frontier for one in waiting.seen],
+        "watermark": waiting.watermark,
+        "watermarks": [one.watermark for one in waiting.seen],
         "remembered": [len(one.times) for one in waiting.seen],
         "late": waiting.late,
         "duplicates": waiting.duplicates,
         "size": len(body),
     }
-    return framed(_MARK, VERSION, header, [packed, *states])
+    return write_frame(_MARK, VERSION, header, [packed, *states])
 
 
 def from_bytes(operator: Operator, data: bytes) -> OperatorState:
@@ -53,7 +53,7 @@ def from_bytes(operator: Operator, data: bytes) -> OperatorState:
     Raises:
         StateError: It is damaged, of another version, or of other inputs or patterns.
     """
-    header, (packed, *states) = unframed(_MARK, VERSION, data)
+    header, (packed, *states) = read_frame(_MARK, VERSION, data)
     if header["inputs"] != _inputs(operator):
         raise StateError(
             f"the saved state is of other inputs:\n  saved: {header['inputs']}\n"
@@ -68,7 +68,7 @@ def from_bytes(operator: Operator, data: bytes) -> OperatorState:
         )
     return OperatorState(
         _waiting(operator, header, packed),
-        Types(operator.alphabet),
+        EventTypes(operator.alphabet),
         tuple(
             saved.from_bytes(matcher, one)
             for matcher, one in zip(operator.matchers, states, strict=True)
@@ -80,15 +80,15 @@ def _inputs(operator: Operator) -> list[list[Any]]:
     return [[one.name, list(one.ids), one.time, one.lateness] for one in operator.inputs]
 
 
-def _waiting(operator: Operator, header: dict[str, Any], packed: bytes) -> Waiting:
+def _waiting(operator: Operator, header: dict[str, Any], packed: bytes) -> ReorderBuffer:
     body = pa.decompress(packed, header["size"], codec="zstd", asbytes=True)
     seen, at = [], 0
-    for frontier, number in zip(header["frontiers"], header["remembered"], strict=True):
+    for watermark, number in zip(header["watermarks"], header["remembered"], strict=True):
         ids = _numbers(body, at, 2 * number).reshape(number, 2)
         times = _numbers(body, at + ids.nbytes, number)
-        seen.append(Seen(frontier, ids, times))
+        seen.append(DedupState(watermark, ids, times))
         at += ids.nbytes + times.nbytes
-    buffer = table_of(body[at:])
+    buffer = decode_table(body[at:])
     schema = new_waiting(operator.schema, len(operator.inputs)).buffer.schema
     if not buffer.schema.equals(schema):
         raise StateError(
@@ -96,10 +96,10 @@ def _waiting(operator: Operator, header: dict[str, Any], packed: bytes) -> Waiti
             f"  now:   {', '.join(schema.names)}\n"
             "go on with the columns as they were, or start without the saved state"
         )
-    return Waiting(
+    return ReorderBuffer(
         buffer,
         tuple(seen),
-        header["frontier"],
+        header["watermark"],
         tuple(header["late"]),
         tuple(header["duplicates"]),
     )

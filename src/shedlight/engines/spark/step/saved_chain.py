@@ -3,32 +3,32 @@
 import numpy as np
 import pyarrow as pa
 
-from shedlight.engines.spark.codec.decode import table_of
-from shedlight.engines.spark.codec.encode import compact_form
-from shedlight.engines.spark.codec.event_table import Shelf
+from shedlight.engines.spark.codec.decode import decode_table
+from shedlight.engines.spark.codec.encode import encode_table
+from shedlight.engines.spark.codec.event_table import EventTable
 from shedlight.engines.spark.step import saved
-from shedlight.engines.spark.step.chain import Fused, FusedState
+from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
 from shedlight.errors import StateError
-from shedlight.matching.state.frame import framed, unframed
+from shedlight.matching.state.frame import read_frame, write_frame
 
 VERSION = 3
 """Since version 3 whole events are on shelves."""
 _MARK = b"SHEDLIGHT-GROUP"
 
 
-def to_bytes(fused: Fused, state: FusedState) -> bytes:
+def to_bytes(fused: ChainRuntime, state: ChainState) -> bytes:
     """Save the state of a group."""
     operators = [
         saved.to_bytes(operator, one)
         for operator, one in zip(fused.operators, state.operators, strict=True)
     ]
     bodies = [
-        one.old.tobytes() + compact_form(one.events).to_pybytes()
+        one.old.tobytes() + encode_table(one.events).to_pybytes()
         for one in state.shelves.values()
     ]
     header = {
         "operators": _names(fused),
-        "marks": [[*place, frontier] for place, frontier in state.marks.items()],
+        "marks": [[*place, watermark] for place, watermark in state.marks.items()],
         "idle": sorted(state.idle),
         "shelves": [
             [name, one.start, len(one.old), len(body)]
@@ -36,16 +36,16 @@ def to_bytes(fused: Fused, state: FusedState) -> bytes:
         ],
     }
     shelves = [pa.compress(body, codec="zstd", asbytes=True) for body in bodies]
-    return framed(_MARK, VERSION, header, [*operators, *shelves])
+    return write_frame(_MARK, VERSION, header, [*operators, *shelves])
 
 
-def from_bytes(fused: Fused, data: bytes) -> FusedState:
+def from_bytes(fused: ChainRuntime, data: bytes) -> ChainState:
     """Read the saved state of a group.
 
     Raises:
         StateError: It is damaged, of another version, or of other operators.
     """
-    header, parts = unframed(_MARK, VERSION, data)
+    header, parts = read_frame(_MARK, VERSION, data)
     if header["operators"] != _names(fused):
         raise StateError(
             f"the saved state is of the operators {', '.join(header['operators'])}, now they "
@@ -63,15 +63,15 @@ def from_bytes(fused: Fused, data: bytes) -> FusedState:
             header["shelves"], parts[number:], strict=True
         )
     }
-    marks = {(stream, origin): frontier for stream, origin, frontier in header["marks"]}
+    marks = {(stream, origin): watermark for stream, origin, watermark in header["marks"]}
     idle = frozenset((stream, origin) for stream, origin in header["idle"])
-    return FusedState(tuple(states), marks, idle, shelves)
+    return ChainState(tuple(states), marks, idle, shelves)
 
 
-def _shelf(start: int, number: int, data: bytes) -> Shelf:
+def _shelf(start: int, number: int, data: bytes) -> EventTable:
     old = np.frombuffer(data, np.int64, number).copy()
-    return Shelf(table_of(data[old.nbytes :]), old, start)
+    return EventTable(decode_table(data[old.nbytes :]), old, start)
 
 
-def _names(fused: Fused) -> list[str]:
+def _names(fused: ChainRuntime) -> list[str]:
     return [spec.name for spec in fused.spec.part.operators]

@@ -12,25 +12,30 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 
-from shedlight.engines.spark.codec.blobs import PieceFile, piece_of
-from shedlight.engines.spark.codec.decode import table_of
-from shedlight.engines.spark.codec.encode import compact_form
-from shedlight.engines.spark.codec.event_table import Shelf
+from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
+from shedlight.engines.spark.codec.decode import decode_table
+from shedlight.engines.spark.codec.encode import encode_table
+from shedlight.engines.spark.codec.event_table import EventTable
 from shedlight.engines.spark.codec.pack import LATE, sample_in
 from shedlight.engines.spark.shed.plan_column import batch_id
-from shedlight.engines.spark.shed.plan_store import Plans
+from shedlight.engines.spark.shed.plan_store import PlanStore
 from shedlight.engines.spark.step.advance import (
-    Advanced,
-    Mark,
+    StepResult,
+    WatermarkUpdate,
     advance,
-    frontiers_of,
-    packed_events,
+    encode_output,
+    watermarks_of,
 )
-from shedlight.engines.spark.step.chain import Fused, FusedState, build_fused, new_fused_state
-from shedlight.engines.spark.step.metrics import GroupTally
+from shedlight.engines.spark.step.chain import (
+    ChainRuntime,
+    ChainState,
+    build_chain,
+    new_chain_state,
+)
+from shedlight.engines.spark.step.metrics import ShardMetrics
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
-from shedlight.engines.spark.support.arrival_sketch import Sample, put_together
-from shedlight.engines.spark.support.chain_spec import PartSpec
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
+from shedlight.engines.spark.support.chain_spec import ChainSpec
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.graph import Stream
 from shedlight.shedding.shares import Shares
@@ -49,14 +54,14 @@ class Step:
     Attributes:
         parts: What its parts are; it travels to where the groups run.
         leaving: The streams that others read.
-        told: The operators whose frontiers others ask for.
+        told: The operators whose watermarks others ask for.
         pieces: The folder of what is large.
         large: From how many bytes on something is.
         late: The operators whose late events somebody asks for.
         plans: The folder of the plans, if any operator sheds.
     """
 
-    parts: tuple[PartSpec, ...]
+    parts: tuple[ChainSpec, ...]
     leaving: frozenset[Stream]
     told: frozenset[str]
     pieces: str
@@ -65,7 +70,7 @@ class Step:
     plans: str | None = None
 
 
-def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
+def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
     """Make the function that Spark calls."""
     definition = pickle.dumps(step)
 
@@ -76,14 +81,14 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
         group = int(key[0])
         fused = built[group]
         taken = _taken_apart(frames)
-        old = from_bytes(fused, state.get[0]) if state.exists else new_fused_state(fused)
-        file = PieceFile(Path(step.pieces), step.large)
+        old = from_bytes(fused, state.get[0]) if state.exists else new_chain_state(fused)
+        file = BlobFile(Path(step.pieces), step.large)
         packed: dict[Stream, Pieces] = {}
 
-        def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, Shelf]) -> None:
+        def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, EventTable]) -> None:
             if stream in step.leaving:
                 most = _piece(table)
-                packed[stream] = packed_events(fused, stream, table, shelves, most, file.put)
+                packed[stream] = encode_output(fused, stream, table, shelves, most, file.put)
 
         new, done = advance(fused, old, taken.events, taken.marks, _shares(step), leaves)
         saved = to_bytes(fused, new)
@@ -95,7 +100,7 @@ def stepper(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
         ]
         file.close()  # all that threads write to it is written
         spent = time.perf_counter() - start
-        tally = GroupTally(group, spent, len(saved), done.tallies, taken.kept, done.together)
+        tally = ShardMetrics(group, spent, len(saved), done.tallies, taken.kept, done.together)
         rows.append(("", "", group, 0, False, 0, None, tally.encoded()))
         yield _found(rows)
 
@@ -106,7 +111,7 @@ def _shares(step: Step) -> Shares | None:
     """Find what patterns keep in this micro-batch, where that is decided in the group."""
     if step.plans is None:
         return None
-    plans = Plans(Path(step.plans))
+    plans = PlanStore(Path(step.plans))
     return plans.shares(plans.used_by(batch_id()))
 
 
@@ -136,7 +141,7 @@ def _late_rows(
         most = _piece(late[name])
         for start in range(0, len(late[name]), most):
             part = late[name].slice(start, most)
-            yield (name, LATE, group, 0, False, len(part), put(compact_form(part)), None)
+            yield (name, LATE, group, 0, False, len(part), put(encode_table(part)), None)
 
 
 def _piece(table: pa.Table) -> int:
@@ -146,12 +151,12 @@ def _piece(table: pa.Table) -> int:
 
 
 def _told(
-    step: Step, group: int, fused: Fused, state: FusedState, done: Advanced
+    step: Step, group: int, fused: ChainRuntime, state: ChainState, done: StepResult
 ) -> Iterator[_Row]:
     """Say how far the operators are that others ask for."""
-    for operator, frontier in frontiers_of(fused, state).items():
+    for operator, watermark in watermarks_of(fused, state).items():
         if operator in step.told:
-            yield (operator, "", group, frontier, operator in done.idle, 0, None, None)
+            yield (operator, "", group, watermark, operator in done.idle, 0, None, None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,26 +164,28 @@ class _Taken:
     """What came to a group: events by stream, when they had arrived, and marks."""
 
     events: dict[Stream, pa.Table]
-    kept: dict[str, Sample]
-    marks: list[Mark]
+    kept: dict[str, ArrivalSketch]
+    marks: list[WatermarkUpdate]
 
 
 def _taken_apart(frames: Frames) -> _Taken:
     """Sort packed rows."""
     tables: dict[Stream, list[pa.Table]] = {}
-    samples: dict[str, list[Sample]] = {}
-    marks: list[Mark] = []
+    samples: dict[str, list[ArrivalSketch]] = {}
+    marks: list[WatermarkUpdate] = []
     for frame in frames:
         for row in frame.itertuples():
             stream = Stream(row.name, row.operator or None)
             if row.events is None:
-                mark = Mark(stream, int(row.origin), int(row.frontier), bool(row.idle))
+                mark = WatermarkUpdate(
+                    stream, int(row.origin), int(row.watermark), bool(row.idle)
+                )
                 marks.append(mark)
                 continue
-            tables.setdefault(stream, []).append(table_of(piece_of(row.events)))
+            tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))
             sample = sample_in(int(row.number), row.arrival, row.arrivals)
             samples.setdefault(str(stream), []).append(sample)
-    both = ((name, put_together(some)) for name, some in samples.items())
+    both = ((name, merge_sketches(some)) for name, some in samples.items())
     return _Taken(
         {s: pa.concat_tables(parts) for s, parts in tables.items()},
         {name: one for name, one in both if one is not None},
@@ -190,7 +197,7 @@ _KINDS = {
     "operator": "object",
     "name": "object",
     "origin": "int32",
-    "frontier": "int64",
+    "watermark": "int64",
     "idle": "bool",
     "number": "int32",
     "events": "object",
@@ -209,11 +216,11 @@ def _found(rows: Sequence[_Row]) -> pd.DataFrame:
 
 
 @cache
-def _built(definition: bytes) -> tuple[Step, dict[int, Fused]]:
+def _built(definition: bytes) -> tuple[Step, dict[int, ChainRuntime]]:
     """Build the operators of each group, once in a process."""
     step: Step = pickle.loads(definition)  # noqa: S301  # our own, from the driver
     built = {}
     for given in step.parts:
-        fused = build_fused(given)
+        fused = build_chain(given)
         built.update(dict.fromkeys(given.part.groups, fused))
     return step, built

@@ -18,7 +18,7 @@ POINTS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ArrivalSketch:
     """When events had arrived, in microseconds.
 
     Attributes:
@@ -36,21 +36,21 @@ class Sample:
         return float(self.points[min(int(share * len(self.points)), len(self.points) - 1)])
 
 
-def sample_of(times: Array) -> Sample:
+def sketch_arrivals(times: Array) -> ArrivalSketch:
     """Take a sample of the times of at least one event."""
     first = times[0]
     if (times == first).all():
-        return Sample(len(times), float(first), (int(first),))
+        return ArrivalSketch(len(times), float(first), (int(first),))
     if not (times[1:] >= times[:-1]).all():
         times = np.sort(times)
     number, mean = len(times), float(first) + float((times - first).mean())
     if number > POINTS:
         places = (np.arange(POINTS) + 0.5) * (number / POINTS)
         times = times[places.astype(np.int64)]
-    return Sample(number, mean, tuple(times.tolist()))
+    return ArrivalSketch(number, mean, tuple(times.tolist()))
 
 
-def put_together(samples: Iterable[Sample]) -> Sample | None:
+def merge_sketches(samples: Iterable[ArrivalSketch]) -> ArrivalSketch | None:
     """Make one sample of several; None of none."""
     some = [one for one in samples if one.number]
     if len(some) <= 1:
@@ -66,4 +66,4 @@ def put_together(samples: Iterable[Sample]) -> Sample | None:
     reached = np.cumsum(weights[order])
     wanted = (np.arange(POINTS) + 0.5) / POINTS * reached[-1]
     places = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
-    return Sample(number, mean, tuple(points[order][places].tolist()))
+    return ArrivalSketch(number, mean, tuple(points[order][places].tolist()))

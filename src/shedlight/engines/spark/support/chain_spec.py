@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from shedlight.engines.spark.support.placement import Part
+from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import OperatorSpec, Stream
-from shedlight.matching.operators.reorder import Input
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import Shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartSpec:
+class ChainSpec:
     """What all groups of a part need to know; it travels to where they run.
 
     Attributes:
@@ -25,8 +25,8 @@ class PartSpec:
         timed_out: The patterns of which somebody asks for what timed out.
     """
 
-    part: Part
-    inputs: Mapping[Stream, tuple[Input, pa.Schema]]
+    part: OperatorChain
+    inputs: Mapping[Stream, tuple[StreamInput, pa.Schema]]
     origins: Mapping[Stream, tuple[int, ...]]
     shares: Shares
     windows: Mapping[str, int]
@@ -34,16 +34,16 @@ class PartSpec:
     timed_out: frozenset[Stream] = frozenset()
 
 
-def sheds(spec: OperatorSpec, shares: Shares) -> bool:
+def has_shares(spec: OperatorSpec, shares: Shares) -> bool:
     """Say whether a plan has shares for any pattern of an operator."""
     return any(stream in shares for stream in spec.outputs)
 
 
-def passes(given: PartSpec, stream: Stream) -> bool:
+def is_passthrough(given: ChainSpec, stream: Stream) -> bool:
     """Say whether complex events of another node come as they were packed there.
 
     They do where none is shed and all go to one group.
     """
     if stream.operator is None or len(given.part.groups) > 1:
         return False
-    return not any(sheds(spec, given.shares) for spec in given.part.readers(stream))
+    return not any(has_shares(spec, given.shares) for spec in given.part.readers(stream))

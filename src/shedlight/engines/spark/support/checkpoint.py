@@ -27,7 +27,7 @@ _NEW = "put it back, or start with a new checkpoint"
 
 
 @contextmanager
-def locked(checkpoint: Path) -> Iterator[None]:
+def lock_checkpoint(checkpoint: Path) -> Iterator[None]:
     """Keep other runs away; the system lets go when this process ends, however it does.
 
     Raises:
@@ -130,7 +130,7 @@ def _check_log(folder: Path, least: int, remedy: str) -> None:
         _entries(folder, there[number], remedy)
 
 
-def logged_files(sink: Path) -> dict[str, float] | None:
+def committed_files(sink: Path) -> dict[str, float] | None:
     """List the files that count in a folder of files, and when they were written.
 
     Returns:
@@ -155,7 +155,7 @@ def logged_files(sink: Path) -> dict[str, float] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class LogReader:
     """Somebody who reads files, and what Spark remembers of that.
 
     Attributes:
@@ -169,7 +169,7 @@ class Reader:
     log: int
 
 
-def last_read(reader: Reader) -> float:
+def last_read(reader: LogReader) -> float:
     """Say when the last file was written with which a reader of files is through.
 
     Returns:
@@ -231,7 +231,7 @@ _PLACES = (
 )
 
 
-def damage_in(text: str) -> StateError | None:
+def parse_state_damage(text: str) -> StateError | None:
     """Find out from what Spark says whether a query failed because its state is damaged."""
     places = [place for place in (one.search(text) for one in _PLACES) if place]
     if not places or not _DAMAGE.search(text):

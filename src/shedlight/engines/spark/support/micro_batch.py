@@ -8,20 +8,20 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from shedlight.engines.spark.run.node_query import TALLIES
 from shedlight.engines.spark.source.arrival import (
-    Arrived,
-    Passed,
-    arrived_of,
-    passed_of,
+    ArrivalStats,
+    KeptArrivals,
+    arrival_stats,
+    kept_arrivals,
 )
-from shedlight.engines.spark.source.dead_letter import REFUSALS, refused_of
-from shedlight.engines.spark.step.metrics import GroupTally, decoded
-from shedlight.engines.spark.support.arrival_sketch import Sample, put_together
+from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS, malformed_count
+from shedlight.engines.spark.step.metrics import ShardMetrics, decoded
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
 
 _ARRIVED = "arrived "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeBatch:
+class MicroBatchReport:
     """A micro-batch of a node.
 
     Attributes:
@@ -39,9 +39,9 @@ class NodeBatch:
     number: int
     start: float
     seconds: float
-    arrived: Mapping[tuple[str, str], Arrived]
-    passed: Mapping[str, Passed]
-    groups: tuple[GroupTally, ...]
+    arrived: Mapping[tuple[str, str], ArrivalStats]
+    passed: Mapping[str, KeptArrivals]
+    groups: tuple[ShardMetrics, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -92,15 +92,15 @@ class NodeBatch:
         return self.matching / total if total else 1.0
 
 
-def _matching(group: GroupTally) -> float:
+def _matching(group: ShardMetrics) -> float:
     """Say how long matching took in a group on the clock."""
     tallies = (one for of in group.operators.values() for one in of.patterns.values())
     return sum(one.seconds for one in tallies) * group.together
 
 
-def batch_of(
+def read_report(
     node: str, progress: StreamingQueryProgress, since: float = 0.0
-) -> NodeBatch | None:
+) -> MicroBatchReport | None:
     """Read the progress of a node's query; None if no micro-batch was run.
 
     Args:
@@ -117,32 +117,32 @@ def batch_of(
     for name, row in rows.items():
         if name.startswith(_ARRIVED):
             operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
-            arrived[operator, stream] = arrived_of(row).not_before(round(since * 1e6))
+            arrived[operator, stream] = arrival_stats(row).not_before(round(since * 1e6))
     groups = tuple(map(decoded, rows[TALLIES][TALLIES] or ()))
-    return NodeBatch(
+    return MicroBatchReport(
         node=node,
         number=progress.batchId,
         start=datetime.fromisoformat(progress.timestamp).timestamp(),
         seconds=progress.durationMs["triggerExecution"] / 1e3,
         arrived=arrived,
         passed={
-            name: passed_of(sample).not_before(since * 1e6)
+            name: kept_arrivals(sample).not_before(since * 1e6)
             for name, sample in _kept(groups).items()
         },
         groups=groups,
         refused={
-            name.removeprefix(REFUSALS): refused_of(row)
+            name.removeprefix(MALFORMED_ROWS): malformed_count(row)
             for name, row in rows.items()
-            if name.startswith(REFUSALS)
+            if name.startswith(MALFORMED_ROWS)
         },
     )
 
 
-def _kept(groups: Iterable[GroupTally]) -> dict[str, Sample]:
+def _kept(groups: Iterable[ShardMetrics]) -> dict[str, ArrivalSketch]:
     """Put together what was kept of each stream in all groups."""
-    samples: dict[str, list[Sample]] = {}
+    samples: dict[str, list[ArrivalSketch]] = {}
     for group in groups:
         for name, one in group.kept.items():
             samples.setdefault(name, []).append(one)
-    both = ((name, put_together(some)) for name, some in samples.items())
+    both = ((name, merge_sketches(some)) for name, some in samples.items())
     return {name: one for name, one in both if one is not None}

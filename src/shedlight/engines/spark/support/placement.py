@@ -16,7 +16,7 @@ from shedlight.language.ast.expression import Attribute
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OperatorChain:
     """Operators that share groups.
 
     Attributes:
@@ -67,7 +67,9 @@ def node_order(application: Application) -> tuple[str, ...]:
         ) from error
 
 
-def parts_of(application: Application, node: str, buckets: int) -> tuple[Part, ...]:
+def operator_chains(
+    application: Application, node: str, buckets: int
+) -> tuple[OperatorChain, ...]:
     """Find the parts of a node.
 
     Args:
@@ -76,12 +78,12 @@ def parts_of(application: Application, node: str, buckets: int) -> tuple[Part, .
         buckets: How many groups a part with a key has.
     """
     here = [spec for spec in operator_order(application) if spec.node == node]
-    found: list[Part] = []
+    found: list[OperatorChain] = []
     start = 0
     for operators in _touching(here):
         key = _common_key(operators)
         number = buckets if key else 1
-        found.append(Part(tuple(operators), key, range(start, start + number)))
+        found.append(OperatorChain(tuple(operators), key, range(start, start + number)))
         start += number
     return tuple(found)
 

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from shedlight.engines.spark.source.dead_letter import REFUSED
-from shedlight.engines.spark.support.checkpoint import damage_in
+from shedlight.engines.spark.source.dead_letter import MALFORMED
+from shedlight.engines.spark.support.checkpoint import parse_state_damage
 from shedlight.errors import InputError, ShedlightError, StateError
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises."""
 
 _ERRORS: Mapping[str, type[ShedlightError]] = {
-    REFUSED: InputError,
+    MALFORMED: InputError,
     f"{StateError.__module__}.{StateError.__name__}: ": StateError,
     f"{InputError.__module__}.{InputError.__name__}: ": InputError,
 }
@@ -38,26 +38,26 @@ _KNOWN: Mapping[str, str] = {
     ),
     r"\[MALFORMED_RECORD_IN_PARSING[^]]*\].*?record: (?P<record>[^\n]{0,100})": (
         "a record cannot be parsed: {record}; put it right, or leave out the option 'mode' "
-        "and say with `unparsable` where such records go"
+        "and say with `malformed` where such records go"
     ),
 }
 """What Spark says that has a remedy, and how we say it."""
 
 
-def explained(error: Exception | str, what: str = "") -> Exception:
+def to_user_error(error: Exception | str, what: str = "") -> Exception:
     """Find what is wrong; if it is nothing that a user can put right, it stands as it is.
 
     Args:
         error: What Spark said.
         what: What could not be done, if it is known.
     """
-    text = all_said(error)
+    text = full_message(error)
     for start, kind in _ERRORS.items():
         _, found, rest = text.partition(start)
         if found:
             said = rest.partition(" SQLSTATE")[0].split("\n\n")[0]
             return kind(said.removesuffix("\n.").strip())
-    damage = damage_in(text)
+    damage = parse_state_damage(text)
     if damage is not None:
         return damage
     before = f"{what}: " if what else ""
@@ -66,11 +66,11 @@ def explained(error: Exception | str, what: str = "") -> Exception:
         if match:
             return InputError(before + said.format(**match.groupdict()))
     if what or not isinstance(error, Exception):
-        return ShedlightError(before + sentence_of(text))
+        return ShedlightError(before + root_cause(text))
     return error
 
 
-def all_said(error: BaseException | str) -> str:
+def full_message(error: BaseException | str) -> str:
     """Give what Spark said, and after it what it says of the causes.
 
     What fails in a subquery is said there alone.
@@ -82,7 +82,7 @@ def all_said(error: BaseException | str) -> str:
     return "\n\n".join(texts)
 
 
-def sentence_of(text: str) -> str:
+def root_cause(text: str) -> str:
     r"""Find the sentence in which Spark says what is wrong.
 
     Example:
@@ -100,7 +100,7 @@ def sentence_of(text: str) -> str:
 
 
 @contextmanager
-def in_plain_words() -> Iterator[None]:
+def translating_spark_errors() -> Iterator[None]:
     """Have what Spark raises be said in a sentence.
 
     Raises:
@@ -109,7 +109,7 @@ def in_plain_words() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        problem = explained(error)
+        problem = to_user_error(error)
         if isinstance(problem, ShedlightError):
             raise problem from error
-        raise ShedlightError(f"Spark failed: {sentence_of(all_said(error))}") from error
+        raise ShedlightError(f"Spark failed: {root_cause(full_message(error))}") from error
