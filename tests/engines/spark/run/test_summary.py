@@ -72,5 +72,7 @@ def test_the_log_adds_up_what_groups_say(tmp_path):
     lines = (tmp_path / "new" / "log.jsonl").read_text().splitlines()
     first, second = map(json.loads, lines)
     assert (first["late"], second["late"]) == ({"w1": 4}, {"w1": 5})
-    assert first["patterns"] == {"w1.A": {"kept": 0, "seconds": 0.2, "found": 6, "partial_matches": 2}}
+    assert first["patterns"] == {
+        "w1.A": {"kept": 0, "seconds": 0.2, "found": 6, "partial_matches": 2}
+    }
     assert first["plan"] == 3
