@@ -99,7 +99,7 @@ def _plans(run: Run, tally: RunTotals, start: float) -> Iterator[str]:
 def _oddities(run: Run, tally: RunTotals) -> Iterator[str]:
     for name, number in tally.refused.items():
         if number:
-            yield f"Source {sanitize(name, 60)} had {count(number, 'record')} that were no events."
+            yield f"Source {sanitize(name, 60)}: {count(number, 'malformed record')}."
     for name, number in tally.late.items():
         if number:
             yield f"At {sanitize(name, 60)}, {count(number, 'event')} came too late."

@@ -110,7 +110,7 @@ class MicroBatchRecord:
 
     @property
     def shed(self) -> int:
-        """How many events were not kept; where `relevant_events` is not known, of use or not."""
+        """How many events were not kept; where `relevant_events` is not known, all."""
         return max(
             0,
             (self.events if self.relevant_events is None else self.relevant_events) - self.kept,

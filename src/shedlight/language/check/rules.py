@@ -1,7 +1,7 @@
 """What a pattern must keep to, whatever it was made from: text, Python, or by hand.
 
 An error keeps the node that is wrong, so that whoever has the text can point at it. The rules
-about the tree alone are in `shape.py`; what is allowed but means little is in `lint_pattern.py`.
+about the tree alone are in `normal_form.py`; what is allowed but means little is in `lint.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

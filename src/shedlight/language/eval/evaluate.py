@@ -31,7 +31,7 @@ from shedlight.language.ast.expression import (
     WholeEvent,
 )
 from shedlight.language.eval import numeric as numbers
-from shedlight.language.eval import texts as texts
+from shedlight.language.eval import texts
 from shedlight.language.eval.column import (
     ALWAYS,
     Column,

@@ -177,7 +177,7 @@ def join_row(
         pools: The machines.
         waiting: The heads of the lanes.
         place: The block, the number of lanes and the lane whose event the machine has.
-        machine: The machine.
+        partial_match: The machine.
     """
     block, lanes, filled = place
     key = pools.blocks[idx(block)]

@@ -345,8 +345,8 @@ def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
     """Offer events to the machines from number `start` on, then end what the watermark passed.
 
     Returns:
-        How many events are done, the watermark counting as one behind the last: fewer than there
-        are if the arrays are too small to go on.
+        How many events are done, the watermark counting as one after the last: fewer than
+        there are if the arrays are too small to go on.
     """
     keyed = events.hash1.shape[0] > 0
     number = events.time.shape[0]

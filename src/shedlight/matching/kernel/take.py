@@ -94,7 +94,7 @@ def take(
         waiting: The queues.
         rules: The pattern.
         output: Where matches go.
-        machine: The machine.
+        partial_match: The machine.
         event: The row, time and symbol of the event, and what taking it does.
     """
     row, time, symbol, move = event
