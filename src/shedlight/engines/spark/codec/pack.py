@@ -33,8 +33,8 @@ STEP_OUTPUT_SCHEMA = f"{OUTBOX_SCHEMA}, tally string"
 """The same, and a tally of the group."""
 PACKED = f"group int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
 """A stream by operator (empty for a source) and name; the watermark counts if events is null.
-Arrival is the mean of that of all events, arrivals are the points of an `ArrivalSketch`; null if
-all events arrived at once."""
+Arrival is the mean of that of all events, arrivals are the points of an `ArrivalSketch`; null
+if all events arrived at once."""
 LATE = "#late"
 """What stands in place of the name of a pattern for late events."""
 

@@ -3,7 +3,7 @@
 Events of sources say themselves how far their stream is. Complex events from another node do
 not, for they come from several groups in no common order: there, each group tells how far it
 is (a `WatermarkUpdate`), and the stream is as far as the group that is furthest behind. A
-group or a source that has nothing to say is idle, and holds nobody back until it says something again.
+group or a source that has nothing to say is idle, and holds nobody back until then.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
