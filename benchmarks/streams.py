@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from shedlight.language import parse_pattern
 from shedlight.matching.hashing import hash_keys
-from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.kernel.match_state import MatchState, new_state
 from shedlight.matching.operators.cep_operator import (
     Operator,
     build_operator,
@@ -16,10 +16,10 @@ from shedlight.matching.operators.cep_operator import (
     schema_of,
 )
 from shedlight.matching.operators.classify import EventTypes, classify
-from shedlight.matching.operators.permuted import PermutedTable
 from shedlight.matching.operators.reorder import FOREVER, StreamInput
-from shedlight.matching.operators.step import Matches, ReadyBatch, match
-from shedlight.matching.state.match_state import MatchState, new_state
+from shedlight.matching.operators.step import ReadyBatch, match
+from shedlight.matching.output.matches import Matches
+from shedlight.matching.permuted import PermutedTable, row_column
 
 __all__ = ["Stream", "hash_keys", "prepared", "random_stream"]
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from shedlight.language.ast.pattern import Pattern
-from shedlight.matching.kernel.driver import row_column
+from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.kernel.records import BLOCKS, NODES, PARTIAL_MATCHES, THREADS
 from shedlight.matching.operators.cep_operator import (
     Operator,
@@ -17,9 +17,10 @@ from shedlight.matching.operators.cep_operator import (
 )
 from shedlight.matching.operators.classify import classify
 from shedlight.matching.operators.reorder import StreamInput, admit_arrivals
-from shedlight.matching.operators.step import Matches, ReadyBatch, match
+from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
-from shedlight.matching.state.match_state import MatchState
+from shedlight.matching.output.matches import Matches
+from shedlight.matching.permuted import row_column
 from shedlight.matching.state.saved import from_bytes, to_bytes
 from tests.reference import Event
 

@@ -47,9 +47,9 @@ from shedlight.language.check.rules import RESERVED
 from shedlight.language.eval.evaluate import Column, arrow_of, evaluate
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import MOST_CHARACTERS
+from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES
 from shedlight.matching.compile.nfa import MOST_STATES
 from shedlight.matching.kernel.scan_bindings import MOST_THREADS
-from shedlight.matching.operators.matcher import MAX_PARTIAL_MATCHES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

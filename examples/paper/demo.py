@@ -9,7 +9,7 @@ from generate import write
 from shedlight.engines.application import run_application
 from shedlight.engines.event_files import read_events
 from shedlight.graph import load_application
-from shedlight.matching.kernel.jit import is_first_run
+from shedlight.matching.jit import is_first_run
 
 EVENTS = 500_000
 FILE = Path(__file__).with_name("app.yaml")

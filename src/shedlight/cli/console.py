@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from shedlight.matching.kernel.jit import is_first_run
+from shedlight.matching.jit import is_first_run
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines to read.")]
 

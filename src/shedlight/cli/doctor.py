@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shedlight.matching.kernel.jit import cache_folder
+from shedlight.matching.jit import cache_folder
 
 if TYPE_CHECKING:
     from shedlight.engines.spark.session.preflight import Check

@@ -13,10 +13,10 @@ from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
 from shedlight.language.eval.column import arrow_of
 from shedlight.language.eval.evaluate import evaluate
-from shedlight.matching.kernel.driver import row_column
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
+from shedlight.matching.permuted import row_column
 
 
 def run_application(

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import Column
-from shedlight.matching.kernel.jit import compiled, jit_inline
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array, compiled, jit_inline
 
 SEED = 42
 _OTHER_SEED = 0x5EED1164

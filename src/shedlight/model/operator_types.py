@@ -15,8 +15,8 @@ from shedlight.errors import SnapshotError
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.graph.columns import Columns, output_columns
 from shedlight.language.ast.pattern import Element, elements
+from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.compile.type_labels import Vocabulary
-from shedlight.matching.operators.classify import Signature
 from shedlight.model.output_types import facts_of
 from shedlight.model.quantity import dotted
 from shedlight.model.selectivity.needs import Floats, Ints

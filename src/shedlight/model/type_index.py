@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary
-from shedlight.matching.operators.classify import Signature
 from shedlight.model.selectivity.needs import Ints
 
 Asks = tuple[PredicateTest, ...]

@@ -19,11 +19,9 @@ from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.column import Column
 from shedlight.matching.hashing import hash_rows
-from shedlight.matching.kernel.driver import row_column
-from shedlight.matching.kernel.jit import compiled
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.classify import EventTypes, counted
-from shedlight.matching.operators.permuted import PermutedTable
+from shedlight.matching.permuted import PermutedTable, row_column
 from shedlight.shedding.shares import PatternShares
 
 EPOCH = 10

@@ -6,8 +6,8 @@ from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from shedlight.graph.application import Stream
-from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.selectivity.needs import Floats
 from shedlight.shedding.shares import Shares

@@ -12,10 +12,9 @@ import numpy as np
 
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import Pattern, WindowUnit, negated_elements
-from shedlight.matching.kernel.jit import compiled
-from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.classify import Signature
-from shedlight.matching.operators.matcher import Matcher
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.compile.predicates import Signature
+from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.selectivity.needs import Floats
 

@@ -7,7 +7,7 @@ import numpy as np
 from shedlight.engines.simulator.api import Interval, ServedEvents
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.graph import Stream
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 from shedlight.model.selectivity.needs import Floats
 
 

@@ -11,17 +11,17 @@ import pyarrow as pa
 
 from shedlight.engines.simulator.prepare import prepare_run
 from shedlight.graph import Application, Stream, operator_order
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.kernel.match_state import new_state
 from shedlight.matching.operators.cep_operator import (
     build_operator,
     ingest,
     match_batch,
     new_operator_state,
 )
-from shedlight.matching.operators.matcher import Matcher
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import ID, TIME, complex_events
-from shedlight.matching.state.match_state import new_state
 
 Clock = Callable[[], float]
 

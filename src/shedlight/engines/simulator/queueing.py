@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.jit import compiled
 from shedlight.model.selectivity.needs import Floats
 
 

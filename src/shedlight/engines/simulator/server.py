@@ -11,7 +11,8 @@ from shedlight.engines.simulator.api import Chooser, Counts, Service, ServiceKin
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.language.ast.pattern import WindowUnit
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
@@ -21,7 +22,6 @@ from shedlight.matching.operators.cep_operator import (
     new_operator_state,
 )
 from shedlight.matching.operators.classify import EventTypes, looked_up
-from shedlight.matching.operators.matcher import Matcher
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME

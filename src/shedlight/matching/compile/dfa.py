@@ -18,7 +18,7 @@ import numpy as np
 
 from shedlight.errors import CapError
 from shedlight.matching.compile.nfa import Automaton, State
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 
 MOST_CELLS = 30_000_000
 """How many entries a table may have."""

@@ -8,8 +8,6 @@ program that loads cells of the events that its elements have taken.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import (
     COMPARISONS,
@@ -31,66 +29,29 @@ from shedlight.language.ast.expression import (
     without_variable,
 )
 from shedlight.language.check.expr_types import DataTypeError, data_type_of
-from shedlight.matching.kernel.guard_vm import (
-    ADD,
-    ADD_DECIMAL,
-    BOTH,
-    CHECK,
-    COMPARE,
-    COMPARE_DECIMAL,
-    COMPARE_TEXT,
-    DECIMAL,
-    DIVIDE_DECIMAL,
-    EITHER,
-    EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    INT_DIVIDE,
-    IS_NULL,
-    LESS,
-    LESS_EQUAL,
-    LOAD,
-    MODULO,
-    MODULO_DECIMAL,
-    MOST_STACK,
-    MULTIPLY,
-    MULTIPLY_DECIMAL,
-    NEGATE,
-    NEGATE_DECIMAL,
-    NEITHER,
-    NOT_EQUAL,
-    NULL,
-    NUMBER,
-    OUTCOMES,
-    PICK,
-    SKIP,
-    SUBTRACT,
-    SUBTRACT_DECIMAL,
-    TO_DECIMAL,
-    Code,
-)
+from shedlight.matching.compile import opcodes as op
 
 _RELATIONS = {
-    Operator.EQUAL: EQUAL,
-    Operator.NOT_EQUAL: NOT_EQUAL,
-    Operator.LESS: LESS,
-    Operator.LESS_EQUAL: LESS_EQUAL,
-    Operator.GREATER: GREATER,
-    Operator.GREATER_EQUAL: GREATER_EQUAL,
+    Operator.EQUAL: op.EQUAL,
+    Operator.NOT_EQUAL: op.NOT_EQUAL,
+    Operator.LESS: op.LESS,
+    Operator.LESS_EQUAL: op.LESS_EQUAL,
+    Operator.GREATER: op.GREATER,
+    Operator.GREATER_EQUAL: op.GREATER_EQUAL,
 }
 _WHOLE = {
-    Operator.ADD: ADD,
-    Operator.SUBTRACT: SUBTRACT,
-    Operator.MULTIPLY: MULTIPLY,
-    Operator.MODULO: MODULO,
-    Operator.INT_DIVIDE: INT_DIVIDE,
+    Operator.ADD: op.ADD,
+    Operator.SUBTRACT: op.SUBTRACT,
+    Operator.MULTIPLY: op.MULTIPLY,
+    Operator.MODULO: op.MODULO,
+    Operator.INT_DIVIDE: op.INT_DIVIDE,
 }
 _DECIMAL = {
-    Operator.ADD: ADD_DECIMAL,
-    Operator.SUBTRACT: SUBTRACT_DECIMAL,
-    Operator.MULTIPLY: MULTIPLY_DECIMAL,
-    Operator.DIVIDE: DIVIDE_DECIMAL,
-    Operator.MODULO: MODULO_DECIMAL,
+    Operator.ADD: op.ADD_DECIMAL,
+    Operator.SUBTRACT: op.SUBTRACT_DECIMAL,
+    Operator.MULTIPLY: op.MULTIPLY_DECIMAL,
+    Operator.DIVIDE: op.DIVIDE_DECIMAL,
+    Operator.MODULO: op.MODULO_DECIMAL,
 }
 
 
@@ -170,7 +131,7 @@ class _Assembler:
 
     def program(self, condition: Expression) -> GuardProgram:
         code = tuple(self._code(condition))
-        if _depth(code) > MOST_STACK:
+        if _depth(code) > op.MOST_STACK:
             raise DataTypeError(
                 condition, "the condition is nested too deeply", "split it at AND"
             )
@@ -193,18 +154,18 @@ class _Assembler:
                 yield self._constant(value)
             case Unary(Sign.NOT, operand):
                 yield from self._code(operand)
-                yield NEITHER, 0
+                yield op.NEITHER, 0
             case Unary(_, operand):
                 yield from self._code(operand)
                 whole = self._kind(operand) is DataType.BIGINT
-                yield (NEGATE if whole else NEGATE_DECIMAL), 0
+                yield (op.NEGATE if whole else op.NEGATE_DECIMAL), 0
             case Binary():
                 yield from self._binary(node)
             case IsNull(operand, is_negated):
                 yield from self._code(operand)
-                yield IS_NULL, 0
+                yield op.IS_NULL, 0
                 if is_negated:
-                    yield NEITHER, 0
+                    yield op.NEITHER, 0
             case Case(branches, otherwise):
                 yield from self._case(node, branches, otherwise)
             case Cast(operand, DataType.DOUBLE):
@@ -214,16 +175,16 @@ class _Assembler:
 
     def _load(self, node: Expression, variable: str) -> tuple[int, int]:
         cell = self.cells.setdefault(without_variable(node), len(self.cells))
-        return LOAD, cell * 65536 + self.element_of[variable]
+        return op.LOAD, cell * 65536 + self.element_of[variable]
 
     def _constant(self, value: object) -> tuple[int, int]:
         if value is None:
-            return NULL, 0
+            return op.NULL, 0
         if isinstance(value, str):
-            return NUMBER, self._number(self.texts.setdefault(value, len(self.texts)))
+            return op.NUMBER, self._number(self.texts.setdefault(value, len(self.texts)))
         if isinstance(value, float):
-            return DECIMAL, self.decimals.setdefault(value, len(self.decimals))
-        return NUMBER, self._number(int(value))  # type: ignore[call-overload]
+            return op.DECIMAL, self.decimals.setdefault(value, len(self.decimals))
+        return op.NUMBER, self._number(int(value))  # type: ignore[call-overload]
 
     def _number(self, value: int) -> int:
         return self.numbers.setdefault(value, len(self.numbers))
@@ -231,14 +192,14 @@ class _Assembler:
     def _as(self, node: Expression, kind: DataType) -> Iterator[tuple[int, int]]:
         yield from self._code(node)
         if kind is DataType.DOUBLE and self._kind(node) is DataType.BIGINT:
-            yield TO_DECIMAL, 0
+            yield op.TO_DECIMAL, 0
 
     def _binary(self, node: Binary) -> Iterator[tuple[int, int]]:
         operator = node.operator
         if operator in {Operator.AND, Operator.OR}:
             yield from self._code(node.left)
             yield from self._code(node.right)
-            yield (BOTH if operator is Operator.AND else EITHER), 0
+            yield (op.BOTH if operator is Operator.AND else op.EITHER), 0
             return
         kinds = {self._kind(node.left), self._kind(node.right)}
         decimal = DataType.DOUBLE in kinds or operator is Operator.DIVIDE
@@ -247,7 +208,10 @@ class _Assembler:
         yield from self._as(node.right, common)
         if operator in COMPARISONS:
             text = DataType.STRING in kinds
-            yield (COMPARE_TEXT if text else COMPARE_DECIMAL if decimal else COMPARE), 0
+            yield (
+                (op.COMPARE_TEXT if text else op.COMPARE_DECIMAL if decimal else op.COMPARE),
+                0,
+            )
             yield _RELATIONS[operator], 0
         else:
             yield (_DECIMAL if decimal else _WHOLE)[operator], 0
@@ -263,7 +227,7 @@ class _Assembler:
             yield from self._code(test)
             yield from self._as(result, kind)
         yield from self._as(otherwise, kind)
-        yield from ((PICK, 0) for _ in branches)
+        yield from ((op.PICK, 0) for _ in branches)
 
 
 def _spelled_out(node: Expression) -> Expression:
@@ -294,48 +258,25 @@ def _spelled_out(node: Expression) -> Expression:
     raise DataTypeError(
         node,
         f"`{node}` cannot combine events of several elements",
-        "across events there are arithmetic, comparison, AND, OR, NOT, IS NULL, IN, CASE, "
+        "across events there are arithmetic, comparison, AND, OR, NOT, IS op.NULL, IN, CASE, "
         "coalesce, if, nullif, abs, least and greatest",
     )
 
 
 def _depth(code: tuple[tuple[int, int], ...]) -> int:
     """Find how many values a program has on the stack at most."""
-    pushes = {LOAD, NUMBER, DECIMAL, NULL}
-    same = {TO_DECIMAL, NEGATE, NEGATE_DECIMAL, NEITHER, IS_NULL, *range(EQUAL, BOTH)}
+    pushes = {op.LOAD, op.NUMBER, op.DECIMAL, op.NULL}
+    same = {
+        op.TO_DECIMAL,
+        op.NEGATE,
+        op.NEGATE_DECIMAL,
+        op.NEITHER,
+        op.IS_NULL,
+        *range(op.EQUAL, op.BOTH),
+    }
     now = most = 0
     for operation, _ in code:
         now += 1 if operation in pushes else 0 if operation in same else -1
-        now -= operation == PICK
+        now -= operation == op.PICK
         most = max(most, now)
     return most
-
-
-def code_arrays(programs: GuardPrograms, triggers: tuple[tuple[int, ...], ...]) -> Code:
-    """Lay the conditions that the events of each element decide out as arrays."""
-    code: list[tuple[int, int]] = []
-    ends = [0]
-    for conditions in triggers:
-        for program in (programs.programs[number] for number in conditions):
-            needs, end = len(program.elements), len(code) + len(program.code) + 1
-            code += [(SKIP, (end + needs) << 16 | element) for element in program.elements]
-            code += [_with_argument(programs, *instruction) for instruction in program.code]
-            code.append((CHECK, 0))
-        ends.append(len(code))
-    stack = np.zeros(MOST_STACK, np.int64)
-    return Code(
-        np.array(code, np.int64).reshape(-1, 2),
-        np.array(ends, np.int64),
-        stack,
-        stack.view(np.float64),
-        np.zeros(MOST_STACK, np.bool_),
-    )
-
-
-def _with_argument(programs: GuardPrograms, operation: int, argument: int) -> tuple[int, int]:
-    """Put what an instruction refers to in its place."""
-    if operation == NUMBER:
-        return operation, programs.numbers[argument]
-    if operation == DECIMAL:
-        return operation, int(np.float64(programs.decimals[argument]).view(np.int64))
-    return operation, OUTCOMES.get(operation, argument)

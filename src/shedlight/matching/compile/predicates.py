@@ -22,6 +22,8 @@ from shedlight.language.ast.expression import (
 from shedlight.language.ast.pattern import Element
 
 Value = int | str
+Signature = tuple[int, ...]
+"""What the conditions of an alphabet say of an event: a code for each; see `Alphabet`."""
 _MOST_EXACT = 1 << 53  # beyond it, two whole numbers may be one and the same decimal number
 
 

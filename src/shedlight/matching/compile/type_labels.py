@@ -12,12 +12,12 @@ from shedlight.language.ast.expression import Attribute, Expression, conjuncts, 
 from shedlight.language.ast.pattern import Element
 from shedlight.matching.compile.predicates import (
     Alphabet,
+    Signature,
     Value,
     ValueTest,
     build_alphabet,
     value_test,
 )
-from shedlight.matching.operators.classify import Signature
 
 OTHER = "other"
 """The label of events for which no condition holds."""

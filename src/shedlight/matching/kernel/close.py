@@ -3,7 +3,7 @@
 import numpy as np
 
 from shedlight.matching.compile.dfa import ACCEPTS, WAITS
-from shedlight.matching.kernel.jit import jit_inline, jit_noinline
+from shedlight.matching.jit import i64, idx, jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     leave,
@@ -22,8 +22,6 @@ from shedlight.matching.kernel.records import (
     free_chain,
     free_partial_match,
     hand_out,
-    i64,
-    idx,
     mark_timed_out,
     room,
 )

@@ -6,18 +6,19 @@ out of its output, what is too small is made larger, and it goes on where it sto
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.ast.pattern import WindowUnit, negated_elements
-from shedlight.language.eval.column import TEXT, Column, column_of
+from shedlight.language.eval.column import TEXT
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.compile.dfa import KNOWN, SPOILS, DfaTables, explored
-from shedlight.matching.compile.guards import code_arrays
+from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import text_buffers
+from shedlight.matching.jit import Array
+from shedlight.matching.kernel.bind import bind_elements, paths
 from shedlight.matching.kernel.fifo import run_queues
-from shedlight.matching.kernel.guard_vm import Cells
+from shedlight.matching.kernel.guard_vm import Cells, code_arrays
+from shedlight.matching.kernel.match_state import MatchState, enlarged, widened, with_blocks
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import (
     BLOCKS,
@@ -32,7 +33,6 @@ from shedlight.matching.kernel.records import (
     USED_NODES,
     USED_THREADS,
     WANTED,
-    Array,
     Output,
     PartialMatchRecords,
 )
@@ -40,10 +40,7 @@ from shedlight.matching.kernel.scan import Scan, ScanSettings, run_scan
 from shedlight.matching.kernel.scan_bindings import MOST_THREADS, Bindings
 from shedlight.matching.kernel.scan_tables import FORBIDS, moves
 from shedlight.matching.kernel.tables import Events, KernelTables
-from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.permuted import PermutedTable
-from shedlight.matching.output.bind import bind_elements, paths
-from shedlight.matching.state.match_state import MatchState, enlarged, widened, with_blocks
+from shedlight.matching.permuted import row_column
 
 _MATCHES, _NODES = 1 << 14, 1 << 16
 
@@ -266,19 +263,6 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
             numbers[:, i] = column.values
     offsets, characters = text_buffers(pa.concat_arrays(texts))
     return Cells(numbers, nulls, offsets, characters)
-
-
-def row_column(table: pa.Table | PermutedTable, node: Expression) -> Column:
-    """Find the column of an attribute of the row at hand."""
-    if not isinstance(node, Attribute):
-        raise TypeError(f"not an attribute: {node}")
-    column = table.column(node.path[0])
-    for field in node.path[1:]:
-        column = pa.chunked_array(
-            [pc.struct_field(chunk, field) for chunk in column.chunks],
-            column.type.field(field).type,
-        )
-    return column_of(column)
 
 
 def new_output(events: int = 0, *, marked: bool = True) -> Output:

@@ -11,8 +11,8 @@ from shedlight.matching.compile.dfa import (
     SPOILS,
     TAKERS,
 )
+from shedlight.matching.jit import compiled, i64, idx, jit_inline, jit_noinline
 from shedlight.matching.kernel.close import expire, expire_by_count
-from shedlight.matching.kernel.jit import compiled, jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     leave,
@@ -26,8 +26,6 @@ from shedlight.matching.kernel.records import (
     Output,
     PartialMatchRecords,
     find_block,
-    i64,
-    idx,
     is_due,
     room,
 )

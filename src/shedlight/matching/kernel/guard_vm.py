@@ -9,57 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import jit_inline, jit_noinline
-from shedlight.matching.kernel.records import NONE, Array, i64
-
-MOST_STACK = 64
-
-# The operations: those that put a value on the stack, those with one operand, and the others.
-(
-    LOAD,
-    NUMBER,
-    DECIMAL,
-    NULL,
-    TO_DECIMAL,
-    NEGATE,
-    NEGATE_DECIMAL,
-    NEITHER,
-    IS_NULL,
-    EQUAL,
-    NOT_EQUAL,
-    LESS,
-    LESS_EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    BOTH,
-    EITHER,
-    COMPARE,
-    ADD,
-    SUBTRACT,
-    MULTIPLY,
-    MODULO,
-    INT_DIVIDE,
-    COMPARE_TEXT,
-    COMPARE_DECIMAL,
-    ADD_DECIMAL,
-    SUBTRACT_DECIMAL,
-    MULTIPLY_DECIMAL,
-    DIVIDE_DECIMAL,
-    MODULO_DECIMAL,
-    PICK,
-    SKIP,  # go on elsewhere if an element has no event
-    CHECK,  # the end of a condition: go on if it holds
-) = range(33)
-
-# The outcomes of a comparison (-1, 0 or 1) that make a relation true, as bits.
-OUTCOMES = {
-    EQUAL: 0b010,
-    NOT_EQUAL: 0b101,
-    LESS: 0b001,
-    LESS_EQUAL: 0b011,
-    GREATER: 0b100,
-    GREATER_EQUAL: 0b110,
-}
+from shedlight.matching.compile import opcodes as op
+from shedlight.matching.compile.guards import GuardPrograms
+from shedlight.matching.jit import Array, i64, jit_inline, jit_noinline
+from shedlight.matching.kernel.records import NONE
 
 _LOWEST = -9223372036854775808
 
@@ -98,15 +51,15 @@ def _compare_text(offsets: Array, texts: Array, one: int, other: int) -> int:
 @jit_inline
 def _whole(operation: int, a: int, b: int) -> tuple[int, bool]:  # noqa: PLR0911
     """Compute with whole numbers; what does not fit 64 bits is null."""
-    if operation == COMPARE:
+    if operation == op.COMPARE:
         return int(a > b) - int(a < b), False
-    if operation == ADD:
+    if operation == op.ADD:
         result = a + b
         return result, (a ^ result) & (b ^ result) < 0
-    if operation == SUBTRACT:
+    if operation == op.SUBTRACT:
         result = a - b
         return result, (a ^ b) & (a ^ result) < 0
-    if operation == MULTIPLY:
+    if operation == op.MULTIPLY:
         result = a * b
         if a == -1:
             return result, b == _LOWEST
@@ -114,24 +67,24 @@ def _whole(operation: int, a: int, b: int) -> tuple[int, bool]:  # noqa: PLR0911
     if b == 0:
         return b, True
     if b == -1:
-        divides = operation == INT_DIVIDE
+        divides = operation == op.INT_DIVIDE
         return -a if divides else 0, divides and a == _LOWEST
     quotient = a // b
     if quotient < 0 and quotient * b != a:
         quotient += 1
-    return quotient if operation == INT_DIVIDE else a - quotient * b, False
+    return quotient if operation == op.INT_DIVIDE else a - quotient * b, False
 
 
 @jit_inline
 def _decimal(operation: int, a: float, b: float) -> float:
     """Compute with decimal numbers; `b` is not zero in a division."""
-    if operation == ADD_DECIMAL:
+    if operation == op.ADD_DECIMAL:
         return a + b
-    if operation == SUBTRACT_DECIMAL:
+    if operation == op.SUBTRACT_DECIMAL:
         return a - b
-    if operation == MULTIPLY_DECIMAL:
+    if operation == op.MULTIPLY_DECIMAL:
         return a * b
-    if operation == DIVIDE_DECIMAL:
+    if operation == op.DIVIDE_DECIMAL:
         return a / b
     return np.fmod(a, b)
 
@@ -139,15 +92,15 @@ def _decimal(operation: int, a: float, b: float) -> float:
 @jit_inline
 def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
     value = code.stack[top]
-    if operation >= EQUAL:
+    if operation >= op.EQUAL:
         code.stack[top] = argument >> ((value + 1) & 3) & 1
-    elif operation == TO_DECIMAL:
+    elif operation == op.TO_DECIMAL:
         code.decimals[top] = float(value)
-    elif operation == NEGATE_DECIMAL:
+    elif operation == op.NEGATE_DECIMAL:
         code.decimals[top] = -code.decimals[top]
-    elif operation == NEITHER:
+    elif operation == op.NEITHER:
         code.stack[top] = 1 - value
-    elif operation == NEGATE:
+    elif operation == op.NEGATE:
         code.nulls[top] |= value == _LOWEST
         code.stack[top] = -value
     else:
@@ -159,25 +112,25 @@ def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
 def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
     one, other = code.stack[top], code.stack[top + 1]
     null, null2 = code.nulls[top], code.nulls[top + 1]
-    if operation <= EITHER:  # three truth values: a settled operand settles the result
-        settled = operation - BOTH
+    if operation <= op.EITHER:  # three truth values: a settled operand settles the result
+        settled = operation - op.BOTH
         sure = (not null and one == settled) or (not null2 and other == settled)
         code.stack[top] = settled if sure else 1 - settled
         code.nulls[top] = not sure and (null or null2)
     elif null or null2:
         code.nulls[top] = True
-    elif operation <= INT_DIVIDE:
+    elif operation <= op.INT_DIVIDE:
         code.stack[top], code.nulls[top] = _whole(operation, one, other)
-    elif operation == COMPARE_TEXT:
+    elif operation == op.COMPARE_TEXT:
         code.stack[top] = _compare_text(cells.offsets, cells.texts, one, other)
     else:
         a, b = code.decimals[top], code.decimals[top + 1]
-        if operation == COMPARE_DECIMAL:
+        if operation == op.COMPARE_DECIMAL:
             greater = a > b or (a != a and b == b)  # noqa: PLR0124  # the test for NaN
             less = a < b or (b != b and a == a)  # noqa: PLR0124
             code.stack[top] = int(greater) - int(less)
         else:
-            code.nulls[top] = b == 0 and operation >= DIVIDE_DECIMAL
+            code.nulls[top] = b == 0 and operation >= op.DIVIDE_DECIMAL
             code.decimals[top] = _decimal(operation, a, b)
 
 
@@ -192,24 +145,24 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread
     while place < end:
         operation, argument = code.code[place, 0], code.code[place, 1]
         place += 1
-        if operation <= NULL:
+        if operation <= op.NULL:
             top += 1
-            code.stack[top], code.nulls[top] = argument, operation == NULL
-            if operation == LOAD:
+            code.stack[top], code.nulls[top] = argument, operation == op.NULL
+            if operation == op.LOAD:
                 taken, cell = argument & 65535, argument >> 16
                 source = row if taken == element else i64(bound[thread, taken])
                 code.stack[top] = cells.numbers[source, cell]
                 code.nulls[top] = cells.nulls[source, cell]
-        elif operation <= GREATER_EQUAL:
+        elif operation <= op.GREATER_EQUAL:
             _one_operand(code, operation, argument, top)
-        elif operation < PICK:
+        elif operation < op.PICK:
             top -= 1
             _two_operands(code, cells, operation, top)
-        elif operation == PICK:
+        elif operation == op.PICK:
             top -= 2
             chosen = top + 2 if code.nulls[top] or code.stack[top] != 1 else top + 1
             code.stack[top], code.nulls[top] = code.stack[chosen], code.nulls[chosen]
-        elif operation == SKIP:
+        elif operation == op.SKIP:
             taken = argument & 65535
             if taken != element and bound[thread, taken] == NONE:
                 place = argument >> 16
@@ -218,3 +171,33 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread
         else:
             top = i64(-1)
     return True
+
+
+def code_arrays(programs: GuardPrograms, triggers: tuple[tuple[int, ...], ...]) -> Code:
+    """Lay the conditions that the events of each element decide out as arrays."""
+    code: list[tuple[int, int]] = []
+    ends = [0]
+    for conditions in triggers:
+        for program in (programs.programs[number] for number in conditions):
+            needs, end = len(program.elements), len(code) + len(program.code) + 1
+            code += [(op.SKIP, (end + needs) << 16 | element) for element in program.elements]
+            code += [_with_argument(programs, *instruction) for instruction in program.code]
+            code.append((op.CHECK, 0))
+        ends.append(len(code))
+    stack = np.zeros(op.MOST_STACK, np.int64)
+    return Code(
+        np.array(code, np.int64).reshape(-1, 2),
+        np.array(ends, np.int64),
+        stack,
+        stack.view(np.float64),
+        np.zeros(op.MOST_STACK, np.bool_),
+    )
+
+
+def _with_argument(programs: GuardPrograms, operation: int, argument: int) -> tuple[int, int]:
+    """Put what an instruction refers to in its place."""
+    if operation == op.NUMBER:
+        return operation, programs.numbers[argument]
+    if operation == op.DECIMAL:
+        return operation, int(np.float64(programs.decimals[argument]).view(np.int64))
+    return operation, op.OUTCOMES.get(operation, argument)

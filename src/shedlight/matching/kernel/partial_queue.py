@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import jit_inline, jit_noinline
-from shedlight.matching.kernel.records import NONE, Array, PartialMatchRecords, i64, idx
+from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 
 QUEUE = np.dtype([("head", "i4"), ("tail", "i4"), ("root", "i4")], align=True)
 LINK = np.dtype([("state", "i4"), ("next", "i4"), ("child", "i4")], align=True)

@@ -7,18 +7,11 @@ newest, so that the window closes them from one end. Keys are found by a hash ta
 All functions here are compiled and change arrays in place; `state.py` makes a value of them.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import compiled, jit_inline
-
-Array = np.ndarray[Any, Any]
-idx: Callable[[Any], int] = np.uint64  # type: ignore[assignment]  # numba knows it as a type
-"""Makes a number a place in an array: one that cannot count from the end."""
-i64: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba knows it as a type
-"""Makes a number 64 bits wide, so that a compiled function is compiled for one width only."""
+from shedlight.matching.jit import Array, compiled, i64, idx, jit_inline
 
 PARTIAL_MATCH = np.dtype(
     [  # what most events touch comes first

@@ -8,8 +8,8 @@ that wait at the same state with the same events to compare are one.
 
 from typing import NamedTuple
 
+from shedlight.matching.jit import Array, compiled, i64, jit_inline, jit_noinline
 from shedlight.matching.kernel.guard_vm import Cells, Code, holds
-from shedlight.matching.kernel.jit import compiled, jit_inline, jit_noinline
 from shedlight.matching.kernel.records import (
     EVICTED,
     EXPIRED,
@@ -20,13 +20,11 @@ from shedlight.matching.kernel.records import (
     OPEN,
     USED_NODES,
     USED_THREADS,
-    Array,
     Output,
     PartialMatchRecords,
     find_block,
     free_node,
     free_partial_match,
-    i64,
     mark_timed_out,
     new_block,
     new_node,

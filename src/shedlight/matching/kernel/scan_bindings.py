@@ -4,16 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.kernel.jit import jit_inline, jit_noinline
-from shedlight.matching.kernel.records import (
-    DROPPED,
-    FREE_THREAD,
-    NONE,
-    THREADS,
-    USED_THREADS,
-    Array,
-    i64,
-)
+from shedlight.matching.jit import Array, i64, jit_inline, jit_noinline
+from shedlight.matching.kernel.records import DROPPED, FREE_THREAD, NONE, THREADS, USED_THREADS
 
 MOST_THREADS = 64
 """How many assignments a machine may carry; later ones are dropped and counted."""

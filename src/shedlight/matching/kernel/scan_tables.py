@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from shedlight.matching.compile.dfa import DfaTables
-from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.output.bind import under_not, wanted
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array
+from shedlight.matching.kernel.bind import under_not, wanted
 
 # What an element does with an event (`wants`), and what a symbol can do (`signs`).
 TAKES, FORBIDS, OPENS = 1, 2, 4

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 
 
 class KernelTables(NamedTuple):

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from shedlight.matching.compile.dfa import CLOSES, KNOWN, SPOILED
+from shedlight.matching.jit import i64, idx, jit_inline, jit_noinline
 from shedlight.matching.kernel.close import close, close_all, evict
-from shedlight.matching.kernel.jit import jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     join,
@@ -25,8 +25,6 @@ from shedlight.matching.kernel.records import (
     Output,
     PartialMatchRecords,
     hand_out,
-    i64,
-    idx,
     new_block,
     new_node,
     new_partial_match,

@@ -12,13 +12,12 @@ from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.ast.pattern import Pattern, WindowUnit, elements
 from shedlight.language.eval.column import data_type_of_arrow
+from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES, Matcher, build_matcher
 from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 from shedlight.matching.hashing import hash_keys
-from shedlight.matching.kernel.driver import row_column
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
+from shedlight.matching.kernel.match_state import MatchState, new_state
 from shedlight.matching.operators.classify import EventTypes, classify
-from shedlight.matching.operators.matcher import MAX_PARTIAL_MATCHES, Matcher, build_matcher
-from shedlight.matching.operators.permuted import PermutedTable
 from shedlight.matching.operators.reorder import (
     INPUT,
     TIME,
@@ -30,7 +29,7 @@ from shedlight.matching.operators.reorder import (
 from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
 from shedlight.matching.output.timed_out import timed_out_name
-from shedlight.matching.state.match_state import MatchState, new_state
+from shedlight.matching.permuted import PermutedTable, row_column
 
 
 @dataclass(frozen=True, eq=False)

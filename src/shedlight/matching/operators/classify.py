@@ -11,11 +11,9 @@ from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression
 from shedlight.language.eval.column import TEXT, Column
 from shedlight.language.eval.evaluate import evaluate, is_true
-from shedlight.matching.compile.predicates import Alphabet, ClosedSet
-from shedlight.matching.kernel.jit import compiled
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
+from shedlight.matching.jit import Array, compiled
 
-Signature = tuple[int, ...]
 Lookup = Callable[[Expression], Column]
 
 _MOST_DIRECT = 1 << 20

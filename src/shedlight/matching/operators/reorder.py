@@ -19,9 +19,8 @@ from shedlight.errors import InputError
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import column_of, data_type_of_arrow
 from shedlight.matching.hashing import hash_keys
-from shedlight.matching.kernel.jit import compiled
-from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.permuted import PermutedTable, is_sorted, is_strictly_sorted
+from shedlight.matching.jit import Array, compiled
+from shedlight.matching.permuted import PermutedTable, is_sorted, is_strictly_sorted
 
 NEVER = -(1 << 62)
 """A time before all others: the watermark of an input that has said nothing yet."""

@@ -4,7 +4,7 @@ There is no other implementation of matching but the slow reference in the tests
 stream into other batches gives the same matches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from shedlight.language.ast.expression import Attribute
 from shedlight.matching.compile.dfa import DfaTables, with_symbols
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array, compiled
 from shedlight.matching.kernel.driver import QueueRun, ScanRun
-from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.kernel.records import (
     DROPPED,
     END,
@@ -24,16 +26,13 @@ from shedlight.matching.kernel.records import (
     OPEN,
     TIME,
     USED_NODES,
-    Array,
     PartialMatchRecords,
 )
 from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.kernel.tables import Events
 from shedlight.matching.operators.classify import EventTypes
-from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.permuted import PermutedTable
-from shedlight.matching.output.event_view import EventView, numbered
-from shedlight.matching.state.match_state import MatchState
+from shedlight.matching.output.matches import Matches, numbered
+from shedlight.matching.permuted import PermutedTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,35 +56,6 @@ class ReadyBatch:
     keys: Mapping[tuple[Attribute, ...], tuple[Array, Array]]
     watermark: int
     inputs: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Matches:
-    """Matches of one pattern in the order in which they were found.
-
-    Attributes:
-        time: Timestamp of each match, in microseconds.
-        ends: Where the events of each match end among all events.
-        table: The events that there were, stored ones first.
-        rows: The rows of the table that are in matches, match by match in the order taken.
-        elements: The element that took each of these events.
-        timed_out: The same of machines that timed out, in the order of their opening; None if
-            nobody asked.
-    """
-
-    time: Array
-    ends: Array
-    table: EventView
-    rows: Array
-    elements: Array
-    timed_out: "Matches | None" = None
-
-    def __len__(self) -> int:
-        return len(self.time)
-
-    def events(self, names: Sequence[str]) -> pa.Table:
-        """Give some columns of the events of all matches, in the order of `rows`."""
-        return self.table.take(self.rows, names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,13 @@ from shedlight.language.ast.expression import (
 from shedlight.language.ast.pattern import Item, negated_elements
 from shedlight.language.eval.column import Column, arrow_of, column_of, in_one_piece
 from shedlight.language.eval.evaluate import evaluate
+from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import hash_keys
-from shedlight.matching.kernel.driver import row_column
-from shedlight.matching.kernel.jit import compiled
-from shedlight.matching.kernel.records import Array
-from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.operators.step import Matches
+from shedlight.matching.jit import Array, compiled
 from shedlight.matching.output.match_id import match_ids
+from shedlight.matching.output.matches import Matches
 from shedlight.matching.output.timed_out import timed_out_name
+from shedlight.matching.permuted import row_column
 
 SOURCE, TIME, ID, EVENTS = "source", "time", "id", "events"
 """The columns that every complex event has."""

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.matching.hashing import hash_first, hash_onto
-from shedlight.matching.kernel.jit import compiled, jit_inline
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array, compiled, jit_inline
 
 DIGITS = 32
 """How many digits an id has."""

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from shedlight.errors import StateError
 from shedlight.matching.compile.dfa import Symbol, build_tables, known_subsets
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array
+from shedlight.matching.kernel.match_state import MatchState, compacted, with_rows
 from shedlight.matching.kernel.partial_queue import Queues
-from shedlight.matching.kernel.records import PARTIAL_MATCH, Array, PartialMatchRecords
+from shedlight.matching.kernel.records import PARTIAL_MATCH, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
-from shedlight.matching.operators.matcher import Matcher
-from shedlight.matching.state.match_state import MatchState, compacted, with_rows
 
 VERSION = 3
 """Since version 2 the machines of a key form a list, and their fields are in another order;

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 from shedlight.model.selectivity.needs import Floats
 
 SECOND = 1_000_000

@@ -19,12 +19,13 @@ from shedlight.graph.application import Stream
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile.dfa import with_symbols
 from shedlight.matching.compile.guards import GuardPrograms
+from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES, Matcher
 from shedlight.matching.compile.nfa import build_automaton
+from shedlight.matching.jit import Array
 from shedlight.matching.kernel.driver import QueueRun
-from shedlight.matching.kernel.records import TIME, Array
+from shedlight.matching.kernel.match_state import MatchState, new_state
+from shedlight.matching.kernel.records import TIME
 from shedlight.matching.kernel.tables import Events
-from shedlight.matching.operators.matcher import MAX_PARTIAL_MATCHES, Matcher
-from shedlight.matching.state.match_state import MatchState, new_state
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled.draw import (

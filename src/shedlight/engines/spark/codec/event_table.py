@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

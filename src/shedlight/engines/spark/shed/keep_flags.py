@@ -7,7 +7,7 @@ from shedlight.engines.spark.shed.plan_store import WORD
 from shedlight.engines.spark.support.chain_spec import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import Masks, Operator
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.shares import PatternShares, Shares

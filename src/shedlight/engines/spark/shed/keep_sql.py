@@ -26,9 +26,9 @@ from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.operators.cep_operator import Operator, schema_of
-from shedlight.matching.operators.classify import Signature
-from shedlight.matching.operators.matcher import Matcher
 from shedlight.matching.operators.reorder import NEVER
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import EPOCH

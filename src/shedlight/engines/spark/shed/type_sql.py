@@ -12,9 +12,8 @@ from math import prod
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.eval.spark_sql import spark_sql
-from shedlight.matching.compile.predicates import Alphabet, ClosedSet
+from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
 from shedlight.matching.operators.cep_operator import Operator, data_type_in, schema_of
-from shedlight.matching.operators.classify import Signature
 
 MOST_TYPES = 1 << 15
 """How many signatures are listed at most."""

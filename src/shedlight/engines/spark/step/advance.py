@@ -23,15 +23,15 @@ from shedlight.engines.spark.step.parallel import each, run_all
 from shedlight.engines.spark.support.chain_spec import is_passthrough
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.eval.column import column_of
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
     ingest,
     match_batch,
 )
-from shedlight.matching.operators.permuted import is_sorted
 from shedlight.matching.operators.reorder import INPUT, NEVER
+from shedlight.matching.permuted import is_sorted
 from shedlight.shedding.shares import Shares
 
 

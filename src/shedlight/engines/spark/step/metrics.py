@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.graph import OperatorSpec, Stream
+from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.compile.type_labels import OTHER
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
+from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.operators.cep_operator import Masks, Operator, OperatorState
 from shedlight.matching.operators.classify import counted
-from shedlight.matching.operators.matcher import Matcher
 from shedlight.matching.operators.step import ReadyBatch, count_partial_matches
-from shedlight.matching.state.match_state import MatchState
 
 
 @dataclass(frozen=True, slots=True)

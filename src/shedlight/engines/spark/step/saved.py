@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
 from shedlight.errors import StateError
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import Operator, OperatorState
 from shedlight.matching.operators.classify import EventTypes
 from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_waiting

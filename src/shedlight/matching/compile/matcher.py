@@ -28,8 +28,7 @@ from shedlight.language.ast.pattern import (
 from shedlight.matching.compile.dfa import Symbol
 from shedlight.matching.compile.guards import GuardPrograms, build_programs
 from shedlight.matching.compile.nfa import Automaton, build_automaton
-from shedlight.matching.compile.predicates import Alphabet, ElementPredicate
-from shedlight.matching.operators.classify import Signature
+from shedlight.matching.compile.predicates import Alphabet, ElementPredicate, Signature
 
 MAX_PARTIAL_MATCHES = 10_000_000
 """How many machines of a pattern may be open; past it the oldest goes, and is counted."""

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.matching.output.event_view import numbered
+from shedlight.matching.output.matches import numbered
 
 INNER = pa.struct([pa.field("x", pa.int64())])
 SCHEMA = pa.schema(

@@ -13,6 +13,13 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+idx: Callable[[Any], int] = np.uint64  # type: ignore[assignment]  # numba knows it as a type
+"""Makes a number a place in an array: one that cannot count from the end."""
+i64: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba knows it as a type
+"""Makes a number 64 bits wide, so that a compiled function is compiled for one width only."""
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -21,7 +28,7 @@ _Result = TypeVar("_Result")
 @cache
 def cache_folder() -> Path:
     """Find the folder of this version of the kernels."""
-    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     home = os.environ.get("NUMBA_CACHE_DIR") or Path(
         os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "shedlight"

@@ -13,8 +13,8 @@ import numpy as np
 from shedlight.language.ast.pattern import negated_elements
 from shedlight.matching.compile.dfa import DfaTables
 from shedlight.matching.compile.nfa import Automaton
-from shedlight.matching.kernel.jit import compiled, jit_inline
-from shedlight.matching.kernel.records import END, FORBIDDEN, NONE, Array, Output
+from shedlight.matching.jit import Array, compiled, jit_inline
+from shedlight.matching.kernel.records import END, FORBIDDEN, NONE, Output
 
 
 class NfaArrays(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.soak
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 def test_random_patterns_stay_within_the_arrays(tmp_path):
     """All that the kernels are held against the reference with."""
     settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    tests = "tests/automaton/test_kernel_is_reference.py"
+    tests = "tests/matching/kernel/test_kernel_is_reference.py"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", tests],
         env=os.environ | settings,

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from shedlight.matching.kernel.jit import compiled
-from shedlight.matching.kernel.records import Array
+from shedlight.language.ast.expression import Attribute, Expression
+from shedlight.language.eval.column import Column, column_of
+from shedlight.matching.jit import Array, compiled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,3 +76,16 @@ def is_strictly_sorted(times: Array) -> bool:
     for i in range(1, times.shape[0]):
         others += times[i] <= times[i - 1]
     return others == 0
+
+
+def row_column(table: pa.Table | PermutedTable, node: Expression) -> Column:
+    """Find the column of an attribute of the row at hand."""
+    if not isinstance(node, Attribute):
+        raise TypeError(f"not an attribute: {node}")
+    column = table.column(node.path[0])
+    for field in node.path[1:]:
+        column = pa.chunked_array(
+            [pc.struct_field(chunk, field) for chunk in column.chunks],
+            column.type.field(field).type,
+        )
+    return column_of(column)

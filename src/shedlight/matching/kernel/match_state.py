@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.matching.compile.dfa import DfaTables, build_tables
-from shedlight.matching.kernel.jit import compiled
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array, compiled
 from shedlight.matching.kernel.partial_queue import LINK, QUEUE, Queues
 from shedlight.matching.kernel.records import (
     BLOCK,
@@ -32,12 +33,10 @@ from shedlight.matching.kernel.records import (
     PARTIAL_MATCHES,
     THREADS,
     WANTED,
-    Array,
     PartialMatchRecords,
     enter_all,
 )
 from shedlight.matching.kernel.scan_bindings import THREAD, Bindings
-from shedlight.matching.operators.matcher import Matcher
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.language.eval.column import in_one_piece
-from shedlight.matching.kernel.jit import compiled
-from shedlight.matching.kernel.records import Array
+from shedlight.matching.jit import Array, compiled
 
 _BITS = 64
 
@@ -126,3 +125,32 @@ def _gather(stored: Array, new: Array, rows: Array, found: Array) -> None:
     for i in range(found.shape[0]):
         row = rows[i]
         found[i] = stored[row] if row < size else new[row - size]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """Matches of one pattern in the order in which they were found.
+
+    Attributes:
+        time: Timestamp of each match, in microseconds.
+        ends: Where the events of each match end among all events.
+        table: The events that there were, stored ones first.
+        rows: The rows of the table that are in matches, match by match in the order taken.
+        elements: The element that took each of these events.
+        timed_out: The same of machines that timed out, in the order of their opening; None if
+            nobody asked.
+    """
+
+    time: Array
+    ends: Array
+    table: EventView
+    rows: Array
+    elements: Array
+    timed_out: "Matches | None" = None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def events(self, names: Sequence[str]) -> pa.Table:
+        """Give some columns of the events of all matches, in the order of `rows`."""
+        return self.table.take(self.rows, names)
