@@ -205,7 +205,7 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
                 "idle": pd.Series([False], dtype="bool"),
                 "number": pd.Series([0], dtype="int32"),
                 "events": pd.Series([None], dtype="object"),
-                "tally": pd.Series([ShardMetrics(0, 0.0, 0).encoded()], dtype="object"),
+                "metrics": pd.Series([ShardMetrics(0, 0.0, 0).encoded()], dtype="object"),
             }
         )
 

@@ -66,8 +66,8 @@ class Outcome:
             number = sum(one.number for one in batch.passed.values())
             mean = sum(one.number * one.mean for one in batch.passed.values()) / number
             self.points.append((batch.end - began, batch.end - mean / 1e6))
-        tallies = [group.operators.get("cases") for group in batch.groups]
-        patterns = [one for tally in tallies if tally for one in tally.patterns.values()]
+        counted = [shard.operators.get("cases") for shard in batch.shards]
+        patterns = [one for metrics in counted if metrics for one in metrics.patterns.values()]
         self.results += sum(one.found for one in patterns)
 
     def close(self, now: float, fed: int) -> None:

@@ -122,13 +122,15 @@ class Rehearsal:
         took = min(0.95, FIXED + _work(model, node, rates))
         end, wait = self.clock * 1e6, 1.5e6 * took
         times = (end - wait, end - 1.5 * wait, end - 1.8 * wait)
-        arrived, tallies, passed = {}, {}, {}
+        arrived, metrics, passed = {}, {}, {}
         for operator in model.operators_on(node):
             for stream, types in _sent(operator, rates).items():
                 number = sum(types.values())
                 arrived[operator.name, stream] = ArrivalStats(number, 1, round(end), types)
-            patterns = {p.stream.name: _tally(model, p, rates) for p in operator.patterns}
-            tallies[operator.name] = OperatorMetrics(0, 0, 0, 0, patterns)
+            patterns = {
+                p.stream.name: _pattern_metrics(model, p, rates) for p in operator.patterns
+            }
+            metrics[operator.name] = OperatorMetrics(0, 0, 0, 0, patterns)
             number = sum(  # what several patterns keep is kept once
                 max(p.kept.get(label, 0) for p in patterns.values()) for label in operator.types
             )
@@ -141,7 +143,7 @@ class Rehearsal:
             seconds=took,
             arrived=arrived,
             passed=passed,
-            groups=(ShardMetrics(0, took, 10_000, tallies),),
+            shards=(ShardMetrics(0, took, 10_000, metrics),),
         )
         return batch, 1.5 * took
 
@@ -175,7 +177,7 @@ def _sent(operator, rates):
     }
 
 
-def _tally(model, pattern, rates):
+def _pattern_metrics(model, pattern, rates):
     """Say what a pattern did in a second."""
     return PatternMetrics(
         kept={label: round(rate) for label, rate in _kept(model, pattern, rates).items()},

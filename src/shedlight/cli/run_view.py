@@ -68,7 +68,7 @@ class LiveView:
         bound = self.summary.nodes[one.node].bound
         if self.running is None or self.running.loop is None or bound is None:
             return {}
-        used = self.running.assembly.plans(one.node).used_by(one.number)
+        used = self.running.deployment.plans(one.node).used_by(one.number)
         return {"plan": used.plan, "pressure": used.pressure}
 
     def _types(self, node: str) -> "TypeCatalog | None":
@@ -77,7 +77,7 @@ class LiveView:
         if self.running is None:
             return None
         if node not in self._known:
-            self._known[node] = type_catalog(self.running.assembly.nodes[node].parts)
+            self._known[node] = type_catalog(self.running.deployment.nodes[node].chains)
         return self._known[node]
 
     def decision(self, one: "Decision") -> None:

@@ -45,11 +45,11 @@ def on_spark(
     application: Application,
     folder: Path,
     shares: Shares | None = None,
-    buckets: int = 2,
+    shards: int = 2,
 ) -> dict[str, list[Row]]:
     """Run an application on Spark; the complex events of each sink in order of time and id."""
     found = run_on_spark(
-        application, spark, checkpoint=str(folder / "run"), shares=shares, buckets=buckets
+        application, spark, checkpoint=str(folder / "run"), shares=shares, shards=shards
     )
     return {name: in_order(frame.toArrow().to_pylist()) for name, frame in found.items()}
 

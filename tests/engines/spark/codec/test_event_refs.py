@@ -44,14 +44,14 @@ def _spec(name, inputs, pattern, text):
     )
 
 
-def _fused(specs, *, late=frozenset(), streams=(S,)):
+def _chain(specs, *, late=frozenset(), streams=(S,)):
     given = ChainSpec(
-        part=OperatorChain(tuple(specs), (), range(1)),
+        placement=OperatorChain(tuple(specs), (), range(1)),
         inputs={stream: INPUTS[stream] for stream in streams},
         origins=dict.fromkeys(streams, (0,)),
         shares={},
         windows={},
-        listed=frozenset(stream for spec in specs for stream in spec.outputs),
+        with_event_ids=frozenset(stream for spec in specs for stream in spec.outputs),
         timed_out=late,
     )
     return build_chain(given)
@@ -90,13 +90,13 @@ def _expected(tables, texts):
     return found
 
 
-def _spelled_out(fused, done, stream, most=7):
+def _spelled_out(chain, done, stream, most=7):
     found, put = done.found[stream], pa.Buffer.to_pybytes
     pieces = [
         decode_table(data)
-        for _, data in encode_output(fused, stream, found, done.shelves, most, put)
+        for _, data in encode_output(chain, stream, found, done.shelves, most, put)
     ]
-    return pa.concat_tables([fused.outputs[stream].empty_table(), *pieces])
+    return pa.concat_tables([chain.outputs[stream].empty_table(), *pieces])
 
 
 @settings(max_examples=150)
@@ -107,24 +107,24 @@ def test_complex_events_of_complex_events_are_whole(ones, others, low, high, bot
     events = {S: _numbered(ones), T: _numbered(others, 1000)}
     texts = (low, high, TOP)
     expected = _expected({one: _table(one, events[one]) for one in streams}, texts)
-    fused = _fused(_three(low, high, streams), streams=streams)
-    assert list(fused.event_refs.columns) == ["w"]
+    chain = _chain(_three(low, high, streams), streams=streams)
+    assert list(chain.event_refs.columns) == ["w"]
 
-    state = new_chain_state(fused)
+    state = new_chain_state(chain)
     found: list[list[pa.Table]] = [[], [], []]
     outputs = (Stream("L", "w"), Stream("H", "v"), Stream("T", "u"))
     cuts = sorted(data.draw(st.lists(st.integers(0, 30), max_size=4)))
     for start, end in pairwise([0, *cuts, 30]):
         tables = {stream: _table(stream, events[stream][start:end]) for stream in streams}
-        state, done = advance(fused, state, tables, [])
-        state = from_bytes(fused, to_bytes(fused, state))
+        state, done = advance(chain, state, tables, [])
+        state = from_bytes(chain, to_bytes(chain, state))
         for kept, stream in zip(found, outputs, strict=True):
-            kept.append(_spelled_out(fused, done, stream))
-    _, done = advance(fused, state, {}, _ends(streams))
+            kept.append(_spelled_out(chain, done, stream))
+    _, done = advance(chain, state, {}, _ends(streams))
     for kept, stream, table in zip(found, outputs, expected, strict=True):
-        kept.append(_spelled_out(fused, done, stream))
+        kept.append(_spelled_out(chain, done, stream))
         assert pa.concat_tables(kept).to_pylist() == table.to_pylist()
-        assert kept[0].schema.equals(fused.outputs[stream])
+        assert kept[0].schema.equals(chain.outputs[stream])
 
 
 def _ends(streams):
@@ -136,42 +136,42 @@ ROWS = [(time, time, x) for time, x in enumerate([0, 1, 2, 0, 1, 2, 0, 3, 1, 2] 
 
 def test_a_shelf_keeps_only_what_is_still_referred_to():
     """What open machines have taken, at whatever operator, and what waits."""
-    fused = _fused(_three(LOW[0], HIGH[0]))
-    state, done = advance(fused, new_chain_state(fused), {S: _table(S, ROWS)}, [])
-    assert [len(done.found[s]) for s in fused.outputs] == [16, 8, 4]
+    chain = _chain(_three(LOW[0], HIGH[0]))
+    state, done = advance(chain, new_chain_state(chain), {S: _table(S, ROWS)}, [])
+    assert [len(done.found[s]) for s in chain.outputs] == [16, 8, 4]
     assert len(done.shelves["w"].events) == len(ROWS)
     kept = state.shelves["w"]
     waiting = state.operators[0].waiting.buffer["no"].to_pylist()
     assert 0 < len(waiting) <= len(kept.old) < len(ROWS) / 2
     assert set(waiting) <= set(kept.events["no"].to_pylist())
 
-    state, _ = advance(fused, state, {}, [WatermarkUpdate(S, 0, FOREVER)])
+    state, _ = advance(chain, state, {}, [WatermarkUpdate(S, 0, FOREVER)])
     (lowest,) = state.operators[0].states
     assert state.shelves["w"].old.tolist() == lowest.store["#row"].to_pylist()
 
 
 def test_late_events_have_all_their_columns():
     """Also those that no pattern looks at."""
-    fused = _fused(_three(LOW[0], HIGH[0]))
-    assert "name" not in fused.operators[0].schema.names
-    state, _ = advance(fused, new_chain_state(fused), {S: _table(S, ROWS)}, [])
-    _, done = advance(fused, state, {S: _table(S, [(3, 999, 1)])}, [])
+    chain = _chain(_three(LOW[0], HIGH[0]))
+    assert "name" not in chain.operators[0].schema.names
+    state, _ = advance(chain, new_chain_state(chain), {S: _table(S, ROWS)}, [])
+    _, done = advance(chain, state, {S: _table(S, [(3, 999, 1)])}, [])
     assert done.late["w"].drop_columns(["#input"]).to_pylist() == [
         {"at": 3, "no": 999, "x": 1, "name": "é1"}
     ]
-    assert fused.whole["w"].names == ["at", "no", "x", "name"]
+    assert chain.whole["w"].names == ["at", "no", "x", "name"]
 
 
 def test_what_timed_out_has_whole_events():
     """A machine that is not complete has null for what is missing."""
     spec = _spec("w", (S,), "L", LOW[0])
-    fused = _fused([spec], late=frozenset({Stream("L", "w")}))
-    timed_out = next(stream for stream in fused.outputs if stream != Stream("L", "w"))
+    chain = _chain([spec], late=frozenset({Stream("L", "w")}))
+    timed_out = next(stream for stream in chain.outputs if stream != Stream("L", "w"))
     rows = [(0, 1, 0), (100, 2, 3)]
     _, done = advance(
-        fused, new_chain_state(fused), {S: _table(S, rows)}, [WatermarkUpdate(S, 0, 90)]
+        chain, new_chain_state(chain), {S: _table(S, rows)}, [WatermarkUpdate(S, 0, 90)]
     )
-    (found,) = _spelled_out(fused, done, timed_out).to_pylist()
+    (found,) = _spelled_out(chain, done, timed_out).to_pylist()
     assert found["a"] == {"at": 0, "no": 1, "x": 0, "name": "é0"}
     assert found["b"] is None
 
@@ -190,15 +190,15 @@ def test_what_timed_out_has_whole_events():
 def test_where_somebody_looks_into_whole_events_they_are_copied(low, high):
     """Then nothing is given by number, and matching goes as it always did."""
     specs = [_spec("w", (S,), "L", low), _spec("v", (Stream("L", "w"),), "H", high)]
-    fused = _fused(specs)
-    assert not fused.event_refs.columns
+    chain = _chain(specs)
+    assert not chain.event_refs.columns
     _, done = advance(
-        fused, new_chain_state(fused), {S: _table(S, ROWS)}, [WatermarkUpdate(S, 0, FOREVER)]
+        chain, new_chain_state(chain), {S: _table(S, ROWS)}, [WatermarkUpdate(S, 0, FOREVER)]
     )
     expected = match_tables(
         [(INPUTS[S][0], _table(S, ROWS))], {"L": parse_pattern(low).pattern}
     ).complex_events["L"]
-    assert _spelled_out(fused, done, Stream("L", "w")).to_pylist() == expected.to_pylist()
+    assert _spelled_out(chain, done, Stream("L", "w")).to_pylist() == expected.to_pylist()
 
 
 def test_two_inputs_with_the_same_names_are_copied():
@@ -209,7 +209,7 @@ def test_two_inputs_with_the_same_names_are_copied():
         _spec("x", (T,), "M", LOW[0]),
         _spec("v", both, "H", "SELECT u, o WHERE SEQ(u.time >= 0, o.time >= 0) WITHIN 9 us"),
     ]
-    assert not _fused(specs, streams=(S, T)).event_refs.columns
+    assert not _chain(specs, streams=(S, T)).event_refs.columns
     named = LOW[0].replace("a, b", "a AS c, b AS d")
     specs[1] = _spec("x", (T,), "M", named)
-    assert set(_fused(specs, streams=(S, T)).event_refs.columns) == {"w", "x"}
+    assert set(_chain(specs, streams=(S, T)).event_refs.columns) == {"w", "x"}

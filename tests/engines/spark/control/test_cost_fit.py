@@ -12,8 +12,10 @@ TRUE = Costs(fixed=0.9, reading=2e-6, carrying=8e-6)
 
 
 def _batch(number, events, kept, costs=TRUE, matching=0.5, extra=0.0):
-    tally = PatternMetrics({"type=0": kept}, matching, 3, 1, 0, 0)
-    group = ShardMetrics(0, matching, 100, {"w": OperatorMetrics(kept, 0, 0, 0, {"Q": tally})})
+    metrics = PatternMetrics({"type=0": kept}, matching, 3, 1, 0, 0)
+    shard = ShardMetrics(
+        0, matching, 100, {"w": OperatorMetrics(kept, 0, 0, 0, {"Q": metrics})}
+    )
     seconds = costs.fixed + costs.reading * events + costs.carrying * kept + matching + extra
     return MicroBatchReport(
         node="n",
@@ -22,7 +24,7 @@ def _batch(number, events, kept, costs=TRUE, matching=0.5, extra=0.0):
         seconds=seconds,
         arrived={("w", "s"): ArrivalStats(events, 1, 1_000_000 * number, {0: events})},
         passed={"s": KeptArrivals(kept, 1e6 * number, (1e6, 1e6, 1e6))},
-        groups=(group,),
+        shards=(shard,),
     )
 
 

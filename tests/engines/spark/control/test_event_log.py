@@ -32,7 +32,7 @@ Q = Stream("Q", "w")
 
 def batch(arrived, types=None):
     """Make a micro-batch to which so many events of each type came."""
-    groups = (ShardMetrics(0, 0.1, 5, {"w": OperatorMetrics(3, 0, 0, 0, {}, types or {})}),)
+    shards = (ShardMetrics(0, 0.1, 5, {"w": OperatorMetrics(3, 0, 0, 0, {}, types or {})}),)
     return MicroBatchReport(
         node="edge",
         number=0,
@@ -40,7 +40,7 @@ def batch(arrived, types=None):
         seconds=1.0,
         arrived={key: ArrivalStats(sum(of.values()), 1, 1, of) for key, of in arrived.items()},
         passed={},
-        groups=groups,
+        shards=shards,
     )
 
 
@@ -59,7 +59,7 @@ def test_patterns_say_what_they_were_offered():
 def test_the_types_of_a_node_are_known_from_what_it_runs(tmp_path):
     """Four types, of which one pattern uses two and the other three; all are of use."""
     world = World(tmp_path)
-    known = type_catalog(world.nodes[NODE].parts)
+    known = type_catalog(world.nodes[NODE].chains)
     done, _, _ = world.batch(rate=2_000, seconds=0.5)
     rows = offered_rows(done, known)
     assert {name: row["offered"] for name, row in rows.items()} == {

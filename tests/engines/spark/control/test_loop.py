@@ -49,18 +49,18 @@ class World:
             operators=application.operators,
             sinks=application.sinks,
         )
-        (part,) = operator_chains(self.application, NODE, 2)
-        self.fused = build_chain(
+        (placement,) = operator_chains(self.application, NODE, 2)
+        self.chain = build_chain(
             ChainSpec(
-                part=part,
+                placement=placement,
                 inputs={SOURCE: (StreamInput("s2", ("id",), "#at"), SCHEMA)},
                 origins={SOURCE: (0,)},
                 shares=sheddable(self.application),
                 windows=longest_windows(self.application),
-                listed=frozenset(),
+                with_event_ids=frozenset(),
             )
         )
-        self.nodes = {NODE: SimpleNamespace(parts=(self.fused,))}
+        self.nodes = {NODE: SimpleNamespace(chains=(self.chain,))}
         self._plans = PlanStore(folder / "plan")
         self._plans.put_in_force(
             ActivePlan(self.publish(NODE, sheddable_by_pressure(self.application)))
@@ -77,26 +77,26 @@ class World:
     def publish(self, node, shares):
         """Write a plan down."""
         assert node == NODE
-        return self._plans.publish(shares, plan_tables(self.fused, shares))
+        return self._plans.publish(shares, plan_tables(self.chain, shares))
 
     def batch(self, rate, seconds=0.0):
         """Read all that has arrived, keep what the plan says, and tell the loop."""
         self.clock += seconds
         events = round(rate * (self.clock - self.newest))
         used = self._plans.used_by(self.number)
-        operator = self.fused.operators[0]
+        operator = self.chain.operators[0]
         signatures = all_signatures(operator.alphabet) or ()
         labels = [operator.alphabet.label(one) for one in signatures]
         known = [label for label in labels if label]
         shares = self._plans.shares(used)
-        tallies, matching, most = {}, 0.0, 0
+        metrics, matching, most = {}, 0.0, 0
         for name in ("Q21", "Q22"):
             one = shares[Stream(name, "w2")]
             uses = known[:2] if name == "Q21" else known[1:]
             kept = {u: round(events / 4 * one.shares.get(u, one.mean)) for u in uses}
             cost = COST * sum(kept.values())
             matching, most = matching + cost, max(most, sum(kept.values()))
-            tallies[name] = PatternMetrics(kept, cost, sum(kept.values()) // 6, 5, 0, 0)
+            metrics[name] = PatternMetrics(kept, cost, sum(kept.values()) // 6, 5, 0, 0)
         middle = (self.clock + self.newest) / 2 * 1e6
         passed = {"s2": KeptArrivals(most, middle, (middle,) * 3)} if most else {}
         took = FIXED + matching + events * 1e-6 + most * 2e-6
@@ -108,9 +108,9 @@ class World:
             seconds=took,
             arrived={("w2", "s2"): ArrivalStats(events, 1, round(self.clock * 1e6), types)},
             passed=passed,
-            groups=(
+            shards=(
                 ShardMetrics(
-                    0, matching, 10, {"w2": OperatorMetrics(events, 0, 0, 0, tallies)}
+                    0, matching, 10, {"w2": OperatorMetrics(events, 0, 0, 0, metrics)}
                 ),
             ),
         )
@@ -181,7 +181,7 @@ def test_what_is_decided_says_after_which_micro_batch(world):
 def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
     """Forty seconds nothing, then a burst: its rate is that of the burst."""
     world = World(tmp_path)
-    part = world.fused
+    placement = world.chain
     burst = ArrivalStats(20_000, 1, round(1041.5 * 1e6), {}, round(1040.0 * 1e6))
     kept = ArrivalSketch(20_000, 1040.75e6, tuple(range(4)))
     batch = MicroBatchReport(
@@ -191,10 +191,15 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
         seconds=3.0,
         arrived={("w2", "s2"): burst},
         passed={},
-        groups=(ShardMetrics(0, 1.0, 1, kept={"s2": kept}),),
+        shards=(ShardMetrics(0, 1.0, 1, kept={"s2": kept}),),
     )
     watched = ObservationWindow(
-        parts=(part,), labels={}, uses={}, batches=(batch,), since=1000.0, costs=DEFAULT_COSTS
+        chains=(placement,),
+        labels={},
+        uses={},
+        batches=(batch,),
+        since=1000.0,
+        costs=DEFAULT_COSTS,
     )
     assert watched.rate == pytest.approx(10_000)
     steady = replace(watched, since=1039.0)

@@ -142,15 +142,15 @@ def test_what_is_not_delivered_is_kept_for_longer(spark, tmp_path):
     application = replace(application, sinks=sinks)
     checkpoint = tmp_path / "run"
     run_on_spark(application, spark, checkpoint=str(checkpoint))
-    assembly = Deployment(application, spark, checkpoint, {}, 2)
-    waiting = time.time() - max((committed_files(assembly.outbox("core")) or {}).values())
+    deployment = Deployment(application, spark, checkpoint, {}, 2)
+    waiting = time.time() - max((committed_files(deployment.outbox("core")) or {}).values())
     kept = {
-        name: Retention(assembly, 60.0).begin(name, time.time()) for name in application.nodes
+        name: Retention(deployment, 60.0).begin(name, time.time()) for name in application.nodes
     }
     assert kept["edge-1"] == kept["edge-2"] == "60s"
     assert int(kept["core"][:-1]) >= 60 + waiting
     run_on_spark(application, spark, checkpoint=str(checkpoint), deliver=True)
-    assert Retention(assembly, 60.0).begin("core", time.time()) == "60s"
+    assert Retention(deployment, 60.0).begin("core", time.time()) == "60s"
 
 
 def _live(spark, folder, options, files):

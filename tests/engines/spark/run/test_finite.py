@@ -201,7 +201,7 @@ def test_keys_in_several_groups_are_put_in_order_downstream(partitioned, tmp_pat
     assert all(map(len, expected.values()))
 
     files = with_files(application, tables, tmp_path, [300, 500])
-    found = on_spark(partitioned, files, tmp_path, buckets=7)
+    found = on_spark(partitioned, files, tmp_path, shards=7)
 
     assert found == expected
 

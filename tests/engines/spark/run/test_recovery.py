@@ -237,21 +237,21 @@ def _edge(application):
     schema = pa.schema(dict.fromkeys(("time", "id", "type", "key", AT), pa.int64()))
     shares = sheddable(application)
     built = []
-    for part in operator_chains(application, "edge", 2):
-        inputs = {s: (StreamInput(s.name, ("id",), AT, 0), schema) for s in part.external}
+    for placement in operator_chains(application, "edge", 2):
+        inputs = {s: (StreamInput(s.name, ("id",), AT, 0), schema) for s in placement.external}
         spec = ChainSpec(
-            part=part,
+            placement=placement,
             inputs=inputs,
             origins=dict.fromkeys(inputs, (0,)),
-            shares={stream: shares[stream] for stream in part.outputs},
+            shares={stream: shares[stream] for stream in placement.outputs},
             windows=longest_windows(application),
-            listed=frozenset(sink.input for sink in application.sinks.values()),
+            with_event_ids=frozenset(sink.input for sink in application.sinks.values()),
         )
         built.append(build_chain(spec))
     return built
 
 
-def _publish(run, fused, rng):
+def _publish(run, chain, rng):
     """Put a plan in force that nobody expects."""
     labels = [f"type={number}" for number in range(3)]
     shares = {
@@ -261,7 +261,9 @@ def _publish(run, fused, rng):
         for stream in (K, P, Q)
     }
     plans = PlanStore(run.checkpoint / "edge" / "plan")
-    tables = {name: one for part in fused for name, one in plan_tables(part, shares).items()}
+    tables = {
+        name: one for placement in chain for name, one in plan_tables(placement, shares).items()
+    }
     plans.put_in_force(ActivePlan(plans.publish(shares, tables), rng.choice([1.0, 0.8])))
 
 
@@ -285,10 +287,10 @@ def _batches(query, source):
     return found
 
 
-def _flagged(run, fused, stream):
+def _flagged(run, chain, stream):
     """Give the events of a source, with the flags that their micro-batches gave them."""
-    part = fused.spec.part
-    (spec,) = part.operators
+    placement = chain.spec.placement
+    (spec,) = placement.operators
     plans = PlanStore(run.checkpoint / "edge" / "plan")
     tables = []
     for name, batch in _batches(run.checkpoint / "edge" / "query", stream.name).items():
@@ -297,18 +299,18 @@ def _flagged(run, fused, stream):
         shares = plans.shares(ActivePlan(used["plan"], used["pressure"]))
         flags = np.zeros(len(table), np.int64)
         for number, output in enumerate(spec.outputs):
-            kept = _kept(shares.get(output), spec.patterns[output.name], fused, table)
+            kept = _kept(shares.get(output), spec.patterns[output.name], chain, table)
             flags |= kept.astype(np.int64) << number
         table = table.append_column(AT, table["time"])
         tables.append(table.append_column(flag_column(spec.name, "#kept0"), pa.array(flags)))
     return pa.concat_tables(tables).sort_by("time")
 
 
-def _kept(shares, pattern, fused, table):
+def _kept(shares, pattern, chain, table):
     if shares is None:
         return np.ones(len(table), np.bool_)
     if shares.by_key:
-        window = fused.spec.windows[key_name(pattern.partition_by)]
+        window = chain.spec.windows[key_name(pattern.partition_by)]
         hashes = key_hashes(table, pattern.partition_by, table["time"].to_numpy(), window)
     else:
         hashes = event_hashes(table, ["id"])
@@ -321,22 +323,22 @@ def _kept(shares, pattern, fused, table):
 def _expected(run, application, edge):
     """Work out what is in each sink, and what the edge has found."""
     found: dict[Stream, pa.Table] = {}
-    for fused in edge:
-        (stream,) = fused.spec.inputs
-        arrivals = {stream: _flagged(run, fused, stream)}
-        state = new_chain_state(fused)
-        _, done = advance(fused, state, arrivals, [WatermarkUpdate(stream, 0, FOREVER)])
+    for chain in edge:
+        (stream,) = chain.spec.inputs
+        arrivals = {stream: _flagged(run, chain, stream)}
+        state = new_chain_state(chain)
+        _, done = advance(chain, state, arrivals, [WatermarkUpdate(stream, 0, FOREVER)])
         found.update(done.found)
-    (part,) = operator_chains(application, "core", 2)
-    inputs = {s: outside_input(s, found[s].schema) for s in part.external}
+    (placement,) = operator_chains(application, "core", 2)
+    inputs = {s: outside_input(s, found[s].schema) for s in placement.external}
     core = build_chain(
         ChainSpec(
-            part=part,
+            placement=placement,
             inputs=inputs,
             origins=dict.fromkeys(inputs, (0,)),
             shares={},
             windows={},
-            listed=frozenset(sink.input for sink in application.sinks.values()),
+            with_event_ids=frozenset(sink.input for sink in application.sinks.values()),
         )
     )
     marks = [WatermarkUpdate(stream, 0, FOREVER) for stream in inputs]

@@ -22,7 +22,7 @@ def _batch(number, *, late=0, refused=0):
         seconds=2.0,
         arrived={("w1", "s1"): ArrivalStats(10, 5, 99_000_000, {})},
         passed={"s1": KeptArrivals(4, 99.5e6, (99.5e6,) * 3)},
-        groups=(ShardMetrics(0, 0.2, 100, {"w1": tally}),),
+        shards=(ShardMetrics(0, 0.2, 100, {"w1": tally}),),
         refused={"s1": refused},
     )
 
@@ -64,8 +64,8 @@ def test_the_log_adds_up_what_groups_say(tmp_path):
     """A group that has nothing to do has had its late events all the same."""
     log = RunLog(tmp_path / "new" / "log.jsonl")
     one = _batch(0, late=2)
-    other = replace(one.groups[0], group=1)
-    log.batch(replace(one, groups=(*one.groups, other)), {"plan": 3})
+    other = replace(one.shards[0], shard=1)
+    log.batch(replace(one, shards=(*one.shards, other)), {"plan": 3})
     log.batch(_batch(1, late=3), {})
     log.close()
 

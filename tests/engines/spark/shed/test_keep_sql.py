@@ -68,29 +68,29 @@ def _built(table, case, patterns=PATTERNS):
         patterns={name: parse_pattern(text).pattern for name, text in patterns.items()},
     )
     given = ChainSpec(
-        part=OperatorChain((spec,), (), range(1)),
+        placement=OperatorChain((spec,), (), range(1)),
         inputs={READ: (StreamInput("s", case.ids, "#at", 1 << 40), table.schema)},
         origins={READ: (0,)},
         shares=case.shares,
         windows={"key, name": 3000},
-        listed=frozenset(),
+        with_event_ids=frozenset(),
     )
     return build_chain(given)
 
 
-def _ready(fused, table):
-    operator = fused.operators[0]
+def _ready(chain, table):
+    operator = chain.operators[0]
     state = new_operator_state(operator)
     return ingest(operator, state, {0: table}, frozenset({0}), unique=True)[1]
 
 
-def _expected(fused, ready):
+def _expected(chain, ready):
     """Ask the shedder in Python."""
-    operator, masks = fused.operators[0], {}
+    operator, masks = chain.operators[0], {}
     for matcher in operator.matchers:
         uses = np.array([bool(matcher.symbol(one)) for one in ready.types.signatures])
         mask = uses[ready.numbers]
-        shares = fused.spec.shares.get(Stream(matcher.name, "w"))
+        shares = chain.spec.shares.get(Stream(matcher.name, "w"))
         if shares is not None:
             hashes = (
                 key_hashes(ready.table, matcher.pattern.partition_by, ready.time, 3000)
@@ -118,11 +118,11 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
     """By ids of any kind and by keys, at shares of nothing, everything and in between."""
     case, table = CASES[number], _events(2000, number)
     pq.write_table(table, tmp_path / "events.parquet")
-    fused = _built(table, case)
-    ready = _ready(fused, table)
-    expected = _expected(fused, ready)
+    chain = _built(table, case)
+    ready = _ready(chain, table)
+    expected = _expected(chain, ready)
 
-    words = _shed_in_the_jvm(spark, fused, tmp_path / "events.parquet", case)
+    words = _shed_in_the_jvm(spark, chain, tmp_path / "events.parquet", case)
     assert len(words) == 1
     for place, small in enumerate(ready.table.column("small").to_pylist()):
         flags = words[0].get(small, 0)
@@ -131,14 +131,14 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
     assert all(flags for flags in words[0].values())
 
 
-def _shed_in_the_jvm(spark, fused, path, case):
+def _shed_in_the_jvm(spark, chain, path, case):
     """Give the words of flags of what is left, by `small`."""
-    tables = plan_tables(fused, case.shares)
+    tables = plan_tables(chain, case.shares)
     limits = {name: pa.table({"": limits_of(table, 1.0)}) for name, table in tables.items()}
     plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
-    rows = add_keep_flags_and_filter(fused, READ, spark.read.parquet(str(path)), plan).toArrow()
+    rows = add_keep_flags_and_filter(chain, READ, spark.read.parquet(str(path)), plan).toArrow()
     smalls = rows["small"].to_pylist()
-    names = kept_names(len(fused.operators[0].matchers))
+    names = kept_names(len(chain.operators[0].matchers))
     words = [rows[flag_column("w", name)].to_pylist() for name in names]
     return [dict(zip(smalls, flags, strict=True)) for flags in words]
 
@@ -153,11 +153,11 @@ def test_more_patterns_than_a_word_has_flags_are_told_apart(spark, tmp_path):
     }
     case, table = Case(("n", "small"), shares), _events(500, 7)
     pq.write_table(table, tmp_path / "events.parquet")
-    fused = _built(table, case, patterns)
-    ready = _ready(fused, table)
-    expected = _expected(fused, ready)
+    chain = _built(table, case, patterns)
+    ready = _ready(chain, table)
+    expected = _expected(chain, ready)
 
-    words = _shed_in_the_jvm(spark, fused, tmp_path / "events.parquet", case)
+    words = _shed_in_the_jvm(spark, chain, tmp_path / "events.parquet", case)
 
     assert len(words) == 2
     for place, small in enumerate(ready.table.column("small").to_pylist()):

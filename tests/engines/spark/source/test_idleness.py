@@ -25,7 +25,7 @@ def _batch(start, latest=None, number=None, stream="s"):
     count = (latest is not None) if number is None else number
     arrived = {("w", stream): ArrivalStats(int(count), latest, None, {})}
     return MicroBatchReport(
-        node="n", number=0, start=start, seconds=0.1, arrived=arrived, passed={}, groups=()
+        node="n", number=0, start=start, seconds=0.1, arrived=arrived, passed={}, shards=()
     )
 
 

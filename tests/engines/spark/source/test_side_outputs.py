@@ -140,7 +140,7 @@ def test_late_events_go_to_the_place_of_their_source(spark, tmp_path):
 
     late = _parquet(tmp_path, "late", ["n", "time", "kind", "late_at"])
     assert late == [(101, 10, "x", "w")]
-    assert batches[-1].groups[0].operators["w"].late == 3
+    assert batches[-1].shards[0].operators["w"].late == 3
     assert sorted(n for (n,) in _parquet(tmp_path, "k", ["n"])) == [100, 102, 103, 200, 203]
 
 

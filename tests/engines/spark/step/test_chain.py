@@ -25,19 +25,19 @@ JOIN = "SELECT a.x AS x, b.x AS y WHERE SEQ(a.x = 0, b.x > 0) WITHIN 20 us"
 PAIR = "SELECT a.y AS y WHERE SEQ(a.y > 0, b.y > 1) WITHIN 50 us"
 
 
-def _fused(last="v"):
+def _chain(last="v"):
     """Two operators, one reading the other, behind two groups of another node."""
     specs = [
         OperatorSpec(name=name, node="n", inputs=(read,), patterns={pattern: _parsed(text)})
         for name, read, pattern, text in (("w", READ, "J", JOIN), (last, JOINED, "L", PAIR))
     ]
     given = ChainSpec(
-        part=OperatorChain(tuple(specs), (), range(1)),
+        placement=OperatorChain(tuple(specs), (), range(1)),
         inputs={READ: outside_input(READ, SCHEMA)},
         origins={READ: (0, 1)},
         shares={},
         windows={},
-        listed=frozenset(),
+        with_event_ids=frozenset(),
     )
     return build_chain(given)
 
@@ -57,11 +57,11 @@ _rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), max_size=25)
 
 @settings(max_examples=150)
 @given(st.tuples(_rows, _rows), st.data())
-def test_groups_upstream_may_be_ahead_of_each_other(groups, data):
+def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
     """A stream is as far as its slowest group; the state is saved between all batches."""
     left = [
-        [(time, f"{group}-{i}", x) for i, (time, x) in enumerate(sorted(rows))]
-        for group, rows in enumerate(groups)
+        [(time, f"{shard}-{i}", x) for i, (time, x) in enumerate(sorted(rows))]
+        for shard, rows in enumerate(shards)
     ]
     first = match_tables(
         [(StreamInput("K", ("id",), "time"), _table(sorted(left[0] + left[1])))],
@@ -71,49 +71,49 @@ def test_groups_upstream_may_be_ahead_of_each_other(groups, data):
         [(StreamInput("J", ("id",), "time"), first.drop_columns(["events"]))],
         {"L": _parsed(PAIR)},
     ).complex_events["L"]
-    fused = _fused()
-    state = new_chain_state(fused)
+    chain = _chain()
+    state = new_chain_state(chain)
     found: dict[Stream, list[str]] = {JOINED: [], LAST: []}
     while left[0] or left[1]:
-        group = data.draw(st.sampled_from([g for g in (0, 1) if left[g]]))
-        size = data.draw(st.integers(1, len(left[group])))
-        batch, left[group] = left[group][:size], left[group][size:]
-        mark = WatermarkUpdate(READ, group, left[group][0][0] if left[group] else FOREVER)
-        state, new = advance(fused, state, {READ: _table(batch[::-1])}, [mark])
-        state = from_bytes(fused, to_bytes(fused, state))
+        shard = data.draw(st.sampled_from([g for g in (0, 1) if left[g]]))
+        size = data.draw(st.integers(1, len(left[shard])))
+        batch, left[shard] = left[shard][:size], left[shard][size:]
+        mark = WatermarkUpdate(READ, shard, left[shard][0][0] if left[shard] else FOREVER)
+        state, new = advance(chain, state, {READ: _table(batch[::-1])}, [mark])
+        state = from_bytes(chain, to_bytes(chain, state))
         for stream, table in new.found.items():
             found[stream] += table["id"].to_pylist()
     state, new = advance(
-        fused, state, {}, [WatermarkUpdate(READ, group, FOREVER) for group in (0, 1)]
+        chain, state, {}, [WatermarkUpdate(READ, shard, FOREVER) for shard in (0, 1)]
     )
     for stream, table in new.found.items():
         found[stream] += table["id"].to_pylist()
 
     assert found == {JOINED: first["id"].to_pylist(), LAST: second["id"].to_pylist()}
-    assert watermarks_of(fused, state) == {"w": FOREVER, "v": FOREVER}
+    assert watermarks_of(chain, state) == {"w": FOREVER, "v": FOREVER}
     assert all(sum(one.waiting.late) == 0 for one in state.operators)
 
 
 def test_a_group_that_said_nothing_holds_the_others_back():
     """It may have the oldest events of all."""
-    fused = _fused()
+    chain = _chain()
     rows = [(0, "a", 0), (1, "b", 1)]
     state, found = advance(
-        fused, new_chain_state(fused), {READ: _table(rows)}, [WatermarkUpdate(READ, 0, FOREVER)]
+        chain, new_chain_state(chain), {READ: _table(rows)}, [WatermarkUpdate(READ, 0, FOREVER)]
     )
     assert len(found.found[JOINED]) == 0
-    _, found = advance(fused, state, {}, [WatermarkUpdate(READ, 1, FOREVER)])
+    _, found = advance(chain, state, {}, [WatermarkUpdate(READ, 1, FOREVER)])
     assert len(found.found[JOINED]) == 1
 
 
 def test_the_state_of_other_operators_is_refused():
     """So is what is no state at all."""
-    fused = _fused()
-    data = to_bytes(fused, new_chain_state(fused))
+    chain = _chain()
+    data = to_bytes(chain, new_chain_state(chain))
     with pytest.raises(StateError, match="the saved state is of the operators"):
-        from_bytes(_fused(last="u"), data)
+        from_bytes(_chain(last="u"), data)
     with pytest.raises(StateError, match="damaged"):
-        from_bytes(fused, b"")
+        from_bytes(chain, b"")
 
 
 def test_operators_that_do_not_need_each_other_run_side_by_side():
@@ -140,39 +140,39 @@ def test_side_by_side_is_one_after_the_other():
     )
     rows = [(time, f"e{time}", time % 3) for time in range(500)]
     outcomes = []
-    for groups in (range(1), range(2)):  # of several groups each is run by itself
+    for shards in (range(1), range(2)):  # of several groups each is run by itself
         given = ChainSpec(
-            part=OperatorChain(specs, (), groups),
+            placement=OperatorChain(specs, (), shards),
             inputs={READ: outside_input(READ, SCHEMA)},
             origins={READ: (0,)},
             shares={},
             windows={},
-            listed=frozenset(),
+            with_event_ids=frozenset(),
         )
-        fused = build_chain(given)
+        chain = build_chain(given)
         state, done = advance(
-            fused,
-            new_chain_state(fused),
+            chain,
+            new_chain_state(chain),
             {READ: _table(rows)},
             [WatermarkUpdate(READ, 0, FOREVER)],
         )
         found = {name: done.found[name].to_pylist() for name in sorted(done.found, key=str)}
-        counted = {name: one.patterns["J"].found for name, one in sorted(done.tallies.items())}
-        outcomes.append((found, counted, to_bytes(fused, state)))
+        counted = {name: one.patterns["J"].found for name, one in sorted(done.metrics.items())}
+        outcomes.append((found, counted, to_bytes(chain, state)))
     assert outcomes[0] == outcomes[1]
     assert set(outcomes[0][1].values()) == {167}
 
 
 def test_complex_events_are_counted_where_they_arrive():
     """By type, from each input; nobody has counted them before."""
-    fused = _fused()
+    chain = _chain()
     rows = [(0, "a", 0), (1, "b", 1), (2, "c", 1), (3, "d", -1)]
     _, done = advance(
-        fused,
-        new_chain_state(fused),
+        chain,
+        new_chain_state(chain),
         {READ: _table(rows)},
         [WatermarkUpdate(READ, 0, FOREVER), WatermarkUpdate(READ, 1, FOREVER)],
     )
-    (counted,) = done.tallies["w"].types.values()
+    (counted,) = done.metrics["w"].types.values()
     assert sorted(counted.values()) == [1, 1, 2]
-    assert sum(done.tallies["v"].types[str(JOINED)].values()) == len(done.found[JOINED]) == 1
+    assert sum(done.metrics["v"].types[str(JOINED)].values()) == len(done.found[JOINED]) == 1

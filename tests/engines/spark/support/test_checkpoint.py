@@ -214,8 +214,8 @@ def test_a_changed_application_is_refused(spark, copy):
 def test_other_shares_are_used_from_the_next_micro_batch_on(spark, copy):
     """And not those that were given when the checkpoint was begun."""
     other = {stream: PatternShares({}, others=0.5) for stream in SHARES}
-    assembly = Deployment(copy.application, spark, copy.folder, other, 2)
-    plans = assembly.plans(NODE)
+    deployment = Deployment(copy.application, spark, copy.folder, other, 2)
+    plans = deployment.plans(NODE)
     assert plans.now == ActivePlan(2)
     assert plans.shares(plans.now) == other
     assert plans.used_by(2) == ActivePlan(1)
@@ -268,5 +268,5 @@ def test_a_new_folder_may_have_what_a_killed_run_left_behind(tmp_path):
     """It was killed before it had written down what the checkpoint is of."""
     (tmp_path / "lock").touch()
     (tmp_path / ".application-123").touch()
-    check_fingerprint(tmp_path / "application", ("buckets: 2",))
+    check_fingerprint(tmp_path / "application", ("shards: 2",))
     assert (tmp_path / "application").exists()

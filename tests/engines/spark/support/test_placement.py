@@ -24,8 +24,11 @@ def _application(*operators):
     return build_application("app", sources, nodes, operators, [])
 
 
-def _names(parts):
-    return [([spec.name for spec in part.operators], list(part.groups)) for part in parts]
+def _names(chains):
+    return [
+        ([spec.name for spec in placement.operators], list(placement.shards))
+        for placement in chains
+    ]
 
 
 def test_operators_that_do_not_touch_run_side_by_side():

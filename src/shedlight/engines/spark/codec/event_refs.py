@@ -43,25 +43,27 @@ class EventRefs:
 
 
 def find_event_refs(
-    part: OperatorChain, whole: Mapping[str, pa.Schema], schemas: Mapping[Stream, pa.Schema]
+    placement: OperatorChain,
+    whole: Mapping[str, pa.Schema],
+    schemas: Mapping[Stream, pa.Schema],
 ) -> EventRefs:
     """Find what can be given by number.
 
     Args:
-        part: The operators of a part.
+        placement: The operators of a part.
         whole: All columns of the events of each.
         schemas: The columns of all streams that they read.
     """
-    made = set(part.outputs)
-    readers = [spec for spec in part.operators if made & set(spec.inputs)]
+    made = set(placement.outputs)
+    readers = [spec for spec in placement.operators if made & set(spec.inputs)]
     if any(map(_takes_apart, readers)):
         return EventRefs()
     columns = {}
-    for spec in part.operators:
-        others = (one for one in part.operators if one.name != spec.name)
+    for spec in placement.operators:
+        others = (one for one in placement.operators if one.name != spec.name)
         if spec not in readers and _may(spec, others):
             columns[spec.name] = whole[spec.name]
-    found = EventRefs(columns, _paths(part, columns))
+    found = EventRefs(columns, _paths(placement, columns))
     clear = all(_is_clear(spec, found, schemas) for spec in readers)
     return found if clear else EventRefs()
 
@@ -103,10 +105,10 @@ def _paths_of(spec: OperatorSpec) -> set[Path]:
 
 
 def _paths(
-    part: OperatorChain, columns: Mapping[str, pa.Schema]
+    placement: OperatorChain, columns: Mapping[str, pa.Schema]
 ) -> Mapping[Stream, Mapping[Path, str]]:
     found: dict[Stream, Mapping[Path, str]] = {}
-    for spec in part.operators:
+    for spec in placement.operators:
         inner: Mapping[Path, str] = {(): spec.name}
         if spec.name not in columns:
             inner = {p: of for one in spec.inputs for p, of in found.get(one, {}).items()}

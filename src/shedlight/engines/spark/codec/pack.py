@@ -1,8 +1,8 @@
 """Events as packed rows on their way to matching, and what was found on its way back.
 
-A packed row holds the events of one Arrow batch that go to one group, as an Arrow stream. So
-values of any kind reach Python as they are, and groups, which cost, get few and large rows.
-What a group finds is packed too (`compact.py`), and stays so until somebody wants the columns.
+A packed row holds the events of one Arrow batch that go to one shard, as an Arrow stream. So
+values of any kind reach Python as they are, and shards, which cost, get few and large rows.
+What a shard finds is packed too (`encode.py`), and stays so until somebody wants the columns.
 
 This is kept apart from matching, and imports next to nothing: Spark runs it in processes of
 their own, which start the sooner.
@@ -18,8 +18,8 @@ from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, sketch_arrivals
 from shedlight.engines.spark.support.malloc import keep_memory
 
-GROUP = "#group"
-"""The column of the group that an event goes to."""
+SHARD = "#shard"
+"""The column of the shard that an event goes to."""
 ARRIVAL = "#arrival"
 """The column with the time of arrival, in microseconds."""
 
@@ -27,11 +27,11 @@ OUTBOX_SCHEMA = (
     "operator string, name string, origin int, watermark bigint, idle boolean, number int, "
     "events binary"
 )
-"""What a group says: complex events, how many, of which stream; how far an operator is if it is
+"""What a shard says: complex events, how many, of which stream; how far an operator is if it is
 without a name; or events that were late."""
-STEP_OUTPUT_SCHEMA = f"{OUTBOX_SCHEMA}, tally string"
-"""The same, and a tally of the group."""
-PACKED = f"group int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
+STEP_OUTPUT_SCHEMA = f"{OUTBOX_SCHEMA}, metrics string"
+"""The same, and the metrics of the shard."""
+PACKED = f"shard int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
 """A stream by operator (empty for a source) and name; the watermark counts if events is null.
 Arrival is the mean of that of all events, arrivals are the points of an `ArrivalSketch`; null
 if all events arrived at once."""
@@ -42,7 +42,7 @@ Batches = Iterable[pa.RecordBatch]
 
 _PACKED = pa.schema(
     {
-        "group": pa.int32(),
+        "shard": pa.int32(),
         "operator": pa.string(),
         "name": pa.string(),
         "origin": pa.int32(),
@@ -57,20 +57,20 @@ _PACKED = pa.schema(
 
 
 def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Make the function that packs the events of a stream by group."""
+    """Make the function that packs the events of a stream by shard."""
 
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
         keep_memory()
         for batch in batches:
-            groups = batch.column(GROUP).to_numpy()
+            shards = batch.column(SHARD).to_numpy()
             arrivals = batch.column(ARRIVAL).to_numpy()
-            table = pa.table(batch).drop_columns([GROUP, ARRIVAL])
-            for group in np.unique(groups).tolist():
-                mine = groups == group
+            table = pa.table(batch).drop_columns([SHARD, ARRIVAL])
+            for shard in np.unique(shards).tolist():
+                mine = shards == shard
                 every = bool(mine.all())
                 chosen = table if every else table.filter(pa.array(mine))
                 sample = sketch_arrivals(arrivals if every else arrivals[mine])
-                row = [group, operator, name, 0, 0, False, len(chosen), plain_bytes(chosen)]
+                row = [shard, operator, name, 0, 0, False, len(chosen), plain_bytes(chosen)]
                 row += [sample.mean, _points(sample)]
                 named = dict(zip(_PACKED.names, row, strict=True))
                 yield pa.RecordBatch.from_pylist([named], _PACKED)

@@ -117,7 +117,7 @@ def batch_row(batch: MicroBatchReport, known: TypeCatalog | None = None) -> dict
         "relevant_events": None if known is None else relevant_events(batch, known),
         "lag": None if batch.newest is None else batch.end - batch.newest,
         "latency": latency,
-        "state": sum(group.state for group in batch.groups),
+        "state": sum(shard.state for shard in batch.shards),
         "refused": dict(batch.refused),
         "arrived": arrived_row(batch),
         "patterns": patterns,
@@ -125,11 +125,11 @@ def batch_row(batch: MicroBatchReport, known: TypeCatalog | None = None) -> dict
 
 
 def patterns_of(batch: MicroBatchReport) -> dict[str, dict[str, float]]:
-    """Add up what the groups counted of each pattern."""
+    """Add up what the shards counted of each pattern."""
     found: dict[str, dict[str, float]] = {}
-    for group in batch.groups:
-        for operator, tally in group.operators.items():
-            for name, one in tally.patterns.items():
+    for shard in batch.shards:
+        for operator, metrics in shard.operators.items():
+            for name, one in metrics.patterns.items():
                 sums = found.setdefault(f"{operator}.{name}", dict.fromkeys(_COUNTED, 0))
                 sums["kept"] += sum(one.kept.values())
                 for counted in _COUNTED[1:]:
@@ -141,21 +141,21 @@ _COUNTED = ("kept", "seconds", "found", "partial_matches")
 
 
 class LateEventCounter:
-    """Counts late events; each group says how many it has had since the beginning."""
+    """Counts late events; each shard says how many it has had since the beginning."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, int], int] = {}
+        self._shards: dict[tuple[str, int], int] = {}
 
     def take(self, batch: MicroBatchReport) -> None:
-        """Take in what the groups say that had something to do."""
-        for group in batch.groups:
-            for name, tally in group.operators.items():
-                self._groups[name, group.group] = tally.late
+        """Take in what the shards say that had something to do."""
+        for shard in batch.shards:
+            for name, metrics in shard.operators.items():
+                self._shards[name, shard.shard] = metrics.late
 
     def at(self) -> dict[str, int]:
-        """Say how many there were at each operator, as far as its groups have spoken."""
+        """Say how many there were at each operator, as far as its shards have spoken."""
         found: dict[str, int] = {}
-        for (name, _), number in self._groups.items():
+        for (name, _), number in self._shards.items():
             found[name] = found.get(name, 0) + number
         return found
 

@@ -80,7 +80,7 @@ class Query(Protocol):
     """A node that runs."""
 
     @property
-    def parts(self) -> tuple[ChainRuntime, ...]:
+    def chains(self) -> tuple[ChainRuntime, ...]:
         """What is in its stateful step."""
 
 
@@ -106,7 +106,7 @@ class ControlLoop:
     """Follows the micro-batches of all nodes.
 
     Args:
-        assembly: What runs.
+        deployment: What runs.
         settings: How to control; None: for micro-batches, with our rule.
         told: Is told every decision.
         wishes: Where wishes are left; None: there are none.
@@ -118,26 +118,26 @@ class ControlLoop:
 
     def __init__(
         self,
-        assembly: Running,
+        deployment: Running,
         settings: ControlSettings | None = None,
         told: Callable[[Decision], None] | None = None,
         *,
         wishes: OverrideWatcher | None = None,
         heard: Callable[[OverrideOutcome], None] | None = None,
     ) -> None:
-        self._assembly, self._told = assembly, told
+        self._deployment, self._told = deployment, told
         self._wishes, self._heard, self._because = wishes, heard, ""
-        application = assembly.application
+        application = deployment.application
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
         )
-        self._nodes = {name: _Node() for name in assembly.nodes}
+        self._nodes = {name: _Node() for name in deployment.nodes}
         for name, node in self._nodes.items():
-            node.used = assembly.plans(name).now or ActivePlan(1)
-        self._labels = {n: labels_of(q.parts) for n, q in assembly.nodes.items()}
-        self._uses = {n: uses_of(q.parts) for n, q in assembly.nodes.items()}
+            node.used = deployment.plans(name).now or ActivePlan(1)
+        self._labels = {n: labels_of(q.chains) for n, q in deployment.nodes.items()}
+        self._uses = {n: uses_of(q.chains) for n, q in deployment.nodes.items()}
         self._bounded = [
-            name for name in assembly.nodes if application.nodes[name].bound is not None
+            name for name in deployment.nodes if application.nodes[name].bound is not None
         ]
         self._last: float | None = None
 
@@ -155,7 +155,7 @@ class ControlLoop:
             wish = self._wishes.new()
             if wish is None:
                 return
-            application = apply_override(self._assembly.application, wish)
+            application = apply_override(self._deployment.application, wish)
         except ShedlightError as error:
             heard = OverrideOutcome(now, Override(), str(error))
         else:
@@ -183,7 +183,7 @@ class ControlLoop:
         """Set the pressure of a node by what waits to be read."""
         node, watched = self._nodes[batch.node], self._watched(batch.node)
         node.costs = watched.costs
-        used = self._assembly.plans(batch.node).used_by(batch.number)
+        used = self._deployment.plans(batch.node).used_by(batch.number)
         if used.pressure > _SOME and batch.kept:
             spent = batch.matching + node.costs.carrying * batch.kept
             node.work = spent / batch.events / used.pressure
@@ -210,14 +210,14 @@ class ControlLoop:
 
     def _use(self, name: str, used: ActivePlan) -> None:
         self._nodes[name].used = used
-        self._assembly.plans(name).put_in_force(used)
+        self._deployment.plans(name).put_in_force(used)
 
     def _watched(self, name: str) -> ObservationWindow:
         node = self._nodes[name]
         batches = tuple(node.batches[-max(node.fresh, 1) :])
         since = node.since if node.since is not None else batches[0].start
         return ObservationWindow(
-            parts=self._assembly.nodes[name].parts,
+            chains=self._deployment.nodes[name].chains,
             labels=self._labels[name],
             uses=self._uses[name],
             batches=batches,
@@ -245,10 +245,10 @@ class ControlLoop:
         return decision
 
     def _put_in_force(self, decision: Decision) -> None:
-        shares = {**sheddable_by_pressure(self._assembly.application), **decision.shares}
+        shares = {**sheddable_by_pressure(self._deployment.application), **decision.shares}
         for name in self._bounded:
             if any(self._is_at(stream, name) for stream in decision.shares):
-                number = self._assembly.publish(name, shares)
+                number = self._deployment.publish(name, shares)
                 node = self._nodes[name]
                 node.work *= self._lightened(name, decision)
                 self._use(name, ActivePlan(number, self._pressure(name), node.used.after))
@@ -259,4 +259,4 @@ class ControlLoop:
         return self.memory.expected.get(name, before) / before if before > 0 else 1.0
 
     def _is_at(self, stream: Stream, node: str) -> bool:
-        return self._assembly.application.operators[str(stream.operator)].node == node
+        return self._deployment.application.operators[str(stream.operator)].node == node

@@ -24,22 +24,22 @@ Labels = Mapping[str, Sequence[str]]
 """For each operator the label of each type, by its number."""
 
 
-def labels_of(parts: Iterable[ChainRuntime]) -> dict[str, list[str]]:
+def labels_of(chains: Iterable[ChainRuntime]) -> dict[str, list[str]]:
     """Name the types of the operators of a node, where they have numbers."""
     found = {}
-    for fused in parts:
-        for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+    for chain in chains:
+        for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
             signatures = all_signatures(operator.alphabet)
             if signatures is not None:
                 found[spec.name] = [operator.alphabet.label(one) or OTHER for one in signatures]
     return found
 
 
-def uses_of(parts: Iterable[ChainRuntime]) -> dict[Stream, list[str]]:
+def uses_of(chains: Iterable[ChainRuntime]) -> dict[Stream, list[str]]:
     """Name the types that each pattern has a use for."""
     found = {}
-    for fused in parts:
-        for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+    for chain in chains:
+        for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
             signatures = all_signatures(operator.alphabet) or ()
             for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
                 used = [operator.alphabet.label(s) for s in signatures if matcher.symbol(s)]
@@ -52,7 +52,7 @@ class ObservationWindow:
     """The micro-batches of a node since the last observation.
 
     Attributes:
-        parts: What the node runs.
+        chains: What the node runs.
         labels: The types of its operators.
         uses: The types that each pattern has a use for.
         batches: The micro-batches, at least one.
@@ -60,7 +60,7 @@ class ObservationWindow:
         costs: What a micro-batch costs.
     """
 
-    parts: tuple[ChainRuntime, ...]
+    chains: tuple[ChainRuntime, ...]
     labels: Labels
     uses: Mapping[Stream, Sequence[str]]
     batches: tuple[MicroBatchReport, ...]
@@ -123,7 +123,7 @@ def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Obser
     partial_matches = {}
     for watched in nodes.values():
         arrivals.update(_arrivals(watched))
-        for stream in (s for fused in watched.parts for s in fused.spec.part.outputs):
+        for stream in (s for chain in watched.chains for s in chain.spec.placement.outputs):
             counted = _Counted(watched, stream)
             kept[stream] = counted.kept
             outputs[stream] = counted.found
@@ -169,12 +169,12 @@ def _latencies(watched: ObservationWindow) -> list[float]:
 def _arrivals(watched: ObservationWindow) -> dict[str, dict[Stream, dict[str, float]]]:
     """Count what arrived at each operator, from each input, of each type."""
     found = {}
-    for fused in watched.parts:
-        made = set(fused.spec.part.outputs)
-        for spec in fused.spec.part.operators:
+    for chain in watched.chains:
+        made = set(chain.spec.placement.outputs)
+        for spec in chain.spec.placement.operators:
             found[spec.name] = {
-                stream: _in_groups(watched, spec.name, stream)
-                if stream in made or is_passthrough(fused.spec, stream)
+                stream: _in_shards(watched, spec.name, stream)
+                if stream in made or is_passthrough(chain.spec, stream)
                 else _from_outside(watched, spec.name, stream)
                 for stream in spec.inputs
             }
@@ -199,13 +199,13 @@ def _from_outside(
     return counts
 
 
-def _in_groups(watched: ObservationWindow, operator: str, stream: Stream) -> dict[str, float]:
-    """Say what the groups have counted of complex events."""
+def _in_shards(watched: ObservationWindow, operator: str, stream: Stream) -> dict[str, float]:
+    """Say what the shards have counted of complex events."""
     counts: dict[str, float] = {}
     for batch in watched.batches:
-        for group in batch.groups:
-            tally = group.operators.get(operator)
-            for label, count in (tally.types.get(str(stream), {}) if tally else {}).items():
+        for shard in batch.shards:
+            metrics = shard.operators.get(operator)
+            for label, count in (metrics.types.get(str(stream), {}) if metrics else {}).items():
                 counts[label] = counts.get(label, 0.0) + count / watched.span
     return counts
 
@@ -219,12 +219,12 @@ class _Counted:
         self.found = self.partial_matches = 0.0
         spent = number = 0.0
         for batch in watched.batches:
-            tallies = of_pattern(batch.groups, operator, name)
-            self.partial_matches = float(sum(one.partial_matches for one in tallies))
-            for one in tallies:
+            metrics = of_pattern(batch.shards, operator, name)
+            self.partial_matches = float(sum(one.partial_matches for one in metrics))
+            for one in metrics:
                 for label, count in one.kept.items():
                     self.kept[label] = self.kept.get(label, 0.0) + count / watched.span
                     number += count
                 self.found += one.found / watched.span
-                spent += one.seconds * batch.together
+                spent += one.seconds * batch.parallelism_ratio
         self.seconds = spent / number if number and spent else None

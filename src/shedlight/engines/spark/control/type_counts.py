@@ -30,16 +30,16 @@ class TypeCatalog:
     uses: Mapping[Stream, Sequence[str]]
 
 
-def type_catalog(parts: Iterable[ChainRuntime]) -> TypeCatalog:
+def type_catalog(chains: Iterable[ChainRuntime]) -> TypeCatalog:
     """Find out what is known of the types of a node."""
-    parts = tuple(parts)
-    return TypeCatalog(labels_of(parts), uses_of(parts))
+    chains = tuple(chains)
+    return TypeCatalog(labels_of(chains), uses_of(chains))
 
 
 def arrived_row(batch: MicroBatchReport) -> dict[str, dict[str, int]]:
     """Say how many events each operator was sent by each input."""
     found: dict[str, dict[str, int]] = {}
-    for (operator, stream), types in _in_groups(batch).items():
+    for (operator, stream), types in _in_shards(batch).items():
         found.setdefault(operator, {})[stream] = sum(types.values())
     for (operator, stream), one in batch.arrived.items():
         found.setdefault(operator, {})[stream] = one.number
@@ -84,8 +84,8 @@ def relevant_events(batch: MicroBatchReport, known: TypeCatalog) -> int | None:
 
 
 def _counts(batch: MicroBatchReport, known: TypeCatalog) -> _Counts:
-    """Count types as they were counted on the way, and in the groups where they were not."""
-    found: dict[tuple[str, str], Mapping[str, int] | None] = dict(_in_groups(batch))
+    """Count types as they were counted on the way, and in the shards where they were not."""
+    found: dict[tuple[str, str], Mapping[str, int] | None] = dict(_in_shards(batch))
     for (operator, stream), one in batch.arrived.items():
         labels = known.labels.get(operator)
         if one.types and labels is not None:
@@ -98,11 +98,11 @@ def _counts(batch: MicroBatchReport, known: TypeCatalog) -> _Counts:
     return found
 
 
-def _in_groups(batch: MicroBatchReport) -> dict[tuple[str, str], dict[str, int]]:
+def _in_shards(batch: MicroBatchReport) -> dict[tuple[str, str], dict[str, int]]:
     found: dict[tuple[str, str], dict[str, int]] = {}
-    for group in batch.groups:
-        for operator, tally in group.operators.items():
-            for stream, types in tally.types.items():
+    for shard in batch.shards:
+        for operator, metrics in shard.operators.items():
+            for stream, types in metrics.types.items():
                 here = found.setdefault((operator, stream), {})
                 for label, count in types.items():
                     here[label] = here.get(label, 0) + count

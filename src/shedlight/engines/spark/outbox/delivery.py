@@ -34,14 +34,14 @@ def deliveries(application: Application) -> Iterator[str]:
             yield from (f"{side} {name}" for side in source.sides)
 
 
-def delivery(assembly: Deployment, name: str) -> DataStreamWriter:
+def delivery(deployment: Deployment, name: str) -> DataStreamWriter:
     """Write the query of a delivery; it wants a trigger and a start.
 
     Raises:
         StateError: Its checkpoint is damaged.
     """
-    place, events, folder = _parts(assembly, name)
-    _check(assembly.delivery_folder(folder), place)
+    place, events, folder = _parts(deployment, name)
+    _check(deployment.delivery_folder(folder), place)
     options = dict(place.options)
     if place.format == "csv":
         options.setdefault("escape", '"')  # as others read it, and not with backslashes
@@ -51,15 +51,15 @@ def delivery(assembly: Deployment, name: str) -> DataStreamWriter:
         events.writeStream.format(place.format)
         .queryName(f"shedlight {name}")
         .options(**options)
-        .option("checkpointLocation", str(assembly.delivery_folder(folder)))
+        .option("checkpointLocation", str(deployment.delivery_folder(folder)))
     )
 
 
-def started(assembly: Deployment, name: str, every: float) -> StreamingQuery:
+def started(deployment: Deployment, name: str, every: float) -> StreamingQuery:
     """Start a delivery.
 
     Args:
-        assembly: What runs.
+        deployment: What runs.
         name: One of `deliveries`.
         every: How often it looks for something to deliver, in seconds.
 
@@ -68,7 +68,7 @@ def started(assembly: Deployment, name: str, every: float) -> StreamingQuery:
     """
     trigger = f"{round(every * 1e3)} milliseconds"
     try:
-        return delivery(assembly, name).trigger(processingTime=trigger).start()
+        return delivery(deployment, name).trigger(processingTime=trigger).start()
     except SPARK_ERRORS as error:
         raise to_user_error(error, f"{name} cannot be written") from error
 
@@ -97,19 +97,21 @@ def _writable(events: DataFrame, sink: Sink) -> DataFrame:
     return events.select(*columns)
 
 
-def _parts(assembly: Deployment, name: str) -> tuple[Sink | SideOutput, DataFrame, str]:
+def _parts(deployment: Deployment, name: str) -> tuple[Sink | SideOutput, DataFrame, str]:
     """Find where a delivery goes, what is delivered, and where it is remembered.
 
     No name of a sink has a dot, so that side outputs have folders of their own.
     """
     what, _, of = name.partition(" ")
-    application = assembly.application
+    application = deployment.application
     if what == _SINK:
         sink = application.sinks[of]
-        events = assembly.events(sink.takes, streaming=True).drop(ARRIVAL)
+        events = deployment.events(sink.takes, streaming=True).drop(ARRIVAL)
         return sink, _writable(events, sink), of
     place = application.sources[of].sides[what]
     events = (
-        assembly.late(of, streaming=True) if what == _LATE else assembly.malformed_records(of)
+        deployment.late(of, streaming=True)
+        if what == _LATE
+        else deployment.malformed_records(of)
     )
     return place, events, f"{of}.{what}"

@@ -28,12 +28,12 @@ class Retention:
     """How long the outboxes of an application are kept.
 
     Args:
-        assembly: The application.
+        deployment: The application.
         seconds: For how long, if everybody reads in time.
     """
 
-    def __init__(self, assembly: Deployment, seconds: float) -> None:
-        self._assembly, self._seconds = assembly, seconds
+    def __init__(self, deployment: Deployment, seconds: float) -> None:
+        self._deployment, self._seconds = deployment, seconds
         self._kept: dict[str, float] = {}
         self._looked: dict[str, float] = {}
 
@@ -57,13 +57,13 @@ class Retention:
         self._looked[node] = now
         if self._unread(node, now) > self._kept[node] - self._seconds / 2:
             return False
-        outbox, pieces = self._assembly.outbox(node), self._assembly.pieces(node)
+        outbox, pieces = self._deployment.outbox(node), self._deployment.pieces(node)
         before = now - self._kept[node]
         threading.Thread(target=clean, args=(outbox, pieces, before), daemon=True).start()
         return True
 
     def _unread(self, node: str, now: float) -> float:
-        return unread(self._assembly.outbox(node), self._assembly.readers(node), now)
+        return unread(self._deployment.outbox(node), self._deployment.readers(node), now)
 
 
 def unread(outbox: Path, readers: Iterable[LogReader], now: float) -> float:

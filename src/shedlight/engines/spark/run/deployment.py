@@ -5,7 +5,7 @@ checkpoint/
     <node>/query     where Spark remembers what was read and where matching stands
     <node>/outbox    what the node's operators say
     <node>/pieces    what of that is large
-    <node>/marks     what the driver tells its groups
+    <node>/marks     what the driver tells its shards
     <node>/plan      what patterns keep, and what each micro-batch used
     deliveries       where Spark remembers what was delivered to sinks
     lock             which process works with it
@@ -60,7 +60,7 @@ class Deployment:
         spark: The session; its time zone must be UTC.
         checkpoint: A folder that belongs to this run of this application.
         shares: What patterns keep at first; a pattern that is not in it never sheds.
-        buckets: How many groups share the keys of patterns with PARTITION BY.
+        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
         plan: The first plan, if it is another; a pattern that is not in it keeps everything.
 
     Attributes:
@@ -79,7 +79,7 @@ class Deployment:
         spark: SparkSession,
         checkpoint: Path,
         shares: Shares,
-        buckets: int,
+        shards: int,
         plan: Shares | None = None,
     ) -> None:
         _check_session(spark)
@@ -90,29 +90,33 @@ class Deployment:
         }
         kinds = {name: data_types_of(frame) for name, frame in raw.items()}
         self.application = with_schemas(application, kinds)
-        lines = fingerprint_lines(self.application, buckets, shares)
+        lines = fingerprint_lines(self.application, shards, shares)
         check_fingerprint(checkpoint / "application", lines)
         self._setting = node_context(self.application, shares)
         self._first, self._is_fixed = shares if plan is None else plan, plan is None
-        self._groups: dict[str, tuple[int, ...]] = {}
+        self._shards: dict[str, tuple[int, ...]] = {}
         self._raw = raw
         self.nodes: dict[str, NodeQuery] = {}
         for node in node_order(self.application):
-            self._build(node, buckets)
+            self._build(node, shards)
 
-    def _build(self, node: str, buckets: int) -> None:
-        parts = operator_chains(self.application, node, buckets)
+    def _build(self, node: str, shards: int) -> None:
+        chains = operator_chains(self.application, node, shards)
         self.outbox(node).mkdir(parents=True, exist_ok=True)
-        channels = {s: self._channel(node, s) for part in parts for s in part.external}
-        fused = tuple(build_node_chain(part, channels, self._setting) for part in parts)
+        channels = {
+            s: self._channel(node, s) for placement in chains for s in placement.external
+        }
+        chain = tuple(
+            build_node_chain(placement, channels, self._setting) for placement in chains
+        )
         plans = self.plans(node)
         built = node_query(
-            self._spark, fused, channels, self._setting, plans.folder, self.pieces(node)
+            self._spark, chain, channels, self._setting, plans.folder, self.pieces(node)
         )
         self.nodes[node] = built
-        for part in parts:
-            for spec in part.operators:
-                self._groups[spec.name] = tuple(part.groups)
+        for placement in chains:
+            for spec in placement.operators:
+                self._shards[spec.name] = tuple(placement.shards)
         now = plans.now
         first = self._at(node, self._first)
         if now is None or (self._is_fixed and plans.shares(now) != first):
@@ -121,8 +125,8 @@ class Deployment:
     def publish(self, node: str, shares: Shares) -> int:
         """Write down what the patterns of a node keep; give the number of the plan."""
         tables = {}
-        for fused in self.nodes[node].parts:
-            tables.update(plan_tables(fused, shares))
+        for chain in self.nodes[node].chains:
+            tables.update(plan_tables(chain, shares))
         return self.plans(node).publish(self._at(node, shares), tables)
 
     def _at(self, node: str, shares: Shares) -> Shares:
@@ -157,8 +161,8 @@ class Deployment:
         """List the sources that a node reads."""
         read = {
             stream.name: None
-            for fused in self.nodes[node].parts
-            for stream in fused.spec.part.external
+            for chain in self.nodes[node].chains
+            for stream in chain.spec.placement.external
             if stream.operator is None
         }
         return list(read)
@@ -170,8 +174,8 @@ class Deployment:
         from the same files, and logged once.
         """
         logs: list[int] = []
-        for fused in self.nodes[node].parts:
-            for stream in fused.spec.part.external:
+        for chain in self.nodes[node].chains:
+            for stream in chain.spec.placement.external:
                 first = logs[-1] + 1 if logs else 0
                 logs += [first, first + (stream.operator is None)]
         return logs
@@ -182,7 +186,9 @@ class Deployment:
 
     def _reading_nodes(self) -> Iterator[tuple[str, LogReader]]:
         for name, query in self.nodes.items():
-            read = [stream for fused in query.parts for stream in fused.spec.part.external]
+            read = [
+                stream for chain in query.chains for stream in chain.spec.placement.external
+            ]
             for number, (stream, log) in enumerate(
                 zip(read, self.logs_of(name)[::2], strict=True)
             ):
@@ -213,8 +219,8 @@ class Deployment:
         one, columns = outside_input(stream, self._columns(stream))
         events = events_of(outbox, stream, columns)
         told = watermarks_of(outbox, stream.operator)
-        groups = self._groups[stream.operator]
-        return InputStream(one, events, told, groups, packed_of(outbox, stream))
+        shards = self._shards[stream.operator]
+        return InputStream(one, events, told, shards, packed_of(outbox, stream))
 
     def _node(self, stream: Stream) -> str:
         return self.application.operators[str(stream.operator)].node
@@ -286,7 +292,7 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
     )
 
 
-def sink_frames(assembly: Deployment) -> Mapping[str, DataFrame]:
+def sink_frames(deployment: Deployment) -> Mapping[str, DataFrame]:
     """Give what is in each sink so far."""
-    sinks = assembly.application.sinks
-    return {name: assembly.events(sink.takes) for name, sink in sinks.items()}
+    sinks = deployment.application.sinks
+    return {name: deployment.events(sink.takes) for name, sink in sinks.items()}

@@ -19,21 +19,21 @@ VERSION = 4
 
 
 def fingerprint_lines(
-    application: Application, buckets: int, shedding: Iterable[Stream] = ()
+    application: Application, shards: int, shedding: Iterable[Stream] = ()
 ) -> tuple[str, ...]:
     """Write down all that the matches of an application depend on.
 
     Args:
         application: The application.
-        buckets: How many groups share the keys of patterns with PARTITION BY.
+        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
         shedding: The patterns that may shed; events that wait for them carry who keeps them.
     """
     may = ", ".join(sorted(map(str, shedding))) or "none"
-    return (*_lines(application, buckets), f"patterns that may shed: {may}")
+    return (*_lines(application, shards), f"patterns that may shed: {may}")
 
 
-def _lines(application: Application, buckets: int) -> Iterator[str]:
-    yield f"buckets: {buckets}"
+def _lines(application: Application, shards: int) -> Iterator[str]:
+    yield f"shards: {shards}"
     for source in application.sources.values():
         yield from _source_lines(source)
     for spec in application.operators.values():

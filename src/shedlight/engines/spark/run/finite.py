@@ -30,7 +30,7 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
     *,
     checkpoint: str,
     shares: Shares | None = None,
-    buckets: int = 2,
+    shards: int = 2,
     deliver: bool = False,
     told: Callable[[MicroBatchReport], None] | None = None,
 ) -> Mapping[str, DataFrame]:
@@ -41,7 +41,7 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
         spark: The session; its time zone must be UTC.
         checkpoint: A folder that belongs to this run of this application.
         shares: What patterns keep; None: everything.
-        buckets: How many groups share the keys of patterns with PARTITION BY.
+        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
         deliver: Whether to write to the sinks as the application says.
         told: Is told every micro-batch of a node when the node is through.
 
@@ -55,46 +55,46 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
     """
     folder = local_folder(checkpoint)
     with lock_checkpoint(folder):
-        assembly = Deployment(application, spark, folder, shares or {}, buckets)
-        FileColumns(assembly.application).check()
-        _run(assembly, spark, told)
+        deployment = Deployment(application, spark, folder, shares or {}, shards)
+        FileColumns(deployment.application).check()
+        _run(deployment, spark, told)
         for name in deliveries(application) if deliver else ():
-            _drained(delivery(assembly, name), f"{name} cannot be written")
-    return sink_frames(assembly)
+            _drained(delivery(deployment, name), f"{name} cannot be written")
+    return sink_frames(deployment)
 
 
 def _run(
-    assembly: Deployment, spark: SparkSession, told: Callable[[MicroBatchReport], None] | None
+    deployment: Deployment, spark: SparkSession, told: Callable[[MicroBatchReport], None] | None
 ) -> None:
     """Run all nodes, each after those that it reads."""
-    for node in assembly.nodes:
-        for _ in _rounds(assembly, node):
-            with with_query_conf(spark, assembly.nodes[node]):
-                rounds = _drained(outbox_writer(assembly, node))
+    for node in deployment.nodes:
+        for _ in _rounds(deployment, node):
+            with with_query_conf(spark, deployment.nodes[node]):
+                rounds = _drained(outbox_writer(deployment, node))
             for progress in rounds:
                 batch = read_report(node, progress)
                 if batch is not None and told is not None:
                     told(batch)
 
 
-def outbox_writer(assembly: Deployment, node: str) -> DataStreamWriter:
+def outbox_writer(deployment: Deployment, node: str) -> DataStreamWriter:
     """Write the query of a node; it wants a trigger and a start.
 
     Raises:
         StateError: Its checkpoint is damaged.
     """
-    query, logs = assembly.query_folder(node), assembly.logs_of(node)
-    repeated = check_logs(query, assembly.outbox(node), logs=logs)
+    query, logs = deployment.query_folder(node), deployment.logs_of(node)
+    repeated = check_logs(query, deployment.outbox(node), logs=logs)
     if repeated is not None:
-        assembly.plans(node).check(repeated)
+        deployment.plans(node).check(repeated)
     return (
-        assembly.nodes[node]
+        deployment.nodes[node]
         .frame.writeStream.format("parquet")
         .queryName(f"shedlight node {node}")
-        .option("path", str(assembly.outbox(node)))
+        .option("path", str(deployment.outbox(node)))
         .option("compression", "none")  # what is packed is small already
         .option("parquet.enable.dictionary", "false")  # and never comes twice
-        .option("checkpointLocation", str(assembly.query_folder(node)))
+        .option("checkpointLocation", str(deployment.query_folder(node)))
     )
 
 
@@ -107,12 +107,12 @@ _UNLIMITED = str(2**31 - 1)
 def with_query_conf(spark: SparkSession, query: NodeQuery) -> Iterator[None]:
     """Have the query of a node, if it is started here, run with the settings that suit it.
 
-    No more partitions than there are groups: each has a state to commit in each micro-batch,
-    with or without a group in it. And where all events are of one small size, Spark need not
+    No more partitions than there are shards: each has a state to commit in each micro-batch,
+    with or without a shard in it. And where all events are of one small size, Spark need not
     ask after every event how large a batch for Python is by now: the number of events bounds
     it, and asking takes a third of the time from a file to Python.
     """
-    wanted = {_PARTITIONS: str(min(int(spark.conf.get(_PARTITIONS) or 1), query.groups))}
+    wanted = {_PARTITIONS: str(min(int(spark.conf.get(_PARTITIONS) or 1), query.shards))}
     if query.is_even:
         wanted[_BATCH_BYTES] = _UNLIMITED
     before = {name: spark.conf.get(name) for name in wanted}
@@ -135,18 +135,18 @@ def _drained(writer: DataStreamWriter, what: str = "") -> list[StreamingQueryPro
     return query.recentProgress
 
 
-def _rounds(assembly: Deployment, node: str) -> Iterator[None]:
+def _rounds(deployment: Deployment, node: str) -> Iterator[None]:
     """Have a query run until all is read, and then, if need be, once more with the end.
 
     What is read in a single micro-batch may have its end in the same one.
     """
-    names = assembly.sources_of(node)
-    told = assembly.marks(node).folder / "_ended"
+    names = deployment.sources_of(node)
+    told = deployment.marks(node).folder / "_ended"
     if names and not told.exists():
-        sources = [assembly.application.sources[name] for name in names]
+        sources = [deployment.application.sources[name] for name in names]
         if not all(map(_in_one_batch, sources)):
             yield
-        assembly.marks(node).write(map(ended, names))
+        deployment.marks(node).write(map(ended, names))
         told.touch()
     yield
 

@@ -1,4 +1,4 @@
-"""The query of a node: from its inputs to what its groups find."""
+"""The query of a node: from its inputs to what its shards find."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.codec.blobs import LARGE
-from shedlight.engines.spark.codec.pack import GROUP, PACKED, STEP_OUTPUT_SCHEMA, packer
+from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
 from shedlight.engines.spark.shed.keep_sql import (
     add_keep_flags_and_filter,
@@ -22,6 +22,7 @@ from shedlight.engines.spark.shed.type_sql import hash_sql
 from shedlight.engines.spark.source.arrival import ARRIVAL, observed_packed
 from shedlight.engines.spark.source.reader import arrow_schema
 from shedlight.engines.spark.step.chain import ChainRuntime, build_chain
+from shedlight.engines.spark.step.metrics import METRICS
 from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
 from shedlight.engines.spark.support.chain_spec import ChainSpec, is_passthrough
 from shedlight.engines.spark.support.placement import OperatorChain
@@ -29,9 +30,6 @@ from shedlight.graph import Stream
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import Shares
-
-TALLIES = "tallies"
-"""What the observation of the groups is called."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +40,7 @@ class InputStream:
         input: Its ids and times.
         events: Its events, with the time of their arrival.
         marks: How far it is: `origin`, `watermark` and `idle`.
-        origins: The groups that tell so.
+        origins: The shards that tell so.
         packed: Its complex events as they were packed where they were found, if they are any.
     """
 
@@ -66,8 +64,8 @@ class NodeContext:
     Attributes:
         shares: What patterns keep at first; a pattern that is not in it never sheds.
         windows: The longest window of each key.
-        listed: The patterns whose complex events list the ids of their events.
-        leaving: The streams that other nodes or sinks read.
+        with_event_ids: The patterns whose complex events list the ids of their events.
+        published_streams: The streams that other nodes or sinks read.
         told: The operators whose watermarks other nodes ask for.
         late: The operators whose late events somebody asks for.
         timed_out: The patterns of which somebody asks for what timed out.
@@ -75,8 +73,8 @@ class NodeContext:
 
     shares: Shares
     windows: Mapping[str, int]
-    listed: frozenset[Stream]
-    leaving: frozenset[Stream]
+    with_event_ids: frozenset[Stream]
+    published_streams: frozenset[Stream]
     told: frozenset[str]
     late: frozenset[str] = field(default_factory=frozenset)
     timed_out: frozenset[Stream] = field(default_factory=frozenset)
@@ -89,44 +87,44 @@ class NodeQuery:
     Attributes:
         frame: What it writes to the outbox.
         outputs: What is in there.
-        parts: What it runs.
+        chains: What it runs.
     """
 
     frame: DataFrame
     outputs: Mapping[Stream, pa.Schema]
-    parts: tuple[ChainRuntime, ...]
+    chains: tuple[ChainRuntime, ...]
 
     @property
-    def groups(self) -> int:
-        """How many groups there are."""
-        return sum(len(fused.spec.part.groups) for fused in self.parts)
+    def shards(self) -> int:
+        """How many shards there are."""
+        return sum(len(chain.spec.placement.shards) for chain in self.chains)
 
     @property
     def is_even(self) -> bool:
         """Whether all events that are packed are of one size: numbers and times, no text."""
         return all(
             pa.types.is_primitive(field.type)
-            for fused in self.parts
-            for stream, (_, schema) in fused.spec.inputs.items()
-            if not is_passthrough(fused.spec, stream)
+            for chain in self.chains
+            for stream, (_, schema) in chain.spec.inputs.items()
+            if not is_passthrough(chain.spec, stream)
             for field in schema
         )
 
 
 def build_node_chain(
-    part: OperatorChain, channels: Mapping[Stream, InputStream], setting: NodeContext
+    placement: OperatorChain, channels: Mapping[Stream, InputStream], setting: NodeContext
 ) -> ChainRuntime:
     """Build the operators of a part for the columns of its inputs."""
-    read = {stream: channels[stream] for stream in part.external}
-    here = set(part.outputs)
+    read = {stream: channels[stream] for stream in placement.external}
+    here = set(placement.outputs)
     return build_chain(
         ChainSpec(
-            part=part,
+            placement=placement,
             inputs={stream: (one.input, one.schema) for stream, one in read.items()},
             origins={stream: one.origins for stream, one in read.items()},
             shares={stream: one for stream, one in setting.shares.items() if stream in here},
             windows=setting.windows,
-            listed=setting.listed,
+            with_event_ids=setting.with_event_ids,
             timed_out=setting.timed_out & here,
         )
     )
@@ -134,7 +132,7 @@ def build_node_chain(
 
 def node_query(
     spark: SparkSession,
-    parts: tuple[ChainRuntime, ...],
+    chains: tuple[ChainRuntime, ...],
     channels: Mapping[Stream, InputStream],
     setting: NodeContext,
     plans: Path,
@@ -144,61 +142,61 @@ def node_query(
 
     Args:
         spark: The session.
-        parts: The parts of the node.
+        chains: The parts of the node.
         channels: What they read.
         setting: What all nodes have in common.
         plans: The folder of its plans.
         pieces: The folder of what is large of what it finds.
     """
-    shedding = [name for fused in parts for name in plan_tables(fused, {})]
+    shedding = [name for chain in chains for name in plan_tables(chain, {})]
     plan = read_plan(spark, plans, shedding) if shedding else None
-    packed = [row for fused in parts for row in _packed(fused, channels, plan)]
-    has_plans = any(fused.spec.shares for fused in parts)
+    packed = [row for chain in chains for row in _packed(chain, channels, plan)]
+    has_plans = any(chain.spec.shares for chain in chains)
     step = Step(
-        tuple(fused.spec for fused in parts),
-        setting.leaving,
+        tuple(chain.spec for chain in chains),
+        setting.published_streams,
         setting.told,
         str(pieces),
         LARGE,
         setting.late,
         str(plans) if has_plans else None,
     )
-    groups = reduce(DataFrame.unionByName, packed).groupBy("group")
-    matched = groups.applyInPandasWithState(
+    shards = reduce(DataFrame.unionByName, packed).groupBy("shard")
+    matched = shards.applyInPandasWithState(
         stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
     )
-    tallies = F.collect_list("tally").alias(TALLIES)
-    found = matched.observe(TALLIES, tallies).where("tally IS NULL")
-    return NodeQuery(found.drop("tally"), dict(_outputs(parts, setting)), parts)
+    collected = F.collect_list("metrics").alias(METRICS)
+    found = matched.observe(METRICS, collected).where("metrics IS NULL")
+    return NodeQuery(found.drop("metrics"), dict(_outputs(chains, setting)), chains)
 
 
 def _outputs(
-    parts: tuple[ChainRuntime, ...], setting: NodeContext
+    chains: tuple[ChainRuntime, ...], setting: NodeContext
 ) -> Iterator[tuple[Stream, pa.Schema]]:
-    for fused in parts:
-        for stream, schema in fused.outputs.items():
-            if stream in setting.leaving:
+    for chain in chains:
+        for stream, schema in chain.outputs.items():
+            if stream in setting.published_streams:
                 yield stream, schema
-        for name, schema in fused.whole.items():
+        for name, schema in chain.whole.items():
             if name in setting.late:
                 yield late_output(name), schema
 
 
 def _packed(
-    fused: ChainRuntime, channels: Mapping[Stream, InputStream], plan: Limits | None
+    chain: ChainRuntime, channels: Mapping[Stream, InputStream], plan: Limits | None
 ) -> Iterator[DataFrame]:
-    groups = fused.spec.part.groups
-    every = f"explode(sequence({groups[0]}, {groups[-1]}))"
-    for stream in fused.spec.part.external:
+    shards = chain.spec.placement.shards
+    every = f"explode(sequence({shards[0]}, {shards[-1]}))"
+    for stream in chain.spec.placement.external:
         packed = channels[stream].packed
-        if packed is not None and is_passthrough(fused.spec, stream):
-            yield _passed_on(fused, stream, packed)
+        if packed is not None and is_passthrough(chain.spec, stream):
+            yield _passed_on(chain, stream, packed)
         else:
-            kept = add_keep_flags_and_filter(fused, stream, channels[stream].events, plan)
-            kept = kept.withColumn(GROUP, F.expr(_group(fused, kept)))
+            kept = add_keep_flags_and_filter(chain, stream, channels[stream].events, plan)
+            kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, kept)))
             yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
         yield channels[stream].marks.select(
-            F.expr(every).alias("group"),
+            F.expr(every).alias("shard"),
             F.lit(stream.operator or "").alias("operator"),
             F.lit(stream.name).alias("name"),
             "origin",
@@ -211,12 +209,12 @@ def _packed(
         )
 
 
-def _passed_on(fused: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:
-    """Give packed complex events to the only group there is."""
-    for spec in fused.spec.part.readers(stream):
+def _passed_on(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:
+    """Give packed complex events to the only shard there is."""
+    for spec in chain.spec.placement.readers(stream):
         packed = observed_packed(packed, arrivals_name(spec.name, stream))
     return packed.selectExpr(
-        f"{fused.spec.part.groups[0]} AS group",
+        f"{chain.spec.placement.shards[0]} AS shard",
         "operator",
         "name",
         "origin",
@@ -229,12 +227,12 @@ def _passed_on(fused: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFr
     )
 
 
-def _group(fused: ChainRuntime, events: DataFrame) -> str:
-    """Say which group an event goes to: the hash of its key tells."""
-    part = fused.spec.part
-    start, number = part.groups[0], len(part.groups)
+def _shard_sql(chain: ChainRuntime, events: DataFrame) -> str:
+    """Say which shard an event goes to: the hash of its key tells."""
+    placement = chain.spec.placement
+    start, number = placement.shards[0], len(placement.shards)
     schema = schema_of(arrow_schema(events))
-    there = [one for one in part.key if one.column in schema]
+    there = [one for one in placement.key if one.column in schema]
     if not there:
         return f"CAST({start} AS INT)"
     return f"CAST({start} + pmod({hash_sql(there, schema)}, {number}L) AS INT)"

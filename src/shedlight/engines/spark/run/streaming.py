@@ -1,7 +1,7 @@
 """An application that runs on Spark until it is told to stop.
 
 Every node is a query, every sink a delivery from the outbox of the node before it. One thread
-looks at the progress of all queries, tells the control loop, tells groups how far sources are,
+looks at the progress of all queries, tells the control loop, tells shards how far sources are,
 and restarts a query that failed, after a while that grows.
 
 It asks each query for its progress as text. A listener would be told, but PySpark takes what it
@@ -52,10 +52,10 @@ class Options:
     Attributes:
         shares: What patterns keep, for good; None: the controller says.
         settings: How to control; None: for micro-batches, with our rule.
-        buckets: How many groups share the keys of patterns with PARTITION BY.
+        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
         trigger: How often a query looks for new events, in seconds.
         deliver: How often complex events are delivered to the sinks, in seconds.
-        pulse: How often groups are told how far sources are, in seconds.
+        pulse: How often shards are told how far sources are, in seconds.
         idle: After how long a silent source holds nobody back, in seconds, if it does not say.
         restarts: How often a query is started again, if it does not run for long in between.
         back_off: How long to wait before that, in seconds; twice as long each time.
@@ -64,7 +64,7 @@ class Options:
 
     shares: Shares | None = None
     settings: ControlSettings | None = None
-    buckets: int = 2
+    shards: int = 2
     trigger: float = 0.2
     deliver: float = 3.0
     pulse: float = 2.0
@@ -130,27 +130,27 @@ class Live:
         folder = local_folder(checkpoint)
         with ExitStack() as held:
             held.enter_context(lock_checkpoint(folder))
-            self.assembly = Deployment(
+            self.deployment = Deployment(
                 application,
                 spark,
                 folder,
                 sheddable(application) if shares is None else shares,
-                self._options.buckets,
+                self._options.shards,
                 sheddable_by_pressure(application) if shares is None else None,
             )
-            self._columns = FileColumns(self.assembly.application)
+            self._columns = FileColumns(self.deployment.application)
             self._columns.check()
             self._held = held.pop_all()
         self.loop = None
         if shares is None:
             self.loop = ControlLoop(
-                self.assembly,
+                self.deployment,
                 self._options.settings,
                 self._watcher.decision,
                 wishes=OverrideWatcher(folder),
                 heard=self._watcher.wish,
             )
-        self._retention = Retention(self.assembly, self._options.retention)
+        self._retention = Retention(self.deployment, self._options.retention)
         self._running: dict[str, _Running] = {}
         self._silence: dict[str, IdlenessTracker] = {}
         self._thread = threading.Thread(target=self._follow, name="shedlight", daemon=True)
@@ -178,13 +178,13 @@ class Live:
         self._began = now = time.time()
         if self.loop is not None:
             self.loop.start(now)
-        for node in self.assembly.nodes:
-            names = self.assembly.sources_of(node)
-            sources = {name: self.assembly.application.sources[name] for name in names}
+        for node in self.deployment.nodes:
+            names = self.deployment.sources_of(node)
+            sources = {name: self.deployment.application.sources[name] for name in names}
             pulse, idle = self._options.pulse, self._options.idle
             self._silence[node] = IdlenessTracker(sources, pulse, idle, now)
             # a micro-batch before there are events
-            self.assembly.marks(node).write(map(SourceWatermark, names))
+            self.deployment.marks(node).write(map(SourceWatermark, names))
         try:
             for name in self._starters():
                 self._begin(name)
@@ -235,9 +235,9 @@ class Live:
 
     def end(self, source: str) -> None:
         """Say that a source is at its end: everything that waits for it goes on."""
-        for node in self.assembly.nodes:
-            if source in self.assembly.sources_of(node):
-                self.assembly.marks(node).write([ended(source)])
+        for node in self.deployment.nodes:
+            if source in self.deployment.sources_of(node):
+                self.deployment.marks(node).write([ended(source)])
 
     def process_all(self) -> None:
         """Wait until all that has arrived is through all nodes and in the sinks."""
@@ -251,9 +251,9 @@ class Live:
 
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         nodes = {
-            f"node {name}": partial(self._start_node, name) for name in self.assembly.nodes
+            f"node {name}": partial(self._start_node, name) for name in self.deployment.nodes
         }
-        others = deliveries(self.assembly.application)
+        others = deliveries(self.deployment.application)
         return nodes | {name: partial(self._start_delivery, name) for name in others}
 
     def _begin(self, name: str) -> None:
@@ -264,12 +264,12 @@ class Live:
 
     def _start_node(self, node: str) -> StreamingQuery:
         every = f"{round(self._options.trigger * 1e3)} milliseconds"
-        writer = outbox_writer(self.assembly, node).trigger(processingTime=every)
-        with with_query_conf(self._spark, self.assembly.nodes[node]):
+        writer = outbox_writer(self.deployment, node).trigger(processingTime=every)
+        with with_query_conf(self._spark, self.deployment.nodes[node]):
             return writer.option("retention", self._retention.begin(node, time.time())).start()
 
     def _start_delivery(self, name: str) -> StreamingQuery:
-        return started(self.assembly, name, self._options.deliver)
+        return started(self.deployment, name, self._options.deliver)
 
     def _follow(self) -> None:
         """Do what there is to do, until it is all over."""
@@ -278,11 +278,11 @@ class Live:
                 self._columns.check()
                 if self.loop is not None:
                     self.loop.heed(time.time())
-                for node in self.assembly.nodes:
+                for node in self.deployment.nodes:
                     for progress in _news(self._running[f"node {node}"]):
                         self._progressed(node, progress)
                 self._supervise()
-                self._tell_groups()
+                self._tell_shards()
         except Exception as error:  # noqa: BLE001  # it is raised where somebody waits
             self._problem = error
             self._stopping.set()
@@ -295,7 +295,7 @@ class Live:
         if self.loop is not None:
             self.loop.take(batch)
         if batch.number % _KEPT_BATCHES == 0:
-            self.assembly.plans(node).forget(batch.number - _KEPT_BATCHES)
+            self.deployment.plans(node).forget(batch.number - _KEPT_BATCHES)
         if not self._retention.look_after(node, time.time()):
             self._start_again(f"node {node}", "its outbox must wait for who reads it")
         if self._watcher.batch is not None:
@@ -309,11 +309,11 @@ class Live:
         query.stop()
         self._begin(name)
 
-    def _tell_groups(self) -> None:
-        """Tell the groups how far sources are, and which of them are silent."""
+    def _tell_shards(self) -> None:
+        """Tell the shards how far sources are, and which of them are silent."""
         for node, silence in self._silence.items():
             marks = silence.marks(time.time(), partial(self._is_at_work, node))
-            self.assembly.marks(node).write(marks)
+            self.deployment.marks(node).write(marks)
 
     def _is_at_work(self, node: str) -> bool:
         query = self._running[f"node {node}"].query

@@ -39,12 +39,12 @@ again, and asks once for the plan."""
 _TYPE, _LIMITS, _OF_USE = "#type", "#limits", "#of use"
 
 
-def plan_tables(fused: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
+def plan_tables(chain: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
     """Write a plan down by the numbers of types, for the operators that shed in the JVM."""
     found = {}
-    for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+    for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
         signatures = all_signatures(operator.alphabet)
-        if signatures is None or not has_shares(spec, fused.spec.shares):
+        if signatures is None or not has_shares(spec, chain.spec.shares):
             continue
         labels = [operator.alphabet.label(signature) for signature in signatures]
         kept, firm = [], []
@@ -79,25 +79,25 @@ def _counts_events(matcher: Matcher) -> bool:
 
 
 def add_keep_flags_and_filter(
-    fused: ChainRuntime, stream: Stream, frame: DataFrame, plan: Limits | None
+    chain: ChainRuntime, stream: Stream, frame: DataFrame, plan: Limits | None
 ) -> DataFrame:
     """Drop the events of a stream that no pattern keeps; the rest carry who keeps them.
 
     Args:
-        fused: The operators of a part.
+        chain: The operators.
         stream: What they read.
         frame: Its events.
         plan: The plan in force; None if no operator that reads the stream ever sheds.
     """
     columns = list(frame.columns)
     wanted: list[str] = []
-    time = fused.spec.inputs[stream][0].time
-    for spec, operator in zip(fused.spec.part.operators, fused.operators, strict=True):
+    time = chain.spec.inputs[stream][0].time
+    for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
         if stream in spec.inputs:
             frame = _typed(_with_all_columns(frame, operator), operator, (spec, stream), time)
-            frame, useful = _judged(fused.spec, (spec, operator, stream), frame, plan)
+            frame, useful = _judged(chain.spec, (spec, operator, stream), frame, plan)
             wanted.append(useful)
-            columns += _flags(spec, operator) if has_shares(spec, fused.spec.shares) else []
+            columns += _flags(spec, operator) if has_shares(spec, chain.spec.shares) else []
     any_of = " OR ".join(dict.fromkeys(wanted))
     # the time is asked for first: an event to refuse is refused, of use or not
     frame = frame.filter(f"{quoted(time)} > {NEVER}L AND ({any_of})")

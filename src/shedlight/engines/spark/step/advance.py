@@ -1,9 +1,9 @@
-"""How a group goes on: what arrived goes through its operators, and what they find leaves.
+"""One micro-batch of a shard: what arrived goes through the operators of its chain.
 
-Events of sources say themselves how far their stream is. Complex events from another node do
-not, for they come from several groups in no common order: there, each group tells how far it
-is (a `WatermarkUpdate`), and the stream is as far as the group that is furthest behind. A
-group or a source that has nothing to say is idle, and holds nobody back until then.
+Events of sources carry the watermark of their stream themselves. Complex events from another
+node do not, for they come from several shards in no common order: there, each shard sends its
+watermark (a `WatermarkUpdate`), and that of the stream is the lowest of them. A shard or a
+source that is idle holds nobody back until it sends something again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ from shedlight.shedding.shares import Shares
 
 @dataclass(frozen=True, slots=True)
 class WatermarkUpdate:
-    """How far a group is with a stream, in microseconds, and whether it holds nobody back."""
+    """How far a shard is with a stream, in microseconds, and whether it holds nobody back."""
 
     stream: Stream
     origin: int
@@ -47,22 +47,22 @@ class WatermarkUpdate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResult:
-    """What came of a micro-batch in a group.
+    """What came of a micro-batch in a shard.
 
     Attributes:
         found: The complex events of each pattern, and what timed out where it is asked for.
         late: The late events at each operator.
-        tallies: What was counted at each operator.
+        metrics: What was counted at each operator.
         idle: The operators all of whose inputs are idle.
-        together: What part of the seconds of all operators passed on the clock.
+        parallelism_ratio: What part of the seconds of all operators passed on the clock.
         shelves: The events to which numbers in complex events refer.
     """
 
     found: Mapping[Stream, pa.Table]
     late: Mapping[str, pa.Table]
-    tallies: Mapping[str, OperatorMetrics]
+    metrics: Mapping[str, OperatorMetrics]
     idle: frozenset[str]
-    together: float = 1.0
+    parallelism_ratio: float = 1.0
     shelves: Mapping[str, EventTable] = field(default_factory=dict)
 
 
@@ -71,18 +71,18 @@ Leaves = Callable[[Stream, pa.Table, Mapping[str, EventTable]], None]
 
 
 def advance(
-    fused: ChainRuntime,
+    chain: ChainRuntime,
     state: ChainState,
     arrivals: Mapping[Stream, pa.Table],
     marks: Iterable[WatermarkUpdate],
     shares: Shares | None = None,
     leaves: Leaves | None = None,
 ) -> tuple[ChainState, StepResult]:
-    """Take in what arrived at a group, and match what is ready.
+    """Take in what arrived at a shard, and match what is ready.
 
     Args:
-        fused: The operators.
-        state: Where the group stands; not changed.
+        chain: The operators.
+        state: Where the shard stands; not changed.
         arrivals: New events of external streams, in any order.
         marks: How far origins are with these streams, the new events included.
         shares: What patterns keep now, where that is not decided yet; None: as at first.
@@ -90,37 +90,39 @@ def advance(
             other operators may still be at work.
     """
     told, idle = _with_marks(state, arrivals, marks)
-    tables = {stream: _by_time(fused, stream, table) for stream, table in arrivals.items()}
+    tables = {stream: _by_time(chain, stream, table) for stream, table in arrivals.items()}
     course = _Course(
-        fused,
+        chain,
         tables,
-        *_watermarks(fused, told, idle),
-        fused.spec.shares if shares is None else shares,
+        *_watermarks(chain, told, idle),
+        chain.spec.shares if shares is None else shares,
         state.shelves,
     )
-    specs = fused.spec.part.operators
+    specs = chain.spec.placement.operators
     states = list(state.operators)
 
     def run(place: int) -> None:
-        states[place] = course.run(specs[place], fused.operators[place], states[place])
+        states[place] = course.run(specs[place], chain.operators[place], states[place])
         if leaves is not None:
             for stream in course.found_by(specs[place]):
                 leaves(stream, course.found[stream], course.shelves)
 
-    together = run_all(specs, run, in_threads=fused.is_alone)
+    parallelism_ratio = run_all(specs, run, in_threads=chain.is_alone)
     own = frozenset(str(spec.name) for spec in specs)
     silent = frozenset(name for name in own if name in course.silent)
     shelves = course.shelves
-    done = StepResult(course.found, course.late, course.tallies, silent, together, shelves)
-    kept = {name: one.kept(_referred(fused, states, name)) for name, one in shelves.items()}
+    done = StepResult(
+        course.found, course.late, course.metrics, silent, parallelism_ratio, shelves
+    )
+    kept = {name: one.kept(_referred(chain, states, name)) for name, one in shelves.items()}
     return ChainState(tuple(states), told, idle, kept), done
 
 
-def _referred(fused: ChainRuntime, states: Iterable[OperatorState], name: str) -> Array:
+def _referred(chain: ChainRuntime, states: Iterable[OperatorState], name: str) -> Array:
     """List the numbers of an operator's events that states have; some may be there twice."""
     found = [np.zeros(0, np.int64)]
-    for spec, state in zip(fused.spec.part.operators, states, strict=True):
-        paths = [path for path, of in fused.event_refs.read_by(spec).items() if of == name]
+    for spec, state in zip(chain.spec.placement.operators, states, strict=True):
+        paths = [path for path, of in chain.event_refs.read_by(spec).items() if of == name]
         for table in (state.waiting.buffer, *(one.store for one in state.states)):
             there = [path for path in paths if len(table) and path[0] in table.column_names]
             found += [field_at(table, path).drop_null().to_numpy() for path in there]
@@ -128,7 +130,7 @@ def _referred(fused: ChainRuntime, states: Iterable[OperatorState], name: str) -
 
 
 def encode_output(
-    fused: ChainRuntime,
+    chain: ChainRuntime,
     stream: Stream,
     table: pa.Table,
     shelves: Mapping[str, EventTable],
@@ -138,7 +140,7 @@ def encode_output(
     """Pack the complex events of a pattern, with whole events.
 
     Args:
-        fused: The operators.
+        chain: The operators.
         stream: The pattern.
         table: Its complex events.
         shelves: The events to which numbers in them refer.
@@ -148,7 +150,7 @@ def encode_output(
     Returns:
         The number of complex events in a piece, and what stands for it.
     """
-    paths = fused.event_refs.paths.get(stream, {})
+    paths = chain.event_refs.paths.get(stream, {})
     names = list(dict.fromkeys(paths.values()))
     beside = [shelves[name].events for name in names]
     rows = {
@@ -162,7 +164,7 @@ def encode_output(
         own = {path: (number, places[start:end]) for path, (number, places) in rows.items()}
         return len(piece), put(encode_table(piece, own, beside))
 
-    return each(packed, range(0, len(table), most), in_threads=fused.is_alone)
+    return each(packed, range(0, len(table), most), in_threads=chain.is_alone)
 
 
 def _with_marks(
@@ -179,13 +181,13 @@ def _with_marks(
 
 
 def _watermarks(
-    fused: ChainRuntime,
+    chain: ChainRuntime,
     told: Mapping[tuple[str, int], int],
     idle: frozenset[tuple[str, int]],
 ) -> tuple[dict[Stream, int], set[Stream]]:
     """Say how far external streams are, and which of them are idle."""
     watermarks, silent = {}, set()
-    for stream, origins in fused.spec.origins.items():
+    for stream, origins in chain.spec.origins.items():
         places = [(str(stream), origin) for origin in origins]
         awake = [told.get(place, NEVER) for place in places if place not in idle]
         watermarks[stream] = min(awake) if awake else max(told.get(p, NEVER) for p in places)
@@ -194,25 +196,25 @@ def _watermarks(
     return watermarks, silent
 
 
-def watermarks_of(fused: ChainRuntime, state: ChainState) -> Mapping[str, int]:
+def watermarks_of(chain: ChainRuntime, state: ChainState) -> Mapping[str, int]:
     """Say how far each operator is: all its complex events before that time are out."""
-    names = (spec.name for spec in fused.spec.part.operators)
+    names = (spec.name for spec in chain.spec.placement.operators)
     return dict(zip(names, (one.waiting.watermark for one in state.operators), strict=True))
 
 
-def _by_time(fused: ChainRuntime, stream: Stream, table: pa.Table) -> pa.Table:
+def _by_time(chain: ChainRuntime, stream: Stream, table: pa.Table) -> pa.Table:
     """Sort events by time, unless they are sorted already."""
-    name = fused.spec.inputs[stream][0].time
+    name = chain.spec.inputs[stream][0].time
     times = column_of(table[name])  # where it is null, the intake refuses it
     return table if is_sorted(times.values) else table.sort_by(name)
 
 
 class _Course:
-    """The way of a micro-batch through the operators of a group."""
+    """The way of a micro-batch through the operators of a shard."""
 
     def __init__(
         self,
-        fused: ChainRuntime,
+        chain: ChainRuntime,
         tables: dict[Stream, pa.Table],
         watermarks: dict[Stream, int],
         idle: set[Stream],
@@ -220,16 +222,16 @@ class _Course:
         shelves: Mapping[str, EventTable],
     ) -> None:
         self.shelves = dict(shelves)
-        self._fused, self._tables, self._watermarks = fused, tables, watermarks
+        self._chain, self._tables, self._watermarks = chain, tables, watermarks
         self._idle, self._shares = idle, shares
-        spec = fused.spec
+        spec = chain.spec
         self._uncounted = {
-            *spec.part.outputs,
-            *(s for s in spec.part.external if is_passthrough(spec, s)),
+            *spec.placement.outputs,
+            *(s for s in spec.placement.external if is_passthrough(spec, s)),
         }
         self.found: dict[Stream, pa.Table] = {}
         self.late: dict[str, pa.Table] = {}
-        self.tallies: dict[str, OperatorMetrics] = {}
+        self.metrics: dict[str, OperatorMetrics] = {}
         self.silent: set[str] = set()
 
     def run(
@@ -247,22 +249,24 @@ class _Course:
         arrivals = {
             number: _own_columns(operator, spec, table) for number, table in arrivals.items()
         }
-        unlisted = {stream.name for stream in spec.outputs}
-        unlisted -= {one.name for one in self._fused.spec.listed}
+        without_event_ids = {stream.name for stream in spec.outputs}
+        without_event_ids -= {one.name for one in self._chain.spec.with_event_ids}
         ended = self._ended(spec, state)
         unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
         counting = MetricsCounter(spec, operator, self._uncounted)
         told = [self._watermarks[stream] for stream in spec.inputs]
         state, ready, late = ingest(operator, state, arrivals, ended, told, unique=unique)
-        masks = keep_masks(self._fused.spec, spec, operator, ready, self._shares)
+        masks = keep_masks(self._chain.spec, spec, operator, ready, self._shares)
         counting.starts(ready, masks)
-        state, found = match_batch(operator, state, ready, masks, unlisted, counting.is_done)
+        state, found = match_batch(
+            operator, state, ready, masks, without_event_ids, counting.is_done
+        )
         self.found.update((Stream(name, spec.name), table) for name, table in found.items())
         for stream in spec.outputs:
             tables[stream] = self.found[stream]
             self._watermarks[stream] = state.waiting.watermark
         self.late[spec.name] = self._whole(spec.name, late)
-        self.tallies[spec.name] = counting.metrics(state)
+        self.metrics[spec.name] = counting.metrics(state)
         return state
 
     def found_by(self, spec: OperatorSpec) -> list[Stream]:
@@ -271,7 +275,7 @@ class _Course:
 
     def _numbered(self, name: str, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
         """Put events on the shelf of an operator, and give them their numbers."""
-        columns = self._fused.event_refs.columns[name]
+        columns = self._chain.event_refs.columns[name]
         whole = {number: _completed(table, columns) for number, table in arrivals.items()}
         self.shelves[name], numbers = self.shelves[name].with_events(whole)
         return {

@@ -1,7 +1,7 @@
 """The operators of a part, ready to run in one process; nothing of Spark is here.
 
 Whole events in complex events are their numbers on a shelf (`event_refs.py`) until they leave.
-How a group goes on is in `advancing.py`.
+How a shard goes on is in `advancing.py`.
 """
 
 from collections.abc import Mapping
@@ -50,13 +50,13 @@ class ChainRuntime:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the part has one group, which has its machine's other cores to itself."""
-        return len(self.spec.part.groups) == 1
+        """Whether the part has one shard, which has its machine's other cores to itself."""
+        return len(self.spec.placement.shards) == 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainState:
-    """Where a group stands.
+    """Where a shard stands.
 
     Attributes:
         operators: Where each operator stands.
@@ -76,14 +76,14 @@ def build_chain(given: ChainSpec) -> ChainRuntime:
     plain, outputs = _operators(given, EventRefs())
     own = {
         spec.name: pa.schema([one for one in operator.schema if not one.name.startswith("#")])
-        for spec, operator in zip(given.part.operators, plain, strict=True)
+        for spec, operator in zip(given.placement.operators, plain, strict=True)
     }
     known = {stream: schema for stream, (_, schema) in given.inputs.items()} | outputs
-    found = find_event_refs(given.part, own, known)
+    found = find_event_refs(given.placement, own, known)
     operators = _operators(given, found)[0] if found.columns else plain
     shedding = [
         _widened(operator) if has_shares(spec, given.shares) else operator
-        for spec, operator in zip(given.part.operators, operators, strict=True)
+        for spec, operator in zip(given.placement.operators, operators, strict=True)
     ]
     return ChainRuntime(given, tuple(shedding), outputs, own, found)
 
@@ -95,14 +95,14 @@ def _operators(
     known = dict(given.inputs)
     operators = []
     outputs: dict[Stream, pa.Schema] = {}
-    for spec in given.part.operators:
+    for spec in given.placement.operators:
         asked = {stream.name for stream in spec.outputs if stream in given.timed_out}
         inputs = [known[stream] for stream in spec.inputs]
         operator = build_operator(inputs, spec.patterns, timed_out=asked)
         if spec.name in by_number.columns:
             schemas = [schema for _, schema in inputs]
             operator = numbered_operator(operator, spec, schemas, asked)
-        for stream, schema in output_schemas(operator, spec, given.listed).items():
+        for stream, schema in output_schemas(operator, spec, given.with_event_ids).items():
             outputs[stream] = schema
             known[stream] = outside_input(stream, schema)
         operators.append(operator)
@@ -110,12 +110,14 @@ def _operators(
 
 
 def output_schemas(
-    operator: Operator, spec: OperatorSpec, listed: frozenset[Stream]
+    operator: Operator, spec: OperatorSpec, with_event_ids: frozenset[Stream]
 ) -> Mapping[Stream, pa.Schema]:
     """Find the columns of the complex events of an operator's patterns, and what timed out."""
     state, ready, _ = ingest(operator, new_operator_state(operator), {}, frozenset())
-    unlisted = {stream.name for stream in spec.outputs} - {one.name for one in listed}
-    _, found = match_batch(operator, state, ready, {}, unlisted)
+    without_event_ids = {stream.name for stream in spec.outputs} - {
+        one.name for one in with_event_ids
+    }
+    _, found = match_batch(operator, state, ready, {}, without_event_ids)
     return {Stream(name, spec.name): table.schema for name, table in found.items()}
 
 
@@ -133,9 +135,9 @@ def _widened(operator: Operator) -> Operator:
     return replace(operator, schema=pa.schema([*operator.schema, *flags]))
 
 
-def new_chain_state(fused: ChainRuntime) -> ChainState:
+def new_chain_state(chain: ChainRuntime) -> ChainState:
     """Make the state before any event."""
-    columns = fused.event_refs.columns
+    columns = chain.event_refs.columns
     shelves = {name: EventTable(schema.empty_table()) for name, schema in columns.items()}
-    states = tuple(map(new_operator_state, fused.operators))
+    states = tuple(map(new_operator_state, chain.operators))
     return ChainState(states, {}, shelves=shelves)

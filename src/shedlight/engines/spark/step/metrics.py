@@ -1,4 +1,4 @@
-"""What is counted in a group, micro-batch by micro-batch, and sent to the driver as text."""
+"""What is counted in a shard, micro-batch by micro-batch, and sent to the driver as text."""
 
 import json
 import time
@@ -18,6 +18,9 @@ from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.operators.cep_operator import Masks, Operator, OperatorState
 from shedlight.matching.operators.classify import counted
 from shedlight.matching.operators.step import ReadyBatch, count_partial_matches
+
+METRICS = "metrics"
+"""The name under which Spark observes the metrics of all shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +68,24 @@ class OperatorMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ShardMetrics:
-    """What was counted in a group.
+    """What was counted in a shard.
 
     Attributes:
-        group: Its number.
+        shard: Its number.
         seconds: How long all of the step took.
         state: How many bytes the state has.
         operators: What was counted at each operator.
         kept: When the events had arrived that were kept of each stream from outside.
-        together: What part of the seconds of its operators passed on the clock; less than 1 if
-            some ran side by side.
+        parallelism_ratio: Wall seconds over the seconds of all its operators; less than 1 if
+            some ran in parallel.
     """
 
-    group: int
+    shard: int
     seconds: float
     state: int
     operators: Mapping[str, OperatorMetrics] = field(default_factory=dict)
     kept: Mapping[str, ArrivalSketch] = field(default_factory=dict)
-    together: float = 1.0
+    parallelism_ratio: float = 1.0
 
     def encoded(self) -> str:
         """Write it as text."""
@@ -105,8 +108,8 @@ def decoded(text: str) -> ShardMetrics:
         name: ArrivalSketch(one["number"], one["mean"], tuple(one["points"]))
         for name, one in found["kept"].items()
     }
-    numbers = (found["group"], found["seconds"], found["state"])
-    return ShardMetrics(*numbers, operators, kept, found["together"])
+    numbers = (found["shard"], found["seconds"], found["state"])
+    return ShardMetrics(*numbers, operators, kept, found["parallelism_ratio"])
 
 
 class MetricsCounter:
@@ -185,11 +188,11 @@ def _add(counted: dict[str, int], ready: ReadyBatch, counts: Array) -> None:
 
 
 def of_pattern(
-    groups: Iterable[ShardMetrics], operator: str, pattern: str
+    shards: Iterable[ShardMetrics], operator: str, pattern: str
 ) -> list[PatternMetrics]:
-    """List what the groups counted of a pattern."""
+    """List what the shards counted of a pattern."""
     return [
-        group.operators[operator].patterns[pattern]
-        for group in groups
-        if operator in group.operators
+        shard.operators[operator].patterns[pattern]
+        for shard in shards
+        if operator in shard.operators
     ]

@@ -1,4 +1,4 @@
-"""What does not need each other in a group, side by side in threads."""
+"""What does not need each other in a shard, side by side in threads."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The state of a group as versioned bytes: what it was told, its operators and its shelves."""
+"""The state of a shard as versioned bytes: what it was told, its operators and its shelves."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,18 +16,18 @@ VERSION = 3
 _MARK = b"SHEDLIGHT-GROUP"
 
 
-def to_bytes(fused: ChainRuntime, state: ChainState) -> bytes:
-    """Save the state of a group."""
+def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
+    """Save the state of a shard."""
     operators = [
         saved.to_bytes(operator, one)
-        for operator, one in zip(fused.operators, state.operators, strict=True)
+        for operator, one in zip(chain.operators, state.operators, strict=True)
     ]
     bodies = [
         one.old.tobytes() + encode_table(one.events).to_pybytes()
         for one in state.shelves.values()
     ]
     header = {
-        "operators": _names(fused),
+        "operators": _names(chain),
         "marks": [[*place, watermark] for place, watermark in state.marks.items()],
         "idle": sorted(state.idle),
         "shelves": [
@@ -39,23 +39,23 @@ def to_bytes(fused: ChainRuntime, state: ChainState) -> bytes:
     return write_frame(_MARK, VERSION, header, [*operators, *shelves])
 
 
-def from_bytes(fused: ChainRuntime, data: bytes) -> ChainState:
-    """Read the saved state of a group.
+def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
+    """Read the saved state of a shard.
 
     Raises:
         StateError: It is damaged, of another version, or of other operators.
     """
     header, parts = read_frame(_MARK, VERSION, data)
-    if header["operators"] != _names(fused):
+    if header["operators"] != _names(chain):
         raise StateError(
             f"the saved state is of the operators {', '.join(header['operators'])}, now they "
-            f"are {', '.join(_names(fused))}; go on with the operators as they were, or start "
+            f"are {', '.join(_names(chain))}; go on with the operators as they were, or start "
             "without the saved state"
         )
-    number = len(fused.operators)
+    number = len(chain.operators)
     states = [
         saved.from_bytes(operator, part)
-        for operator, part in zip(fused.operators, parts[:number], strict=True)
+        for operator, part in zip(chain.operators, parts[:number], strict=True)
     ]
     shelves = {
         name: _shelf(start, old, pa.decompress(part, size, codec="zstd", asbytes=True))
@@ -73,5 +73,5 @@ def _shelf(start: int, number: int, data: bytes) -> EventTable:
     return EventTable(decode_table(data[old.nbytes :]), old, start)
 
 
-def _names(fused: ChainRuntime) -> list[str]:
-    return [spec.name for spec in fused.spec.part.operators]
+def _names(chain: ChainRuntime) -> list[str]:
+    return [spec.name for spec in chain.spec.placement.operators]

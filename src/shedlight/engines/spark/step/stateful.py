@@ -1,4 +1,4 @@
-"""The stateful step of a node: Spark calls it for each group of a micro-batch."""
+"""The stateful step of a node: Spark calls it for each shard of a micro-batch."""
 
 import pickle
 import time
@@ -52,8 +52,8 @@ class Step:
     """The stateful step of a node.
 
     Attributes:
-        parts: What its parts are; it travels to where the groups run.
-        leaving: The streams that others read.
+        chains: What its parts are; it travels to where the shards run.
+        published_streams: The streams that others read.
         told: The operators whose watermarks others ask for.
         pieces: The folder of what is large.
         large: From how many bytes on something is.
@@ -61,8 +61,8 @@ class Step:
         plans: The folder of the plans, if any operator sheds.
     """
 
-    parts: tuple[ChainSpec, ...]
-    leaving: frozenset[Stream]
+    chains: tuple[ChainSpec, ...]
+    published_streams: frozenset[Stream]
     told: frozenset[str]
     pieces: str
     large: int
@@ -78,37 +78,39 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         keep_memory()
         start = time.perf_counter()
         step, built = _built(definition)
-        group = int(key[0])
-        fused = built[group]
+        shard = int(key[0])
+        chain = built[shard]
         taken = _taken_apart(frames)
-        old = from_bytes(fused, state.get[0]) if state.exists else new_chain_state(fused)
+        old = from_bytes(chain, state.get[0]) if state.exists else new_chain_state(chain)
         file = BlobFile(Path(step.pieces), step.large)
         packed: dict[Stream, Pieces] = {}
 
         def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, EventTable]) -> None:
-            if stream in step.leaving:
+            if stream in step.published_streams:
                 most = _piece(table)
-                packed[stream] = encode_output(fused, stream, table, shelves, most, file.put)
+                packed[stream] = encode_output(chain, stream, table, shelves, most, file.put)
 
-        new, done = advance(fused, old, taken.events, taken.marks, _shares(step), leaves)
-        saved = to_bytes(fused, new)
+        new, done = advance(chain, old, taken.events, taken.marks, _shares(step), leaves)
+        saved = to_bytes(chain, new)
         state.update((saved,))
         rows = [
-            *_rows(group, packed),
-            *_late_rows(step, group, done.late, file.put),
-            *_told(step, group, fused, new, done),
+            *_rows(shard, packed),
+            *_late_rows(step, shard, done.late, file.put),
+            *_told(step, shard, chain, new, done),
         ]
         file.close()  # all that threads write to it is written
         spent = time.perf_counter() - start
-        tally = ShardMetrics(group, spent, len(saved), done.tallies, taken.kept, done.together)
-        rows.append(("", "", group, 0, False, 0, None, tally.encoded()))
+        metrics = ShardMetrics(
+            shard, spent, len(saved), done.metrics, taken.kept, done.parallelism_ratio
+        )
+        rows.append(("", "", shard, 0, False, 0, None, metrics.encoded()))
         yield _found(rows)
 
     return match
 
 
 def _shares(step: Step) -> Shares | None:
-    """Find what patterns keep in this micro-batch, where that is decided in the group."""
+    """Find what patterns keep in this micro-batch, where that is decided in the shard."""
     if step.plans is None:
         return None
     plans = PlanStore(Path(step.plans))
@@ -123,16 +125,16 @@ _PIECE_BYTES = 1 << 25
 """How many bytes they have at most, unpacked: who reads them has to hold them."""
 
 
-def _rows(group: int, packed: Mapping[Stream, Pieces]) -> Iterator[_Row]:
+def _rows(shard: int, packed: Mapping[Stream, Pieces]) -> Iterator[_Row]:
     """Give the complex events that others read."""
     for stream, pieces in packed.items():
         for number, data in pieces:
-            yield (stream.operator, stream.name, group, 0, False, number, data, None)
+            yield (stream.operator, stream.name, shard, 0, False, number, data, None)
 
 
 def _late_rows(
     step: Step,
-    group: int,
+    shard: int,
     late: Mapping[str, pa.Table],
     put: Callable[[pa.Buffer], bytes],
 ) -> Iterator[_Row]:
@@ -141,7 +143,7 @@ def _late_rows(
         most = _piece(late[name])
         for start in range(0, len(late[name]), most):
             part = late[name].slice(start, most)
-            yield (name, LATE, group, 0, False, len(part), put(encode_table(part)), None)
+            yield (name, LATE, shard, 0, False, len(part), put(encode_table(part)), None)
 
 
 def _piece(table: pa.Table) -> int:
@@ -151,17 +153,17 @@ def _piece(table: pa.Table) -> int:
 
 
 def _told(
-    step: Step, group: int, fused: ChainRuntime, state: ChainState, done: StepResult
+    step: Step, shard: int, chain: ChainRuntime, state: ChainState, done: StepResult
 ) -> Iterator[_Row]:
     """Say how far the operators are that others ask for."""
-    for operator, watermark in watermarks_of(fused, state).items():
+    for operator, watermark in watermarks_of(chain, state).items():
         if operator in step.told:
-            yield (operator, "", group, watermark, operator in done.idle, 0, None, None)
+            yield (operator, "", shard, watermark, operator in done.idle, 0, None, None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Taken:
-    """What came to a group: events by stream, when they had arrived, and marks."""
+    """What came to a shard: events by stream, when they had arrived, and marks."""
 
     events: dict[Stream, pa.Table]
     kept: dict[str, ArrivalSketch]
@@ -187,7 +189,7 @@ def _taken_apart(frames: Frames) -> _Taken:
             samples.setdefault(str(stream), []).append(sample)
     both = ((name, merge_sketches(some)) for name, some in samples.items())
     return _Taken(
-        {s: pa.concat_tables(parts) for s, parts in tables.items()},
+        {s: pa.concat_tables(chains) for s, chains in tables.items()},
         {name: one for name, one in both if one is not None},
         marks,
     )
@@ -201,7 +203,7 @@ _KINDS = {
     "idle": "bool",
     "number": "int32",
     "events": "object",
-    "tally": "object",
+    "metrics": "object",
 }
 
 
@@ -217,10 +219,10 @@ def _found(rows: Sequence[_Row]) -> pd.DataFrame:
 
 @cache
 def _built(definition: bytes) -> tuple[Step, dict[int, ChainRuntime]]:
-    """Build the operators of each group, once in a process."""
+    """Build the operators of each shard, once in a process."""
     step: Step = pickle.loads(definition)  # noqa: S301  # our own, from the driver
     built = {}
-    for given in step.parts:
-        fused = build_chain(given)
-        built.update(dict.fromkeys(given.part.groups, fused))
+    for given in step.chains:
+        chain = build_chain(given)
+        built.update(dict.fromkeys(given.placement.shards, chain))
     return step, built

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from shedlight.engines.spark.run.node_query import TALLIES
 from shedlight.engines.spark.source.arrival import (
     ArrivalStats,
     KeptArrivals,
@@ -14,7 +13,7 @@ from shedlight.engines.spark.source.arrival import (
     kept_arrivals,
 )
 from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS, malformed_count
-from shedlight.engines.spark.step.metrics import ShardMetrics, decoded
+from shedlight.engines.spark.step.metrics import METRICS, ShardMetrics, decoded
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
 
 _ARRIVED = "arrived "
@@ -31,7 +30,7 @@ class MicroBatchReport:
         seconds: How long it took.
         arrived: What arrived, by operator and stream.
         passed: What was kept of each stream that comes from outside; not there if nothing was.
-        groups: What was counted in the groups.
+        shards: What was counted in the shards.
         refused: How many records of each source were no events and left out.
     """
 
@@ -41,7 +40,7 @@ class MicroBatchReport:
     seconds: float
     arrived: Mapping[tuple[str, str], ArrivalStats]
     passed: Mapping[str, KeptArrivals]
-    groups: tuple[ShardMetrics, ...]
+    shards: tuple[ShardMetrics, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -77,25 +76,25 @@ class MicroBatchReport:
     @property
     def instants(self) -> int:
         """At how many instants its events arrived, as far as samples of those kept tell."""
-        samples = (one for group in self.groups for one in group.kept.values())
+        samples = (one for shard in self.shards for one in shard.kept.values())
         return max((len(set(one.points)) for one in samples), default=0)
 
     @property
     def matching(self) -> float:
-        """How long matching took where it took longest: groups run side by side."""
-        return max(map(_matching, self.groups), default=0.0)
+        """How long matching took where it took longest: shards run side by side."""
+        return max(map(_matching, self.shards), default=0.0)
 
     @property
-    def together(self) -> float:
-        """What part of the seconds of all patterns in all groups passed on the clock."""
-        total = sum(_matching(group) / group.together for group in self.groups)
+    def parallelism_ratio(self) -> float:
+        """What part of the seconds of all patterns in all shards passed on the clock."""
+        total = sum(_matching(shard) / shard.parallelism_ratio for shard in self.shards)
         return self.matching / total if total else 1.0
 
 
-def _matching(group: ShardMetrics) -> float:
-    """Say how long matching took in a group on the clock."""
-    tallies = (one for of in group.operators.values() for one in of.patterns.values())
-    return sum(one.seconds for one in tallies) * group.together
+def _matching(shard: ShardMetrics) -> float:
+    """Say how long matching took in a shard on the clock."""
+    metrics = (one for of in shard.operators.values() for one in of.patterns.values())
+    return sum(one.seconds for one in metrics) * shard.parallelism_ratio
 
 
 def read_report(
@@ -110,7 +109,7 @@ def read_report(
             have arrived then.
     """
     observed = progress.observedMetrics
-    if TALLIES not in observed:
+    if METRICS not in observed:
         return None
     rows = {name: row.asDict(recursive=True) for name, row in observed.items()}
     arrived = {}
@@ -118,7 +117,7 @@ def read_report(
         if name.startswith(_ARRIVED):
             operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
             arrived[operator, stream] = arrival_stats(row).not_before(round(since * 1e6))
-    groups = tuple(map(decoded, rows[TALLIES][TALLIES] or ()))
+    shards = tuple(map(decoded, rows[METRICS][METRICS] or ()))
     return MicroBatchReport(
         node=node,
         number=progress.batchId,
@@ -127,9 +126,9 @@ def read_report(
         arrived=arrived,
         passed={
             name: kept_arrivals(sample).not_before(since * 1e6)
-            for name, sample in _kept(groups).items()
+            for name, sample in _kept(shards).items()
         },
-        groups=groups,
+        shards=shards,
         refused={
             name.removeprefix(MALFORMED_ROWS): malformed_count(row)
             for name, row in rows.items()
@@ -138,11 +137,11 @@ def read_report(
     )
 
 
-def _kept(groups: Iterable[ShardMetrics]) -> dict[str, ArrivalSketch]:
-    """Put together what was kept of each stream in all groups."""
+def _kept(shards: Iterable[ShardMetrics]) -> dict[str, ArrivalSketch]:
+    """Put together what was kept of each stream in all shards."""
     samples: dict[str, list[ArrivalSketch]] = {}
-    for group in groups:
-        for name, one in group.kept.items():
+    for shard in shards:
+        for name, one in shard.kept.items():
             samples.setdefault(name, []).append(one)
     both = ((name, merge_sketches(some)) for name, some in samples.items())
     return {name: one for name, one in both if one is not None}

@@ -1,9 +1,9 @@
-"""Which operators of a node run in which groups, worked out before anything runs.
+"""Which operators of a node run in which shards, worked out before anything runs.
 
 Operators of a node *touch* if one reads the other or both read the same stream. Those that
 touch form a part; parts run side by side. A part whose patterns all partition by the same key,
-and whose operators do not read each other, has several groups, and the hash of its key says
-which group an event goes to; any other part has one. Groups are numbered through the node.
+and whose operators do not read each other, has several shards, and the hash of its key says
+which shard an event goes to; any other part has one. Groups are numbered through the node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,17 +17,17 @@ from shedlight.language.ast.expression import Attribute
 
 @dataclass(frozen=True, slots=True)
 class OperatorChain:
-    """Operators that share groups.
+    """Operators that share shards.
 
     Attributes:
         operators: Each after those that feed it.
-        key: What says which group an event goes to; empty if there is one group.
-        groups: The numbers of its groups.
+        key: What says which shard an event goes to; empty if there is one shard.
+        shards: The numbers of its shards.
     """
 
     operators: tuple[OperatorSpec, ...]
     key: tuple[Attribute, ...]
-    groups: range
+    shards: range
 
     @property
     def outputs(self) -> tuple[Stream, ...]:
@@ -68,21 +68,21 @@ def node_order(application: Application) -> tuple[str, ...]:
 
 
 def operator_chains(
-    application: Application, node: str, buckets: int
+    application: Application, node: str, shards: int
 ) -> tuple[OperatorChain, ...]:
     """Find the parts of a node.
 
     Args:
         application: The application.
         node: The node.
-        buckets: How many groups a part with a key has.
+        shards: How many shards a chain with a key has.
     """
     here = [spec for spec in operator_order(application) if spec.node == node]
     found: list[OperatorChain] = []
     start = 0
     for operators in _touching(here):
         key = _common_key(operators)
-        number = buckets if key else 1
+        number = shards if key else 1
         found.append(OperatorChain(tuple(operators), key, range(start, start + number)))
         start += number
     return tuple(found)
