@@ -19,8 +19,7 @@ demo: $(INSTALLED) java ## run the example of the paper, then overload on Spark 
 	@$(BIN)/python examples/overload/demo.py
 
 test: $(INSTALLED) java chromium ## run the tests
-	@$(BIN)/pytest --numprocesses 2 --dist loadgroup -m 'not soak and not alone'
-	@$(BIN)/pytest -m 'alone and not soak'
+	@$(BIN)/pytest --numprocesses 2 --dist loadgroup -m 'not soak'
 
 check: $(INSTALLED) ## check format, style, types and import layers
 	@$(BIN)/ruff format --check .

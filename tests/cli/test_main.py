@@ -15,7 +15,7 @@ import pytest
 from shedlight.cli.main import main
 from shedlight.engines.event_files import read_events
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAIR = "SELECT a.x WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 5 s"
 
 

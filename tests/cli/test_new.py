@@ -12,7 +12,7 @@ import pytest
 from shedlight.cli.main import main
 from shedlight.cli.new import Example, sample_events
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Done(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 
 from shedlight.cli.main import main
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "paper"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "paper"
 APP, SNAPSHOT = EXAMPLE / "app.yaml", EXAMPLE / "snapshot.json"
 KEYS = {"status", "keep", "rates", "sinks", "objective", "busy", "prices", "solve_seconds"}
 

@@ -9,7 +9,7 @@ import pytest
 from shedlight.cli.main import main
 from tests.runlog.logs import batch, decision, header, text
 
-APPLICATION = Path(__file__).parents[1] / "examples/overload/app.yaml"
+APPLICATION = Path(__file__).parents[2] / "examples/overload/app.yaml"
 
 
 class Done(NamedTuple):

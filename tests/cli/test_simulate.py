@@ -14,7 +14,7 @@ from shedlight.engines.event_files import read_events
 from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "paper"
 APP, SNAPSHOT = EXAMPLE / "app.yaml", EXAMPLE / "snapshot.json"
 QUICK = ("--stream", "balanced", "--snapshot", SNAPSHOT, "--duration", "20 s")

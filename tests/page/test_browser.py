@@ -293,7 +293,7 @@ def test_without_a_stream_the_page_asks(browser, live_run):
         expect(page.locator("header .badge")).to_have_text("OK", timeout=SLOW)
 
 
-@pytest.mark.alone
+@pytest.mark.soak
 def test_following_a_run_costs_next_to_nothing(browser, live_run):
     """At one update a second the page takes less than 2 % of a core (4 % are let pass here)."""
     with page_of(live_run.folder) as served, looking(browser, served.link) as page:

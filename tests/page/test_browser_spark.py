@@ -48,7 +48,6 @@ def link_of(told):
     pytest.fail(f"no link in: {told.read_text('utf-8')}")
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(420)
 def test_a_run_on_spark_is_followed_from_its_start_until_it_sheds(tmp_path):
     """Far more payments come than the node can match; the page hears of it and of the plan."""

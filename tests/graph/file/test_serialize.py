@@ -11,7 +11,7 @@ from shedlight.graph.file.serialize import ELSEWHERE, application_text
 from shedlight.language.ast.data_type import DataType
 from tests.engines.applications import paper_application
 
-EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/*/*.yaml"))
+EXAMPLES = sorted(Path(__file__).parents[3].glob("examples/*/*.yaml"))
 
 
 def without_places(application):

@@ -70,7 +70,7 @@ def _plain(value):
     return value + 0.0 if isinstance(value, float) else value
 
 
-@settings(max_examples=800)
+@settings(max_examples=300)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
 def test_queues_find_what_the_reference_finds(pattern, events, cuts):
     """All constructs but conditions across events, at random places cut into batches."""
@@ -86,21 +86,21 @@ def test_exploring_states_as_late_as_possible_changes_nothing(pattern, events, c
         _agree(pattern, events, cuts)
 
 
-@settings(max_examples=800)
+@settings(max_examples=300)
 @given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts)
 def test_the_scan_finds_what_the_reference_finds(pattern, events, cuts):
     """The same with conditions across events."""
     _agree(pattern, events, cuts)
 
 
-@settings(max_examples=800)
+@settings(max_examples=300)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
 def test_queues_time_out_what_the_reference_does(pattern, events, cuts):
     """Windows of time and of events, absence, NOT, keys and both policies."""
     _agree_on_what_timed_out(pattern, events, cuts)
 
 
-@settings(max_examples=800)
+@settings(max_examples=300)
 @given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts)
 def test_the_scan_times_out_what_the_reference_does(pattern, events, cuts):
     """The same with conditions across events: of several assignments the first as written."""

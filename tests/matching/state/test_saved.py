@@ -15,7 +15,7 @@ from shedlight.matching.state.saved import VERSION, from_bytes, to_bytes
 from tests.kernel import listed, operator_for, step
 from tests.reference import Event
 
-GOLDEN = Path(__file__).parent.parent / "fixtures" / "states"
+GOLDEN = Path(__file__).parents[2] / "fixtures" / "states"
 PATTERNS = {
     "queues": "SELECT b.name WHERE SEQ(a.kind = 0, NOT(x.kind = 9), b.kind = 1 {2}) WITHIN 1 h",
     "keys": "SELECT b.name WHERE AND(a.kind = 0, b.kind = 1, c.kind = 2) WITHIN 5 EVENTS "

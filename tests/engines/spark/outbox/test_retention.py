@@ -191,6 +191,7 @@ def test_what_everybody_has_read_leaves_the_log_and_the_disk(hasty, tmp_path):
     assert len(list(outbox.glob("*.parquet"))) < batches
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_a_query_is_started_again_for_a_slow_reader(hasty, tmp_path, caplog):
     """Its sinks are written after so long that what waits for them would have left the log."""

@@ -18,7 +18,7 @@ from tests.engines.spark.runs import locally
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 HOST = "127.0.0.1"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 PATIENCE = 60.0
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engines.spark.processes import memory_of
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "overload"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "overload"
 GIB = 1 << 30
 SECONDS = float(os.environ.get("SHEDLIGHT_SOAK_SECONDS", "1200"))
 RATE = 4_000

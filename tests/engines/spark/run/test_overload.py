@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "overload"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "overload"
 BOUND = 10.0
 
 
@@ -34,8 +34,7 @@ def _shown(batches):
     return [(round(one.time), round(one.latency, 1), one.events, one.kept) for one in batches]
 
 
-@pytest.mark.alone
-@pytest.mark.timeout(400)
+@pytest.mark.soak
 @pytest.mark.usefixtures("java")
 def test_a_minute_of_overload_is_within_the_bound(compare, tmp_path):
     """At three times what a core can match, and from two thirds on at four and a half times."""
@@ -52,8 +51,7 @@ def test_a_minute_of_overload_is_within_the_bound(compare, tmp_path):
     assert statistics.mean(behind) < statistics.mean(before), "and more after the step"
 
 
-@pytest.mark.alone
-@pytest.mark.timeout(400)
+@pytest.mark.soak
 @pytest.mark.usefixtures("java")
 def test_without_shedding_latency_grows_to_the_end(compare, tmp_path):
     """Ever more is waiting."""

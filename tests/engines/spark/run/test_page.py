@@ -11,7 +11,7 @@ from tests.cli.test_run import APPLICATION
 
 pytestmark = pytest.mark.spark
 
-PAGE = (Path(__file__).parents[2] / "docs" / "running.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "running.md").read_text("utf-8")
 
 
 def _blocks(language: str) -> list[str]:
