@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from shedlight.engines.spark.session.jvm_stderr import without_ends, without_partings
 from shedlight.engines.spark.session.master import (
     Master,
     check_master,
@@ -494,54 +493,3 @@ def test_a_session_opens_works_and_ends_for_good(tmp_path):
     assert lines[4].endswith("a Python that has shedlight (PYSPARK_PYTHON)")
     assert done.stderr == ""
     assert not list(tmp_path.iterdir())
-
-
-def _stack(file, error):
-    return [
-        b"Traceback (most recent call last):\n",
-        b'  File "/x/pyspark.zip/pyspark/%s", line 264, in manager\n' % file,
-        b"    worker(sock)\n",
-        b"%s\n" % error,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("stack", "is_told"),
-    [
-        (_stack(b"daemon.py", b"BrokenPipeError: [Errno 32] Broken pipe"), False),
-        (_stack(b"daemon.py", b"ConnectionResetError: [Errno 104]"), False),
-        (_stack(b"daemon.py", b"ValueError: no"), True),
-        (_stack(b"worker.py", b"BrokenPipeError: [Errno 32] Broken pipe"), True),
-        (_stack(b"daemon.py", b"BrokenPipeError")[:2], True),
-    ],
-)
-def test_only_partings_of_workers_are_left_out(stack, is_told):
-    """Spark hung up on them; what else is said is passed on."""
-    said = [b"before\n", *stack]
-    rest = [b"after\n"] if len(stack) > 2 else []
-    found = list(without_partings([*said, *rest]))
-    assert found == [*(said if is_told else said[:1]), *rest]
-
-
-_ABORTING = b"spark: 12:53:23 Aborting task\n"
-_KILLED = b"org.apache.spark.TaskKilledException: Stage cancelled: Query was stopped\n"
-_LISTENER = b"spark: 12:56:32 Error in TaskCompletionListener\n"
-_CUT_OFF = b"java.io.InterruptedIOException: java.lang.InterruptedException\n"
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ([_ABORTING, _KILLED], []),
-        ([_ABORTING, _KILLED, _LISTENER, _CUT_OFF], []),
-        ([b"one\n", _ABORTING, _KILLED, b"two\n"], [b"one\n", b"two\n"]),
-        ([_ABORTING, b"java.io.IOException: full\n"], None),
-        ([_ABORTING, _ABORTING, _KILLED], [_ABORTING]),
-        ([_ABORTING], None),
-        ([_KILLED], None),
-        ([_LISTENER, b"two\n", _ABORTING], None),
-    ],
-)
-def test_only_what_tasks_say_that_were_told_to_end_is_left_out(said, told):
-    """A task that fails for another reason is heard."""
-    assert list(without_ends(said)) == (said if told is None else told)

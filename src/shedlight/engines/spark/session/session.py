@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shedlight.engines.spark.session.jvm_stderr import JvmStderrFilter
+from shedlight.engines.spark.session.jvm_stderr import LOG_PREFIX, JvmStderrFilter
 from shedlight.engines.spark.session.master import (
     Master,
     check_master,
@@ -75,7 +75,8 @@ def open_session(
     _set_environment(where, chosen)
     _end_gateway()  # of a session that was stopped: it would keep its own Java options
     conf = SparkConf().setMaster(where.url).setAppName(name).setAll(list(chosen.items()))
-    return _start(conf, f"Spark did not start on {where.url} with Java {java}")
+    stderr = JvmStderrFilter(b"" if _LOG_FILE in given.get(_JAVA_OPTIONS, "") else LOG_PREFIX)
+    return _start(conf, stderr, f"Spark did not start on {where.url} with Java {java}")
 
 
 def close_session(session: "SparkSession") -> None:
@@ -147,9 +148,7 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
-    quiet = (
-        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-    )
+    quiet = f"{_LOG_FILE}{Path(__file__).with_name('log4j2.properties').as_uri()}"
     java = f"{quiet} {given.get(_JAVA_OPTIONS, '')}".rstrip()
     return ours | (here if master.cores else {}) | dict(given) | {_JAVA_OPTIONS: java}
 
@@ -157,6 +156,7 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
 _CLASS = "FileSystemBasedCheckpointFileManager"
 _FILE_MANAGER = f"org.apache.spark.sql.execution.streaming.checkpointing.{_CLASS}"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_FILE = "-Dlog4j2.configurationFile="
 
 
 def _set_environment(master: Master, settings: Mapping[str, str]) -> None:
@@ -180,28 +180,27 @@ def _set_environment(master: Master, settings: Mapping[str, str]) -> None:
 # The JVM
 
 
-def _start(conf: "SparkConf", failed: str) -> "SparkSession":
-    """Start a JVM whose words go through us, and a session in it."""
+def _start(conf: "SparkConf", stderr: JvmStderrFilter, failed: str) -> "SparkSession":
+    """Start a JVM whose standard error goes through us, and a session in it."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    words = JvmStderrFilter()
     try:
-        with words.pipe() as writing:
+        with stderr.pipe() as writing:
             gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         _end_gateway()
-        reason = _reason(str(error), words.end(_ENDING))
+        reason = _reason(str(error), stderr.end(_ENDING))
         raise SessionError(f"{failed}: {reason}; check the settings") from error
     except BaseException:  # an interrupt, most of all
         _end_gateway()
         raise
-    words.let_through()
+    stderr.start_forwarding()
     return session
 
 
