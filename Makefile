@@ -3,13 +3,13 @@
 .DEFAULT_GOAL := help
 # Two targets side by side would both install.
 .NOTPARALLEL:
-.PHONY: help setup demo test check bench soak docs lock clean java chromium
+.PHONY: help setup demo test check bench soak reproduce docs lock clean java chromium
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: $(INSTALLED) ## create .venv with everything installed
 	@echo "ready: .venv"
@@ -32,6 +32,9 @@ bench: $(INSTALLED) java ## measure, and print a table per question
 
 soak: $(INSTALLED) java ## run the long versions of the tests
 	@$(BIN)/pytest -m soak --timeout 0
+
+reproduce: $(INSTALLED) ## run the experiments of the paper (DATA=folder of the cluster trace)
+	@$(BIN)/python -m experiments all $(if $(DATA),--data $(DATA))
 
 docs: $(INSTALLED) ## write docs/api.md from the docstrings
 	@$(BIN)/python scripts/api.py

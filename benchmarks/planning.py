@@ -12,7 +12,7 @@ from statistics import median
 from benchmarks.question import Answer, ratio, seconds
 from experiments.instances import Arrays, draw_arrays, model_of
 from experiments.scalability import ProgramForm
-from experiments.timing import work_of
+from experiments.timing import prepare_solve
 from shedlight.model.latency import LatencyModel, Target, limit_of
 from shedlight.planning.lp_rows import build_lp_rows
 from shedlight.planning.paper import paper_program
@@ -45,8 +45,8 @@ def reduced_against_paper() -> Iterator[Answer]:
         at_least=True,
         detail=f"{slow:.2f} s against {fast * 1e3:.2f} ms in the solver",
     )
-    fast = median(_once(work_of(ProgramForm.REDUCED, arrays, 60)) for _ in range(5))
-    slow = _once(work_of(ProgramForm.PAPER, arrays, 600))
+    fast = median(_once(prepare_solve(ProgramForm.REDUCED, arrays, 60)) for _ in range(5))
+    slow = _once(prepare_solve(ProgramForm.PAPER, arrays, 600))
     yield Answer(
         "1,000 x 100: the same with writing the programs down",
         slow / fast,

@@ -1,1 +1,1 @@
-"""Evaluation: experiments of the paper as values; an experiment makes rows, rows a figure."""
+"""The experiments of the paper: each makes rows, and a figure from the rows alone."""

@@ -12,8 +12,9 @@ A load of 2 is twice what the bottleneck can process of source 2, on average ove
 | `steps`    | `balanced`, in four parts at 0.4, 1, 0.6 and 2 times the load                   |
 | `borg-...` | the trace, or streams like it: some clusters in one, the others in the other    |
 
-A trace is cut: from a place that the seed draws, as many events of source 2 as the load asks
-for, and the events of source 1 of the same time. Then time is compressed to that of a run.
+An excerpt of a trace is taken: from an offset that the seed draws, as many events of source 2
+as the load asks for, and the events of source 1 of the same time. Then time is compressed to
+that of a run.
 """
 
 from collections import Counter
@@ -26,17 +27,17 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.borg.files import Flaw
-from experiments.borg.read import FilePart, Reading, Source, Trace, clusters, read_sources
+from experiments.borg.read import FilePart, Reading, Source, Trace, cluster_files, read_sources
 from experiments.running_example import WINDOW, capacity
 from shedlight.errors import InputError
 from shedlight.generate.borg_like import BorgLike, make_borg_like
 from shedlight.generate.specs import Bursty, RateStep, StreamSpec, TypeShares
 from shedlight.generate.streams import MICROSECONDS, make_stream, stepped
 
-_APART = 10**9
+_SECOND_SOURCE_IDS = 10**9
 """Ids of source 2 start here."""
 _SAMPLE = "borg_traces_data.csv"
-_NAMED = 5
+_MAX_NAMED = 5
 """How many malformed rows are named; all are counted."""
 _EQUAL: TypeShares = (0.25, 0.25, 0.25, 0.25)
 _FALLING: TypeShares = (12 / 25, 6 / 25, 4 / 25, 3 / 25)
@@ -61,22 +62,22 @@ class DataSet(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in results."""
+        """Its name in results."""
 
     @property
     def window(self) -> float:
-        """The window of the patterns that are looked for in it, in seconds."""
+        """The window of the patterns, in seconds."""
 
     def draw(self, load: float, duration: float, seed: int) -> DrawnData:
         """Draw the streams of a run of so many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
+class GeneratedData:
     """Poisson streams.
 
     Attributes:
-        name: What it is called.
+        name: Its name in results.
         first: The shares of the types at source 1.
         second: Those at source 2.
         ratio: The rate of source 1 over that of source 2.
@@ -96,7 +97,7 @@ class Generated:
         rate = load * capacity(self.second)
         one = self._spec(rate * self.ratio, duration, self.first, 2 * seed)
         other = self._spec(rate, duration, self.second, 2 * seed + 1)
-        return DrawnData({"s1": make_stream(one), "s2": make_stream(other, _APART)})
+        return DrawnData({"s1": make_stream(one), "s2": make_stream(other, _SECOND_SOURCE_IDS)})
 
     def _spec(self, rate: float, duration: float, shares: TypeShares, seed: int) -> StreamSpec:
         if not self.in_bursts:
@@ -113,11 +114,11 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class SteppedData:
     """Poisson streams of types of equal shares whose rate jumps.
 
     Attributes:
-        name: What it is called.
+        name: Its name in results.
         factors: What the load is times, in parts of the run that are equally long.
         window: Of the patterns, in seconds.
     """
@@ -137,15 +138,15 @@ class Steps:
         one, other = (
             stepped(steps, duration=duration, seed=2 * seed + source) for source in (0, 1)
         )
-        return DrawnData({"s1": make_stream(one), "s2": make_stream(other, _APART)})
+        return DrawnData({"s1": make_stream(one), "s2": make_stream(other, _SECOND_SOURCE_IDS)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traced:
-    """Parts of the cluster trace of 2019, or of streams like it.
+class TraceData:
+    """Excerpts of the cluster trace of 2019, or of streams like it.
 
     Attributes:
-        name: What it is called.
+        name: Its name in results.
         first: The clusters of source 1.
         second: Those of source 2.
         folder: Where the files are; None: streams like them stand in.
@@ -161,21 +162,21 @@ class Traced:
     window: float = WINDOW
 
     def draw(self, load: float, duration: float, seed: int) -> DrawnData:
-        """Cut a piece out of the trace, and compress it to so many seconds."""
-        one, other = self._whole(seed)
-        wanted = round(load * capacity(_EQUAL) * duration)
-        times = other["time"].to_numpy()
-        if wanted >= len(times):
+        """Take an excerpt of the trace, and compress it to so many seconds."""
+        first_source, second_source = self._read_or_generate(seed)
+        count = round(load * capacity(_EQUAL) * duration)
+        times = second_source["time"].to_numpy()
+        if count >= len(times):
             raise InputError(
                 f"{self.name}: source 2 has {len(times):,} events, and a load of {load:g} for "
-                f"{duration:g} s takes {wanted:,}; lower the load or bring more of the trace"
+                f"{duration:g} s takes {count:,}; lower the load or bring more of the trace"
             )
-        first = int(np.random.default_rng(seed).integers(len(times) - wanted))
-        begin, end = int(times[first]), int(times[first + wanted])
+        first = int(np.random.default_rng(seed).integers(len(times) - count))
+        begin, end = int(times[first]), int(times[first + count])
         compression = (end - begin) / (duration * MICROSECONDS)
         tables = {
             name: _cut(table, begin, end, compression)
-            for name, table in (("s1", one), ("s2", other))
+            for name, table in (("s1", first_source), ("s2", second_source))
         }
         return DrawnData(tables, compression)
 
@@ -185,12 +186,14 @@ class Traced:
             return ()
         return _read(self.folder, self.first, self.second, strict=self.strict)
 
-    def _whole(self, seed: int) -> tuple[pa.Table, pa.Table]:
+    def _read_or_generate(self, seed: int) -> tuple[pa.Table, pa.Table]:
         if self.folder is not None:
             one, other = self.traces()
             return one.events, other.events
         like = (BorgLike(clusters=numbers, seed=seed) for numbers in (self.first, self.second))
-        first, second = (make_borg_like(spec, _APART * i) for i, spec in enumerate(like))
+        first, second = (
+            make_borg_like(spec, _SECOND_SOURCE_IDS * i) for i, spec in enumerate(like)
+        )
         return first, second
 
 
@@ -206,7 +209,7 @@ def _parts(folder: Path, numbers: tuple[int, ...]) -> Source:
     """Take a file per cluster, or the public sample, which has all of them in one."""
     if (folder / _SAMPLE).is_file():
         return (FilePart(_SAMPLE, clusters=numbers),)
-    return clusters(numbers)
+    return cluster_files(numbers)
 
 
 def _cut(events: pa.Table, begin: int, end: int, compression: float) -> pa.Table:
@@ -217,19 +220,19 @@ def _cut(events: pa.Table, begin: int, end: int, compression: float) -> pa.Table
     return part.set_column(part.column_names.index("time"), "time", pa.array(times))
 
 
-BALANCED = Generated(name="balanced")
-MIRRORED = Generated(name="mirrored", first=_RISING, second=_FALLING)
-EXAMPLE = Generated(
+BALANCED = GeneratedData(name="balanced")
+MIRRORED = GeneratedData(name="mirrored", first=_RISING, second=_FALLING)
+EXAMPLE = GeneratedData(
     name="example",
     first=(4 / 8, 2 / 8, 1 / 8, 1 / 8),
     second=(6 / 17, 3 / 17, 4 / 17, 4 / 17),
     ratio=8 / 17,
 )
-SPARSE = Generated(name="sparse", first=_RISING, second=_FALLING, window=0.04)
-STEPS = Steps(name="steps", factors=(0.4, 1.0, 0.6, 2.0))
-BURSTY = Generated(name="bursty", in_bursts=True)
-BORG_HALVES = Traced(name="borg-halves", first=(1, 2, 3, 4), second=(5, 6, 7, 8))
-BORG_ODD_EVEN = Traced(name="borg-odd-even", first=(1, 3, 5, 7), second=(2, 4, 6, 8))
+SPARSE = GeneratedData(name="sparse", first=_RISING, second=_FALLING, window=0.04)
+STEPS = SteppedData(name="steps", factors=(0.4, 1.0, 0.6, 2.0))
+BURSTY = GeneratedData(name="bursty", in_bursts=True)
+BORG_HALVES = TraceData(name="borg-halves", first=(1, 2, 3, 4), second=(5, 6, 7, 8))
+BORG_ODD_EVEN = TraceData(name="borg-odd-even", first=(1, 3, 5, 7), second=(2, 4, 6, 8))
 
 
 def with_trace(
@@ -245,27 +248,27 @@ def with_trace(
     if folder is not None and (folder / "borg2019").is_dir():
         folder = folder / "borg2019"
     return tuple(
-        replace(one, folder=folder, strict=strict) if isinstance(one, Traced) else one
+        replace(one, folder=folder, strict=strict) if isinstance(one, TraceData) else one
         for one in data
     )
 
 
 def describe_data_sets(data: tuple[DataSet, ...]) -> tuple[str, ...]:
-    """Say what the data sets of the trace are made of, and what was left out of it.
+    """Describe the data sets of the trace: how many events, and which rows were left out.
 
     Raises:
         InputError: A file is missing or cannot be read, or a row is malformed that must not be.
     """
     lines = []
     for one in data:
-        if isinstance(one, Traced) and one.folder is None:
+        if isinstance(one, TraceData) and one.folder is None:
             lines.append(f"{one.name}: streams like the trace stand in; --data reads the trace")
-        elif isinstance(one, Traced):
-            lines += _told(one.name, one.traces())
+        elif isinstance(one, TraceData):
+            lines += _describe_traces(one.name, one.traces())
     return tuple(lines)
 
 
-def _told(name: str, traces: tuple[Trace, ...]) -> list[str]:
+def _describe_traces(name: str, traces: tuple[Trace, ...]) -> list[str]:
     events = sum(len(trace.events) for trace in traces)
     flaws = sum((Counter(trace.flaws) for trace in traces), Counter[Flaw]())
     lines = [
@@ -273,7 +276,7 @@ def _told(name: str, traces: tuple[Trace, ...]) -> list[str]:
     ]
     lines += [f"  {flaw.value}: {count:,}" for flaw, count in flaws.items()]
     named = [row for trace in traces for row in trace.malformed]
-    lines += [f"  {row}" for row in named[:_NAMED]]
-    if flaws.total() > _NAMED:
-        lines.append(f"  and {flaws.total() - _NAMED:,} more")
+    lines += [f"  {row}" for row in named[:_MAX_NAMED]]
+    if flaws.total() > _MAX_NAMED:
+        lines.append(f"  and {flaws.total() - _MAX_NAMED:,} more")
     return lines

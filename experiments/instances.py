@@ -19,7 +19,7 @@ OVERLOAD = 2.0
 """The work for all matches, in busy seconds per second."""
 
 _NODE, _OPERATOR, _SOURCE = "node", "operator", "source"
-_AT_ONCE = 1_000
+_TYPES_PER_DRAW = 1_000
 """For how many types the queries are drawn in one go: it bounds the memory."""
 
 
@@ -142,9 +142,11 @@ def _pairs(rng: np.random.Generator, types: int, queries: int, users: int) -> tu
         chosen = np.concatenate(
             [
                 np.argpartition(
-                    rng.random((min(_AT_ONCE, types - first), queries)), users - 1, axis=1
+                    rng.random((min(_TYPES_PER_DRAW, types - first), queries)),
+                    users - 1,
+                    axis=1,
                 )[:, :users]
-                for first in range(0, types, _AT_ONCE)
+                for first in range(0, types, _TYPES_PER_DRAW)
             ]
         )
     idle = np.setdiff1d(np.arange(queries), chosen)  # a query without types takes any one

@@ -1,7 +1,7 @@
-"""The experiment on latency: does the bottleneck keep its limit and its bound, and when.
+"""The experiment on latency: when the bottleneck keeps its limit and its bound.
 
-Two parts. *Over time*, as in the paper: busy time against its limit and latency against the
-bound, interval by interval, on a stream whose load jumps and on a trace. *At rest*: a
+Two parts. *Timeline*, as in the paper: busy time against its limit and latency against the
+bound, interval by interval, on a stream whose load jumps and on a trace. *Steady state*: a
 stationary stream and a bound of 0.1 s, by the limit of the paper and by ours, without pressure.
 
 The paper's limit is from M/M/1: it takes the mean over all events, of which those that are shed
@@ -16,15 +16,15 @@ from itertools import product
 
 import numpy as np
 
-from experiments.data_sets import BORG_HALVES, STEPS, DataSet, Generated
+from experiments.data_sets import BORG_HALVES, STEPS, DataSet, GeneratedData
 from experiments.run import ExperimentRun, RunSetting, run
 from experiments.running_example import SERVICE, capacity
 from shedlight.engines.simulator.shedders import PAPER_SETTINGS, Shedder, ShedderSettings
 from shedlight.shedding.shares import PatternShares, Shares
 
 
-class Way(Enum):
-    """Who sheds, and how the bound is kept."""
+class Method(Enum):
+    """Which shedder, and by which rule it keeps the bound."""
 
     NONE = "none"
     LOCAL = "local"
@@ -34,27 +34,27 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """An interval of a run: a row of the results over time.
+class IntervalRow:
+    """An interval of a run: a row of the timeline.
 
     Attributes:
         data: The data set.
-        way: Who shed, and how.
-        seed: Of the streams, or of the piece of the trace; and of the processing times.
+        method: The shedder and its rule.
+        seed: Of the streams, or of the excerpt of the trace; and of the processing times.
         time: When it began, in seconds.
-        events: Per second, at the bottleneck, that some pattern has a use for.
+        events: Relevant events per second at the bottleneck.
         busy: Busy seconds per second that were taken on.
-        limit: What they may be.
+        limit: The limit of busy time.
         sheds: Whether any event was shed.
         latency: Mean seconds that its events spent at the bottleneck, if any was processed.
-        bound: What that may be.
+        bound: The bound of that latency.
         backlog: Busy seconds that were queued at the end.
         pressure: The factor that the node put on its shares after it.
         replans: How many plans were made in the whole run.
     """
 
     data: str
-    way: Way
+    method: Method
     seed: int
     time: float
     events: float
@@ -69,11 +69,11 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
-    """A run at rest: a row of the results on the bound.
+class SteadyStateRow:
+    """A run in steady state: a row of the results on the bound.
 
     Attributes:
-        way: By which limit; ours is that of `local`.
+        method: By which limit; ours is that of `local`.
         load: Of the bottleneck without shedding, over its capacity.
         seed: Of the streams and the processing times.
         bound: Seconds that an event may spend at the bottleneck, on average.
@@ -85,7 +85,7 @@ class Rest:
         replans: How many plans were made.
     """
 
-    way: Way
+    method: Method
     load: float
     seed: int
     bound: float
@@ -97,110 +97,112 @@ class Rest:
     replans: int
 
 
-AT_REST = RunSetting(bound=0.1, duration=300.0, settled=50.0, interval=5.0)
+STEADY_STATE = RunSetting(bound=0.1, duration=300.0, warm_up=50.0, interval=5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compliance:
+class LatencyExperiment:
     """The experiment.
 
     Attributes:
         name: The name of its files.
-        data: The data sets of the part over time.
+        data: The data sets of the timelines.
         load: Their load on average, in multiples of the capacity.
-        over_time: Bound and times of that part.
-        loads: Of the part at rest.
-        at_rest: Bound and times of that part.
+        timeline: Bound and times of that part.
+        loads: Of the part in steady state.
+        steady_state: Bound and times of that part.
         seeds: How often each is run.
     """
 
     name: str
     data: tuple[DataSet, ...] = (STEPS, BORG_HALVES)
     load: float = 2.0
-    over_time: RunSetting = field(default_factory=lambda: RunSetting(duration=120.0))
+    timeline: RunSetting = field(default_factory=lambda: RunSetting(duration=120.0))
     loads: tuple[float, ...] = (1.2, 1.5, 2.0, 3.0)
-    at_rest: RunSetting = field(default_factory=lambda: AT_REST)
+    steady_state: RunSetting = field(default_factory=lambda: STEADY_STATE)
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
 
     @property
-    def courses(self) -> tuple["CourseJob", ...]:
-        """The runs over time."""
-        ways = (Way.NONE, Way.LOCAL, Way.GLOBAL, Way.PAPER)
+    def timeline_jobs(self) -> tuple["TimelineJob", ...]:
+        """The runs of the timelines."""
+        methods = (Method.NONE, Method.LOCAL, Method.GLOBAL, Method.PAPER)
         return tuple(
-            CourseJob(data, way, self.load, seed, replace(self.over_time, window=data.window))
-            for data, seed, way in product(self.data, self.seeds, ways)
+            TimelineJob(
+                data, method, self.load, seed, replace(self.timeline, window=data.window)
+            )
+            for data, seed, method in product(self.data, self.seeds, methods)
         )
 
     @property
-    def rests(self) -> tuple["Stay", ...]:
-        """The runs at rest."""
-        ways = (Way.PAPER_KNOWN, Way.PAPER, Way.LOCAL)
+    def steady_state_jobs(self) -> tuple["SteadyStateJob", ...]:
+        """The runs in steady state."""
+        methods = (Method.PAPER_KNOWN, Method.PAPER, Method.LOCAL)
         return tuple(
-            Stay(way, load, seed, self.at_rest)
-            for load, way, seed in product(self.loads, ways, self.seeds)
+            SteadyStateJob(method, load, seed, self.steady_state)
+            for load, method, seed in product(self.loads, methods, self.seeds)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class CourseJob:
-    """A run over time."""
+class TimelineJob:
+    """A run of which each interval is a row."""
 
     data: DataSet
-    way: Way
+    method: Method
     load: float
     seed: int
     setting: RunSetting
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
-    """A run at rest."""
+class SteadyStateJob:
+    """A run in steady state, which is one row."""
 
-    way: Way
+    method: Method
     load: float
     seed: int
     setting: RunSetting
 
 
-FIGURE = Compliance(name="latency")
-QUICK = Compliance(
+FIGURE = LatencyExperiment(name="latency")
+QUICK = LatencyExperiment(
     name="latency-quick",
-    over_time=RunSetting(duration=16.0, settled=4.0),
+    timeline=RunSetting(duration=16.0, warm_up=4.0),
     loads=(2.0,),
-    at_rest=replace(AT_REST, duration=60.0, settled=20.0),
+    steady_state=replace(STEADY_STATE, duration=60.0, warm_up=20.0),
     seeds=(1,),
 )
 
-_ONE_SOURCE = Generated(name="at rest", ratio=0.01)
-"""What the other source brings has no part in latency."""
-_LONGER = 4
+_ONE_SOURCE = GeneratedData(name="steady state", ratio=0.01)
+"""The other source has no part in latency."""
+_KNOWN_STREAM_FACTOR = 4
 _SHEDDERS = {
-    Way.NONE: Shedder.NONE,
-    Way.LOCAL: Shedder.LOCAL,
-    Way.GLOBAL: Shedder.GLOBAL,
-    Way.PAPER: Shedder.GLOBAL,
+    Method.NONE: Shedder.NONE,
+    Method.LOCAL: Shedder.LOCAL,
+    Method.GLOBAL: Shedder.GLOBAL,
+    Method.PAPER: Shedder.GLOBAL,
 }
 
 
-def moments(course: CourseJob) -> tuple[Moment, ...]:
-    """Run over time."""
-    drawn = course.data.draw(course.load, course.setting.duration, course.seed)
-    control = PAPER_SETTINGS if course.way is Way.PAPER else ShedderSettings()
-    done = run(drawn, _SHEDDERS[course.way], control, course.setting, seed=course.seed)
-    limits = _limits(done, course.way)
+def run_timeline(job: TimelineJob) -> tuple[IntervalRow, ...]:
+    """Run a timeline; each interval is a row."""
+    data = job.data.draw(job.load, job.setting.duration, job.seed)
+    control = PAPER_SETTINGS if job.method is Method.PAPER else ShedderSettings()
+    done = run(data, _SHEDDERS[job.method], control, job.setting, seed=job.seed)
+    limits = _limits(done, job.method)
     latencies = done.latencies()
     return tuple(
-        Moment(
-            data=course.data.name,
-            way=course.way,
-            seed=course.seed,
+        IntervalRow(
+            data=job.data.name,
+            method=job.method,
+            seed=job.seed,
             time=round(float(done.starts[i]), 6),
-            events=float(done.used[i]),
+            events=float(done.relevant[i]),
             busy=float(done.busy[i]),
             limit=float(limits[i]),
             sheds=bool(done.sheds[i]),
             latency=None if np.isnan(latencies[i]) else float(latencies[i]),
-            bound=course.setting.bound,
+            bound=job.setting.bound,
             backlog=float(done.backlog[i]),
             pressure=float(done.pressure[i]) if i < len(done.pressure) else 1.0,
             replans=done.replans,
@@ -209,41 +211,43 @@ def moments(course: CourseJob) -> tuple[Moment, ...]:
     )
 
 
-def rest(stay: Stay) -> Rest:
-    """Run at rest."""
-    setting = stay.setting
-    drawn = _ONE_SOURCE.draw(stay.load, setting.duration, stay.seed)
-    if stay.way is Way.PAPER_KNOWN:  # longer, for nothing is decided and so near the cliff
-        setting = replace(setting, duration=_LONGER * setting.duration, interval=25.0)
-        drawn = _ONE_SOURCE.draw(stay.load, setting.duration, stay.seed)
-        shares = papers_shares(stay.load, setting.bound)
-        done = run(
-            drawn, Shedder.NONE, ShedderSettings(), setting, seed=stay.seed, shares=shares
+def run_steady_state(job: SteadyStateJob) -> SteadyStateRow:
+    """Run in steady state."""
+    setting = job.setting
+    data = _ONE_SOURCE.draw(job.load, setting.duration, job.seed)
+    if job.method is Method.PAPER_KNOWN:  # longer, for nothing is decided and so near the cliff
+        setting = replace(
+            setting, duration=_KNOWN_STREAM_FACTOR * setting.duration, interval=25.0
         )
+        data = _ONE_SOURCE.draw(job.load, setting.duration, job.seed)
+        shares = paper_shares(job.load, setting.bound)
+        done = run(data, Shedder.NONE, ShedderSettings(), setting, seed=job.seed, shares=shares)
     else:
-        control = PAPER_SETTINGS if stay.way is Way.PAPER else ShedderSettings(pressed=False)
+        control = (
+            PAPER_SETTINGS if job.method is Method.PAPER else ShedderSettings(pressed=False)
+        )
         control = replace(control, every=1)
-        done = run(drawn, Shedder.LOCAL, control, setting, seed=stay.seed)
-    settled = done.is_settled
-    span = float(settled.sum()) * setting.interval
-    arrived, processed = float(done.used[settled].mean()) * span, len(done.settled_spent)
-    kept, busy = processed / arrived, float(done.busy[settled].mean())
+        done = run(data, Shedder.LOCAL, control, setting, seed=job.seed)
+    measured = done.is_measured
+    span = float(measured.sum()) * setting.interval
+    arrived, processed = float(done.relevant[measured].mean()) * span, len(done.measured_times)
+    kept, busy = processed / arrived, float(done.busy[measured].mean())
     expected = busy * span / processed / (1 - busy) if busy < 1 else float("inf")
-    return Rest(
-        way=stay.way,
-        load=stay.load,
-        seed=stay.seed,
+    return SteadyStateRow(
+        method=job.method,
+        load=job.load,
+        seed=job.seed,
         bound=setting.bound,
         kept=kept,
         busy=busy,
-        latency=float(done.settled_spent.mean()),
+        latency=float(done.measured_times.mean()),
         promised=kept * expected,
         expected=expected,
         replans=done.replans,
     )
 
 
-def papers_shares(load: float, bound: float) -> Shares:
+def paper_shares(load: float, bound: float) -> Shares:
     """Keep as much of everything as the paper's p* = 1 / (lambda + 1/B) allows."""
     most = capacity(_ONE_SOURCE.second)
     share = most / (load * most + 1 / bound)
@@ -251,15 +255,15 @@ def papers_shares(load: float, bound: float) -> Shares:
     return {stream: PatternShares(types) for stream in SERVICE.seconds}
 
 
-def _limits(done: ExperimentRun, way: Way) -> "np.typing.NDArray[np.float64]":
+def _limits(done: ExperimentRun, method: Method) -> "np.typing.NDArray[np.float64]":
     """Give the limit of each interval: by M/M/1 it depends on what arrives."""
-    if way is not Way.PAPER:
+    if method is not Method.PAPER:
         return np.full(len(done.starts), done.limit())
-    arrivals = done.used * done.setting.bound
+    arrivals = done.relevant * done.setting.bound
     return arrivals / (1 + arrivals)
 
 
-def deviation(rows: Iterable[Moment]) -> float:
+def limit_deviation(rows: Iterable[IntervalRow]) -> float:
     """Add up how far busy time is off its limit, in busy seconds, as the paper does.
 
     What is missing to the limit counts while events are shed; what is over it counts always.

@@ -1,4 +1,4 @@
-"""Independent pieces of work, side by side on the processors there are."""
+"""Independent jobs in parallel, one per processor."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -9,22 +9,22 @@ _Job = TypeVar("_Job")
 _Done = TypeVar("_Done")
 
 
-def each(
-    work: Callable[[_Job], _Done], jobs: Iterable[_Job], processes: int = 1
+def map_jobs(
+    function: Callable[[_Job], _Done], jobs: Iterable[_Job], processes: int = 1
 ) -> Iterator[_Done]:
-    """Do the work for each job and give what came of it, in the order of the jobs.
+    """Call a function with each job; results come in the order of the jobs.
 
     Args:
-        work: A function of a module, so that other processes find it.
-        jobs: What it is to be done for.
+        function: Of a module, so that other processes find it.
+        jobs: Its arguments.
         processes: How many at once; with 1, it is done here.
     """
     if processes == 1:
-        yield from map(work, jobs)
+        yield from map(function, jobs)
         return
     # started afresh: a copy of a process whose threads hold locks may wait for ever
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        yield from pool.map(work, jobs)
+        yield from pool.map(function, jobs)
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,7 +1,7 @@
-"""The experiment on quality: how many results are left, by who sheds, how much and from what.
+"""The experiment on quality: how many results are left, by shedder, load and data set.
 
-A job is one data set at one load with one seed. All shedders of a job see the same events and
-the same bound. The global one is also run without pressure, which says what pressure costs.
+A job is one data set at one load with one seed. All shedders of a job have the same events and
+the same bound. The global one is also run without pressure, which shows what pressure costs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,14 +27,14 @@ from shedlight.engines.simulator.shedders import Shedder, ShedderSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityRow:
-    """One run: a row of the results. All of it is from when on the run was settled.
+    """One run: a row of the results, measured after the warm-up.
 
     Attributes:
         data: The data set.
         load: Of the bottleneck without shedding, over its capacity, on average.
-        shedder: Who shed.
+        shedder: The shedder.
         pressed: Whether there was pressure between decisions.
-        seed: Of the streams, or of the piece of the trace; and of the processing times.
+        seed: Of the streams, or of the excerpt of the trace; and of the processing times.
         compression: How many times as fast as it happened; None if it was generated.
         events: Of source 2.
         sink1: Results of SEQ with SEQ.
@@ -83,7 +83,7 @@ class QualityRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quality:
+class QualityExperiment:
     """The experiment.
 
     Attributes:
@@ -103,16 +103,16 @@ class Quality:
     every: int = 2
 
     @property
-    def jobs(self) -> tuple["Job", ...]:
-        """What is to be done, one after the other or side by side."""
+    def jobs(self) -> tuple["QualityJob", ...]:
+        """The jobs, which do not depend on one another."""
         return tuple(
-            Job(data, load, seed, replace(self.setting, window=data.window), self.every)
+            QualityJob(data, load, seed, replace(self.setting, window=data.window), self.every)
             for data, load, seed in product(self.data, self.loads, self.seeds)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class QualityJob:
     """One data set at one load with one seed."""
 
     data: DataSet
@@ -122,16 +122,16 @@ class Job:
     every: int
 
 
-FIGURE = Quality(
+FIGURE = QualityExperiment(
     name="quality",
     data=(BALANCED, MIRRORED, EXAMPLE, SPARSE, BURSTY, BORG_HALVES, BORG_ODD_EVEN),
 )
-QUICK = Quality(
+QUICK = QualityExperiment(
     name="quality-quick",
     data=(BALANCED, MIRRORED, BORG_HALVES),
     loads=(2.0,),
     seeds=(1, 2),
-    setting=RunSetting(duration=14.0, settled=6.0),
+    setting=RunSetting(duration=14.0, warm_up=6.0),
 )
 
 _RUNS = (
@@ -141,103 +141,105 @@ _RUNS = (
     (Shedder.RANDOM, True),
     (Shedder.UTILITY, True),
 )
-_ALONE = (Shedder.GLOBAL, False)
+_WITHOUT_PRESSURE = (Shedder.GLOBAL, False)
 
 
-def outcomes(job: Job) -> tuple[QualityRow, ...]:
-    """Run a job."""
-    drawn = job.data.draw(job.load, job.setting.duration, job.seed)
+def run_job(job: QualityJob) -> tuple[QualityRow, ...]:
+    """Run all shedders of a job."""
+    data = job.data.draw(job.load, job.setting.duration, job.seed)
 
-    def done(which: tuple[Shedder, bool]) -> ExperimentRun:
+    def run_one(which: tuple[Shedder, bool]) -> ExperimentRun:
         control = ShedderSettings(every=job.every, pressed=which[1])
-        return run(drawn, which[0], control, job.setting, seed=job.seed)
+        return run(data, which[0], control, job.setting, seed=job.seed)
 
-    runs = {which: done(which) for which in _RUNS}
+    runs = {which: run_one(which) for which in _RUNS}
     pressed = runs[Shedder.GLOBAL, True]
     # where there was no pressure, it would be the same without
-    runs[_ALONE] = done(_ALONE) if (pressed.pressure < 1).any() else pressed
-    return tuple(_outcome(job, drawn, which, runs) for which in runs)
+    runs[_WITHOUT_PRESSURE] = (
+        run_one(_WITHOUT_PRESSURE) if (pressed.pressure < 1).any() else pressed
+    )
+    return tuple(_quality_row(job, data, which, runs) for which in runs)
 
 
-def _outcome(
-    job: Job,
-    drawn: DrawnData,
+def _quality_row(
+    job: QualityJob,
+    data: DrawnData,
     which: tuple[Shedder, bool],
-    done: "dict[tuple[Shedder, bool], ExperimentRun]",
+    runs: "dict[tuple[Shedder, bool], ExperimentRun]",
 ) -> QualityRow:
     shedder, pressed = which
-    mine = done[which]
-    settled, spent, limit = mine.is_settled, mine.settled_spent, mine.limit()
-    latencies = mine.latencies()[settled]
-    best = _results(done[Shedder.GLOBAL, True])
+    mine = runs[which]
+    measured, times, limit = mine.is_measured, mine.measured_times, mine.limit()
+    latencies = mine.latencies()[measured]
+    best = _results(runs[Shedder.GLOBAL, True])
     results = _results(mine)
-    unpressed = done.get((shedder, False)) if pressed else None
+    unpressed = runs.get((shedder, False)) if pressed else None
     return QualityRow(
         data=job.data.name,
         load=job.load,
         shedder=shedder,
         pressed=pressed,
         seed=job.seed,
-        compression=drawn.compression,
-        events=int((drawn.tables["s2"]["time"].to_numpy() >= job.setting.settled * 1e6).sum()),
-        sink1=mine.found("sink1"),
-        sink2=mine.found("sink2"),
+        compression=data.compression,
+        events=int((data.tables["s2"]["time"].to_numpy() >= job.setting.warm_up * 1e6).sum()),
+        sink1=mine.count_results("sink1"),
+        sink2=mine.count_results("sink2"),
         results=results,
-        unshed=_results(done[Shedder.NONE, True]),
+        unshed=_results(runs[Shedder.NONE, True]),
         loss=1 - results / best if best else 0.0,
         lost_to_pressure=None if unpressed is None else _results(unpressed) - results,
         bound=job.setting.bound,
         limit=limit,
-        busy=float(mine.busy[settled].mean()) / limit if limit else float("inf"),
-        latency=float(spent.mean()) if len(spent) else 0.0,
-        latency_95=float(np.quantile(spent, 0.95)) if len(spent) else 0.0,
+        busy=float(mine.busy[measured].mean()) / limit if limit else float("inf"),
+        latency=float(times.mean()) if len(times) else 0.0,
+        latency_95=float(np.quantile(times, 0.95)) if len(times) else 0.0,
         over=_share(latencies[~np.isnan(latencies)] > job.setting.bound),
-        pressure=float(mine.pressure[settled[: len(mine.pressure)]].mean()),
+        pressure=float(mine.pressure[measured[: len(mine.pressure)]].mean()),
         replans=mine.replans,
         planning_seconds=mine.planning_seconds,
         seconds=mine.seconds,
     )
 
 
-def _results(one: ExperimentRun) -> int:
-    return sum(one.found(sink) for sink in one.results)
+def _results(run: ExperimentRun) -> int:
+    return sum(run.count_results(sink) for sink in run.results)
 
 
-def _share(marks: "np.typing.NDArray[np.bool_]") -> float:
-    return float(marks.mean()) if len(marks) else 0.0
+def _share(mask: "np.typing.NDArray[np.bool_]") -> float:
+    return float(mask.mean()) if len(mask) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean, and how far the values are apart."""
+    """A mean, a minimum and a maximum."""
 
     mean: float
-    least: float
-    most: float
+    minimum: float
+    maximum: float
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """The outcomes of one shedder on one data set at one load, over all seeds."""
+class SeedGroup:
+    """The rows of one shedder on one data set at one load, over all seeds."""
 
-    outcomes: tuple[QualityRow, ...]
+    rows: tuple[QualityRow, ...]
 
     def spread(self, value: Callable[[QualityRow], float]) -> Spread:
-        """Say what a value is on average, at least and at most."""
-        values = [value(one) for one in self.outcomes]
+        """Compute the mean, the minimum and the maximum of a value."""
+        values = [value(row) for row in self.rows]
         return Spread(sum(values) / len(values), min(values), max(values))
 
 
-Key = tuple[str, float, Shedder, bool]
-"""Data set, load, shedder, and whether it was pressed."""
+GroupKey = tuple[str, float, Shedder, bool]
+"""Data set, load, shedder, and whether there was pressure."""
 
 
-def cells(rows: Iterable[QualityRow]) -> dict[Key, Cell]:
-    """Put the rows of all seeds together."""
-    groups: dict[Key, list[QualityRow]] = {}
+def group_by_seed(rows: Iterable[QualityRow]) -> dict[GroupKey, SeedGroup]:
+    """Group the rows of all seeds by the rest of their setting."""
+    groups: dict[GroupKey, list[QualityRow]] = {}
     for row in rows:
         groups.setdefault((row.data, row.load, row.shedder, row.pressed), []).append(row)
-    return {key: Cell(tuple(group)) for key, group in groups.items()}
+    return {key: SeedGroup(tuple(group)) for key, group in groups.items()}
 
 
 def data_and_loads(rows: Sequence[QualityRow]) -> Iterator[tuple[str, float]]:

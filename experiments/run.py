@@ -1,7 +1,7 @@
-"""One run of an experiment, and what is measured of it at the bottleneck.
+"""One run of an experiment, measured at the bottleneck.
 
-The limit is what an independent judge would say: the busy time at which events like those that
-were kept, if they came at random, would spend just the bound at the node (Pollaczek and
+The limit does not depend on the shedder: it is the busy time at which events like those that
+were kept, arriving as a Poisson process, spend just the bound at the node (Pollaczek and
 Khinchine). By mean s and second moment m2 of processing times, 1 / (1 + m2 / (2 s (B - s))).
 """
 
@@ -20,44 +20,44 @@ from shedlight.matching.output.complex_events import TIME
 from shedlight.model.selectivity.needs import Floats
 from shedlight.shedding.shares import Shares
 
-Marks = np.typing.NDArray[np.bool_]
+Mask = np.typing.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetting:
-    """What runs have in common.
+    """The setting of a run.
 
     Attributes:
         bound: Of the bottleneck, in seconds.
         window: Of the patterns, in seconds.
         duration: How long events come, in seconds.
-        settled: From when on it is measured, in seconds.
-        interval: Between two looks at the backlog, in seconds.
+        warm_up: Seconds before the measurement begins.
+        interval: Between two measurements of the backlog, in seconds.
     """
 
     bound: float = BOUND
     window: float = 10.0
     duration: float = 60.0
-    settled: float = 15.0
+    warm_up: float = 15.0
     interval: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExperimentRun:
-    """What came of a run; all of it is of the bottleneck, and of all of the time.
+    """The results of a run: of the bottleneck, and of the whole run.
 
     Attributes:
-        setting: What it was.
+        setting: Its setting.
         results: The times at which complex events at each sink are complete, in seconds.
         starts: Of the intervals, in seconds; the last one, in which the rest is done, is left
             out.
         busy: Busy seconds per second that were taken on in each interval.
-        used: Events per second that some pattern has a use for, in each interval.
+        relevant: Relevant events per second, in each interval.
         sheds: Whether any of these was shed in an interval.
         backlog: Busy seconds that were queued at the end of each interval.
         pressure: The factor that the node put on its shares after each interval.
         arrival: When each event that was processed arrived, in seconds.
-        spent: How long it spent there, waiting and being processed.
+        times_in_node: How long it spent there, queued and processed.
         processing: How long it was processed.
         replans: How often there was a new plan.
         planning_seconds: How long planning took, in all.
@@ -68,43 +68,43 @@ class ExperimentRun:
     results: Mapping[str, Floats]
     starts: Floats
     busy: Floats
-    used: Floats
-    sheds: Marks
+    relevant: Floats
+    sheds: Mask
     backlog: Floats
     pressure: Floats
     arrival: Floats
-    spent: Floats
+    times_in_node: Floats
     processing: Floats
     replans: int
     planning_seconds: float
     seconds: float
 
     @property
-    def is_settled(self) -> Marks:
-        """Which intervals count."""
-        return self.starts >= self.setting.settled - 1e-9
+    def is_measured(self) -> Mask:
+        """Which intervals are after the warm-up."""
+        return self.starts >= self.setting.warm_up - 1e-9
 
     @property
-    def settled_spent(self) -> Floats:
-        """What the processed events spent that arrived when it was settled."""
-        return self.spent[self.arrival >= self.setting.settled]
+    def measured_times(self) -> Floats:
+        """The times of the processed events that arrived after the warm-up."""
+        return self.times_in_node[self.arrival >= self.setting.warm_up]
 
-    def found(self, sink: str) -> int:
-        """Count the results of a sink from when on it was settled."""
-        return int(np.count_nonzero(self.results[sink] >= self.setting.settled))
+    def count_results(self, sink: str) -> int:
+        """Count the results of a sink after the warm-up."""
+        return int(np.count_nonzero(self.results[sink] >= self.setting.warm_up))
 
     def latencies(self) -> Floats:
-        """Give the mean that the events of each interval spent; NaN if none was processed."""
-        places = ((self.arrival - self.starts[0]) / self.setting.interval).astype(np.int64)
-        places = np.clip(places, 0, len(self.starts) - 1)
-        number = np.bincount(places, minlength=len(self.starts))
-        total = np.bincount(places, self.spent, len(self.starts))
+        """Compute the mean time of the events of each interval; NaN if none was processed."""
+        intervals = ((self.arrival - self.starts[0]) / self.setting.interval).astype(np.int64)
+        intervals = np.clip(intervals, 0, len(self.starts) - 1)
+        number = np.bincount(intervals, minlength=len(self.starts))
+        total = np.bincount(intervals, self.times_in_node, len(self.starts))
         means: Floats = np.where(number > 0, total / np.maximum(number, 1), np.nan)
         return means
 
     def limit(self) -> float:
-        """Say how busy the node may be, given what it kept; 0 if no bound could be kept."""
-        kept = self.processing[self.arrival >= self.setting.settled]
+        """Compute how busy the node may be, given what it kept; 0 if no bound could be kept."""
+        kept = self.processing[self.arrival >= self.setting.warm_up]
         mean = float(kept.mean()) if len(kept) else 0.0
         if not 0 < mean < self.setting.bound:
             return 0.0 if mean else 1.0
@@ -113,7 +113,7 @@ class ExperimentRun:
 
 
 def run(
-    drawn: DrawnData,
+    data: DrawnData,
     shedder: Shedder,
     control: ShedderSettings,
     setting: RunSetting,
@@ -124,20 +124,20 @@ def run(
     """Run the paper's application.
 
     Args:
-        drawn: The events of its sources.
-        shedder: Who sheds.
-        control: How is decided.
+        data: The events of its sources.
+        shedder: The shedder.
+        control: The settings of its controller.
         setting: The bound, the windows and the times.
         seed: Of the processing times.
-        shares: What is kept at first, or all the time if nobody sheds.
+        shares: Kept at first, or all the time if nothing is planned.
     """
     application = running_example(setting.bound, setting.window)
     policy = policy_of(shedder, application, control, BOTTLENECK)
     served: list[ServedEvents] = []
     began = time.process_time()
-    done = simulate(
+    simulation = simulate(
         application,
-        drawn.tables,
+        data.tables,
         SERVICE,
         interval=setting.interval,
         shares=shares,
@@ -147,17 +147,19 @@ def run(
     )
     seconds = time.process_time() - began
     replans, planning_seconds = planning(policy)
-    factors = [one[BOTTLENECK] for one in policy.factors] if policy else []
-    mine = [one for one in served if one.node == BOTTLENECK]
-    processing = _joined([one.processing for one in mine])
+    factors = [factor[BOTTLENECK] for factor in policy.factors] if policy else []
+    batches = [events for events in served if events.node == BOTTLENECK]
+    processing = _concatenate([events.processing for events in batches])
     return ExperimentRun(
         setting=setting,
-        results=_results(done),
-        **_by_interval(done),
-        sheds=np.array([one.shed[BOTTLENECK] > 0 for one in done.intervals[:-1]]),
-        pressure=np.array(factors or [1.0] * (len(done.intervals) - 1)),
-        arrival=_joined([one.arrival for one in mine]),
-        spent=_joined([one.queueing for one in mine]) + processing,
+        results=_results(simulation),
+        **_by_interval(simulation),
+        sheds=np.array(
+            [interval.shed[BOTTLENECK] > 0 for interval in simulation.intervals[:-1]]
+        ),
+        pressure=np.array(factors or [1.0] * (len(simulation.intervals) - 1)),
+        arrival=_concatenate([events.arrival for events in batches]),
+        times_in_node=_concatenate([events.queueing for events in batches]) + processing,
         processing=processing,
         replans=replans,
         planning_seconds=planning_seconds,
@@ -165,25 +167,25 @@ def run(
     )
 
 
-def _results(done: Simulation) -> dict[str, Floats]:
+def _results(simulation: Simulation) -> dict[str, Floats]:
     return {
         name: table[TIME].to_numpy() / MICROSECONDS if len(table) else np.zeros(0)
-        for name, table in done.sinks.items()
+        for name, table in simulation.sinks.items()
     }
 
 
-def _by_interval(done: Simulation) -> dict[str, Floats]:
-    parts = done.intervals[:-1]
-    lengths = np.array([one.length for one in parts])
-    shed = np.array([one.shed[BOTTLENECK] for one in parts])
-    processed = np.array([one.processed[BOTTLENECK] for one in parts])
+def _by_interval(simulation: Simulation) -> dict[str, Floats]:
+    intervals = simulation.intervals[:-1]
+    lengths = np.array([interval.length for interval in intervals])
+    shed = np.array([interval.shed[BOTTLENECK] for interval in intervals])
+    processed = np.array([interval.processed[BOTTLENECK] for interval in intervals])
     return {
-        "starts": np.array([one.start for one in parts]),
-        "busy": np.array([one.busy[BOTTLENECK] for one in parts]) / lengths,
-        "used": (shed + processed) / lengths,
-        "backlog": np.array([one.backlog[BOTTLENECK] for one in parts]),
+        "starts": np.array([interval.start for interval in intervals]),
+        "busy": np.array([interval.busy[BOTTLENECK] for interval in intervals]) / lengths,
+        "relevant": (shed + processed) / lengths,
+        "backlog": np.array([interval.backlog[BOTTLENECK] for interval in intervals]),
     }
 
 
-def _joined(parts: list[Floats]) -> Floats:
+def _concatenate(parts: list[Floats]) -> Floats:
     return np.concatenate(parts) if parts else np.zeros(0)

@@ -2,7 +2,7 @@
 
 Three things are timed on the same instances (see `instances.py`): the paper's program, the
 reduced one, both from model to optimum by the same solver, and a complete plan from arrays to
-the shares that every query keeps. `timing.py` measures, `figures.py` draws.
+the shares that every query keeps. `timing.py` measures, `scalability_figure.py` draws.
 """
 
 from collections.abc import Iterable, Mapping
@@ -139,30 +139,30 @@ QUICK = Grid(
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
-    """What the paper says of a size; its instances and its machine are others than ours.
+class ReportedTime:
+    """What the paper reports of a size; its instances and its computer are others than ours.
 
     Attributes:
         size: The size.
         seconds: The time that is named.
         sign: Whether it took less (-1) or more (1) than that, or just as long (0).
-        words: How it is said.
+        label: As the paper writes it.
     """
 
     size: Size
     seconds: float
     sign: int
-    words: str
+    label: str
 
 
 REPORTED = (
-    Reported(Size(1_000, 50, 1.0), 1.0, -1, "below 1 s"),
-    Reported(Size(1_000, 100, 1.0), 1.0, 1, "slightly above 1 s"),
-    Reported(Size(10_000, 100, 1.0), 16.25, 0, "16.25 s"),
+    ReportedTime(Size(1_000, 50, 1.0), 1.0, -1, "below 1 s"),
+    ReportedTime(Size(1_000, 100, 1.0), 1.0, 1, "slightly above 1 s"),
+    ReportedTime(Size(10_000, 100, 1.0), 16.25, 0, "16.25 s"),
 )
 
 
-def medians(points: Iterable[TimedSolve]) -> dict[tuple[ProgramForm, Size], TimedSolve]:
+def median_points(points: Iterable[TimedSolve]) -> dict[tuple[ProgramForm, Size], TimedSolve]:
     """Give each program and size one point, at the median of its seconds."""
     groups: dict[tuple[ProgramForm, Size], list[TimedSolve]] = {}
     for point in points:

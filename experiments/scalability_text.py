@@ -1,4 +1,4 @@
-"""What the experiment on the runtime of the solver says, as lines of text."""
+"""Results of the experiment on the runtime of the solver, as lines of text."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,23 +8,23 @@ from experiments.scalability import (
     Status,
     TimedSolve,
     disagreements,
-    medians,
+    median_points,
 )
-from experiments.text import aligned
 from shedlight.errors import PlanError
+from shedlight.text_table import align_columns
 
 _HEADER = ("types", "queries", "share", "paper's, s", "reduced, s", "ratio", "whole plan, s")
 
 
 def scalability_lines(points: Iterable[TimedSolve], limit: float) -> Iterator[str]:
     """Write a line per size, with the medians of each program."""
-    middle = medians(points)
+    middle = median_points(points)
     rows: list[tuple[str, ...]] = [_HEADER]
     for size in sorted({size for _, size in middle}):
         paper, reduced, plan = (middle[program, size] for program in ProgramForm)
         times = [_seconds(one, limit) for one in (paper, reduced, plan)]
         rows.append((*_size(size), *times[:2], _ratio(paper, reduced, limit), times[2]))
-    yield from aligned(rows)
+    yield from align_columns(rows, left=0)
     if any(one.status is Status.SKIPPED for one in middle.values()):
         yield "* not tried: smaller ones took too long; the CSV file has the reason"
 
@@ -48,10 +48,10 @@ def _ratio(paper: TimedSolve, reduced: TimedSolve, limit: float) -> str:
 
 
 def check_optima(points: Iterable[TimedSolve]) -> None:
-    """Refuse results in which programs found different optima.
+    """Check that all programs found the same optima.
 
     Raises:
-        PlanError: They did.
+        PlanError: They did not.
     """
     unlike = disagreements(points)
     if unlike:

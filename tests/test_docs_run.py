@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 COMMAND = re.compile(r"^    (?=shedlight |python )(.+)$", re.MULTILINE)
 ENDED = {  # commands that end when they are told to, or that take minutes
     "shedlight run examples/overload/app.yaml": "--duration '25 s'",
-    "shedlight reproduce": "--quick --output out",
+    "python -m experiments": "--quick --output out",
     "python examples/overload/feed.py": "",
 }
 LEFT_OUT = {"all --data"}
@@ -73,7 +73,7 @@ def test_the_tutorial_can_be_followed(tmp_path):
 )
 def test_commands_print_what_is_shown_below_them(page, command, shown, copy):
     """Where something is shown; a page may leave out the end of it."""
-    with open_shell(copy) as shell:
+    with open_shell(copy, PYTHONPATH=str(ROOT)) as shell:  # for the experiments
         printed, status = shell.run(shortened(command))
     assert status == 0, f"{page}: {command}: {printed}"
     assert same(f"{shown}...\n", printed), f"{page}: {command}: {printed}"

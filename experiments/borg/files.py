@@ -3,8 +3,8 @@
 Read are Parquet, CSV and JSON lines, also compressed by gzip. A column is found by any of the
 names that it has in public files:
 
-- `clusterdata_trace_format_v3.proto` of the 2019 traces (instance events, instance usage and
-  machine events; in their JSON, whole numbers are text);
+- `clusterdata_trace_format_v3.proto` of the 2019 traces (instance events and instance usage; in
+  their JSON, whole numbers are text);
 - `schema.csv` of the 2011 traces, whose CSV files have no line of names: they are known by how
   many fields they have;
 - `borg_traces_data.csv`, a public sample of the 2019 traces with a column of clusters.
@@ -35,8 +35,6 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "time": ("time_us", "time", "start_time", "start time"),
         "machine": ("machine_id", "machine ID"),
-        "event": ("event", "type", "instance_events_type", "event type"),
-        "platform": ("platform_code", "platform_id", "platform ID"),
         "cluster": ("cluster",),
         "cpu": ("cpu", "CPU rate"),
     }
@@ -45,8 +43,7 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 _TASK_EVENTS = ("time", "missing info", "job ID", "task index", "machine ID", "event type")
 _TASK_USAGE = ("start time", "end time", "job ID", "task index", "machine ID", "CPU rate")
-_MACHINE_EVENTS = ("time", "machine ID", "event type", "platform ID", "CPUs", "Memory")
-_FIELDS_2011 = {6: _MACHINE_EVENTS, 13: _TASK_EVENTS, 19: _TASK_USAGE, 20: _TASK_USAGE}
+_FIELDS_2011 = {13: _TASK_EVENTS, 19: _TASK_USAGE, 20: _TASK_USAGE}
 """The first names of the fields, by how many there are; 19 are in the first version of 2011."""
 
 _WHOLE = r"^-?[0-9]{1,18}(\.0*)?$|^9223372036854775807$"
@@ -64,7 +61,6 @@ class Flaw(Enum):
     AFTER = "has time 2^63-1: it was so after the trace ended"
     NO_MACHINE = "has no machine"
     BAD_MACHINE = "has a machine that is no whole number"
-    NO_TYPE = "has no type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ class Rows:
 
     Attributes:
         file: How the file is called in messages.
-        columns: By what they are, as in `NAMES`.
+        columns: By their names in `NAMES`.
         found: The names of all columns of the file.
         numbers: The number of each row in the file.
         unreadable: The numbers of the other rows.
@@ -132,19 +128,19 @@ def read_rows(path: Path, file: str) -> Rows:
     Raises:
         InputError: It cannot be read at all.
     """
-    kind = format_of(path)
+    file_format = format_of(path)
     try:
         if path.stat().st_size == 0:
             raise InputError(f"{file}: the file is empty")
-        if kind == "parquet":
+        if file_format == "parquet":
             return _rows(file, pyarrow.parquet.read_table(path), ())
-        return _read_csv(path, file) if kind == "csv" else _read_json(path, file)
+        return _read_csv(path, file) if file_format == "csv" else _read_json(path, file)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: cannot be read as {kind}: {error}") from error
+        raise InputError(f"{file}: cannot be read as {file_format}: {error}") from error
 
 
 def whole_numbers(column: pa.Array) -> tuple[Ints, "np.typing.NDArray[np.bool_]"]:
-    """Read whole numbers; where there is none, the number is -1 and the mark is False."""
+    """Read whole numbers; where there is none, the number is -1 and the mask is False."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         text = pc.ascii_trim_whitespace(column)
         text = pc.if_else(pc.match_substring_regex(text, _WHOLE), text, None)
@@ -168,8 +164,8 @@ def is_missing(column: pa.Array) -> "np.typing.NDArray[np.bool_]":
     missing = pc.is_null(column, nan_is_null=True)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         missing = pc.or_kleene(missing, pc.equal(pc.ascii_trim_whitespace(column), ""))
-    marks: np.typing.NDArray[np.bool_] = missing.to_numpy(zero_copy_only=False)
-    return marks
+    mask: np.typing.NDArray[np.bool_] = missing.to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _rows(
@@ -236,7 +232,7 @@ def _fields_2011(count: int) -> list[str]:
 
 
 def _read_json(path: Path, file: str) -> Rows:
-    """Read lines; if one cannot be read or its values are of another kind, one by one."""
+    """Read lines; if one cannot be read or its values are of another type, one by one."""
     try:
         return _rows(file, pyarrow.json.read_json(str(path)), ())
     except pa.ArrowInvalid:

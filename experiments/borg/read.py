@@ -12,14 +12,13 @@ measured CPU have it as `cpu`.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from experiments.borg.event_types import Typing, by_machine
 from experiments.borg.files import (
     Flaw,
     Malformed,
@@ -36,7 +35,7 @@ from shedlight.model.selectivity.needs import Ints
 GRID_2011 = 300_000_000
 """Microseconds between two measurements of a machine in 2011."""
 
-MOST_NAMED = 1_000
+MAX_NAMED = 1_000
 """How many malformed rows are named; all are counted."""
 
 _LAST = np.iinfo(np.int64).max
@@ -61,13 +60,13 @@ class FilePart:
 Source = tuple[FilePart, ...]
 
 
-def clusters(numbers: Sequence[int]) -> Source:
+def cluster_files(numbers: Sequence[int]) -> Source:
     """Name the files of some clusters."""
     return tuple(FilePart(f"cluster_{number}.*") for number in numbers)
 
 
-CLUSTERS_BY_HALVES = (clusters((1, 2, 3, 4)), clusters((5, 6, 7, 8)))
-CLUSTERS_ODD_AND_EVEN = (clusters((1, 3, 5, 7)), clusters((2, 4, 6, 8)))
+CLUSTERS_BY_HALVES = (cluster_files((1, 2, 3, 4)), cluster_files((5, 6, 7, 8)))
+CLUSTERS_ODD_AND_EVEN = (cluster_files((1, 3, 5, 7)), cluster_files((2, 4, 6, 8)))
 MACHINES_BY_HALVES_2011 = tuple(
     (FilePart("machine_cpu_hour.*", machines=(number, 2)),) for number in (0, 1)
 )
@@ -78,7 +77,7 @@ class Reading:
     """How a trace is read.
 
     Attributes:
-        types: How rows get their types.
+        types: How many there are: a type is the machine modulo this, as the paper does with 4.
         compression: How many times as fast as it happened.
         grid: Microseconds between measurements, for files in which all machines report at
             once: each is moved on inside its interval, by a hash of the machine, and time 0
@@ -86,13 +85,13 @@ class Reading:
         strict: Whether a malformed row is an error.
     """
 
-    types: Typing = field(default_factory=by_machine)
+    types: int = 4
     compression: float = 1.0
     grid: int | None = None
     strict: bool = False
 
     def __post_init__(self) -> None:
-        check_amounts(compression=self.compression)
+        check_amounts(types=self.types, compression=self.compression)
         if self.grid is not None:
             check_amounts(grid=self.grid)
 
@@ -141,7 +140,7 @@ def read_source(
         table, numbers, found = _events(rows, reading)
         tables.append(table)
         flaws.update(found)
-        room = MOST_NAMED - len(malformed)
+        room = MAX_NAMED - len(malformed)
         malformed += [
             Malformed(rows.file, number, flaw)
             for number, flaw in zip(numbers[:room].tolist(), found[:room], strict=True)
@@ -192,28 +191,33 @@ def _events(rows: Rows, reading: Reading) -> tuple[pa.Table, Ints, list[Flaw]]:
     """Make events of the rows that are well formed; of the others, give numbers and flaws."""
     times, _ = whole_numbers(rows.column("time"))
     machines, _ = whole_numbers(rows.column("machine"))
-    types = reading.types(rows)
-    flaws = _flaws(rows, types, zero_is_a_time=reading.grid is not None)
+    flaws = _flaws(rows, zero_is_a_time=reading.grid is not None)
     # of several flaws, the first is named
     first = np.select(list(flaws.values()), list(range(len(flaws))), -1)
     good = first < 0
     numbers = np.concatenate([rows.numbers[~good], np.array(rows.unreadable, np.int64)])
-    kinds = [*flaws, Flaw.UNREADABLE]
-    places = np.concatenate([first[~good], np.full(len(rows.unreadable), len(flaws))])
+    names = [*flaws, Flaw.UNREADABLE]
+    indices = np.concatenate([first[~good], np.full(len(rows.unreadable), len(flaws))])
     order = np.argsort(numbers)
     if reading.grid is not None:
         offset = (_hashed(machines) % np.uint64(reading.grid)).astype(np.int64)
         times = times - times % reading.grid + offset
-    columns = {"time": times[good], "type": types[good], "key": machines[good]}
+    columns = {
+        "time": times[good],
+        "type": machines[good] % reading.types,
+        "key": machines[good],
+    }
     if "cpu" in rows.columns:
         cpu = rows.columns["cpu"].to_pandas()
         columns["cpu"] = pd.to_numeric(cpu, errors="coerce").to_numpy(np.float64)[good]
-    return pa.table(columns), numbers[order], [kinds[place] for place in places[order].tolist()]
+    return (
+        pa.table(columns),
+        numbers[order],
+        [names[index] for index in indices[order].tolist()],
+    )
 
 
-def _flaws(
-    rows: Rows, types: Ints, *, zero_is_a_time: bool
-) -> dict[Flaw, "np.typing.NDArray[np.bool_]"]:
+def _flaws(rows: Rows, *, zero_is_a_time: bool) -> dict[Flaw, "np.typing.NDArray[np.bool_]"]:
     """Mark the rows by what is wrong with them; 0 and -1 stand for no machine."""
     times, timed = whole_numbers(rows.column("time"))
     machines, placed = whole_numbers(rows.column("machine"))
@@ -225,7 +229,6 @@ def _flaws(
         Flaw.AFTER: times == _LAST,
         Flaw.NO_MACHINE: no_machine | (placed & ((machines == 0) | (machines == -1))),
         Flaw.BAD_MACHINE: ~placed | (machines < 0),
-        Flaw.NO_TYPE: types < 0,
     }
 
 

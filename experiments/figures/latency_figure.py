@@ -7,25 +7,25 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from experiments.figures.style import BLACK, GREY, LOOKS, despine, new_figure, save
-from experiments.latency import Moment, Rest, Way, deviation
+from experiments.latency import IntervalRow, Method, SteadyStateRow, limit_deviation
 from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.errors import InputError
 
-_MOST = 4.5
+_MAX_BUSY_SHOWN = 4.5
 _LIMIT: Mapping[str, Any] = {"color": BLACK, "linestyle": "--", "linewidth": 1.0}
 
 
-def draw_courses(results: Path, image: Path) -> None:
+def draw_timelines(results: Path, image: Path) -> None:
     """Draw busy time and latency over time for one seed, and how far off the limit all are.
 
     Args:
-        results: What `shedlight reproduce latency` wrote.
+        results: What `python -m experiments latency` wrote.
         image: Where to write the picture; its ending says in which form.
 
     Raises:
         InputError: The results cannot be read, or the picture cannot be written.
     """
-    rows = read_results(results, Moment).rows
+    rows = read_results(results, IntervalRow).rows
     if not rows:
         raise InputError(f"{results}: it must have rows")
     data = list(dict.fromkeys(row.data for row in rows))
@@ -43,25 +43,27 @@ def draw_courses(results: Path, image: Path) -> None:
     save(figure, image)
 
 
-def draw_rests(results: Path, image: Path) -> None:
-    """Draw the latency at rest against the load, by the paper's limit and by ours.
+def draw_steady_state(results: Path, image: Path) -> None:
+    """Draw the latency in steady state against the load, by the paper's limit and by ours.
 
     Raises:
         InputError: The results cannot be read, or the picture cannot be written.
     """
-    rows = read_results(results, Rest).rows
+    rows = read_results(results, SteadyStateRow).rows
     if not rows:
         raise InputError(f"{results}: it must have rows")
     figure = new_figure(8.0, 5.0)
     panel = figure.subplots()
     labels = {
-        Way.PAPER_KNOWN: ("the paper's limit, exactly kept", "#D55E00", "s"),
-        Way.PAPER: ("the paper's limit and rule", "#E69F00", "v"),
-        Way.LOCAL: ("ours: M/G/1, at 0.9 of the limit", "#0072B2", "o"),
+        Method.PAPER_KNOWN: ("the paper's limit, exactly kept", "#D55E00", "s"),
+        Method.PAPER: ("the paper's limit and rule", "#E69F00", "v"),
+        Method.LOCAL: ("ours: M/G/1, at 0.9 of the limit", "#0072B2", "o"),
     }
     loads = sorted({row.load for row in rows})
-    for way, (label, colour, marker) in labels.items():
-        mine = [[row for row in rows if row.way is way and row.load == load] for load in loads]
+    for method, (label, colour, marker) in labels.items():
+        mine = [
+            [row for row in rows if row.method is method and row.load == load] for load in loads
+        ]
         means = [sum(row.latency for row in group) / len(group) for group in mine]
         panel.plot(loads, means, color=colour, marker=marker, label=label)
         for load, group in zip(loads, mine, strict=True):
@@ -72,11 +74,11 @@ def draw_rests(results: Path, image: Path) -> None:
                 color=colour,
                 linewidth=1,
             )
-    known = [row for row in rows if row.way is Way.PAPER_KNOWN]
-    told = {row.load: row.bound / row.kept for row in known}
+    known = [row for row in rows if row.method is Method.PAPER_KNOWN]
+    expected = {row.load: row.bound / row.kept for row in known}
     panel.plot(
         loads,
-        [told[load] for load in loads],
+        [expected[load] for load in loads],
         color=GREY,
         linestyle=":",
         marker="_",
@@ -95,14 +97,14 @@ def draw_rests(results: Path, image: Path) -> None:
     save(figure, image)
 
 
-def _ways(rows: Sequence[Moment]) -> list[Way]:
-    return list(dict.fromkeys(row.way for row in rows))
+def _methods(rows: Sequence[IntervalRow]) -> list[Method]:
+    return list(dict.fromkeys(row.method for row in rows))
 
 
-def _draw_busy(panel: Axes, name: str, rows: Sequence[Moment]) -> None:
-    for way in _ways(rows):
-        look = LOOKS[way.value]
-        mine = [row for row in rows if row.way is way]
+def _draw_busy(panel: Axes, name: str, rows: Sequence[IntervalRow]) -> None:
+    for method in _methods(rows):
+        look = LOOKS[method.value]
+        mine = [row for row in rows if row.method is method]
         panel.plot(
             [row.time for row in mine],
             [row.busy for row in mine],
@@ -111,25 +113,25 @@ def _draw_busy(panel: Axes, name: str, rows: Sequence[Moment]) -> None:
             linewidth=1.3,
             label=look.label,
         )
-    limits = [row for row in rows if row.way is Way.GLOBAL]
+    limits = [row for row in rows if row.method is Method.GLOBAL]
     panel.plot(
         [row.time for row in limits],
         [row.limit for row in limits],
         **_LIMIT,
         label="limit, bound",
     )
-    panel.set_ylim(0, _MOST)
-    _titled(panel, f"{name}: busy seconds per second (cut at {_MOST:g})")
+    panel.set_ylim(0, _MAX_BUSY_SHOWN)
+    _titled(panel, f"{name}: busy seconds per second (cut at {_MAX_BUSY_SHOWN:g})")
 
 
-def _draw_latency(panel: Axes, name: str, rows: Sequence[Moment]) -> None:
-    for way in _ways(rows):
-        mine = [row for row in rows if row.way is way and row.latency is not None]
+def _draw_latency(panel: Axes, name: str, rows: Sequence[IntervalRow]) -> None:
+    for method in _methods(rows):
+        mine = [row for row in rows if row.method is method and row.latency is not None]
         panel.plot(
             [row.time for row in mine],
             [row.latency or 0.0 for row in mine],
-            color=LOOKS[way.value].colour,
-            linestyle=LOOKS[way.value].line,
+            color=LOOKS[method.value].colour,
+            linestyle=LOOKS[method.value].line,
             linewidth=1.3,
         )
     panel.axhline(rows[0].bound, **_LIMIT)
@@ -138,21 +140,21 @@ def _draw_latency(panel: Axes, name: str, rows: Sequence[Moment]) -> None:
     _titled(panel, f"{name}: mean latency, seconds")
 
 
-def _draw_deviation(panel: Axes, name: str, rows: Sequence[Moment]) -> None:
+def _draw_deviation(panel: Axes, name: str, rows: Sequence[IntervalRow]) -> None:
     seeds = sorted({row.seed for row in rows})
-    ways = _ways(rows)
-    for place, way in enumerate(ways):
+    methods = _methods(rows)
+    for position, method in enumerate(methods):
         off = [
-            deviation([row for row in rows if row.way is way and row.seed == seed])
+            limit_deviation([row for row in rows if row.method is method and row.seed == seed])
             for seed in seeds
         ]
         mean = sum(off) / len(off)
-        panel.bar(place, mean, 0.6, color=LOOKS[way.value].colour)
+        panel.bar(position, mean, 0.6, color=LOOKS[method.value].colour)
         panel.errorbar(
-            place, mean, [[mean - min(off)], [max(off) - mean]], color=BLACK, capsize=3
+            position, mean, [[mean - min(off)], [max(off) - mean]], color=BLACK, capsize=3
         )
-        panel.annotate(f"{mean:.0f}", (place + 0.08, mean), fontsize=8, va="bottom")
-    panel.set_xticks(range(len(ways)), [way.value for way in ways])
+        panel.annotate(f"{mean:.0f}", (position + 0.08, mean), fontsize=8, va="bottom")
+    panel.set_xticks(range(len(methods)), [method.value for method in methods])
     panel.set_title(f"{name}: off the limit in all,\nbusy seconds", fontsize=10)
     despine(panel)
 

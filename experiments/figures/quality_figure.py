@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from experiments.figures.style import BLACK, LOOKS, despine, new_figure, save
-from experiments.quality import Cell, Key, QualityRow, cells
+from experiments.quality import GroupKey, QualityRow, SeedGroup, group_by_seed
 from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.errors import InputError
@@ -17,7 +17,7 @@ def draw_quality(results: Path, image: Path) -> None:
     """Draw what `local` loses against `global`, and what is left by each shedder.
 
     Args:
-        results: What `shedlight reproduce quality` wrote.
+        results: What `python -m experiments quality` wrote.
         image: Where to write the picture; its ending says in which form.
 
     Raises:
@@ -26,15 +26,15 @@ def draw_quality(results: Path, image: Path) -> None:
     rows = read_results(results, QualityRow).rows
     if not rows:
         raise InputError(f"{results}: it must have rows")
-    found = cells(rows)
+    groups = group_by_seed(rows)
     data = list(dict.fromkeys(row.data for row in rows))
     loads = sorted({row.load for row in rows})
     figure = new_figure(max(2.1 * len(data), 8.0), 7.6)
     above, below = figure.subfigures(2, 1, height_ratios=(1.0, 1.15), squeeze=False)[:, 0]
-    _draw_loss(above.subplots(), found, data, loads)
+    _draw_loss(above.subplots(), groups, data, loads)
     panels = below.subplots(1, len(data), sharey=True, squeeze=False)[0]
     for panel, name in zip(panels, data, strict=True):
-        _draw_left(panel, found, name, loads)
+        _draw_left(panel, groups, name, loads)
     panels[0].set_ylim(bottom=0)
     panels[0].set_ylabel("results, % of those without shedding")
     handles, labels = panels[0].get_legend_handles_labels()
@@ -43,25 +43,25 @@ def draw_quality(results: Path, image: Path) -> None:
 
 
 def _draw_loss(
-    panel: Axes, found: dict[Key, Cell], data: list[str], loads: list[float]
+    panel: Axes, groups: dict[GroupKey, SeedGroup], data: list[str], loads: list[float]
 ) -> None:
     """Draw the paper's figure: bars per data set and load, and how far seeds are apart."""
     width = 0.8 / len(loads)
     look = LOOKS["local"]
     for i, name in enumerate(data):
         for j, load in enumerate(loads):
-            loss = found[name, load, Shedder.LOCAL, True].spread(lambda row: row.loss)
-            place = i + (j - (len(loads) - 1) / 2) * width
-            off = [[100 * (loss.mean - loss.least)], [100 * (loss.most - loss.mean)]]
+            loss = groups[name, load, Shedder.LOCAL, True].spread(lambda row: row.loss)
+            position = i + (j - (len(loads) - 1) / 2) * width
+            off = [[100 * (loss.mean - loss.minimum)], [100 * (loss.maximum - loss.mean)]]
             panel.bar(
-                place,
+                position,
                 100 * loss.mean,
                 width * 0.9,
                 color=look.colour,
                 alpha=(j + 1) / len(loads),
                 label=None if i else f"{load:g} times the capacity",
             )
-            panel.errorbar(place, 100 * loss.mean, off, color=BLACK, capsize=2, linewidth=1)
+            panel.errorbar(position, 100 * loss.mean, off, color=BLACK, capsize=2, linewidth=1)
     panel.axhline(0, color=BLACK, linewidth=0.8)
     panel.legend(frameon=False, fontsize=8, ncols=2)
     panel.set_xticks(range(len(data)), data)
@@ -74,11 +74,13 @@ def _draw_loss(
     despine(panel)
 
 
-def _draw_left(panel: Axes, found: dict[Key, Cell], name: str, loads: list[float]) -> None:
+def _draw_left(
+    panel: Axes, groups: dict[GroupKey, SeedGroup], name: str, loads: list[float]
+) -> None:
     for shedder in _SHOWN:
         look = LOOKS[shedder.value]
         left = [
-            found[name, load, shedder, True].spread(
+            groups[name, load, shedder, True].spread(
                 lambda row: row.results / row.unshed if row.unshed else 1.0
             )
             for load in loads

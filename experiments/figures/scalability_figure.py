@@ -1,26 +1,24 @@
-"""Figures, drawn from files of results alone.
-
-Colours are from the palette of Okabe and Ito, which people with any colour vision can tell
-apart; what a colour says, the form of the marker says too.
-"""
+"""The figure of the experiment on scalability, drawn from its file of results alone."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from experiments.scalability import REPORTED, ProgramForm, Reported, TimedSolve, medians
-from shedlight.engines.simulator.csv_rows import cannot_write, read_results
+from experiments.figures.style import BLACK, GREY, Look, despine, new_figure, save
+from experiments.scalability import (
+    REPORTED,
+    ProgramForm,
+    ReportedTime,
+    TimedSolve,
+    median_points,
+)
+from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.errors import InputError
 
-_GREY = "#555555"
-_BLACK = "#000000"
 _REMARK = (
     "Lines join sizes with the same number of types. Stars are what the paper reports: its "
     "instances, solver\nand machine differ from these, so compare how times grow, not how "
@@ -28,20 +26,11 @@ _REMARK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """How a program is drawn."""
-
-    label: str
-    colour: str
-    marker: str
-
-
-_LOOKS: Mapping[ProgramForm, _Look] = MappingProxyType(
+_LOOKS: Mapping[ProgramForm, Look] = MappingProxyType(
     {
-        ProgramForm.PAPER: _Look("the paper's program", "#D55E00", "s"),
-        ProgramForm.PLAN: _Look("a complete plan, from arrays to shares", "#009E73", "^"),
-        ProgramForm.REDUCED: _Look("the reduced program", "#0072B2", "o"),
+        ProgramForm.PAPER: Look("the paper's program", "#D55E00", "s"),
+        ProgramForm.PLAN: Look("a complete plan, from arrays to shares", "#009E73", "^"),
+        ProgramForm.REDUCED: Look("the reduced program", "#0072B2", "o"),
     }
 )
 
@@ -50,20 +39,19 @@ def draw_scalability(results: Path, image: Path) -> None:
     """Draw seconds against size, a panel per share of the queries that use a type.
 
     Args:
-        results: What `shedlight reproduce scalability` wrote.
+        results: What `python -m experiments scalability` wrote.
         image: Where to write the picture; its ending says in which form.
 
     Raises:
         InputError: The results cannot be read, or the picture cannot be written.
     """
     read = read_results(results, TimedSolve)
-    points = medians(read.rows)
+    points = median_points(read.rows)
     if not points or "time_limit" not in read.made_with:
         raise InputError(f"{results}: it must have rows, and on top a line '# time_limit: ...'")
     limit = float(read.made_with["time_limit"])
     shares = sorted({size.share for _, size in points})
-    figure = Figure(figsize=(4.2 * len(shares) + 0.6, 6.2), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(4.2 * len(shares) + 0.6, 6.2, dpi=150)
     panels = figure.subplots(1, len(shares), sharex=True, sharey=True, squeeze=False)[0]
     for panel, share in zip(panels, shares, strict=True):
         _draw_panel(panel, share, [one for one in points.values() if one.share == share], limit)
@@ -77,10 +65,7 @@ def draw_scalability(results: Path, image: Path) -> None:
         title=_REMARK,
         title_fontsize=9,
     )
-    try:
-        figure.savefig(image)
-    except OSError as error:
-        raise cannot_write(image, error) from error
+    save(figure, image)
 
 
 def _draw_panel(panel: Axes, share: float, points: Sequence[TimedSolve], limit: float) -> None:
@@ -89,9 +74,7 @@ def _draw_panel(panel: Axes, share: float, points: Sequence[TimedSolve], limit: 
     panel.margins(x=0.12, y=0.12)
     panel.xaxis.set_major_formatter("{x:,.0f}")
     panel.yaxis.set_major_formatter("{x:g}")
-    panel.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.8)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
+    despine(panel)
     panel.set_title(f"each type is in {share:.0%} of the queries", fontsize=12)
     panel.set_xlabel("types x queries", fontsize=11)
     for types in sorted({one.types for one in points}):
@@ -106,15 +89,15 @@ def _draw_panel(panel: Axes, share: float, points: Sequence[TimedSolve], limit: 
             _draw_reported(panel, reported)
 
 
-def _draw_line(panel: Axes, look: _Look, line: Sequence[TimedSolve], limit: float) -> None:
+def _draw_line(panel: Axes, look: Look, line: Sequence[TimedSolve], limit: float) -> None:
     """Draw the points of one number of types; those without an answer lie at the limit."""
-    places = [one.types * one.queries for one in line]
+    sizes = [one.types * one.queries for one in line]
     heights = [limit if one.seconds is None else one.seconds for one in line]
-    panel.plot(places, heights, color=look.colour, linewidth=1.2, alpha=0.7)
-    for one, place, height in zip(line, places, heights, strict=True):
+    panel.plot(sizes, heights, color=look.colour, linewidth=1.2, alpha=0.7)
+    for one, size, height in zip(line, sizes, heights, strict=True):
         answered = one.seconds is not None
         panel.plot(
-            place,
+            size,
             height,
             linestyle="none",
             marker=look.marker,
@@ -125,8 +108,8 @@ def _draw_line(panel: Axes, look: _Look, line: Sequence[TimedSolve], limit: floa
         if not answered:
             panel.annotate(
                 "",
-                (place, height * 2.4),
-                (place, height * 1.15),
+                (size, height * 2.4),
+                (size, height * 1.15),
                 arrowprops={"arrowstyle": "->", "color": look.colour},
             )
 
@@ -140,22 +123,22 @@ def _name_types(panel: Axes, types: int, queries: Sequence[int]) -> None:
         transform=panel.get_xaxis_transform(),
         ha="center",
         fontsize=9,
-        color=_GREY,
+        color=GREY,
     )
 
 
-def _draw_reported(panel: Axes, reported: Reported) -> None:
+def _draw_reported(panel: Axes, reported: ReportedTime) -> None:
     """Draw a star; less than its time is written below it, more above."""
-    place = (reported.size.types * reported.size.queries, reported.seconds)
-    panel.plot(*place, marker="*", markersize=13, color=_BLACK)
+    position = (reported.size.types * reported.size.queries, reported.seconds)
+    panel.plot(*position, marker="*", markersize=13, color=BLACK)
     panel.annotate(
-        reported.words,
-        place,
+        reported.label,
+        position,
         (0, 9 if reported.sign > 0 else -17),
         textcoords="offset points",
         ha="center",
         fontsize=9,
-        color=_BLACK,
+        color=BLACK,
     )
 
 
@@ -180,7 +163,7 @@ def _legend(limit: float) -> list[Line2D]:
         linestyle="none",
         marker="*",
         markersize=12,
-        color=_BLACK,
+        color=BLACK,
         label="as the paper reports",
     )
     return [*lines, hollow, star]

@@ -1,7 +1,7 @@
-"""How shedders look in figures: a colour and a form each, the same in all of them.
+"""The style of the figures: each shedder has the same colour and marker in all of them.
 
 Colours are from the palette of Okabe and Ito, which people with any colour vision can tell
-apart; what a colour says, the form of the marker says too.
+apart; the markers differ as well.
 """
 
 from collections.abc import Mapping
@@ -41,15 +41,15 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
 )
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float, dpi: int = 110) -> Figure:
     """Make an empty figure of so many inches."""
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def despine(panel: Axes) -> None:
-    """Draw a panel without what says nothing."""
+    """Draw a panel with a light grid, and without the lines at the top and on the right."""
     panel.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.8)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)

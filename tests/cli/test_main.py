@@ -266,7 +266,7 @@ def test_what_was_understood_is_json_for_machines(shedlight):
 # Help, status, completion.
 
 VERBS = ["new", "check", "match", "simulate", "plan", "doctor", "run", "serve", "report"]
-VERBS += ["completion", "reproduce"]
+VERBS += ["completion"]
 
 
 def test_the_help_tells_the_story_in_the_order_in_which_it_happens(shedlight):
@@ -287,7 +287,7 @@ def test_every_verb_explains_itself(shedlight, verb):
     assert f"Usage: shedlight {verb}" in done.stdout
 
 
-@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"doctor", "reproduce"}))
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"doctor"}))
 def test_a_verb_without_its_argument_is_not_understood(shedlight, verb):
     """Status 2, and nothing on standard output."""
     done = shedlight(verb)
@@ -321,10 +321,10 @@ def test_bash_takes_the_script():
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("shedlight re", {"report", "reproduce"}),
+        ("shedlight re", {"report"}),
         ("shedlight run --sh", {"--shedder"}),
         ("shedlight run --shedder ", {"global", "local", "none"}),
-        ("shedlight reproduce q", {"quality"}),
+        ("shedlight new shop --example f", {"fraud"}),
     ],
 )
 def test_verbs_options_and_values_are_completed(words, offered):

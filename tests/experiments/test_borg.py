@@ -12,14 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from experiments.borg.event_types import (
-    EVENTS_2011,
-    EVENTS_2019,
-    by_event,
-    by_machine,
-    by_platform,
-    read_platforms,
-)
 from experiments.borg.files import Flaw
 from experiments.borg.read import (
     CLUSTERS_BY_HALVES,
@@ -28,7 +20,7 @@ from experiments.borg.read import (
     MACHINES_BY_HALVES_2011,
     FilePart,
     Reading,
-    clusters,
+    cluster_files,
     read_source,
     read_sources,
 )
@@ -73,7 +65,7 @@ def test_files_can_be_split_in_any_way(tmp_path):
     write_clusters(tmp_path)
 
     odd, even = read_sources(tmp_path, CLUSTERS_ODD_AND_EVEN)
-    some = read_source(tmp_path, (FilePart("cluster_[78].parquet"), *clusters([1])))
+    some = read_source(tmp_path, (FilePart("cluster_[78].parquet"), *cluster_files([1])))
 
     assert odd.events["time"].to_pylist()[:4] == [10, 30, 50, 70]
     assert even.events["time"].to_pylist()[:4] == [20, 40, 60, 80]
@@ -102,9 +94,9 @@ def test_the_public_sample_is_read_by_its_column_of_clusters(tmp_path):
     )
     part = FilePart("borg_traces_data.csv", clusters=(1, 3))
 
-    trace = read_source(tmp_path, (part,), Reading(types=by_event()))
+    trace = read_source(tmp_path, (part,))
 
-    assert events_of(trace) == [(30, 8, 390182758345), (50, 6, 11)]
+    assert events_of(trace) == [(30, 1, 390182758345), (50, 3, 11)]
     assert flaws_of(trace) == [("borg_traces_data.csv", 1, Flaw.BEFORE)]
 
 
@@ -116,11 +108,9 @@ def test_task_events_of_2011_are_read_without_names(tmp_path):
         "700000000,2,3418309,1,,0,user,3,9,,,,0",
     )
 
-    trace = read_source(
-        tmp_path, (FilePart("task_events/*"),), Reading(types=by_event(EVENTS_2011))
-    )
+    trace = read_source(tmp_path, (FilePart("task_events/*"),))
 
-    assert events_of(trace) == [(600_000_000, EVENTS_2011.index("SCHEDULE"), 4155527081)]
+    assert events_of(trace) == [(600_000_000, 1, 4155527081)]
     assert flaws_of(trace) == [("task_events/part-00000-of-00500.csv.gz", 2, Flaw.NO_MACHINE)]
 
 
@@ -145,49 +135,10 @@ def test_types_are_the_machine_modulo_a_number(tmp_path):
     write_lines(tmp_path / "a.json", instance(1, 10), instance(2, 11))
 
     four = read_source(tmp_path, ALL)
-    three = read_source(tmp_path, ALL, Reading(types=by_machine(3)))
+    three = read_source(tmp_path, ALL, Reading(types=3))
 
     assert four.events["type"].to_pylist() == [2, 3]
     assert three.events["type"].to_pylist() == [1, 2]
-
-
-@pytest.mark.parametrize("form", [str, int, EVENTS_2019.__getitem__])
-def test_types_are_what_happened(tmp_path, form):
-    """Whether as text, number or name; what is none has no type."""
-    rows = [instance(number + 1, 9) | {"type": form(number)} for number in range(11)]
-    write_lines(tmp_path / "a.json", *rows)
-
-    trace = read_source(tmp_path, ALL, Reading(types=by_event()))
-
-    assert trace.events["type"].to_pylist() == list(range(11))
-
-
-def test_what_is_no_event_has_no_type(tmp_path):
-    """By number and by name."""
-    write_lines(tmp_path / "a.json", instance(1, 9, 11), instance(2, 9, "LOOST"))
-
-    trace = read_source(tmp_path, ALL, Reading(types=by_event()))
-
-    assert trace.flaws == {Flaw.NO_TYPE: 2}
-
-
-def test_types_are_platforms(tmp_path):
-    """Of a table with numbers, or of machine events with names, the commonest as 0."""
-    table = pa.table({"machine_id": [5, 6], "platform_code": pa.array([1, 0], pa.int32())})
-    pyarrow.parquet.write_table(table, tmp_path / "machines.parquet")
-    machines = [(5, "x"), (6, "y"), (7, "x"), (8, None)]
-    rows = [{"time": "0", "machine_id": str(m), "platform_id": p} for m, p in machines]
-    write_lines(tmp_path / "machine_events.json", *rows)
-    write_lines(tmp_path / "a.json", *(instance(m, m) for m in (5, 6, 8)))
-
-    codes = read_platforms(tmp_path / "machines.parquet")
-    names = read_platforms(tmp_path / "machine_events.json")
-    trace = read_source(tmp_path, (FilePart("a.json"),), Reading(types=by_platform(codes)))
-
-    assert codes == {5: 1, 6: 0}
-    assert names == {5: 0, 6: 1, 7: 0}
-    assert events_of(trace) == [(5, 1, 5), (6, 0, 6)]
-    assert flaws_of(trace) == [("a.json", 3, Flaw.NO_TYPE)]
 
 
 def test_time_is_compressed(tmp_path):
@@ -251,22 +202,6 @@ def test_the_real_2019_traces_are_read_without_a_flaw(real):
     types = np.concatenate([trace.events["type"].to_numpy() for trace in traces])
     assert [len(trace.events) for trace in traces] == [185_754, 163_666]
     assert np.bincount(types) / len(types) == pytest.approx([0.25] * 4, abs=0.01)
-
-
-def test_the_real_events_and_platforms_are_skewed(real):
-    """As the shares that are known of them."""
-    folder = real / "borg2019"
-    platforms = read_platforms(folder / "machines_cluster_1.parquet")
-
-    happened = read_source(folder, clusters(range(1, 9)), Reading(types=by_event()))
-    placed = read_source(folder, clusters([1]), Reading(types=by_platform(platforms)))
-
-    shares = np.bincount(happened.events["type"].to_numpy()) / len(happened.events)
-    by_code = np.bincount(placed.events["type"].to_numpy()) / len(placed.events)
-    assert np.sort(shares)[:-7:-1] == pytest.approx(
-        [0.26, 0.20, 0.17, 0.16, 0.16, 0.04], abs=0.006
-    )
-    assert by_code == pytest.approx([0.38, 0.24, 0.18, 0.16, 0.05], abs=0.006)
 
 
 def test_the_real_2011_hour_is_spread(real):

@@ -5,9 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from experiments.borg.event_types import read_platforms
 from experiments.borg.files import Flaw
-from experiments.borg.read import MOST_NAMED, FilePart, Reading, clusters, read_source
+from experiments.borg.read import MAX_NAMED, FilePart, Reading, cluster_files, read_source
 from shedlight.errors import InputError
 from tests.experiments.traces import events_of, flaws_of, instance, write_clusters, write_lines
 
@@ -87,7 +86,7 @@ def test_numbers_of_parquet_are_checked_too(tmp_path):
 
 def test_all_malformed_rows_are_counted_and_the_first_are_named(tmp_path):
     """The traces have very many rows without a machine."""
-    most = MOST_NAMED
+    most = MAX_NAMED
     times = np.arange(1, most + 12)
     table = pa.table({"time": times, "machine_id": np.zeros(len(times), np.int64)})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
@@ -115,7 +114,7 @@ def test_missing_folders_files_and_columns_are_named(tmp_path):
     with pytest.raises(InputError, match="nowhere: there is no such folder"):
         read_source(tmp_path / "nowhere", ALL)
     with pytest.raises(InputError, match=r"no file is called 'cluster_2.\*'; known: a.csv, cl"):
-        read_source(tmp_path, clusters([2]))
+        read_source(tmp_path, cluster_files([2]))
     with pytest.raises(
         InputError, match=r"a.csv: .* no column of the machine.*'machine_id' or"
     ):
@@ -124,8 +123,6 @@ def test_missing_folders_files_and_columns_are_named(tmp_path):
         InputError, match=r"cluster_1.parquet: there is no column of the cluster"
     ):
         read_source(tmp_path, (FilePart("cluster_1.parquet", clusters=(1,)),))
-    with pytest.raises(InputError, match=r"machines.parquet: there is no such file"):
-        read_platforms(tmp_path / "machines.parquet")
 
 
 @pytest.mark.parametrize(

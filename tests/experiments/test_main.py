@@ -1,4 +1,4 @@
-"""`shedlight reproduce`: what it prints, where, and with which status."""
+"""`python -m experiments`: what it prints, where, and with which status."""
 
 import json
 import re
@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
+from experiments import __main__ as experiments_main
 from experiments.scalability import ProgramForm, Status, TimedSolve
-from shedlight import cli_reproduce
-from shedlight.cli.main import main
 from shedlight.engines.simulator.csv_rows import read_results
 from tests.experiments.points import PNG, TINY, a_point
 
@@ -25,14 +24,14 @@ class Done(NamedTuple):
 
 @pytest.fixture
 def reproduce(capsys, monkeypatch):
-    """Run `shedlight reproduce scalability --quick` on the tiny grid."""
-    monkeypatch.setattr(cli_reproduce, "QUICK", TINY)
+    """Run `python -m experiments scalability --quick` on the tiny grid."""
+    monkeypatch.setattr(experiments_main, "QUICK", TINY)
 
     def run(*arguments):
-        call = ["shedlight", "reproduce", "scalability", "--quick", *map(str, arguments)]
+        call = ["experiments", "scalability", "--quick", *map(str, arguments)]
         monkeypatch.setattr(sys, "argv", call)
         with pytest.raises(SystemExit) as stopped:
-            main()
+            experiments_main.main()
         return Done(int(stopped.value.code or 0), *capsys.readouterr())
 
     return run
@@ -85,7 +84,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(
 
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr == (
-        f"shedlight: {file / 'folder' / 'tiny.csv'}: cannot be written: Not a directory; "
+        f"experiments: {file / 'folder' / 'tiny.csv'}: cannot be written: Not a directory; "
         "give a folder that can be written to\n"
     )
 
@@ -99,7 +98,7 @@ def test_different_optima_are_an_error(reproduce, tmp_path, monkeypatch):
     """The files are there to look at, and the status says that something is wrong."""
     wrong = [a_point(1.0, program=program) for program in ProgramForm]
     wrong[0] = replace(wrong[0], objective=8.0)
-    monkeypatch.setattr(cli_reproduce, "measure", lambda _: iter(wrong))
+    monkeypatch.setattr(experiments_main, "measure", lambda _: iter(wrong))
 
     done = reproduce("--output", tmp_path)
 
@@ -114,7 +113,7 @@ def test_what_has_no_answer_is_shown_by_the_limit(reproduce, tmp_path, monkeypat
         a_point(None),
         *(a_point(0.5, program=p) for p in (ProgramForm.REDUCED, ProgramForm.PLAN)),
     ]
-    monkeypatch.setattr(cli_reproduce, "measure", lambda _: iter(rows))
+    monkeypatch.setattr(experiments_main, "measure", lambda _: iter(rows))
 
     done = reproduce("--output", tmp_path)
 
@@ -136,7 +135,7 @@ def test_what_was_skipped_is_marked(reproduce, tmp_path, monkeypatch):
         skipped,
         *(a_point(0.5, program=p) for p in (ProgramForm.REDUCED, ProgramForm.PLAN)),
     ]
-    monkeypatch.setattr(cli_reproduce, "measure", lambda _: iter(rows))
+    monkeypatch.setattr(experiments_main, "measure", lambda _: iter(rows))
 
     lines = reproduce("--output", tmp_path).stdout.splitlines()
 

@@ -1,4 +1,4 @@
-"""`shedlight reproduce quality`, `latency` and `all`: what they print, with which status."""
+"""`python -m experiments quality`, `latency` and `all`: what they print, with which status."""
 
 import json
 import re
@@ -8,30 +8,29 @@ from typing import NamedTuple
 
 import pytest
 
+from experiments import __main__ as experiments_main
 from experiments import latency, quality
 from experiments.data_sets import BALANCED, BORG_HALVES, STEPS
-from experiments.latency import AT_REST, Compliance
-from experiments.quality import Quality, QualityRow
+from experiments.latency import STEADY_STATE, LatencyExperiment
+from experiments.quality import QualityExperiment, QualityRow
 from experiments.run import RunSetting
-from shedlight import cli_reproduce
-from shedlight.cli.main import main
 from shedlight.engines.simulator.csv_rows import read_results
 from tests.experiments.points import PNG, TINY
 from tests.experiments.traces import write_lines
 
-SMALL = Quality(
+SMALL = QualityExperiment(
     name="small",
     data=(BALANCED, BORG_HALVES),
     loads=(2.0,),
     seeds=(1,),
-    setting=RunSetting(duration=4.0, settled=2.0),
+    setting=RunSetting(duration=4.0, warm_up=2.0),
 )
-BRIEF = Compliance(
+BRIEF = LatencyExperiment(
     name="brief",
     data=(STEPS,),
-    over_time=RunSetting(duration=4.0, settled=1.0),
+    timeline=RunSetting(duration=4.0, warm_up=1.0),
     loads=(2.0,),
-    at_rest=replace(AT_REST, duration=10.0, settled=5.0),
+    steady_state=replace(STEADY_STATE, duration=10.0, warm_up=5.0),
     seeds=(1,),
 )
 
@@ -46,16 +45,16 @@ class Done(NamedTuple):
 
 @pytest.fixture
 def reproduce(capsys, monkeypatch):
-    """Run `shedlight reproduce` on small experiments, in this process."""
-    monkeypatch.setattr(cli_reproduce, "QUICK", TINY)
+    """Run `python -m experiments` on small experiments, in this process."""
+    monkeypatch.setattr(experiments_main, "QUICK", TINY)
     monkeypatch.setattr(quality, "QUICK", SMALL)
     monkeypatch.setattr(latency, "QUICK", BRIEF)
 
     def run(*arguments):
-        call = ["shedlight", "reproduce", *map(str, arguments), "--quick"]
+        call = ["experiments", *map(str, arguments), "--quick"]
         monkeypatch.setattr(sys, "argv", call)
         with pytest.raises(SystemExit) as stopped:
-            main()
+            experiments_main.main()
         return Done(int(stopped.value.code or 0), *capsys.readouterr())
 
     return run
@@ -79,12 +78,12 @@ def test_quality_says_what_stood_in_and_prints_its_tables(reproduce, tmp_path):
 
 
 def test_latency_prints_both_parts_and_names_all_files(reproduce, tmp_path):
-    """Over time, and at rest."""
+    """The timelines, and the steady state."""
     done = reproduce("latency", "--output", tmp_path, "--jobs", 1)
 
     assert "Over 4 s, with a bound of 3 s on average" in done.stdout
     assert "A stationary stream and a bound of 0.1 s" in done.stdout
-    names = ["brief-at-rest.csv", "brief-at-rest.png", "brief.csv", "brief.png"]
+    names = ["brief-steady-state.csv", "brief-steady-state.png", "brief.csv", "brief.png"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert all(name in done.stderr for name in names)
     assert done.status == 0
@@ -98,7 +97,7 @@ def test_all_runs_all_three_and_is_one_object_in_json(reproduce, tmp_path):
     assert list(printed) == ["quality", "latency", "scalability"]
     assert len(printed["quality"]["rows"]) == 12
     assert printed["quality"]["rows"][0]["shedder"] == "none"
-    assert len(printed["latency"]["at_rest"]) == 3
+    assert len(printed["latency"]["steady_state"]) == 3
     assert len(printed["scalability"]["rows"]) == 56
     assert done.status == 0
 
@@ -129,6 +128,6 @@ def test_a_folder_without_the_trace_is_said_before_anything_is_run(reproduce, tm
 
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr == (
-        f"shedlight: {tmp_path / 'nowhere'}: there is no such folder; docs/reproduce.md says "
+        f"experiments: {tmp_path / 'nowhere'}: there is no such folder; docs/reproduce.md says "
         "what to get\n"
     )

@@ -10,8 +10,8 @@ import pytest
 
 from experiments.data_sets import BALANCED, BORG_HALVES, MIRRORED, with_trace
 from experiments.figures.quality_figure import draw_quality
-from experiments.pool import each
-from experiments.quality import FIGURE, Quality, QualityRow, cells, outcomes
+from experiments.pool import map_jobs
+from experiments.quality import FIGURE, QualityExperiment, QualityRow, group_by_seed, run_job
 from experiments.run import ExperimentRun, RunSetting
 from experiments.text import quality_lines
 from shedlight.engines.simulator.csv_rows import read_results, write_results
@@ -19,26 +19,26 @@ from shedlight.engines.simulator.shedders import Shedder
 from shedlight.errors import InputError
 from tests.experiments.points import PNG
 
-SMALL = Quality(
+SMALL = QualityExperiment(
     name="small",
     data=(BALANCED, MIRRORED),
     loads=(2.0,),
     seeds=(1, 2),
-    setting=RunSetting(duration=16.0, settled=8.0),
+    setting=RunSetting(duration=16.0, warm_up=8.0),
 )
 
 
 @pytest.fixture(scope="module")
 def rows():
     """Run the small experiment."""
-    return tuple(row for job in SMALL.jobs for row in outcomes(job))
+    return tuple(row for job in SMALL.jobs for row in run_job(job))
 
 
 def test_there_is_a_row_per_shedder_and_one_without_pressure(rows):
     """Six runs of each of four jobs."""
     assert len(rows) == 4 * 6
-    kinds = [(row.shedder.value, row.pressed) for row in rows[:6]]
-    assert kinds == [
+    settings = [(row.shedder.value, row.pressed) for row in rows[:6]]
+    assert settings == [
         ("none", True),
         ("global", True),
         ("local", True),
@@ -63,18 +63,20 @@ def test_loss_is_as_the_paper_has_it(rows):
 
 def test_balanced_data_are_all_the_same_to_global_and_local(rows):
     """As the paper expects, and finds."""
-    loss = cells(rows)["balanced", 2.0, Shedder.LOCAL, True].spread(lambda row: row.loss)
+    loss = group_by_seed(rows)["balanced", 2.0, Shedder.LOCAL, True].spread(
+        lambda row: row.loss
+    )
 
-    assert loss.least > -0.02
-    assert loss.most < 0.02
+    assert loss.minimum > -0.02
+    assert loss.maximum < 0.02
 
 
 def test_on_skewed_data_global_finds_more(rows):
     """Local fills up with the cheap pattern, whose partners are few."""
-    found = cells(rows)
+    found = group_by_seed(rows)
     for shedder in (Shedder.LOCAL, Shedder.RANDOM, Shedder.UTILITY):
         loss = found["mirrored", 2.0, shedder, True].spread(lambda row: row.loss)
-        assert loss.least > 0.1
+        assert loss.minimum > 0.1
 
 
 def test_the_bound_is_kept_by_shedding_and_not_without(rows):
@@ -92,11 +94,11 @@ def test_the_bound_is_kept_by_shedding_and_not_without(rows):
 def test_the_same_job_gives_the_same_rows():
     """Only how long things took may differ."""
     (job,) = replace(
-        SMALL, data=(BALANCED,), seeds=(1,), setting=RunSetting(duration=4, settled=1)
+        SMALL, data=(BALANCED,), seeds=(1,), setting=RunSetting(duration=4, warm_up=1)
     ).jobs
 
     first, second = (
-        [replace(row, planning_seconds=0.0, seconds=0.0) for row in outcomes(job)]
+        [replace(row, planning_seconds=0.0, seconds=0.0) for row in run_job(job)]
         for _ in range(2)
     )
 
@@ -107,7 +109,11 @@ def test_work_side_by_side_comes_in_the_order_of_the_jobs():
     """As it does one after the other."""
     jobs = [9.0, 4.0, 1.0, 0.0]
 
-    assert [*each(math.sqrt, jobs, processes=2)] == [*each(math.sqrt, jobs)] == [3, 2, 1, 0]
+    assert (
+        [*map_jobs(math.sqrt, jobs, processes=2)]
+        == [*map_jobs(math.sqrt, jobs)]
+        == [3, 2, 1, 0]
+    )
 
 
 def test_rows_are_read_back_and_drawn_from_the_file_alone(rows, tmp_path):
@@ -160,12 +166,12 @@ def test_the_limit_is_that_of_pollaczek_and_khinchine():
     processing = np.random.default_rng(1).exponential(0.004, 1_000_000)
     none = np.zeros(0)
     done = ExperimentRun(
-        setting=RunSetting(bound=0.1, settled=0.0),
+        setting=RunSetting(bound=0.1, warm_up=0.0),
         results={},
-        **dict.fromkeys(("starts", "busy", "used", "backlog", "pressure"), none),
+        **dict.fromkeys(("starts", "busy", "relevant", "backlog", "pressure"), none),
         sheds=none.astype(bool),
         arrival=np.ones(len(processing)),
-        spent=processing,
+        times_in_node=processing,
         processing=processing,
         replans=0,
         planning_seconds=0.0,
@@ -183,7 +189,7 @@ def test_the_real_trace_is_shed_within_its_bound():
     data = with_trace((BORG_HALVES,), folder, strict=True)
     (job,) = replace(SMALL, data=data, seeds=(1,)).jobs
 
-    by_shedder = {(row.shedder, row.pressed): row for row in outcomes(job)}
+    by_shedder = {(row.shedder, row.pressed): row for row in run_job(job)}
 
     assert by_shedder[Shedder.GLOBAL, True].latency < job.setting.bound
     assert by_shedder[Shedder.NONE, True].latency > job.setting.bound

@@ -13,7 +13,7 @@ from experiments.scalability import (
     Status,
     TimedSolve,
     disagreements,
-    medians,
+    median_points,
 )
 from experiments.timing import measure, reason_to_skip
 from shedlight.engines.simulator.csv_rows import (
@@ -103,7 +103,7 @@ def test_the_median_of_repeats_is_taken_and_no_answer_stays_none():
     some = [a_point(seconds) for seconds in (3.0, 1.0, 2.0)]
     none = [a_point(1.0, types=5), a_point(None, types=5)]
 
-    middle = medians([*some, *none])
+    middle = median_points([*some, *none])
 
     assert middle[ProgramForm.PAPER, Size(100, 10, 1.0)].seconds == 2.0
     assert middle[ProgramForm.PAPER, Size(5, 10, 1.0)].seconds is None

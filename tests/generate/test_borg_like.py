@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.borg.read import clusters, read_source
+from experiments.borg.read import cluster_files, read_source
 from shedlight.generate.borg_like import (
     CLUSTERS,
     MOST_BURST,
@@ -39,7 +39,7 @@ def real():
     folder = Path(os.environ.get("SHEDLIGHT_DATA", "nowhere"), "borg2019")
     if not folder.is_dir():
         pytest.skip("SHEDLIGHT_DATA does not name a folder with borg2019 in it")
-    traces = (read_source(folder, clusters([number])) for number in range(1, 9))
+    traces = (read_source(folder, cluster_files([number])) for number in range(1, 9))
     return np.stack([padded(per_minute(one.events["time"].to_numpy())) for one in traces])
 
 

@@ -1,21 +1,49 @@
-"""What verbs of the command line have in common: words for a user, and an option."""
+"""What the commands share: messages on standard error, progress bars, an option."""
 
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from shedlight.matching.jit import is_first_run
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines to read.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_SECONDS_BEFORE_BAR = 3.0
+"""A command that ends sooner shows no progress bar."""
 
 
 def announce_compiling() -> None:
-    """Say why the first run on a machine takes longer."""
+    """Explain why the first run on a computer takes longer."""
     if is_first_run():
-        say("compiling the matcher, once on this machine (about half a minute) ...")
+        say("compiling the matcher, once on this computer (about half a minute) ...")
 
 
 def say(text: str) -> None:
-    """Tell a user something that is no result."""
+    """Print a message that is no result."""
     print(text, file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
+    """Give a function that counts a step; in a terminal, a long command shows a bar."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(name, total=total)
+    began = time.perf_counter()
+
+    def advance() -> None:
+        bar.advance(task)
+        if time.perf_counter() - began > _SECONDS_BEFORE_BAR and not bar.live.is_started:
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        bar.stop()

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +28,7 @@ from shedlight.language import parse_pattern
 from shedlight.language.ast.window import read_window
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
+from shedlight.text_table import align_columns
 
 ROW = "row"
 """The id of an event if no column is named: the number of its row, from 1 on."""
@@ -188,7 +188,7 @@ def _show(table: pa.Table, limit: int) -> None:
             drawn.add_row(*row)
         Console().print(drawn)
         return
-    for line in _aligned([shown.column_names, *rows]):
+    for line in align_columns([shown.column_names, *rows], left=None):
         print(line)
 
 
@@ -197,14 +197,6 @@ def _cell(value: object) -> str:
         return "null"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004  # a screen's width
-
-
-def _aligned(rows: list[list[str]]) -> Iterable[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
 
 
 def _summarise(results: list[Result], found: str, seconds: float, output: Path | None) -> None:

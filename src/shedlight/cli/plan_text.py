@@ -1,6 +1,6 @@
 """A plan in words and as JSON: what is kept, what flows before and after, how busy it is."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from shedlight.model.load import NodeLoad
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates
 from shedlight.planning.plan import Plan
+from shedlight.text_table import align_columns
 
 MOST_TYPES = 12
 """How many types of a pattern are listed."""
@@ -100,7 +101,7 @@ def _busy(plan: Plan) -> Iterator[str]:
             ]
         )
     yield "busy time"
-    yield from _table(rows)
+    yield from align_columns(rows, margin=2)
 
 
 def _price(plan: Plan, name: str, work: NodeLoad) -> str:
@@ -121,7 +122,7 @@ def _kept(model: Model, plan: Plan) -> Iterator[str]:
         for pattern in operator.patterns:
             shares = _labelled(operator, pattern, plan)
             rows.append([str(pattern.stream), _listed(shares, by_key=bool(pattern.key))])
-    yield from _table(rows)
+    yield from align_columns(rows, left=2, margin=2)
 
 
 def _listed(shares: Mapping[str, float], *, by_key: bool) -> str:
@@ -149,7 +150,7 @@ def _flows(model: Model, plan: Plan) -> Iterator[str]:
             rows.append([f"  {pattern.stream} takes", *_taken(pattern, plan)])
             outputs = [r.outputs[pattern.stream] for r in (plan.before, plan.rates)]
             rows.append([f"  {pattern.stream} emits", *map(_rate, outputs), _ratio(*outputs)])
-    yield from _table(rows)
+    yield from align_columns(rows, margin=2)
 
 
 def _taken(pattern: PatternModel, plan: Plan) -> list[str]:
@@ -163,7 +164,7 @@ def _sinks(model: Model, plan: Plan) -> Iterator[str]:
         pair = _pair(plan.before, plan.rates, sink.name)
         rows.append([sink.name, f"{sink.weight:g}", *map(_rate, pair), _ratio(*pair)])
     yield f"sinks, objective {plan.objective:.6g}"
-    yield from _table(rows)
+    yield from align_columns(rows, margin=2)
 
 
 def _pair(before: Rates, after: Rates, sink: str) -> tuple[float, float]:
@@ -176,19 +177,3 @@ def _rate(rate: float) -> str:
 
 def _ratio(before: float, after: float) -> str:
     return f"{after / before:.1%}" if before > 0 else "-"
-
-
-def _table(rows: Iterable[list[str]]) -> Iterator[str]:
-    """Align columns: the first to the left, numbers to the right."""
-    cells = list(rows)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        first, *others = (
-            cell.ljust(width) if i == 0 or _is_long(widths[i]) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield f"  {'  '.join([first, *others])}".rstrip()
-
-
-def _is_long(width: int) -> bool:
-    return width > 24  # noqa: PLR2004  # words, not numbers

@@ -1,24 +1,12 @@
 """`shedlight simulate`: what would come of an application under a load, in virtual time."""
 
 import json
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
-from shedlight.cli.console import announce_compiling
+from shedlight.cli.console import Json, announce_compiling, progress_bar, say
 from shedlight.cli.simulate_options import (
     ScenarioOptions,
     make_scenario,
@@ -40,9 +28,6 @@ from shedlight.engines.simulator.shedders import Shedder
 from shedlight.generate.for_sources import StreamKind
 from shedlight.graph import load_application
 from shedlight.model.latency import LatencyModel, Target
-
-_PATIENCE = 3.0
-"""Seconds without a progress bar."""
 
 
 def simulate(  # noqa: PLR0913  # one argument per option
@@ -100,9 +85,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
     output: Annotated[
         Path | None, typer.Option(help="A folder for rows and a picture.")
     ] = None,
-    as_json_: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines to read.")
-    ] = False,
+    as_json_: Json = False,
 ) -> None:
     """Simulate an application under a load: latency, results, plans, without a cluster."""
     if not 0 < aim <= 1:
@@ -118,7 +101,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
     )
     loaded = load_application(application)
     for warning in loaded.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}")
     given = with_bound(loaded.application, bound)
     times = read_times(given, processing_time or [], snapshot)
     announce_compiling()
@@ -145,7 +128,7 @@ def _run(
             raise cannot_write(output, error) from error
     number = int(scenario.duration / every * LOOKS) + 2
     with (
-        _progress(number) as told,
+        progress_bar("simulating", number) as advance,
         latency_file(output / "latency.parquet" if output else None) as rows,
     ):
         outcome = run_scenario(
@@ -155,7 +138,7 @@ def _run(
             interval=every,
             limits=limits,
             watch=rows.add if rows else None,
-            told=told,
+            told=advance,
         )
     report = SimulationReport(scenario=scenario, unshed=unshed, outcome=outcome, events=words)
     if output is not None:
@@ -184,29 +167,4 @@ def _write(report: SimulationReport, folder: Path) -> None:
         raise cannot_write(decisions, error) from error
     draw_simulation(nodes, sinks, folder / "simulation.png")
     names = "nodes.csv, sinks.csv, decisions.jsonl, latency.parquet, simulation.png"
-    print(f"-> {folder}: {names}", file=sys.stderr)
-
-
-@contextmanager
-def _progress(number: int) -> Iterator[Callable[[], None]]:
-    """Show a progress bar in a terminal, if it takes long."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = bar.add_task("simulating", total=number)
-    began = time.perf_counter()
-
-    def told() -> None:
-        bar.advance(task)
-        if time.perf_counter() - began > _PATIENCE and not bar.live.is_started:
-            bar.start()
-
-    try:
-        yield told
-    finally:
-        bar.stop()
+    say(f"-> {folder}: {names}")

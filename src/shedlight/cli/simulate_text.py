@@ -9,6 +9,7 @@ from shedlight.engines.simulator import ServiceKind
 from shedlight.engines.simulator.scenario import Scenario, Unshed
 from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult
 from shedlight.engines.simulator.shedders import Shedder
+from shedlight.text_table import align_columns
 
 _MOST_PLANS = 10
 _WORDS = {
@@ -129,7 +130,7 @@ def _nodes(report: SimulationReport) -> Iterator[str]:
         if bound is not None:
             verb = "keeps" if one["mean"] <= bound else "MISSES"
             verdicts.append(f"  {name} {verb} its bound of {seconds(bound)} on average")
-    yield from table(rows)
+    yield from align_columns(rows, margin=2)
     yield from verdicts
 
 
@@ -139,7 +140,7 @@ def _events(report: SimulationReport) -> Iterator[str]:
     rows = [["operator", *names]]
     for name, counts in report.outcome.simulation.counts.items():
         rows.append([name, *(f"{getattr(counts, one):,}" for one in names)])
-    yield from table(rows)
+    yield from align_columns(rows, margin=2)
 
 
 def _sinks(report: SimulationReport) -> Iterator[str]:
@@ -148,7 +149,7 @@ def _sinks(report: SimulationReport) -> Iterator[str]:
     for name, found in _found(report).items():
         unshed = report.unshed.sinks[name]
         rows.append([name, f"{found:,}", f"{unshed:,}", share(found, unshed)])
-    yield from table(rows)
+    yield from align_columns(rows, margin=2)
 
 
 def _plans(report: SimulationReport) -> Iterator[str]:
@@ -216,12 +217,3 @@ def seconds(amount: float) -> str:
 def share(part: float, whole: float) -> str:
     """Write a share of something that may be nothing."""
     return f"{part / whole:.1%}" if whole else "-"
-
-
-def table(rows: Iterable[list[str]]) -> Iterator[str]:
-    """Align columns: the first to the left, numbers to the right."""
-    cells = list(rows)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for first, *others in cells:
-        aligned = [one.rjust(width) for one, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join([f"  {first.ljust(widths[0])}", *aligned]).rstrip()
