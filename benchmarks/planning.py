@@ -13,7 +13,7 @@ from benchmarks.question import Answer, ratio, seconds
 from experiments.instances import Arrays, draw_arrays, model_of
 from experiments.scalability import ProgramForm
 from experiments.timing import prepare_solve
-from shedlight.model.latency import LatencyModel, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, node_limit
 from shedlight.planning.lp_rows import build_lp_rows
 from shedlight.planning.paper import paper_program
 from shedlight.planning.plan import Plan, make_plan
@@ -31,7 +31,7 @@ def reduced_against_paper() -> Iterator[Answer]:
     arrays = draw_arrays(1_000, 100, 1.0, _SEED)
     model = model_of(arrays)
     (node,) = model.nodes.values()
-    limit = limit_of(model, node, Target(latency=LatencyModel.MM1, aim=1.0))
+    limit = node_limit(model, node, Target(latency=LatencyModel.MM1, aim=1.0))
     if limit is None:
         raise RuntimeError("an instance has a bound and processing times")
     reduced = reduced_program(build_lp_rows(model, {node.name: limit})).program

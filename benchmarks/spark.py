@@ -92,9 +92,9 @@ def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     application = _on_one_node(load_application(_FILE).application)
     application = _with_files(application, folder, _SHORT, _BATCH, _borg)
     patterns = [s for spec in application.operators.values() for s in spec.outputs]
-    everything = {stream: PatternShares({}, others=1.0) for stream in patterns}
+    everything = {stream: PatternShares({}, default_share=1.0) for stream in patterns}
     fifth = {
-        stream: PatternShares({}, others=0.2)
+        stream: PatternShares({}, default_share=0.2)
         for stream in patterns
         if stream.operator in {"w1", "w2"}
     }

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Floats, Ints
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
-from shedlight.model.selectivity.needs import Floats, Ints, plain_needs
+from shedlight.model.selectivity.demand import plain_demand
 
 BOUND = 1.0
 """The bound of the operator, in seconds."""
@@ -57,7 +58,7 @@ def dense_instance(types: int, queries: int, share: float, seed: int) -> Model:
 
     Example:
         >>> model = dense_instance(types=6, queries=4, share=0.5, seed=0)
-        >>> sum(len(pattern.needs.uses) for pattern in model.patterns.values())
+        >>> sum(len(pattern.demand.uses) for pattern in model.patterns.values())
         12
     """
     return model_of(draw_arrays(types, queries, share, seed))
@@ -108,7 +109,7 @@ def model_of(arrays: Arrays) -> Model:
     patterns = tuple(
         PatternModel(
             stream=Stream(f"Q{number}", _OPERATOR),
-            needs=plain_needs(uses, needs),
+            demand=plain_demand(uses, needs),
             seconds=np.full(len(uses), mean),
             moments=np.full(len(uses), 2 * mean * mean),
         )

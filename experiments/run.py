@@ -17,7 +17,7 @@ from shedlight.engines.simulator import ServedEvents, Simulation, simulate
 from shedlight.engines.simulator.shedders import Shedder, ShedderSettings, planning, policy_of
 from shedlight.generate.streams import MICROSECONDS
 from shedlight.matching.output.complex_events import TIME
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
 
 Mask = np.typing.NDArray[np.bool_]

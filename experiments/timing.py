@@ -11,7 +11,7 @@ from dataclasses import replace
 from experiments.instances import Arrays, draw_arrays, model_of
 from experiments.scalability import Grid, ProgramForm, Size, Status, TimedSolve
 from shedlight.errors import SolverError
-from shedlight.model.latency import LatencyModel, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, node_limit
 from shedlight.planning.paper import solve_paper
 from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.planning.reduced_lp import solve_reduced
@@ -106,7 +106,7 @@ def prepare_solve(
         return lambda: make_plan(model_of(arrays), settings).objective
     model = model_of(arrays)
     (node,) = model.nodes.values()
-    limit = limit_of(model, node, _TARGET)
+    limit = node_limit(model, node, _TARGET)
     if limit is None:
         raise RuntimeError("an instance has a bound and processing times")
     if program is ProgramForm.PAPER:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from shedlight.engines.simulator import Service, simulate
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
-from shedlight.model.latency import limit_of
+from shedlight.model.latency import node_limit
 from shedlight.model.load import node_load
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import predict
@@ -140,7 +140,7 @@ class _Search:
         self, workload: Workload, model: Model, events: Mapping[str, pa.Table]
     ) -> None:
         self._workload, self._model, self._events = workload, model, events
-        limit = limit_of(model, model.nodes[workload.node], PlanSettings().target)
+        limit = node_limit(model, model.nodes[workload.node], PlanSettings().target)
         if limit is None:
             raise ValueError(f"{workload.name}: node {workload.node} has no limit")
         self._limit = limit
@@ -158,7 +158,7 @@ class _Search:
 
     def grid(self, levels: int) -> Iterator[Keep]:
         """Give every point of a grid, scaled to the limit; each direction once."""
-        sizes = [len(pattern.needs.uses) for pattern in self._patterns]
+        sizes = [len(pattern.demand.uses) for pattern in self._patterns]
         seen = set()
         for point in product(np.linspace(0, 1, levels), repeat=sum(sizes)):
             if not any(point):
@@ -190,13 +190,13 @@ class _Search:
         """Scale shares so that they cost what the limit allows, none above 1."""
         for _ in range(len(shares) + 1):
             rates = predict(self._model, self._named(shares), [self._workload.node])
-            work = node_load(self._model, self._limit, rates)
-            if work.cost <= 0:
+            load = node_load(self._model, self._limit, rates)
+            if load.cost <= 0:
                 break
-            shares = np.minimum(1.0, shares * (work.limit / work.cost))
+            shares = np.minimum(1.0, shares * (load.limit / load.cost))
         return self._named(shares)
 
     def _named(self, shares: np.ndarray) -> dict[Stream, np.ndarray]:
-        ends = np.cumsum([len(pattern.needs.uses) for pattern in self._patterns])[:-1]
+        ends = np.cumsum([len(pattern.demand.uses) for pattern in self._patterns])[:-1]
         parts = np.split(shares, ends)
         return {p.stream: part for p, part in zip(self._patterns, parts, strict=True)}

@@ -29,7 +29,7 @@ import pyarrow.parquet
 
 from shedlight.engines.event_files import format_of
 from shedlight.errors import InputError, known_names
-from shedlight.model.selectivity.needs import Ints
+from shedlight.model.arrays import Ints
 
 NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

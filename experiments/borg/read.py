@@ -30,7 +30,7 @@ from experiments.borg.files import (
 from shedlight.errors import InputError, known_names
 from shedlight.generate.specs import check_amounts
 from shedlight.generate.streams import fed_as
-from shedlight.model.selectivity.needs import Ints
+from shedlight.model.arrays import Ints
 
 GRID_2011 = 300_000_000
 """Microseconds between two measurements of a machine in 2011."""

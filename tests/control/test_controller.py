@@ -56,7 +56,7 @@ def test_an_overload_is_planned_for_at_once_and_once():
     assert decisions[1].reason == (
         "node 'edge-2': busy time is 1.86 of its limit; the new plan sheds at edge-2"
     )
-    assert decisions[1].plan.work[NODE].fits
+    assert decisions[1].plan.loads[NODE].fits
     assert decisions[-1].states[NODE].state is NodeStatus.SHEDDING
     assert "more cores" in decisions[-1].states[NODE].remedy
 
@@ -166,7 +166,7 @@ def test_a_backlog_is_worked_off_in_two_intervals():
     _, decision = decide(START, observed(TOO_MUCH, backlog={NODE: 6.0}))
 
     assert decision.plan is not None
-    assert decision.plan.work[NODE].limit == pytest.approx(0.9 - 0.3)
+    assert decision.plan.loads[NODE].limit == pytest.approx(0.9 - 0.3)
     assert decision.states[NODE].state is NodeStatus.BOUND_AT_RISK
 
 

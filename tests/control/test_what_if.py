@@ -70,7 +70,7 @@ def test_it_plans_as_the_planner_does(situation, wish, load):
     model, plan = planned(situation, wish, load)
     found = what_if(situation, wish, load)
     assert found.plan is not None
-    if not found.plan.stays:
+    if not found.plan.keeps_incumbent:
         expected = {**situation.shares, **shares_by_label(model, plan.keep)}
         assert {k: dict(v.shares) for k, v in map_str(found.shares)} == shares_of(expected)
         assert found.then == {k: pytest.approx(v) for k, v in plan.rates.sinks.items()}

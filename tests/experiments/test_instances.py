@@ -48,7 +48,7 @@ def test_no_plan_loses_nothing(share):
         sink.weight * rate
         for sink, rate in zip(
             dense_instance(100, 10, share, seed=0).sinks.values(),
-            plan.before.sinks.values(),
+            plan.unshed_rates.sinks.values(),
             strict=True,
         )
     )

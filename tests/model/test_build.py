@@ -46,8 +46,12 @@ def test_the_papers_example_has_the_papers_needs(papers):
     """Two of type 0 and one of type 1; one of each of 1, 2 and 3."""
     first, second = papers.operators["w2"].patterns
 
-    assert dict(zip(first.needs.uses, first.needs.per_use, strict=True)) == {0: 2, 1: 1}
-    assert dict(zip(second.needs.uses, second.needs.per_use, strict=True)) == {1: 1, 2: 1, 3: 1}
+    assert dict(zip(first.demand.uses, first.demand.per_use, strict=True)) == {0: 2, 1: 1}
+    assert dict(zip(second.demand.uses, second.demand.per_use, strict=True)) == {
+        1: 1,
+        2: 1,
+        3: 1,
+    }
     assert first.seconds.tolist() == [0.002, 0.002]
     assert second.moments.tolist() == pytest.approx([3.2e-5] * 3)
     assert not papers.patterns[stream("w1.Q11")].is_timed
@@ -139,8 +143,8 @@ def test_a_window_of_events_watches_all_of_them():
     """Shedding one would make the window longer."""
     text = "SELECT * WHERE SEQ(A.t = 1, B.t = 2) WITHIN 5"
 
-    assert not pattern(f"{text} s").needs.has_not
-    assert pattern(f"{text} EVENTS").needs.watched.tolist() == [True, True]
+    assert not pattern(f"{text} s").demand.has_not
+    assert pattern(f"{text} EVENTS").demand.watched.tolist() == [True, True]
 
 
 TEXT = "SELECT * WHERE SEQ(A.t = 1, B.t = 2) WITHIN 1 s"

@@ -246,4 +246,4 @@ def test_ten_thousand_types_and_a_hundred_patterns_are_quick():
 
     assert time.process_time() - began < 5
     assert len(model.operators["w"].types) == 10_000
-    assert len(model.operators["w"].patterns[0].needs.uses) == 100
+    assert len(model.operators["w"].patterns[0].demand.uses) == 100

@@ -209,7 +209,7 @@ def _work(model, node, rates):
 def _kept(model, pattern, rates):
     types = model.operators[str(pattern.stream.operator)].types
     kept = rates.kept[pattern.stream].tolist()
-    return {types[use]: v for use, v in zip(pattern.needs.uses, kept, strict=True)}
+    return {types[use]: v for use, v in zip(pattern.demand.uses, kept, strict=True)}
 
 
 def _arrivals(model, rates):
@@ -229,7 +229,7 @@ def _known(model, node):
     return TypeCatalog(
         labels={one.name: list(one.types) for one in operators},
         uses={
-            p.stream: [one.types[use] for use in p.needs.uses]
+            p.stream: [one.types[use] for use in p.demand.uses]
             for one in operators
             for p in one.patterns
         },

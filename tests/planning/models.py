@@ -7,16 +7,16 @@ import numpy as np
 from hypothesis import strategies as st
 
 from shedlight.graph.application import Stream
-from shedlight.model.latency import LatencyModel, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, node_limit
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.rates import with_capacities
-from shedlight.model.selectivity.needs import MatchDemand, Split, plain_needs
+from shedlight.model.selectivity.demand import MatchDemand, Split, plain_demand
 
 RATES = st.floats(0.5, 200).map(lambda x: round(x, 3))
 SECONDS = st.floats(1e-4, 2e-2).map(lambda x: float(f"{x:.3g}"))
 
 
-def pattern(operator, name, uses, needs, seconds=None, **more):
+def pattern(operator, name, uses, demand, seconds=None, **more):
     """Make a plain pattern: what it needs of each use, and how long each event takes."""
     timed: dict[str, Any] = {}
     if seconds is not None:
@@ -24,7 +24,7 @@ def pattern(operator, name, uses, needs, seconds=None, **more):
         timed = {"seconds": times, "moments": 2 * times**2}
     return PatternModel(
         stream=Stream(name, operator),
-        needs=plain_needs(np.asarray(uses), np.asarray(needs, float)),
+        demand=plain_demand(np.asarray(uses), np.asarray(demand, float)),
         **timed,
         **more,
     )
@@ -52,7 +52,7 @@ def needs_of(draw, types, *, plain=False):
     uses = sorted(draw(st.sets(st.integers(0, types - 1), min_size=1, max_size=types)))
     counts = draw(st.lists(st.integers(1, 3), min_size=len(uses), max_size=len(uses)))
     if plain or draw(st.integers(0, 2)):
-        return plain_needs(np.array(uses), np.array(counts, float))
+        return plain_demand(np.array(uses), np.array(counts, float))
     legs = 1
     splits: list[Split] = []
     for _ in range(draw(st.integers(0, 2))):
@@ -108,12 +108,12 @@ def models(draw, *, plain=False, most_operators=4, bounded=1):
         node = nodes[number % bounded] if number < bounded else draw(st.sampled_from(nodes))
         patterns = []
         for q in range(draw(st.integers(1, 3))):
-            needs = draw(needs_of(types, plain=plain))
-            times = np.full(len(needs.uses), draw(SECONDS))
+            demand = draw(needs_of(types, plain=plain))
+            times = np.full(len(demand.uses), draw(SECONDS))
             patterns.append(
                 PatternModel(
                     stream=Stream(f"q{number}{q}", name),
-                    needs=needs,
+                    demand=demand,
                     seconds=times,
                     moments=2 * times**2,
                     calibration=draw(st.sampled_from([1.0, 1.0, 0.7])),
@@ -148,5 +148,5 @@ TARGETS = st.builds(
 
 def limits_of(model, target):
     """Find the limits of all nodes that have one."""
-    found = {node.name: limit_of(model, node, target) for node in model.nodes.values()}
+    found = {node.name: node_limit(model, node, target) for node in model.nodes.values()}
     return {name: limit for name, limit in found.items() if limit is not None}

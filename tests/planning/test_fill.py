@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shedlight.graph.application import Stream
-from shedlight.model.latency import LatencyModel, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, node_limit
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
 from shedlight.planning.fill import spend_budget
 from shedlight.planning.problem import PlanningProblem
@@ -36,7 +36,7 @@ def _scope(seconds, on_all=0.9):
     )
     sink = SinkModel(name="sink", stream=Stream("Q0", "w"))
     model = application([node], [operator], [sink])
-    limit = limit_of(model, node, TARGET)
+    limit = node_limit(model, node, TARGET)
     assert limit is not None
     return PlanningProblem(model, {"n": limit}, ("n",))
 
@@ -50,16 +50,16 @@ SECONDS = st.lists(
 @given(SECONDS, st.data())
 def test_shares_rise_by_one_factor_until_the_limit_is_reached(seconds, data):
     """None above 1; then those of patterns with matches, then the rest."""
-    scope = _scope(seconds)
+    problem = _scope(seconds)
     rows = st.lists(SHARES, min_size=TYPES, max_size=TYPES).map(np.array)
-    keep = {p.stream: data.draw(rows) for p in scope.patterns_on("n")}
-    before = scope.draft(keep)
+    keep = {p.stream: data.draw(rows) for p in problem.patterns_on("n")}
+    before = problem.evaluate(keep)
     if not before.fits:
         return
-    after = spend_budget(scope, before, frozenset())
-    work = after.works["n"]
-    assert work.cost == pytest.approx(work.limit, rel=1e-5)
-    old, new = (np.concatenate(list(draft.keep.values())) for draft in (before, after))
+    after = spend_budget(problem, before, frozenset())
+    load = after.loads["n"]
+    assert load.cost == pytest.approx(load.limit, rel=1e-5)
+    old, new = (np.concatenate(list(candidate.keep.values())) for candidate in (before, after))
     if (new[old == 0] == 0).all():
         between = (old > 0) & (new < 1)
         factors = new[between] / old[between]
@@ -72,18 +72,18 @@ def test_shares_rise_by_one_factor_until_the_limit_is_reached(seconds, data):
 
 def test_patterns_that_have_matches_come_first():
     """Before others get anything, they get all."""
-    scope = _scope([[0.002] * TYPES, [0.002] * TYPES], on_all=0.7)
-    on, off = (p.stream for p in scope.patterns_on("n"))
-    bare = scope.draft({on: np.array([0.0, 0, 0, 0.5, 0.5, 0.5]), off: np.zeros(TYPES)})
-    full = spend_budget(scope, bare, frozenset([on]))
+    problem = _scope([[0.002] * TYPES, [0.002] * TYPES], on_all=0.7)
+    on, off = (p.stream for p in problem.patterns_on("n"))
+    bare = problem.evaluate({on: np.array([0.0, 0, 0, 0.5, 0.5, 0.5]), off: np.zeros(TYPES)})
+    full = spend_budget(problem, bare, frozenset([on]))
     assert (full.keep[on] == 1).all()
     assert full.keep[off] == pytest.approx([0.4] * TYPES)
-    assert full.works["n"].cost == pytest.approx(full.works["n"].limit)
+    assert full.loads["n"].cost == pytest.approx(full.loads["n"].limit)
 
 
 def test_a_plan_that_is_at_its_limit_stays_as_it_is():
     """Not even its arrays are new."""
-    scope = _scope([[0.002] * TYPES], on_all=0.5)
-    (only,) = (p.stream for p in scope.patterns_on("n"))
-    bare = scope.draft({only: np.full(TYPES, 0.5)})
-    assert spend_budget(scope, bare, frozenset([only])) is bare
+    problem = _scope([[0.002] * TYPES], on_all=0.5)
+    (only,) = (p.stream for p in problem.patterns_on("n"))
+    bare = problem.evaluate({only: np.full(TYPES, 0.5)})
+    assert spend_budget(problem, bare, frozenset([only])) is bare

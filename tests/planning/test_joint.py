@@ -21,7 +21,7 @@ BARE = PlanSettings(target=Target(latency=LatencyModel.MM1, aim=1.0), fill=False
 
 
 def _operator(name, node, patterns, source=(), feeds=None):
-    size = len(source) or max(max(p.needs.uses) for p in patterns) + 1
+    size = len(source) or max(max(p.demand.uses) for p in patterns) + 1
     spreads = {}
     for stream, number in (feeds or {}).items():
         spreads[stream] = np.eye(size)[number]
@@ -112,8 +112,8 @@ def test_joint_planning_is_as_good_as_a_grid(name):
     model = GRAPHS[name]()
     plan = make_plan(model, BARE)
     assert len(plan.nodes) >= 2
-    scope = PlanningProblem(model, limits_of(model, BARE.target), plan.nodes)
-    assert scope.fits(plan.keep)
+    problem = PlanningProblem(model, limits_of(model, BARE.target), plan.nodes)
+    assert problem.fits(plan.keep)
     places = [(s, i) for s in plan.keep for i in range(len(plan.keep[s]))]
     best = 0.0
     steps = np.linspace(0, 1, {3: 31, 4: 13, 5: 9}[len(places)])
@@ -121,9 +121,9 @@ def test_joint_planning_is_as_good_as_a_grid(name):
         keep = {s: np.zeros(len(plan.keep[s])) for s in plan.keep}
         for (stream, i), share in zip(places, shares, strict=True):
             keep[stream][i] = share
-        rates = scope.rates(keep)
-        if scope.value(rates) > best and scope.fits(keep):
-            best = scope.value(rates)
+        rates = problem.rates(keep)
+        if problem.value(rates) > best and problem.fits(keep):
+            best = problem.value(rates)
     assert best <= plan.objective * (1 + 1e-6)
     assert best >= plan.objective * 0.85
 
@@ -133,17 +133,17 @@ def _sequence(model, order, target):
     limits = limits_of(model, target)
     keep: dict[Stream, Any] = {}
     for name in order:
-        scope = PlanningProblem(model, limits, (name,))
+        problem = PlanningProblem(model, limits, (name,))
         now = predict(model, keep, list(limits))
         fixed = _with_outputs(model, now.outputs, name)
         try:
             plan = make_plan(fixed, PlanSettings(target=target, bottleneck=name, fill=False))
         except PlanError:  # no sink behind it
             continue
-        here = {p.stream for p in scope.patterns_on(name)}
+        here = {p.stream for p in problem.patterns_on(name)}
         keep |= {stream: shares for stream, shares in plan.keep.items() if stream in here}
-    scope = PlanningProblem(model, limits, tuple(limits))
-    return scope.value(scope.rates(keep)) if scope.fits(keep) else 0.0
+    problem = PlanningProblem(model, limits, tuple(limits))
+    return problem.value(problem.rates(keep)) if problem.fits(keep) else 0.0
 
 
 def _with_outputs(model, outputs, node):
@@ -163,8 +163,8 @@ def test_joint_planning_is_never_below_a_sequence_of_single_plans(model, target)
     """Whatever the order."""
     assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
     plan = make_plan(model, PlanSettings(target=target, fill=False))
-    scope = PlanningProblem(model, limits_of(model, target), plan.nodes)
-    assert scope.fits(plan.keep)
+    problem = PlanningProblem(model, limits_of(model, target), plan.nodes)
+    assert problem.fits(plan.keep)
     for order in permutations(plan.nodes):
         assert _sequence(model, order, target) <= plan.objective * (1 + 1e-6) + 1e-9
 

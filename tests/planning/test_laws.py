@@ -96,9 +96,9 @@ def test_the_limit_is_kept_and_two_runs_agree(model, target, fill):
     assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
     wanted = PlanSettings(target=target, fill=fill)
     plan, again = make_plan(model, wanted), make_plan(model, wanted)
-    scope = PlanningProblem(model, limits_of(model, target), plan.nodes)
-    for work in scope.works(scope.rates(plan.keep)).values():
-        assert work.cost <= work.limit * (1 + 1e-6) + 1e-9
+    problem = PlanningProblem(model, limits_of(model, target), plan.nodes)
+    for load in problem.loads(problem.rates(plan.keep)).values():
+        assert load.cost <= load.limit * (1 + 1e-6) + 1e-9
     for stream, shares in plan.keep.items():
         assert (shares >= 0).all()
         assert (shares <= 1).all()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from shedlight.graph import load_application
 from shedlight.graph.application import Stream
 from shedlight.model.build import build_model
-from shedlight.model.latency import LatencyModel, Target, limit_of
+from shedlight.model.latency import LatencyModel, Target, node_limit
 from shedlight.model.load import node_load
 from shedlight.model.model import NodeModel
 from shedlight.model.rates import predict
+from shedlight.model.selectivity.demand import MatchDemand, Split, plain_demand
 from shedlight.model.selectivity.flow_lp import match_rate
-from shedlight.model.selectivity.needs import MatchDemand, Split, plain_needs
 from shedlight.model.snapshot import read_snapshot
 from shedlight.planning.paper import solve_paper
 from shedlight.planning.plan import PlanSettings, make_plan
@@ -44,7 +44,7 @@ def test_the_mean_processing_time_that_keeps_the_bound(arrivals, bound):
     """B* = 1 / (1/p* - lambda), and the limit on busy time is lambda p*."""
     node = NodeModel(name="n", bound=bound)
     model = _one_pattern(node, arrivals)
-    limit = limit_of(model, node, TARGET)
+    limit = node_limit(model, node, TARGET)
     assert limit is not None
     most = limit.at(*limit.arrivals.at({})) / arrivals
     assert 1 / (1 / most - arrivals) == pytest.approx(bound, rel=1e-6)
@@ -58,7 +58,7 @@ def _one_pattern(node, rate):
     stream = Stream("q", "w")
     pattern = PatternModel(
         stream=stream,
-        needs=plain_needs(np.array([0]), np.ones(1)),
+        demand=plain_demand(np.array([0]), np.ones(1)),
         seconds=np.array([0.01]),
         moments=np.array([2e-4]),
     )
@@ -85,10 +85,10 @@ def test_the_average_processing_time_under_shedding(tmp_path):
         + 40 / total * 0.4 * 0.008
         + 40 / total * 0.6 * 0.008
     )
-    limit = limit_of(model, model.nodes["edge-2"], TARGET)
+    limit = node_limit(model, model.nodes["edge-2"], TARGET)
     assert limit is not None
-    work = node_load(model, limit, predict(model, keep, ["edge-2"]))
-    assert work.busy / total == pytest.approx(by_hand)
+    load = node_load(model, limit, predict(model, keep, ["edge-2"]))
+    assert load.busy / total == pytest.approx(by_hand)
 
 
 def test_the_selectivity_functions_of_the_running_example(tmp_path):
@@ -150,7 +150,7 @@ def test_the_global_plan_brings_more_than_the_local_one(tmp_path):
 def test_both_programs_solve_the_running_example(tmp_path):
     """Globally and locally, with the same optimum."""
     model = _model(tmp_path, **_half())
-    limit = limit_of(model, model.nodes["edge-2"], TARGET)
+    limit = node_limit(model, model.nodes["edge-2"], TARGET)
     assert limit is not None
     for local in (False, True):
         reduced = solve_reduced(model, {"edge-2": limit}, local=local)
@@ -185,10 +185,10 @@ def test_the_papers_or_can_be_planned(tmp_path):
     model = _model(tmp_path, **_half())
     operators = dict(model.operators)
     first, second = operators["w2"].patterns
-    needs = _either(exclusive=True)
-    operators["w2"] = replace(operators["w2"], patterns=(replace(first, needs=needs), second))
+    demand = _either(exclusive=True)
+    operators["w2"] = replace(operators["w2"], patterns=(replace(first, demand=demand), second))
     changed = replace(model, operators=operators)
-    limit = limit_of(changed, changed.nodes["edge-2"], TARGET)
+    limit = node_limit(changed, changed.nodes["edge-2"], TARGET)
     assert limit is not None
     reduced = solve_reduced(changed, {"edge-2": limit}, local=True)
     assert reduced is not None

@@ -13,7 +13,7 @@ from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.load import node_load
 from shedlight.model.lp import LinearProgram
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
-from shedlight.model.selectivity.needs import MatchDemand
+from shedlight.model.selectivity.demand import MatchDemand
 from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import PlanSettings, make_plan
 from tests.planning.models import application, limits_of, pattern
@@ -58,7 +58,7 @@ def test_a_pattern_keeps_what_it_can_use_of_each_type():
     assert _shares(plan, "a") == pytest.approx([1, 1])
     used = _shares(plan, "b") * np.array([30, 40, 40])
     assert used == pytest.approx(np.full(3, used[0]))
-    assert plan.work["n"].cost == pytest.approx(plan.work["n"].limit)
+    assert plan.loads["n"].cost == pytest.approx(plan.loads["n"].limit)
 
 
 def test_a_type_that_is_never_shed_is_kept_whole():
@@ -98,7 +98,7 @@ def test_a_sink_gets_its_least_share():
     sinks = dict(model.sinks)
     sinks["to-b"] = replace(sinks["to-b"], min_share=0.9)
     plan = make_plan(replace(model, sinks=sinks), BARE)
-    assert plan.rates.sinks["to-b"] >= 0.9 * plan.before.sinks["to-b"] - 1e-6
+    assert plan.rates.sinks["to-b"] >= 0.9 * plan.unshed_rates.sinks["to-b"] - 1e-6
 
 
 def test_wishes_that_cannot_be_met_are_named_with_what_can():
@@ -124,17 +124,17 @@ def test_wishes_do_not_matter_where_everything_fits():
 def _with_not(name, seconds):
     """SEQ(type=0, NOT(type=1), type=2)."""
     made = pattern("w", name, [0, 1, 2], [1, 0, 1], seconds)
-    needs = made.needs
+    demand = made.demand
     watched = np.array([False, True, False])
     return replace(
         made,
-        needs=MatchDemand(
-            needs.uses,
+        demand=MatchDemand(
+            demand.uses,
             watched,
-            needs.leaf_leg,
-            needs.leaf_need,
-            needs.entry_leaf,
-            needs.entry_use,
+            demand.leaf_leg,
+            demand.leaf_need,
+            demand.entry_leaf,
+            demand.entry_use,
         ),
     )
 
@@ -158,10 +158,10 @@ def test_a_pattern_with_a_not_sees_all_it_watches_or_is_off(one, other, fill):
                     Stream("b", "w"): np.array([of_b, of_b]),
                 }
                 busy = sum(
-                    float(rates[p.needs.uses] * keep[p.stream] @ p.seconds)
+                    float(rates[p.demand.uses] * keep[p.stream] @ p.seconds)
                     for p in model.operators["w"].patterns
                 )
-                if busy <= plan.work["n"].limit:
+                if busy <= plan.loads["n"].limit:
                     best = max(best, 40 * of_a + 40 * of_b)
     assert plan.objective >= best * (1 - 1e-6)
 
@@ -240,12 +240,12 @@ def test_the_plan_in_force_stays_if_it_is_nearly_as_good():
     model = _model(_pair())
     plan = make_plan(model, FILLED)
     again = make_plan(model, FILLED, incumbent=plan.keep)
-    assert again.stays
+    assert again.keeps_incumbent
     assert all(np.array_equal(again.keep[s], plan.keep[s]) for s in plan.keep)
     worse = {stream: shares * 0.5 for stream, shares in plan.keep.items()}
-    assert not make_plan(model, FILLED, incumbent=worse).stays
+    assert not make_plan(model, FILLED, incumbent=worse).keeps_incumbent
     too_much = {stream: np.ones_like(shares) for stream, shares in plan.keep.items()}
-    assert not make_plan(model, FILLED, incumbent=too_much).stays
+    assert not make_plan(model, FILLED, incumbent=too_much).keeps_incumbent
 
 
 def test_the_price_is_what_one_more_millisecond_brings():
@@ -255,7 +255,7 @@ def test_the_price_is_what_one_more_millisecond_brings():
     wider = replace(TARGET, aim=1 - 1e-3)
     less = make_plan(model, replace(BARE, target=wider))
     gained = plan.objective - less.objective
-    spent = (plan.work["n"].limit - less.work["n"].limit) * 1e3
+    spent = (plan.loads["n"].limit - less.loads["n"].limit) * 1e3
     assert plan.prices["n"] == pytest.approx(gained / spent, rel=1e-3)
 
 
@@ -264,7 +264,7 @@ def test_a_backlog_takes_its_part_of_the_budget():
     model = _model(_pair())
     queued = _model(_pair(), backlog=4.0)
     plan, later = make_plan(model, BARE), make_plan(queued, BARE)
-    assert plan.work["n"].limit - later.work["n"].limit == pytest.approx(1.0 / 10)
+    assert plan.loads["n"].limit - later.loads["n"].limit == pytest.approx(1.0 / 10)
     swamped = make_plan(_model(_pair(), backlog=400.0), FILLED)
     assert all(not shares.any() for shares in swamped.keep.values())
 

@@ -31,7 +31,7 @@ def _plans(draw):
     model = replace(model, operators=operators)
     keep = {}
     for stream, pattern in model.patterns.items():
-        size = len(pattern.needs.uses)
+        size = len(pattern.demand.uses)
         if draw(st.booleans()):
             keep[stream] = np.array(draw(st.lists(SHARES, min_size=size, max_size=size)))
     return model, keep
@@ -46,12 +46,12 @@ def test_what_is_known_without_shedding_changes_nothing(plan, target):
         limits = limits_of(model, target)
     except PlanError:  # a bound that no plan can keep
         reject()
-    scope = PlanningProblem(model, limits, tuple(limits))
-    anew, draft = predict(model, keep, scope.nodes), scope.draft(keep)
-    assert draft.rates.outputs == anew.outputs
-    assert draft.rates.sinks == anew.sinks
-    assert list(draft.rates.kept) == list(anew.kept)
+    problem = PlanningProblem(model, limits, tuple(limits))
+    anew, candidate = predict(model, keep, problem.nodes), problem.evaluate(keep)
+    assert candidate.rates.outputs == anew.outputs
+    assert candidate.rates.sinks == anew.sinks
+    assert list(candidate.rates.kept) == list(anew.kept)
     for stream, rates in anew.kept.items():
-        assert np.array_equal(draft.rates.kept[stream], rates)
+        assert np.array_equal(candidate.rates.kept[stream], rates)
     for name, limit in limits.items():
-        assert draft.works[name] == node_load(model, limit, anew)
+        assert candidate.loads[name] == node_load(model, limit, anew)

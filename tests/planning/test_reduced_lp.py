@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shedlight.model.latency import LatencyModel, limit_of
+from shedlight.model.latency import LatencyModel, node_limit
 from shedlight.model.load import node_load
 from shedlight.model.rates import changeable, predict
 from shedlight.planning.paper import solve_paper
@@ -20,7 +20,7 @@ def _one_limit(model, target):
         (sum(p.seconds.max() for p in o.patterns) for o in model.operators_on("n0")), default=0
     )
     assume(target.latency is not LatencyModel.MG1 or node.bound > 4 * longest)
-    return limit_of(model, node, target)
+    return node_limit(model, node, target)
 
 
 def _feeds_itself(model):
@@ -37,14 +37,14 @@ def _agree(model, target, local):
     assert reduced is not None
     scale = max(abs(paper.objective), 1.0)
     assert reduced.objective == pytest.approx(paper.objective, rel=1e-6, abs=1e-9 * scale)
-    scope = PlanningProblem(model, {"n0": limit}, ("n0",), local)
-    for keep in (paper.keep, to_shares(scope, reduced).keep):
-        rates = scope.rates(keep)
-        work = node_load(model, limit, rates)
-        assert work.cost <= work.limit * (1 + 1e-6) + 1e-9
+    problem = PlanningProblem(model, {"n0": limit}, ("n0",), local)
+    for keep in (paper.keep, to_shares(problem, reduced).keep):
+        rates = problem.rates(keep)
+        load = node_load(model, limit, rates)
+        assert load.cost <= load.limit * (1 + 1e-6) + 1e-9
         changed = changeable(model, ["n0"])
         rest = predict(model)
-        worth = scope.value(rates)
+        worth = problem.value(rates)
         if not local:
             sinks = [s for s in model.sinks.values() if s.stream not in changed]
             worth -= sum(s.weight * rest.sinks[s.name] for s in sinks)

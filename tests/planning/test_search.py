@@ -11,7 +11,7 @@ from shedlight.model.rates import predict
 from shedlight.model.sampled.windows import sample_events
 from shedlight.model.snapshot import Snapshot
 from shedlight.planning.plan import PlanSettings, make_plan
-from shedlight.planning.search import value_of
+from shedlight.planning.search import sampled_value
 from tests.workloads import workloads
 
 SPARSE = workloads()[0]
@@ -34,10 +34,10 @@ def test_it_is_never_worse_and_keeps_the_limit(factors):
     nodes = [SPARSE.node]
     plain = make_plan(model, PlanSettings(bottleneck=SPARSE.node, windows=False))
     tried = make_plan(model, PlanSettings(bottleneck=SPARSE.node))
-    assert all(work.fits for work in tried.work.values())
+    assert all(load.fits for load in tried.loads.values())
     sample = sample_events(model, nodes, predict(model, None, nodes))
     if sample is not None:
-        assert value_of(sample, tried.keep) >= value_of(sample, plain.keep)
+        assert sampled_value(sample, tried.keep) >= sampled_value(sample, plain.keep)
 
 
 def test_it_concentrates_where_the_program_spreads():
@@ -47,7 +47,7 @@ def test_it_concentrates_where_the_program_spreads():
     tried = make_plan(model, PlanSettings(bottleneck=SPARSE.node))
     sample = sample_events(model, [SPARSE.node], predict(model, None, [SPARSE.node]))
     assert sample is not None
-    assert value_of(sample, tried.keep) > 1.1 * value_of(sample, plain.keep)
+    assert sampled_value(sample, tried.keep) > 1.1 * sampled_value(sample, plain.keep)
 
 
 def test_two_plans_are_the_same():
@@ -64,7 +64,7 @@ def test_a_plan_in_force_that_is_as_good_stays():
     wanted = PlanSettings(bottleneck=SPARSE.node)
     first = make_plan(model, wanted)
     again = make_plan(model, wanted, incumbent=first.keep)
-    assert again.stays
+    assert again.keeps_incumbent
     for stream in first.keep:
         assert np.array_equal(again.keep[stream], first.keep[stream])
 

@@ -113,7 +113,9 @@ def test_types_are_shed_each_by_its_own_share_and_unknown_ones_by_the_mean():
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_pressure_lowers_what_is_not_firm(share, pressure):
     """Firm shares stay as they are."""
-    shares = PatternShares({"type=0": share, "type=1": share}, firm=frozenset({"type=1"}))
+    shares = PatternShares(
+        {"type=0": share, "type=1": share}, pressure_exempt=frozenset({"type=1"})
+    )
     lowered = shares.under(pressure).shares
     assert lowered["type=0"] == pytest.approx(share * pressure)
     assert lowered["type=1"] == share
@@ -193,9 +195,9 @@ def test_matching_what_is_kept_is_matching_a_stream_of_it(seed, share, cuts):
     st.sampled_from([0.5, 1.0]),
     st.lists(st.integers(0, 3), max_size=50),
 )
-def test_a_pattern_keeps_all_only_if_no_hash_sheds_an_event(shares, others, types):
+def test_a_pattern_keeps_all_only_if_no_hash_sheds_an_event(shares, default_share, types):
     """What no hash sheds needs no hash."""
-    table, one = _events(4), PatternShares(shares, others=others)
+    table, one = _events(4), PatternShares(shares, default_share=default_share)
     numbers = np.array(types, np.int32)
     highest = np.full(len(types), np.iinfo(np.int64).max)
     mask = kept_events(one, _types(table), numbers, highest).mask

@@ -25,7 +25,7 @@ from shedlight.cli.serve import serve
 from shedlight.cli.simulate import simulate
 from shedlight.errors import ShedlightError
 from shedlight.graph import LoadResult, explain, load_application
-from shedlight.model.selectivity.functions import selectivities
+from shedlight.model.selectivity.formula import selectivities
 
 app = typer.Typer(
     name="shedlight",

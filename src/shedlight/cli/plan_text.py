@@ -34,16 +34,16 @@ def as_json(model: Model, plan: Plan) -> dict[str, Any]:
     return {
         "status": "optimal",
         "planned": list(plan.nodes),
-        "stays": plan.stays,
+        "stays": plan.keeps_incumbent,
         "keep": keep,
         "rates": _by_name(plan.rates.outputs),
-        "rates_before": _by_name(plan.before.outputs),
+        "rates_before": _by_name(plan.unshed_rates.outputs),
         "sinks": dict(plan.rates.sinks),
-        "sinks_before": dict(plan.before.sinks),
+        "sinks_before": dict(plan.unshed_rates.sinks),
         "objective": plan.objective,
         "busy": {
-            name: {"predicted": work.busy, "limit": work.busy_limit}
-            for name, work in plan.work.items()
+            name: {"predicted": load.busy, "limit": load.busy_limit}
+            for name, load in plan.loads.items()
         },
         "prices": dict(plan.prices),
         "solve_seconds": plan.seconds,
@@ -55,8 +55,8 @@ def _by_name(rates: Mapping[Stream, float]) -> dict[str, float]:
 
 
 def _labelled(operator: OperatorModel, pattern: PatternModel, plan: Plan) -> dict[str, float]:
-    shares = plan.keep.get(pattern.stream, np.ones(len(pattern.needs.uses)))
-    labels = (operator.types[number] for number in pattern.needs.uses)
+    shares = plan.keep.get(pattern.stream, np.ones(len(pattern.demand.uses)))
+    labels = (operator.types[number] for number in pattern.demand.uses)
     return dict(zip(labels, shares.tolist(), strict=True))
 
 
@@ -74,12 +74,12 @@ def as_text(model: Model, plan: Plan, target: Target) -> str:
 
 def _headline(model: Model, plan: Plan, target: Target) -> str:
     took = f"solved in {plan.seconds * 1e3:.1f} ms"
-    if not plan.work:
+    if not plan.loads:
         return "no node has both a bound and known processing times: everything is kept"
     if not plan.nodes:
         return f"everything fits within the bounds and is kept; {took}"
     bounds = ", ".join(f"{name} (bound {model.nodes[name].bound:g} s)" for name in plan.nodes)
-    stays = "; the plan in force stays" if plan.stays else ""
+    stays = "; the plan in force stays" if plan.keeps_incumbent else ""
     return (
         f"optimal plan for {bounds} by {_NAMES[target.latency]} at {target.aim:.0%} of the "
         f"limit; {took}{stays}"
@@ -87,28 +87,28 @@ def _headline(model: Model, plan: Plan, target: Target) -> str:
 
 
 def _busy(plan: Plan) -> Iterator[str]:
-    if not plan.work:
+    if not plan.loads:
         return
     rows = [["node", "unshed", "planned", "limit", "one more ms/s brings"]]
-    for name, work in plan.work.items():
+    for name, load in plan.loads.items():
         rows.append(
             [
                 name,
-                f"{plan.unshed[name].busy:.1%}",
-                f"{work.busy:.1%}",
-                f"{work.busy_limit:.1%}",
-                _price(plan, name, work),
+                f"{plan.unshed_loads[name].busy:.1%}",
+                f"{load.busy:.1%}",
+                f"{load.busy_limit:.1%}",
+                _price(plan, name, load),
             ]
         )
     yield "busy time"
     yield from align_columns(rows, margin=2)
 
 
-def _price(plan: Plan, name: str, work: NodeLoad) -> str:
+def _price(plan: Plan, name: str, load: NodeLoad) -> str:
     price = plan.prices.get(name, 0.0)
     if price > 0:
         return f"{price:.4g} events/s"
-    return "nothing" if plan.nodes or work.fits else ""
+    return "nothing" if plan.nodes or load.fits else ""
 
 
 def _kept(model: Model, plan: Plan) -> Iterator[str]:
@@ -144,24 +144,26 @@ def _flows(model: Model, plan: Plan) -> Iterator[str]:
             total = float(arriving.sum()) + operator.unused.get(name, 0.0)
             rows.append([f"{name} -> {operator.name}", _rate(total), _rate(total), ""])
         for stream in operator.feeds:
-            rates = [r.outputs[stream] for r in (plan.before, plan.rates)]
+            rates = [r.outputs[stream] for r in (plan.unshed_rates, plan.rates)]
             rows.append([f"{stream} -> {operator.name}", *map(_rate, rates), ""])
         for pattern in operator.patterns:
             rows.append([f"  {pattern.stream} takes", *_taken(pattern, plan)])
-            outputs = [r.outputs[pattern.stream] for r in (plan.before, plan.rates)]
+            outputs = [r.outputs[pattern.stream] for r in (plan.unshed_rates, plan.rates)]
             rows.append([f"  {pattern.stream} emits", *map(_rate, outputs), _ratio(*outputs)])
     yield from align_columns(rows, margin=2)
 
 
 def _taken(pattern: PatternModel, plan: Plan) -> list[str]:
-    before, after = (float(r.kept[pattern.stream].sum()) for r in (plan.before, plan.rates))
+    before, after = (
+        float(r.kept[pattern.stream].sum()) for r in (plan.unshed_rates, plan.rates)
+    )
     return [_rate(before), _rate(after), _ratio(before, after)]
 
 
 def _sinks(model: Model, plan: Plan) -> Iterator[str]:
     rows = [["sink", "weight", "before", "after", "kept"]]
     for sink in model.sinks.values():
-        pair = _pair(plan.before, plan.rates, sink.name)
+        pair = _pair(plan.unshed_rates, plan.rates, sink.name)
         rows.append([sink.name, f"{sink.weight:g}", *map(_rate, pair), _ratio(*pair)])
     yield f"sinks, objective {plan.objective:.6g}"
     yield from align_columns(rows, margin=2)

@@ -9,11 +9,11 @@ from shedlight.control.calibration import Factors
 from shedlight.control.observation import Observation
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
-from shedlight.model.latency import Limit, Target, check_feasible, limit_of
+from shedlight.model.arrays import Floats
+from shedlight.model.latency import Limit, Target, check_feasible, node_limit
 from shedlight.model.load import node_load
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable, predict
-from shedlight.model.selectivity.needs import Floats
 from shedlight.shedding.shares import PatternShares, Shares
 
 _LEAST_BUDGET = 0.1
@@ -92,7 +92,7 @@ def keep_arrays(model: Model, shares: Shares) -> Keep:
     """Number the types of shares in force as a model does; a new type has the mean share."""
     return {
         pattern.stream: _keep(
-            [operator.types[use] for use in pattern.needs.uses], shares[pattern.stream]
+            [operator.types[use] for use in pattern.demand.uses], shares[pattern.stream]
         )
         for operator in model.operators.values()
         for pattern in operator.patterns
@@ -149,7 +149,7 @@ def _limits(
     problems: dict[str, str] = {}
     for node in model.nodes.values():
         try:
-            limit = limit_of(model, node, target)
+            limit = node_limit(model, node, target)
             if limit is not None:
                 check_feasible(limit, limit.arrivals.at(unshed.outputs)[1])
                 limits[node.name] = limit
@@ -168,10 +168,10 @@ def _full(limit: Limit) -> Limit:
 
 
 def _asked(model: Model, limit: Limit, unshed: Rates) -> float:
-    work = node_load(model, limit, unshed)
+    load = node_load(model, limit, unshed)
     full = node_load(model, _full(limit), unshed).limit
-    budget = max(work.limit, _LEAST_BUDGET * full)
-    return work.cost / budget if budget else 0.0
+    budget = max(load.limit, _LEAST_BUDGET * full)
+    return load.cost / budget if budget else 0.0
 
 
 def _node(
@@ -182,19 +182,19 @@ def _node(
 ) -> NodeAssessment:
     rates, keep, events = now
     name = limit.node.name
-    work = node_load(model, _full(limit), rates)
+    load = node_load(model, _full(limit), rates)
     busy = observation.busy.get(name, 0.0)
-    most = work.busy_limit
+    most = load.busy_limit
     operators = model.operators_on(name)
     return NodeAssessment(
         name=name,
         bound=limit.bound,
-        load=max(work.cost / work.limit if work.limit else 0.0, busy / most if most else 0.0),
+        load=max(load.cost / load.limit if load.limit else 0.0, busy / most if most else 0.0),
         busy_limit=most,
         latency=observation.latency.get(name, 0.0),
         backlog=limit.node.backlog,
         sheds=any(
-            _sheds(keep[one.stream], rates.arrivals[operator.name][one.needs.uses])
+            _sheds(keep[one.stream], rates.arrivals[operator.name][one.demand.uses])
             for operator in operators
             for one in operator.patterns
             if one.stream in keep

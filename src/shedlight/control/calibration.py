@@ -114,8 +114,8 @@ def _yield(
     rates = observation.kept.get(pattern.stream)
     if rates is None:  # nobody counted what it kept, so it kept all
         rates = offered_to(observation, operator.name)
-    kept = np.array([rates.get(operator.types[use], 0.0) for use in pattern.needs.uses])
-    modelled = pattern.emits * match_rate(pattern.needs, kept)
+    kept = np.array([rates.get(operator.types[use], 0.0) for use in pattern.demand.uses])
+    modelled = pattern.emits * match_rate(pattern.demand, kept)
     if max(measured, modelled) * observation.interval < enough:
         return None
     # the model knows the most matches there can be, if not how many events each emits

@@ -308,12 +308,12 @@ def _attempt(
     timed = {} if clock is None else {"clock": clock}
     try:
         course = course_of(memory.recent)
-        plan = make_plan(model, wanted, incumbent=incumbent, course=course, **timed)
+        plan = make_plan(model, wanted, incumbent=incumbent, history=course, **timed)
     except PlanError as error:
         problem = str(error)
         refusal = PlanFailure(problem, isinstance(error, InfeasibleError))
         return _Attempt(None, f"no plan: {problem}", refusal)
-    if plan.stays:
+    if plan.keeps_incumbent:
         remark = "the plan in force stays, for another would bring hardly more"
         return _Attempt(None, remark, seconds=plan.seconds)
     if not plan.nodes and not streams_that_shed(memory.shares):

@@ -141,8 +141,12 @@ def _size(situation: PlanningInput) -> int:
 
 
 def _row(shares: PatternShares) -> dict[str, Any]:
-    return {"shares": dict(shares.shares), "by_key": shares.by_key, "others": shares.others}
+    return {
+        "shares": dict(shares.shares),
+        "by_key": shares.by_key,
+        "default_share": shares.default_share,
+    }
 
 
 def _shares(row: Mapping[str, Any]) -> PatternShares:
-    return PatternShares(row["shares"], row["by_key"], others=row["others"])
+    return PatternShares(row["shares"], row["by_key"], default_share=row["default_share"])

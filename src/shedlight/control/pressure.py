@@ -19,7 +19,7 @@ seconds queued, which is what an event that arrives now waits) and its bound B:
   bound.
 """
 
-from shedlight.model.latency import WAITS, Target
+from shedlight.model.latency import BATCHES_PER_EVENT, Target
 
 _AIM = Target().aim
 _LATEST = 0.9
@@ -74,7 +74,7 @@ def batch_pressure(
         >>> batch_pressure(60_000, 1e-4, fixed=0.5, reading=0.0, bound=6.0)
         0.5833333333333334
     """
-    if bound is None or waiting * work <= 0 or WAITS * fixed >= bound:
+    if bound is None or waiting * work <= 0 or BATCHES_PER_EVENT * fixed >= bound:
         return 1.0
-    longest = bound / WAITS
+    longest = bound / BATCHES_PER_EVENT
     return min(1.0, max(0.0, longest - fixed - waiting * reading) / (waiting * work))

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from shedlight.generate.specs import check_amounts
 from shedlight.generate.streams import MICROSECONDS, fed_as, poisson_times
-from shedlight.model.selectivity.needs import Floats, Ints
+from shedlight.model.arrays import Floats, Ints
 
 DAYS = 31.0
 """How long the traces are."""

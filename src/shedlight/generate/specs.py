@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 TypeShares = tuple[float, ...]
 

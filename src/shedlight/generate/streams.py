@@ -28,7 +28,7 @@ from shedlight.generate.specs import (
     TypeShares,
     check_amounts,
 )
-from shedlight.model.selectivity.needs import Floats, Ints
+from shedlight.model.arrays import Floats, Ints
 
 MICROSECONDS = 1_000_000
 """In a second."""

@@ -10,12 +10,12 @@ from shedlight.graph.columns import operator_columns
 from shedlight.graph.keys import key_name
 from shedlight.graph.topology import operator_order
 from shedlight.language.ast.pattern import Pattern, WindowUnit, elements
+from shedlight.model.arrays import Flags, Floats
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.operator_types import OperatorTypes, operator_types
 from shedlight.model.quantity import dotted
 from shedlight.model.rates import with_capacities
-from shedlight.model.selectivity.needs import Flags, Floats, MatchDemand
-from shedlight.model.selectivity.needs_builder import OrAs, build_needs
+from shedlight.model.selectivity.demand import MatchDemand, OrAs, build_demand
 from shedlight.model.snapshot import Snapshot, check_snapshot, operator_vocabularies
 
 _OF_EXPONENTIAL = 2.0
@@ -91,26 +91,26 @@ def _pattern(
     timed_out: bool,
 ) -> PatternModel:
     pattern = spec.patterns[stream.name]
-    needs = build_needs(pattern.where, types.accepts, or_as)
+    demand = build_demand(pattern.where, types.accepts, or_as)
     key = _key(spec, pattern)
-    firm = _protected(spec, types, needs, watched=bool(key))
+    exempt = _protected(spec, types, demand, watched=bool(key))
     if timed_out:  # any event may be the one without which a machine times out
-        firm = np.ones(len(needs.uses), np.bool_)
+        exempt = np.ones(len(demand.uses), np.bool_)
     if (
         pattern.within and pattern.within.span is WindowUnit.EVENTS
     ):  # its window counts all events
-        needs = replace(needs, watched=np.ones(len(needs.uses), np.bool_))
-    seconds = _seconds(snapshot, stream, types, needs)
+        demand = replace(demand, watched=np.ones(len(demand.uses), np.bool_))
+    seconds = _seconds(snapshot, stream, types, demand)
     return PatternModel(
         stream=stream,
-        needs=needs,
+        demand=demand,
         seconds=seconds,
-        moments=_moments(snapshot, stream, types, needs, seconds),
-        emits=needs.size if pattern.each else 1.0,
+        moments=_moments(snapshot, stream, types, demand, seconds),
+        emits=demand.size if pattern.each else 1.0,
         calibration=snapshot.calibration.get(stream, 1.0),
         measured=snapshot.output_rates.get(stream),
         key=key,
-        protected=firm,
+        protected=exempt,
         pattern=pattern,
         accepts=tuple(map(types.accepts, elements(pattern.where))),
     )
@@ -122,7 +122,7 @@ def _key(spec: OperatorSpec, pattern: Pattern) -> str:
 
 
 def _protected(
-    spec: OperatorSpec, types: OperatorTypes, needs: MatchDemand, *, watched: bool
+    spec: OperatorSpec, types: OperatorTypes, demand: MatchDemand, *, watched: bool
 ) -> Flags:
     """Find the uses that must never be shed; nothing if there is none.
 
@@ -133,32 +133,32 @@ def _protected(
     Args:
         spec: The operator.
         types: Its types.
-        needs: What the pattern needs.
+        demand: What the pattern needs.
         watched: Whether to protect what is watched for.
     """
-    found = np.zeros(len(needs.uses), np.bool_)
+    found = np.zeros(len(demand.uses), np.bool_)
     if spec.never_shed:
         places = np.concatenate([types.holding(label) for label in spec.never_shed])
-        found |= np.isin(needs.uses, places)
+        found |= np.isin(demand.uses, places)
     if watched:
-        found |= needs.watched
+        found |= demand.watched
     return found if found.any() else np.zeros(0, np.bool_)
 
 
 def _seconds(
-    snapshot: Snapshot, stream: Stream, types: OperatorTypes, needs: MatchDemand
+    snapshot: Snapshot, stream: Stream, types: OperatorTypes, demand: MatchDemand
 ) -> Floats:
     """Find the processing time of each use; nothing if it is not known."""
     times = snapshot.processing_time.get(stream)
     if times is None:
         return np.zeros(0)
     if not isinstance(times, Mapping):
-        return np.full(len(needs.uses), float(times))
-    found = _by_use(types, needs, times)
+        return np.full(len(demand.uses), float(times))
+    found = _by_use(types, demand, times)
     unknown = np.isnan(found)
     for place in np.flatnonzero(unknown):
-        label = types.labels[needs.uses[place]]
-        if _arrives(types, int(needs.uses[place])):
+        label = types.labels[demand.uses[place]]
+        if _arrives(types, int(demand.uses[place])):
             where = dotted("processing_time", str(stream))
             problem = f"{where} has nothing for {label!r}, which arrives and which it uses"
             raise snapshot.error(f"{problem}; add its seconds, or write one number for all")
@@ -169,7 +169,7 @@ def _moments(
     snapshot: Snapshot,
     stream: Stream,
     types: OperatorTypes,
-    needs: MatchDemand,
+    demand: MatchDemand,
     seconds: Floats,
 ) -> Floats:
     """Find the second moment of each use; what is not known is that of exponential times."""
@@ -178,12 +178,12 @@ def _moments(
     if given is None:
         return usual
     if isinstance(given, Mapping):
-        found = _by_use(types, needs, given)
+        found = _by_use(types, demand, given)
     else:
         found = np.full(len(usual), float(given))
     moments = np.where(np.isnan(found), usual, found)
     for place in np.flatnonzero(moments < seconds**2 * (1 - 1e-9)):
-        label = [types.labels[needs.uses[place]]] if isinstance(given, Mapping) else []
+        label = [types.labels[demand.uses[place]]] if isinstance(given, Mapping) else []
         where = dotted("second_moment", str(stream), *label)
         problem = f"{where} is {moments[place]:g}, less than the square of the mean"
         hint = f"it is at least {seconds[place] ** 2:g}; leave it out if it is not known"
@@ -191,7 +191,7 @@ def _moments(
     return moments
 
 
-def _by_use(types: OperatorTypes, needs: MatchDemand, by_label: Mapping[str, float]) -> Floats:
+def _by_use(types: OperatorTypes, demand: MatchDemand, by_label: Mapping[str, float]) -> Floats:
     """Put numbers by label in the order of a pattern's uses; NaN where there is none."""
     words = types.vocabulary
     by_signature = {
@@ -200,7 +200,7 @@ def _by_use(types: OperatorTypes, needs: MatchDemand, by_label: Mapping[str, flo
         if (said := words.saying(label)) is not None
     }
     return np.array(
-        [by_signature.get(types.signatures[use], np.nan) for use in needs.uses], np.float64
+        [by_signature.get(types.signatures[use], np.nan) for use in demand.uses], np.float64
     )
 
 

@@ -26,11 +26,11 @@ import numpy as np
 
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
-from shedlight.model.arrivals import Arrivals, node_arrivals
+from shedlight.model.arrays import Floats
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.rates import Arrivals, node_arrivals
 
-WAITS = 1.5
+BATCHES_PER_EVENT = 1.5
 """How many batches an event spends on average: half of one until it is read, then its own."""
 
 
@@ -89,7 +89,9 @@ class Limit:
         if self.target.latency is LatencyModel.MM1:
             full = arrivals * self.bound / (1 + arrivals * self.bound)
         elif self.target.latency is LatencyModel.MICRO_BATCH:
-            full = 1 - WAITS * self.node.fixed / self.bound - read * self.node.reading
+            full = (
+                1 - BATCHES_PER_EVENT * self.node.fixed / self.bound - read * self.node.reading
+            )
         return max(0.0, self.target.aim * full - self.backlog_share)
 
     def slopes(self, arrivals: float) -> tuple[float, float]:
@@ -106,7 +108,7 @@ class Limit:
         return max(0.0, self.node.backlog - self.bound) / self.target.horizon
 
 
-def limit_of(model: Model, node: NodeModel, target: Target) -> Limit | None:
+def node_limit(model: Model, node: NodeModel, target: Target) -> Limit | None:
     """Find the limit of a node; None if it has no bound or its processing times are not known.
 
     Raises:
@@ -164,7 +166,7 @@ def check_feasible(limit: Limit, read: float) -> None:
             f"node {node.name!r} cannot keep any bound: reading {read:,.0f} events/s at "
             f"{node.reading:g} s each takes all of its time; give it more cores or fewer events"
         )
-    least = WAITS * node.fixed / left
+    least = BATCHES_PER_EVENT * node.fixed / left
     if least >= limit.bound:
         raise _too_tight(node, least, "a batch takes too long even if it is empty")
 
@@ -193,7 +195,7 @@ def _per_type(operator: OperatorModel) -> Floats:
     """Find the mean service of an event of each type that all patterns keep."""
     total = np.zeros(len(operator.types))
     for pattern in operator.patterns:
-        np.add.at(total, pattern.needs.uses, pattern.seconds)
+        np.add.at(total, pattern.demand.uses, pattern.seconds)
     return total
 
 
@@ -227,7 +229,7 @@ def _with_waiting(pattern: PatternModel, total: Floats, company: float, spare: f
     moment of a sum has cross terms. At most the lesser of two rates is kept by both patterns,
     which is at most half of their sum, so a pattern is charged s x (the time of the others).
     """
-    cost = total[pattern.needs.uses]  # in place from here: arrays are long
+    cost = total[pattern.demand.uses]  # in place from here: arrays are long
     cost -= pattern.seconds
     cost += company
     cost *= pattern.seconds

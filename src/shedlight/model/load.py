@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shedlight.model.arrays import Floats, dot
 from shedlight.model.latency import Limit
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates
-from shedlight.model.selectivity.needs import Floats, dot
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class LoadAccumulator:
             self._costs[node] += dot(kept, limit.costs[pattern.stream])
             self._busy[node] += dot(kept, pattern.seconds)
 
-    def works(self, model: Model, rates: Rates) -> Mapping[str, NodeLoad]:
+    def loads(self, model: Model, rates: Rates) -> Mapping[str, NodeLoad]:
         """Put it together, when all patterns are added."""
         found = {}
         for name, limit in self._limits.items():
@@ -79,7 +79,7 @@ def node_loads(
         for operator in model.operators_on(name):
             for pattern in operator.patterns:
                 loads.add(operator, pattern, rates.kept[pattern.stream])
-    return loads.works(model, rates)
+    return loads.loads(model, rates)
 
 
 def node_load(model: Model, limit: Limit, rates: Rates) -> NodeLoad:
@@ -91,6 +91,6 @@ def _kept_by_any(operator: OperatorModel, rates: Rates) -> float:
     """Count the events per second that any pattern keeps."""
     most = np.zeros(len(operator.types))
     for pattern in operator.patterns:
-        uses = pattern.needs.uses
+        uses = pattern.demand.uses
         most[uses] = np.maximum(most[uses], rates.kept[pattern.stream])
     return float(most.sum())

@@ -11,7 +11,7 @@ import highspy
 import numpy as np
 
 from shedlight.errors import SolverError
-from shedlight.model.selectivity.needs import Flags, Floats, Ints
+from shedlight.model.arrays import Flags, Floats, Ints
 
 INFINITY = float("inf")
 _TOLERANCE = 1e-9

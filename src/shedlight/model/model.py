@@ -14,7 +14,8 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.language.ast.pattern import Pattern
-from shedlight.model.selectivity.needs import Flags, Floats, Ints, MatchDemand
+from shedlight.model.arrays import Flags, Floats, Ints
+from shedlight.model.selectivity.demand import MatchDemand
 
 Keep = Mapping[Stream, Floats]
 """The share that a pattern keeps of each of its uses; a pattern that is not in it keeps all."""
@@ -26,7 +27,7 @@ class PatternModel:
 
     Attributes:
         stream: Its name: operator and pattern.
-        needs: What it needs of the types of its operator.
+        demand: What it needs of the types of its operator.
         seconds: Mean processing time of an event of each use; empty if it is not known.
         moments: Mean of the squared processing time of each use; empty if it is not known.
         emits: Complex events per match.
@@ -39,7 +40,7 @@ class PatternModel:
     """
 
     stream: Stream
-    needs: MatchDemand
+    demand: MatchDemand
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
     moments: Floats = field(default_factory=lambda: np.zeros(0))
     emits: float = 1.0

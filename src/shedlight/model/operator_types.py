@@ -17,9 +17,9 @@ from shedlight.graph.columns import Columns, output_columns
 from shedlight.language.ast.pattern import Element, elements
 from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.compile.type_labels import Vocabulary
-from shedlight.model.output_types import facts_of
+from shedlight.model.arrays import Floats, Ints
+from shedlight.model.output_types import known_attributes
 from shedlight.model.quantity import dotted
-from shedlight.model.selectivity.needs import Floats, Ints
 from shedlight.model.snapshot import Snapshot, vocabulary_of
 from shedlight.model.type_index import Asks, accepted_types, constants
 
@@ -157,7 +157,7 @@ class _Feeding:
     def shares(self, stream: Stream, columns: Columns) -> _Amounts:
         """Find the share of each type, given the columns that the pattern upstream sees."""
         pattern = self.application.pattern(stream)
-        facts = facts_of(stream, pattern, output_columns(stream, pattern, columns))
+        facts = known_attributes(stream, pattern, output_columns(stream, pattern, columns))
         known = facts.codes(self.words)
         undecided = self._undecided(known)
         if undecided is None:

@@ -77,7 +77,7 @@ class KnownAttributes:
         return constant(self.values.get(node.path))
 
 
-def facts_of(stream: Stream, pattern: Pattern, columns: Columns) -> KnownAttributes:
+def known_attributes(stream: Stream, pattern: Pattern, columns: Columns) -> KnownAttributes:
     """Collect what is known of a pattern's complex events.
 
     Args:

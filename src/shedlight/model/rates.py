@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Flags, Floats, dot
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.selectivity.flow_lp import match_rate
-from shedlight.model.selectivity.needs import Floats, dot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +56,12 @@ class _Kept(Mapping[Stream, Floats]):
         return len(self._offered)
 
 
-Choose = Callable[[PatternModel, Floats], Floats | None]
+ChooseShares = Callable[[PatternModel, Floats], Floats | None]
 """Says which shares a pattern keeps, given what arrives of its uses; None: all."""
 
 
-Tell = Callable[[OperatorModel, PatternModel, Floats], None]
-"""Is told what a pattern keeps."""
+OnKept = Callable[[OperatorModel, PatternModel, Floats], None]
+"""Is given what a pattern keeps."""
 
 
 def predict(
@@ -88,11 +88,11 @@ def predict(
 
 def propagate_rates(
     model: Model,
-    choose: Choose,
+    choose: ChooseShares,
     nodes: Collection[str] = (),
     *,
     unshed: Rates | None = None,
-    tell: Tell | None = None,
+    on_kept: OnKept | None = None,
 ) -> Rates:
     """Follow the graph from the sources to the sinks, with shares chosen on the way.
 
@@ -102,7 +102,7 @@ def propagate_rates(
         nodes: See `predict`.
         unshed: The rates if nothing is shed, if they are known. Where the same arrives, it is
             taken from there: to look up the types of all patterns takes longer than the rest.
-        tell: Is told what each pattern keeps as soon as that is known: arrays are long, and
+        on_kept: Is given what each pattern keeps as soon as that is known: arrays are long, and
             this one is at hand. Not of those that keep nothing.
     """
     changed = changeable(model, nodes)
@@ -113,12 +113,12 @@ def propagate_rates(
     levels: dict[Stream, tuple[str, float]] = {}
     for operator in model.operators.values():
         same = unshed if _is_fed_alike(operator, outputs, unshed) else None
-        here = same.arrivals[operator.name] if same else arriving(operator, outputs)
+        here = same.arrivals[operator.name] if same else operator_arrivals(operator, outputs)
         arrivals[operator.name] = here
         most = math.inf if operator.node in nodes else operator.capacity
         for pattern in operator.patterns:
             stream = pattern.stream
-            offered = same.kept[stream] if same else here[pattern.needs.uses]
+            offered = same.kept[stream] if same else here[pattern.demand.uses]
             shares = choose(pattern, offered)
             if pattern.key:
                 offered = _kept_by_key(operator, pattern, shares, outputs, levels)
@@ -126,8 +126,8 @@ def propagate_rates(
                 chosen[stream] = shares
             offers[stream] = offered
             kept = _any_kept(offered, chosen.get(stream))
-            if tell and kept is not None:
-                tell(operator, pattern, kept)
+            if on_kept and kept is not None:
+                on_kept(operator, pattern, kept)
             fixed = None if stream in changed else pattern.measured
             outputs[stream] = _emitted(pattern, kept, most) if fixed is None else fixed
     sinks = {sink.name: outputs[sink.stream] for sink in model.sinks.values()}
@@ -143,7 +143,7 @@ def _any_kept(offered: Floats, shares: Floats | None) -> Floats | None:
 
 def _emitted(pattern: PatternModel, kept: Floats | None, most: float) -> float:
     """Say how many complex events come of what is kept, if so many events can be processed."""
-    matches = 0.0 if kept is None else match_rate(pattern.needs, kept)
+    matches = 0.0 if kept is None else match_rate(pattern.demand, kept)
     return min(pattern.yields * matches, pattern.emits * most)
 
 
@@ -156,7 +156,7 @@ def _is_fed_alike(
     )
 
 
-def arriving(operator: OperatorModel, outputs: Mapping[Stream, float]) -> Floats:
+def operator_arrivals(operator: OperatorModel, outputs: Mapping[Stream, float]) -> Floats:
     """Add up what arrives at an operator of each type."""
     total = np.zeros(len(operator.types))
     for rates in operator.sources.values():
@@ -182,8 +182,8 @@ def _capacity(operator: OperatorModel, arrivals: Floats) -> float:
         return math.inf
     used, busy = np.zeros(len(arrivals), np.bool_), 0.0
     for one in operator.patterns:
-        used[one.needs.uses] = True
-        busy += dot(arrivals[one.needs.uses], one.seconds)
+        used[one.demand.uses] = True
+        busy += dot(arrivals[one.demand.uses], one.seconds)
     return float(arrivals[used].sum()) / busy if busy else math.inf
 
 
@@ -208,7 +208,7 @@ def _kept_by_key(
     Its share is one of all keys there are. What a pattern upstream has shed by the same key is
     not shed again, for the same keys go: `levels` says which share of them is left.
     """
-    uses = pattern.needs.uses
+    uses = pattern.demand.uses
     share = 1.0 if shares is None or not len(shares) else float(shares.min())
     kept, level = np.zeros(len(uses)), 0.0
     for rates in operator.sources.values():
@@ -221,3 +221,53 @@ def _kept_by_key(
         kept += outputs[stream] * spread[uses] * min(1.0, share / left if left else 1.0)
     levels[pattern.stream] = (pattern.key, min(share, level))
     return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What arrives at a node, as a constant and a multiple of what each pattern emits.
+
+    Attributes:
+        used: Events per second from sources that a pattern uses.
+        read: All events per second from sources.
+        shares: The share of each pattern's complex events that a pattern here uses.
+    """
+
+    used: float
+    read: float
+    shares: Mapping[Stream, float]
+
+    def at(self, outputs: Mapping[Stream, float]) -> tuple[float, float]:
+        """Add up what is used and what is read."""
+        fed = sum(outputs[stream] * share for stream, share in self.shares.items())
+        read = sum(outputs[stream] for stream in self.shares)
+        return self.used + fed, self.read + read
+
+
+def node_arrivals(model: Model, node: str) -> Arrivals:
+    """Count what arrives at a node; a stream that several operators read is counted once.
+
+    Operators may tell different types apart, so of such a stream the operator that uses most of
+    it counts: the limit is then never too high.
+    """
+    used: dict[str, float] = {}
+    read: dict[str, float] = {}
+    shares: dict[Stream, float] = {}
+    for operator in model.operators_on(node):
+        wanted = _wanted(operator)
+        for name, rates in operator.sources.items():
+            used[name] = max(used.get(name, 0.0), float(rates[wanted].sum()))
+            everything = float(rates.sum()) + operator.unused.get(name, 0.0)
+            read[name] = max(read.get(name, 0.0), everything)
+        for stream, spread in operator.feeds.items():
+            shares[stream] = max(shares.get(stream, 0.0), float(spread[wanted].sum()))
+    return Arrivals(sum(used.values()), sum(read.values()), shares)
+
+
+def _wanted(operator: OperatorModel) -> Flags:
+    wanted = np.zeros(len(operator.types), np.bool_)
+    for pattern in operator.patterns:
+        wanted[pattern.demand.uses] = True
+        if wanted.all():
+            break
+    return wanted

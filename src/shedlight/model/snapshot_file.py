@@ -23,7 +23,7 @@ from shedlight.model.quantity import (
     shown,
 )
 
-MOST_BYTES = 100_000_000
+MAX_BYTES = 100_000_000
 """The largest file."""
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -74,14 +74,14 @@ def read_sections(path: Path) -> Sections:
 def _json_of(path: Path) -> object:
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         hint = "name a file that is there and readable"
         raise SnapshotError(f"{path}: the file cannot be read ({reason}); {hint}") from error
-    if len(data) > MOST_BYTES:
-        hint = f"{MOST_BYTES:,} are allowed; leave out types that do not arrive"
-        raise SnapshotError(f"{path}: the file has more than {MOST_BYTES:,} bytes; {hint}")
+    if len(data) > MAX_BYTES:
+        hint = f"{MAX_BYTES:,} are allowed; leave out types that do not arrive"
+        raise SnapshotError(f"{path}: the file has more than {MAX_BYTES:,} bytes; {hint}")
     try:
         text = data.decode("utf-8-sig")
         return json.loads(

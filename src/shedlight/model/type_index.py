@@ -6,7 +6,7 @@ import numpy as np
 
 from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary
-from shedlight.model.selectivity.needs import Ints
+from shedlight.model.arrays import Ints
 
 Asks = tuple[PredicateTest, ...]
 """All that an element asks of a type."""

@@ -136,7 +136,7 @@ def _words(found: Forecast, changes: int, *, feasible: bool) -> str:
         nodes = f"node{'s' * (len(bad) > 1)} {', '.join(bad)}"
         return f"{nodes} could not keep the bound, whatever is shed"
     told = []
-    if found.plan is not None and found.plan.stays:
+    if found.plan is not None and found.plan.keeps_incumbent:
         told.append("the plan in force would stay")
     elif changes:
         told.append(f"{count(changes, 'share')} would change")

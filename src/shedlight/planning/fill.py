@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Flags, Floats, dot
 from shedlight.model.model import Keep, PatternModel
-from shedlight.model.selectivity.needs import Flags, Floats, dot
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.shares import scalable
 
@@ -40,48 +40,54 @@ class _Piece:
 
 
 def spend_budget(
-    scope: PlanningProblem, draft: CandidatePlan, on: frozenset[Stream]
+    problem: PlanningProblem, candidate: CandidatePlan, on: frozenset[Stream]
 ) -> CandidatePlan:
     """Spend what is left.
 
     Args:
-        scope: What the plan is for.
-        draft: The plan so far.
+        problem: What the plan is for.
+        candidate: The plan so far.
         on: The patterns that have matches in it.
     """
-    for node in _in_order(scope):
-        alone = _stands_alone(scope, node)
+    for node in _in_order(problem):
+        alone = _stands_alone(problem, node)
         for number in range(3):
-            work = draft.works[node]
+            work = candidate.loads[node]
             left = work.limit - work.cost
             if left <= _CLOSE * work.limit:
                 break
-            step = _Step(_pieces(scope, node, draft, number, on), left, number == 0)
-            raised = step.at(draft.keep, 1.0 if alone else _reach(scope, step, draft.keep))
-            if raised is not draft.keep:
-                draft = scope.draft(raised)
-    return draft
+            step = _Step(_pieces(problem, node, candidate, number, on), left, number == 0)
+            raised = step.at(
+                candidate.keep, 1.0 if alone else _reach(problem, step, candidate.keep)
+            )
+            if raised is not candidate.keep:
+                candidate = problem.evaluate(raised)
+    return candidate
 
 
-def _in_order(scope: PlanningProblem) -> list[str]:
+def _in_order(problem: PlanningProblem) -> list[str]:
     """List the planned nodes, upstream first as far as that can be said of nodes."""
-    order = dict.fromkeys(one.node for one in scope.model.operators.values())
-    return [node for node in order if node in scope.nodes]
+    order = dict.fromkeys(one.node for one in problem.model.operators.values())
+    return [node for node in order if node in problem.nodes]
 
 
 def _pieces(
-    scope: PlanningProblem, node: str, draft: CandidatePlan, number: int, on: frozenset[Stream]
+    problem: PlanningProblem,
+    node: str,
+    candidate: CandidatePlan,
+    number: int,
+    on: frozenset[Stream],
 ) -> tuple[_Piece, ...]:
     """Collect the shares at a node that a step may raise."""
     pieces = []
-    for pattern in scope.patterns_on(node):
-        stream, shares = pattern.stream, draft.keep[pattern.stream]
+    for pattern in problem.patterns_on(node):
+        stream, shares = pattern.stream, candidate.keep[pattern.stream]
         flags = _may_rise(pattern, shares, number, on)
         if flags.any():
             free = slice(None) if flags.all() else flags
-            arrivals = draft.rates.arrivals[str(stream.operator)]
-            work = arrivals[pattern.needs.uses[free]]
-            work *= scope.limits[node].costs[stream][free]
+            arrivals = candidate.rates.arrivals[str(stream.operator)]
+            work = arrivals[pattern.demand.uses[free]]
+            work *= problem.limits[node].costs[stream][free]
             pieces.append(_Piece(stream, free, shares[free], work))
     return tuple(pieces)
 
@@ -95,7 +101,7 @@ def _may_rise(
         return free & (shares > 0)
     if number == 1 and pattern.stream not in on:
         return np.zeros_like(free)
-    if pattern.needs.has_not and not pattern.key and pattern.stream not in on:
+    if pattern.demand.has_not and not pattern.key and pattern.stream not in on:
         return np.zeros_like(free)  # with a NOT it is on or off, nothing between
     return free
 
@@ -195,30 +201,30 @@ def _extent(rows: list[_Row], left: float) -> float:
     return float(np.clip(left / shed, 0.0, 1.0)) if shed > 0 else 1.0
 
 
-def _stands_alone(scope: PlanningProblem, node: str) -> bool:
+def _stands_alone(problem: PlanningProblem, node: str) -> bool:
     """Whether work is in proportion to shares here and no other limit depends on the output."""
     fed_by_key = any(
         pattern.key and operator.feeds
-        for operator in scope.model.operators_on(node)
+        for operator in problem.model.operators_on(node)
         for pattern in operator.patterns
     )
-    if scope.limits[node].transport or fed_by_key:
+    if problem.limits[node].transport or fed_by_key:
         return False
-    reached = {p.stream for p in scope.patterns_on(node)}
-    for operator in scope.model.operators.values():
+    reached = {p.stream for p in problem.patterns_on(node)}
+    for operator in problem.model.operators.values():
         if not reached.isdisjoint(operator.feeds):
-            if operator.node in scope.limits:
+            if operator.node in problem.limits:
                 return False
             reached.update(p.stream for p in operator.patterns)
     return True
 
 
-def _reach(scope: PlanningProblem, step: _Step, keep: Keep) -> float:
+def _reach(problem: PlanningProblem, step: _Step, keep: Keep) -> float:
     """Find how far into a step all limits are kept, by halving."""
     low, high = 0.0, 1.0
-    if scope.fits(step.at(keep, high)):
+    if problem.fits(step.at(keep, high)):
         return high
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        low, high = (middle, high) if scope.fits(step.at(keep, middle)) else (low, middle)
+        low, high = (middle, high) if problem.fits(step.at(keep, middle)) else (low, middle)
     return low

@@ -27,10 +27,10 @@ class InfeasibleError(PlanError):
         super().__init__("\n".join([problem, *(f"  {one}" for one in remedies)]))
 
 
-def explain_infeasible(scope: PlanningProblem, time_limit: float) -> InfeasibleError:
+def explain_infeasible(problem: PlanningProblem, time_limit: float) -> InfeasibleError:
     """Find the least that must be given up so that the rest can be had, and say so."""
-    model = scope.model
-    assembly = build_lp_rows(model, scope.planned, local=scope.local, unshed=scope.unshed)
+    model = problem.model
+    assembly = build_lp_rows(model, problem.planned, local=problem.local, unshed=problem.unshed)
     program = assembly.program
     slack = {
         name: program.add_columns(1, upper=1.0)
@@ -42,7 +42,7 @@ def explain_infeasible(scope: PlanningProblem, time_limit: float) -> InfeasibleE
             (operator.name, int(number))
             for operator, pattern in assembly.planned()
             if len(pattern.protected)
-            for number in pattern.needs.uses[pattern.protected]
+            for number in pattern.demand.uses[pattern.protected]
         }
     )
     relaxed = {one: program.add_columns(1, upper=1.0) for one in types}
@@ -51,9 +51,9 @@ def explain_infeasible(scope: PlanningProblem, time_limit: float) -> InfeasibleE
     costs = program.costs * 0.0
     costs[[*slack.values(), *relaxed.values()]] = -1.0
     solution = solve_rounds(reduced, time_limit, costs=costs)
-    problem = "the wishes cannot all be met within the bounds"
+    summary = "the wishes cannot all be met within the bounds"
     if solution.outcome is not SolverOutcome.OPTIMAL:
-        return InfeasibleError(problem)
+        return InfeasibleError(summary)
     remedies = []
     for name, column in slack.items():
         missed = solution.values[column]
@@ -70,4 +70,4 @@ def explain_infeasible(scope: PlanningProblem, time_limit: float) -> InfeasibleE
             remedies.append(
                 f"operator {name!r} never sheds {label}; shedding {shed:.1%} of it would do"
             )
-    return InfeasibleError(problem, tuple(remedies))
+    return InfeasibleError(summary, tuple(remedies))

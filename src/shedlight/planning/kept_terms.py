@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Flags, Floats, Ints, dot, repeat_value
 from shedlight.model.model import OperatorModel, PatternModel
-from shedlight.model.selectivity.flow_lp import demand_of
-from shedlight.model.selectivity.needs import Flags, Floats, Ints, dot, repeated
+from shedlight.model.selectivity.flow_lp import taken_terms
 from shedlight.planning.lp_rows import ArrivalTerms, LpRows
 
 
@@ -84,11 +84,11 @@ def add_kept(
     supply = assembly.supplies[operator.name]
     protected = pattern.protected
     if not len(protected):
-        protected = np.zeros(len(pattern.needs.uses), np.bool_)
+        protected = np.zeros(len(pattern.demand.uses), np.bool_)
     if pattern.key:
         return _by_key(assembly, pattern, supply, protected, relaxed is not None)
     kept = _as_taken(assembly, pattern)
-    if pattern.needs.has_not:
+    if pattern.demand.has_not:
         kept = _switched(assembly, pattern, supply, kept)
     if protected.any():
         kept = _protected(pattern, supply, kept, protected)
@@ -98,10 +98,10 @@ def add_kept(
 
 
 def _as_taken(assembly: LpRows, pattern: PatternModel) -> KeptRateTerms:
-    needs, columns = pattern.needs, assembly.columns[pattern.stream]
-    uses, places, factors = demand_of(needs, columns)
-    alone = columns.legs if needs.is_plain and len(uses) == len(needs.uses) else NONE
-    nothing = repeated(np.float64(0.0), len(needs.uses))
+    demand, columns = pattern.demand, assembly.columns[pattern.stream]
+    uses, places, factors = taken_terms(demand, columns)
+    alone = columns.legs if demand.is_plain and len(uses) == len(demand.uses) else NONE
+    nothing = repeat_value(np.float64(0.0), len(demand.uses))
     return KeptRateTerms(nothing, uses, places, factors, alone=alone)
 
 
@@ -113,11 +113,11 @@ def _by_key(
     may_relax: bool,  # noqa: FBT001
 ) -> KeptRateTerms:
     """Keep one share of everything; matches come in proportion."""
-    needs, program = pattern.needs, assembly.program
+    demand, program = pattern.demand, assembly.program
     lower = 1.0 if protected.any() and not may_relax else 0.0
     share = program.add_columns(1, lower=lower, upper=1.0)
-    full = supply.full[needs.uses]
-    uses, places, factors = demand_of(needs, assembly.columns[pattern.stream])
+    full = supply.full[demand.uses]
+    uses, places, factors = taken_terms(demand, assembly.columns[pattern.stream])
     order = np.argsort(uses, kind="stable")
     present, sizes = np.unique(uses[order], return_counts=True)
     ends = np.cumsum(sizes)
@@ -136,24 +136,24 @@ def _switched(
     assembly: LpRows, pattern: PatternModel, supply: ArrivalTerms, kept: KeptRateTerms
 ) -> KeptRateTerms:
     """Keep what is watched in full if the pattern is on, and let it have no match if not."""
-    needs, program = pattern.needs, assembly.program
+    demand, program = pattern.demand, assembly.program
     switch = program.add_columns(1, upper=1.0, whole=True)
     leg = assembly.columns[pattern.stream].legs
     most = supply.total + 1.0
     program.add_row([leg, switch], [1.0, -most], upper=0.0)
-    others = ~needs.watched[kept.uses]
+    others = ~demand.watched[kept.uses]
     uses, places, factors = (part[others] for part in (kept.uses, kept.places, kept.factors))
-    watched = np.flatnonzero(needs.watched)
-    full = supply.full[needs.uses[watched]]
+    watched = np.flatnonzero(demand.watched)
+    full = supply.full[demand.uses[watched]]
     columns = np.full(len(watched), switch)
     for i, use in enumerate(watched):
-        feeds, spreads = supply.of_type(int(needs.uses[use]))
+        feeds, spreads = supply.of_type(int(demand.uses[use]))
         if feeds:  # what arrives is variable: seen in full only if on
             seen = program.add_columns(1)
             program.add_row(
                 [seen, switch, *feeds],
                 [1.0, -full[i], *(-spread for spread in spreads)],
-                lower=float(supply.fixed[needs.uses[use]] - full[i]),
+                lower=float(supply.fixed[demand.uses[use]] - full[i]),
             )
             columns[i] = seen
             full[i] = 1.0
@@ -177,12 +177,12 @@ def _protected(
     uses, places = [kept.uses[others]], [kept.places[others]]
     factors = [kept.factors[others]]
     fixed = kept.fixed.copy()
-    fixed[protected] = supply.fixed[pattern.needs.uses[protected]]
+    fixed[protected] = supply.fixed[pattern.demand.uses[protected]]
     for place, spread in supply.feeds:
-        mine = np.flatnonzero(protected & (spread[pattern.needs.uses] > 0))
+        mine = np.flatnonzero(protected & (spread[pattern.demand.uses] > 0))
         uses.append(mine)
         places.append(np.full(len(mine), place))
-        factors.append(spread[pattern.needs.uses[mine]])
+        factors.append(spread[pattern.demand.uses[mine]])
     return KeptRateTerms(
         fixed,
         np.concatenate(uses),
@@ -200,7 +200,7 @@ def _relaxed(
     relaxed: dict[tuple[str, int], int],
 ) -> KeptRateTerms:
     """Let some of what is never to be shed be shed all the same."""
-    numbers = {int(number): use for use, number in enumerate(pattern.needs.uses)}
+    numbers = {int(number): use for use, number in enumerate(pattern.demand.uses)}
     mine = [
         (numbers[t], c, t)
         for (name, t), c in relaxed.items()

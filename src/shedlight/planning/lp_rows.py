@@ -12,13 +12,17 @@ from functools import cached_property
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrivals import Arrivals
+from shedlight.model.arrays import Flags, Floats, Ints
 from shedlight.model.latency import LatencyModel, Limit
 from shedlight.model.lp import INFINITY, LinearProgram
 from shedlight.model.model import Model, OperatorModel, PatternModel
-from shedlight.model.rates import Rates, changeable, predict
-from shedlight.model.selectivity.flow_lp import FlowColumns, add_pattern, add_supply, demand_of
-from shedlight.model.selectivity.needs import Flags, Floats, Ints
+from shedlight.model.rates import Arrivals, Rates, changeable, predict
+from shedlight.model.selectivity.flow_lp import (
+    FlowColumns,
+    add_pattern,
+    add_supply,
+    taken_terms,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,7 @@ class LpRows:
         limits: Of the nodes that are planned.
         unshed: The rates if nothing is shed.
         patterns: All patterns.
-        worths: What a complex event of a pattern is worth.
+        weights: What a complex event of a pattern is worth.
         changed: The patterns whose output the plan can change.
         program: The program.
         columns: The variables of each pattern.
@@ -75,7 +79,7 @@ class LpRows:
     limits: Mapping[str, Limit]
     unshed: Rates
     patterns: Mapping[Stream, PatternModel]
-    worths: Mapping[Stream, float]
+    weights: Mapping[Stream, float]
     changed: frozenset[Stream]
     program: LinearProgram = field(default_factory=LinearProgram)
     columns: dict[Stream, FlowColumns] = field(default_factory=dict)
@@ -145,44 +149,44 @@ def _add(
     assembly: LpRows, operator: OperatorModel, pattern: PatternModel, supply: ArrivalTerms
 ) -> None:
     """Add a pattern: its rates, what it may take of each type, what it may emit."""
-    needs, program = pattern.needs, assembly.program
+    demand, program = pattern.demand, assembly.program
     upper = _most_matches(assembly, operator, pattern)
-    if needs.is_plain:
+    if demand.is_plain:
         upper = min(upper, _most_of_fixed(assembly, pattern, supply))
     columns = add_pattern(
         program,
-        needs,
+        demand,
         supply.total + 1.0,
-        cost=pattern.yields * assembly.worths.get(pattern.stream, 0.0),
-        upper=upper if len(needs.leaf_leg) else 0.0,
+        cost=pattern.yields * assembly.weights.get(pattern.stream, 0.0),
+        upper=upper if len(demand.leaf_leg) else 0.0,
     )
     assembly.columns[pattern.stream] = columns
     if supply.feeds:
-        uses, places, factors = demand_of(needs, columns)
-        chosen = supply.varies[needs.uses[uses]]
-        demand = uses[chosen], places[chosen], factors[chosen]
-        _add_varying(program, supply, needs.uses, demand)
-    if not needs.is_plain:  # then what does not vary is more than an upper bound
-        fixed, varies = supply.fixed[needs.uses], supply.varies[needs.uses]
-        add_supply(program, needs, columns, fixed, ~varies)
+        uses, places, factors = taken_terms(demand, columns)
+        chosen = supply.varies[demand.uses[uses]]
+        terms = uses[chosen], places[chosen], factors[chosen]
+        _add_varying(program, supply, demand.uses, terms)
+    if not demand.is_plain:  # then what does not vary is more than an upper bound
+        fixed, varies = supply.fixed[demand.uses], supply.varies[demand.uses]
+        add_supply(program, demand, columns, fixed, ~varies)
 
 
 def _most_of_fixed(assembly: LpRows, pattern: PatternModel, supply: ArrivalTerms) -> float:
     """Say how many matches a plain pattern can have of what the plan does not change."""
     if not supply.feeds and pattern.yields > 0:  # then as many as if nothing is shed
         return assembly.unshed.outputs[pattern.stream] / pattern.yields
-    needs = pattern.needs
-    wanted = needs.per_use
-    bounded = (wanted > 0) & ~supply.varies[needs.uses]
-    fixed = supply.fixed[needs.uses[bounded]]
+    demand = pattern.demand
+    wanted = demand.per_use
+    bounded = (wanted > 0) & ~supply.varies[demand.uses]
+    fixed = supply.fixed[demand.uses[bounded]]
     return float((fixed / wanted[bounded]).min(initial=INFINITY))
 
 
 def _add_varying(
-    program: LinearProgram, supply: ArrivalTerms, types: Ints, demand: tuple[Ints, Ints, Floats]
+    program: LinearProgram, supply: ArrivalTerms, types: Ints, terms: tuple[Ints, Ints, Floats]
 ) -> None:
     """Bound what is taken of each use by what arrives, where that is itself variable."""
-    uses, places, factors = demand
+    uses, places, factors = terms
     for use in np.unique(uses):
         mine = uses == use
         feeds, spreads = supply.of_type(int(types[use]))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Floats, dot
 from shedlight.model.latency import Limit
 from shedlight.model.lp import LinearProgram, Solution, SolverOutcome
 from shedlight.model.model import Keep, Model
-from shedlight.model.selectivity.flow_lp import demand_of
-from shedlight.model.selectivity.needs import Floats, dot
+from shedlight.model.selectivity.flow_lp import taken_terms
 from shedlight.planning.lp_rows import LpRows, build_lp_rows
 
 
@@ -46,7 +46,7 @@ def paper_program(
     dropped = {}
     places, entries, total = [], [], 0.0
     for operator, pattern in assembly.planned():
-        arrivals = assembly.unshed.arrivals[operator.name][pattern.needs.uses]
+        arrivals = assembly.unshed.arrivals[operator.name][pattern.demand.uses]
         first = assembly.program.add_columns(len(arrivals), upper=1.0)
         dropped[pattern.stream] = first
         _add_selectivity(assembly, pattern.stream, first, arrivals)
@@ -82,8 +82,8 @@ def _add_selectivity(
     arrivals: Floats,
 ) -> None:
     """Add y <= (1 - x) lambda / k for every type of a pattern."""
-    needs = assembly.patterns[stream].needs
-    uses, places, factors = demand_of(needs, assembly.columns[stream])
+    demand = assembly.patterns[stream].demand
+    uses, places, factors = taken_terms(demand, assembly.columns[stream])
     order = np.argsort(uses, kind="stable")
     present, sizes = np.unique(uses[order], return_counts=True)
     ends = np.cumsum(sizes)
@@ -95,6 +95,6 @@ def _add_selectivity(
 def _keep(model: Model, dropped: dict[Stream, int], solution: Solution) -> Keep:
     patterns = model.patterns
     return {
-        stream: 1.0 - solution.values[first : first + len(patterns[stream].needs.uses)]
+        stream: 1.0 - solution.values[first : first + len(patterns[stream].demand.uses)]
         for stream, first in dropped.items()
     }

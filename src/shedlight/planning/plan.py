@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shedlight.errors import PlanError, known_names
-from shedlight.model.latency import Limit, Target, check_feasible, limit_of
+from shedlight.model.latency import Limit, Target, check_feasible, node_limit
 from shedlight.model.load import NodeLoad
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
@@ -17,11 +17,11 @@ from shedlight.planning.fill import spend_budget
 from shedlight.planning.infeasible import explain_infeasible
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
-from shedlight.planning.search import local_search, sample_for, value_of
+from shedlight.planning.search import local_search, sample_problem, sampled_value
 from shedlight.planning.shares import to_shares
 
 KEEP_INCUMBENT_RATIO = 0.99
-"""A plan in force stays if it brings this share of the optimum."""
+"""A plan in force keeps_incumbent if it brings this share of the optimum."""
 _NEARLY = 1 - 1e-6
 
 
@@ -53,11 +53,11 @@ class Plan:
     Attributes:
         keep: The shares, of the patterns on nodes that have a limit; others keep all.
         nodes: The nodes that are planned; empty if everything fits.
-        stays: Whether it is the plan in force, because a new one would bring hardly more.
-        before: The rates without shedding, as measured where they were.
+        keeps_incumbent: Whether it is the active plan, as a new one would bring hardly more.
+        unshed_rates: The rates without shedding, as measured where they were.
         rates: The rates with it.
-        work: How busy each node with a limit is with it.
-        unshed: How busy each would be without.
+        loads: How busy each node with a limit is with it.
+        unshed_loads: How busy each would be without.
         objective: What it brings: the weighted rate at the sinks, or the output of the nodes.
         prices: What one more busy millisecond per second of a node would bring.
         seconds: How long it took to make.
@@ -65,11 +65,11 @@ class Plan:
 
     keep: Keep
     nodes: tuple[str, ...]
-    stays: bool = False
-    before: Rates
+    keeps_incumbent: bool = False
+    unshed_rates: Rates
     rates: Rates
-    work: Mapping[str, NodeLoad]
-    unshed: Mapping[str, NodeLoad]
+    loads: Mapping[str, NodeLoad]
+    unshed_loads: Mapping[str, NodeLoad]
     objective: float
     prices: Mapping[str, float]
     seconds: float
@@ -77,10 +77,10 @@ class Plan:
 
 def make_plan(
     model: Model,
-    wanted: PlanSettings | None = None,
+    settings: PlanSettings | None = None,
     *,
     incumbent: Keep | None = None,
-    course: RateHistory | None = None,
+    history: RateHistory | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
     """Find the shares that bring the most while every node keeps its bound.
@@ -89,71 +89,73 @@ def make_plan(
 
     Args:
         model: The application at a moment.
-        wanted: How to plan.
+        settings: How to plan.
         incumbent: The shares in force, if there are any.
-        course: How rates went of late, if that is known.
+        history: How rates went of late, if that is known.
         clock: Says how long it takes.
 
     Raises:
         InfeasibleError: The wishes cannot all be met.
         PlanError: The bottleneck is none, a bound cannot be kept, or the solver failed.
     """
-    wanted = wanted or PlanSettings()
+    settings = settings or PlanSettings()
     began = clock()
-    scope = _scope(model, wanted)
-    draft = scope.everything
-    unshed = draft.works
-    nodes = _overloaded(unshed, wanted)
-    prices: Mapping[str, float] = dict.fromkeys(scope.limits, 0.0)
-    stays = False
+    problem = _scope(model, settings)
+    candidate = problem.everything
+    unshed_loads = candidate.loads
+    nodes = _overloaded(unshed_loads, settings)
+    prices: Mapping[str, float] = dict.fromkeys(problem.limits, 0.0)
+    keeps_incumbent = False
     while nodes:
-        scope = scope if nodes == scope.nodes else replace(scope, nodes=nodes)
-        draft, prices, stays = _solved(scope, wanted, incumbent, course)
-        more = [n for n in scope.limits if n not in nodes and not draft.works[n].fits]
-        if wanted.bottleneck is not None or not more:
+        problem = problem if nodes == problem.nodes else replace(problem, nodes=nodes)
+        candidate, prices, keeps_incumbent = _solved(problem, settings, incumbent, history)
+        more = [n for n in problem.limits if n not in nodes and not candidate.loads[n].fits]
+        if settings.bottleneck is not None or not more:
             break
         nodes = (*nodes, *more)
     return Plan(
-        keep=_completed(scope, draft.keep),
+        keep=_completed(problem, candidate.keep),
         nodes=nodes,
-        stays=stays,
-        before=_before(scope),
-        rates=draft.rates,
-        work=draft.works,
-        unshed=unshed,
-        objective=scope.value(draft.rates),
-        prices={name: prices.get(name, 0.0) / 1e3 for name in scope.limits},
+        keeps_incumbent=keeps_incumbent,
+        unshed_rates=_unshed_rates(problem),
+        rates=candidate.rates,
+        loads=candidate.loads,
+        unshed_loads=unshed_loads,
+        objective=problem.value(candidate.rates),
+        prices={name: prices.get(name, 0.0) / 1e3 for name in problem.limits},
         seconds=clock() - began,
     )
 
 
-def _before(scope: PlanningProblem) -> Rates:
+def _unshed_rates(problem: PlanningProblem) -> Rates:
     """Give the rates before a plan: what was measured stands."""
-    if all(pattern.measured is None for pattern in scope.model.patterns.values()):
-        return scope.unshed
-    return replace(scope, nodes=()).unshed
+    if all(pattern.measured is None for pattern in problem.model.patterns.values()):
+        return problem.unshed
+    return replace(problem, nodes=()).unshed
 
 
-def _scope(model: Model, wanted: PlanSettings) -> PlanningProblem:
+def _scope(model: Model, settings: PlanSettings) -> PlanningProblem:
     """Find the limits of all nodes, and check what was asked for."""
     limits: dict[str, Limit] = {}
     for node in model.nodes.values():
-        limit = limit_of(model, node, wanted.target)
+        limit = node_limit(model, node, settings.target)
         if limit is not None:
             limits[node.name] = limit
-    name = wanted.bottleneck
+    name = settings.bottleneck
     nodes: tuple[str, ...] = ()
     if name is not None:
-        _check_bottleneck(model, limits, wanted)
+        _check_bottleneck(model, limits, settings)
         nodes = (name,)
-    scope = PlanningProblem(model, limits, nodes or tuple(limits), wanted.local)
-    for one in scope.nodes:
-        check_feasible(limits[one], limits[one].arrivals.at(scope.unshed.outputs)[1])
-    return scope
+    problem = PlanningProblem(model, limits, nodes or tuple(limits), settings.local)
+    for one in problem.nodes:
+        check_feasible(limits[one], limits[one].arrivals.at(problem.unshed.outputs)[1])
+    return problem
 
 
-def _check_bottleneck(model: Model, limits: Mapping[str, Limit], wanted: PlanSettings) -> None:
-    name = str(wanted.bottleneck)
+def _check_bottleneck(
+    model: Model, limits: Mapping[str, Limit], settings: PlanSettings
+) -> None:
+    name = str(settings.bottleneck)
     if name not in model.nodes:
         raise PlanError(f"there is no node {name!r}; {known_names(name, model.nodes)}")
     if model.nodes[name].bound is None:
@@ -164,63 +166,66 @@ def _check_bottleneck(model: Model, limits: Mapping[str, Limit], wanted: PlanSet
             "add them to the snapshot under processing_time"
         )
     changed = changeable(model, [name])
-    if not wanted.local and not any(s.stream in changed for s in model.sinks.values()):
+    if not settings.local and not any(s.stream in changed for s in model.sinks.values()):
         raise PlanError(
             f"no sink is reached from node {name!r}, so no plan for it is better than another; "
             "plan it for its own output (local), or plan another node"
         )
 
 
-def _overloaded(unshed: Mapping[str, NodeLoad], wanted: PlanSettings) -> tuple[str, ...]:
-    if wanted.bottleneck is None:
-        return tuple(name for name, work in unshed.items() if not work.fits)
-    return () if unshed[wanted.bottleneck].fits else (wanted.bottleneck,)
+def _overloaded(unshed: Mapping[str, NodeLoad], settings: PlanSettings) -> tuple[str, ...]:
+    if settings.bottleneck is None:
+        return tuple(name for name, load in unshed.items() if not load.fits)
+    return () if unshed[settings.bottleneck].fits else (settings.bottleneck,)
 
 
-def _completed(scope: PlanningProblem, keep: Keep) -> Keep:
+def _completed(problem: PlanningProblem, keep: Keep) -> Keep:
     """Keep everything wherever there is a limit and nothing is said."""
-    patterns = [pattern for node in scope.limits for pattern in scope.patterns_on(node)]
+    patterns = [pattern for node in problem.limits for pattern in problem.patterns_on(node)]
     return {
-        one.stream: keep[one.stream] if one.stream in keep else np.ones(len(one.needs.uses))
+        one.stream: keep[one.stream] if one.stream in keep else np.ones(len(one.demand.uses))
         for one in patterns
     }
 
 
 def _solved(
-    scope: PlanningProblem,
-    wanted: PlanSettings,
+    problem: PlanningProblem,
+    settings: PlanSettings,
     incumbent: Keep | None,
-    course: RateHistory | None,
+    history: RateHistory | None,
 ) -> tuple[CandidatePlan, Mapping[str, float], bool]:
-    """Solve for the planned nodes: the plan, the prices, and whether the old plan stays."""
+    """Solve for the planned nodes: plan, prices, and whether the active plan stays."""
     optimum = solve_reduced(
-        scope.model,
-        scope.planned,
-        local=scope.local,
-        unshed=scope.unshed,
-        time_limit=wanted.time_limit,
+        problem.model,
+        problem.planned,
+        local=problem.local,
+        unshed=problem.unshed,
+        time_limit=settings.time_limit,
     )
     if optimum is None:
-        raise explain_infeasible(scope, wanted.time_limit)
-    draft = to_shares(scope, optimum)
-    if wanted.fill:
+        raise explain_infeasible(problem, settings.time_limit)
+    candidate = to_shares(problem, optimum)
+    if settings.fill:
         on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
-        draft = spend_budget(scope, draft, on)
-    sample = sample_for(scope, course) if wanted.windows and wanted.fill else None
+        candidate = spend_budget(problem, candidate, on)
+    sample = sample_problem(problem, history) if settings.windows and settings.fill else None
     if sample is not None:
-        draft, stays = _tried(scope, sample, draft, incumbent)
-        return draft, optimum.prices, stays
-    old = None if incumbent is None else _still_good(scope, incumbent, draft)
-    return old or draft, optimum.prices, old is not None
+        candidate, keeps_incumbent = _tried(problem, sample, candidate, incumbent)
+        return candidate, optimum.prices, keeps_incumbent
+    old = None if incumbent is None else _still_good(problem, incumbent, candidate)
+    return old or candidate, optimum.prices, old is not None
 
 
 def _tried(
-    scope: PlanningProblem, sample: WindowSample, draft: CandidatePlan, incumbent: Keep | None
+    problem: PlanningProblem,
+    sample: WindowSample,
+    candidate: CandidatePlan,
+    incumbent: Keep | None,
 ) -> tuple[CandidatePlan, bool]:
     """Improve a plan on the window-aware model, unless the one in force is as good."""
-    old = None if incumbent is None else _in_force(scope, incumbent, draft)
-    best = local_search(scope, sample, draft, () if old is None else (old,))
-    if old is None or value_of(sample, old.keep) < KEEP_INCUMBENT_RATIO * value_of(
+    old = None if incumbent is None else _in_force(problem, incumbent, candidate)
+    best = local_search(problem, sample, candidate, () if old is None else (old,))
+    if old is None or sampled_value(sample, old.keep) < KEEP_INCUMBENT_RATIO * sampled_value(
         sample, best.keep
     ):
         return best, False
@@ -228,19 +233,19 @@ def _tried(
 
 
 def _still_good(
-    scope: PlanningProblem, incumbent: Keep, best: CandidatePlan
+    problem: PlanningProblem, incumbent: Keep, best: CandidatePlan
 ) -> CandidatePlan | None:
     """Give the plan in force if it still keeps what it must and is near the best."""
-    draft = _in_force(scope, incumbent, best)
-    if draft is None or scope.value(draft.rates) < KEEP_INCUMBENT_RATIO * scope.value(
-        best.rates
-    ):
+    candidate = _in_force(problem, incumbent, best)
+    if candidate is None or problem.value(
+        candidate.rates
+    ) < KEEP_INCUMBENT_RATIO * problem.value(best.rates):
         return None
-    return draft
+    return candidate
 
 
 def _in_force(
-    scope: PlanningProblem, incumbent: Keep, best: CandidatePlan
+    problem: PlanningProblem, incumbent: Keep, best: CandidatePlan
 ) -> CandidatePlan | None:
     """Give the plan in force if it keeps the limits of the planned nodes, and the wishes."""
     if any(
@@ -248,15 +253,15 @@ def _in_force(
         for stream, shares in best.keep.items()
     ):
         return None
-    draft = scope.draft({stream: incumbent[stream] for stream in best.keep})
-    keeps = all(draft.works[name].fits for name in scope.nodes)
-    return draft if keeps and _are_met(scope, draft.rates) else None
+    candidate = problem.evaluate({stream: incumbent[stream] for stream in best.keep})
+    keeps = all(candidate.loads[name].fits for name in problem.nodes)
+    return candidate if keeps and _are_met(problem, candidate.rates) else None
 
 
-def _are_met(scope: PlanningProblem, rates: Rates) -> bool:
+def _are_met(problem: PlanningProblem, rates: Rates) -> bool:
     """Whether every sink gets the least that is wished for it."""
     return all(
         rates.sinks[sink.name] >= _NEARLY * max(sink.min_rate, sink.min_share * unshed)
-        for sink in scope.model.sinks.values()
-        for unshed in [scope.unshed.sinks[sink.name]]
+        for sink in problem.model.sinks.values()
+        for unshed in [problem.unshed.sinks[sink.name]]
     )

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from shedlight.model.arrays import Floats
 from shedlight.model.latency import Limit
 from shedlight.model.load import LoadAccumulator, NodeLoad, node_loads
 from shedlight.model.model import Keep, Model, PatternModel
-from shedlight.model.rates import Choose, Rates, predict, propagate_rates
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.rates import ChooseShares, Rates, predict, propagate_rates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,17 +18,17 @@ class CandidatePlan:
     Attributes:
         keep: The shares.
         rates: What they lead to.
-        works: How busy each node that has a limit is with them.
+        loads: How busy each node that has a limit is with them.
     """
 
     keep: Keep
     rates: Rates
-    works: Mapping[str, NodeLoad]
+    loads: Mapping[str, NodeLoad]
 
     @property
     def fits(self) -> bool:
         """Whether all limits are kept."""
-        return all(work.fits for work in self.works.values())
+        return all(load.fits for load in self.loads.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +70,11 @@ class PlanningProblem:
         """Predict the rates under a plan."""
         return predict(self.model, keep, self.nodes, unshed=self.unshed)
 
-    def works(self, rates: Rates) -> Mapping[str, NodeLoad]:
+    def loads(self, rates: Rates) -> Mapping[str, NodeLoad]:
         """Find out how busy each node that has a limit is."""
         return node_loads(self.model, self.limits, rates)
 
-    def draft(self, keep: Keep, choose: Choose | None = None) -> CandidatePlan:
+    def evaluate(self, keep: Keep, choose: ChooseShares | None = None) -> CandidatePlan:
         """Find out what comes of shares; they may be chosen on the way, by what arrives."""
 
         def by_name(pattern: PatternModel, _: Floats) -> Floats | None:
@@ -82,14 +82,18 @@ class PlanningProblem:
 
         return self._followed(keep, choose or by_name, self.unshed)
 
-    def _followed(self, keep: Keep, choose: Choose, unshed: Rates | None) -> CandidatePlan:
+    def _followed(
+        self, keep: Keep, choose: ChooseShares, unshed: Rates | None
+    ) -> CandidatePlan:
         loads = LoadAccumulator(self.limits)
-        rates = propagate_rates(self.model, choose, self.nodes, unshed=unshed, tell=loads.add)
-        return CandidatePlan(keep, rates, loads.works(self.model, rates))
+        rates = propagate_rates(
+            self.model, choose, self.nodes, unshed=unshed, on_kept=loads.add
+        )
+        return CandidatePlan(keep, rates, loads.loads(self.model, rates))
 
     def fits(self, keep: Keep) -> bool:
         """Whether all limits are kept under a plan."""
-        return self.draft(keep).fits
+        return self.evaluate(keep).fits
 
     def value(self, rates: Rates) -> float:
         """Say what rates are worth: weighted at the sinks, or plainly where it is planned."""

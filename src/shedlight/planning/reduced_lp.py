@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Floats, Ints, dot
 from shedlight.model.latency import LatencyModel, Limit
 from shedlight.model.lp import LinearProgram, Solution, SolverOutcome
 from shedlight.model.model import Model
 from shedlight.model.rates import Rates
 from shedlight.model.selectivity.flow_lp import NONE
-from shedlight.model.selectivity.needs import Floats, Ints, dot
 from shedlight.planning.kept_terms import KeptRateTerms, add_kept
 from shedlight.planning.lp_rows import LpRows, arrival_terms, build_lp_rows
 from shedlight.planning.solution import LpSolution
@@ -226,16 +226,16 @@ def _add_once_rows(reduced: ReducedLp, values: Floats) -> bool:
         paid = values[first : first + len(operator.types)]
         most, who = paid.copy(), np.full(len(paid), -1)
         for number, pattern in enumerate(operator.patterns):
-            uses = pattern.needs.uses
+            uses = pattern.demand.uses
             kept = reduced.kept[pattern.stream].at(values)
             more = kept > most[uses] * (1 + _TOUCHES) + 1e-12
             most[uses[more]] = kept[more]
             who[uses[more]] = number
         for number in np.unique(who[who >= 0]):
             pattern = operator.patterns[number]
-            chosen = np.flatnonzero(who[pattern.needs.uses] == number)
+            chosen = np.flatnonzero(who[pattern.demand.uses] == number)
             _add_once(
-                reduced, reduced.kept[pattern.stream], (chosen, first, pattern.needs.uses)
+                reduced, reduced.kept[pattern.stream], (chosen, first, pattern.demand.uses)
             )
             added = True
     return added
@@ -281,15 +281,15 @@ def _ties(reduced: ReducedLp) -> Floats:
         for name, limit in assembly.limits.items()
     }
     for rank, stream in enumerate(planned):
-        columns, needs = assembly.columns[stream], assembly.patterns[stream].needs
+        columns, demand = assembly.columns[stream], assembly.patterns[stream].demand
         operator = assembly.model.operators[str(stream.operator)]
         usual = max(assembly.supplies[operator.name].total, 1e-12)
         ties[columns.legs] += (1 - rank / len(planned)) * _BY_PATTERN / usual
-        if needs.legs > 1:
-            later = np.arange(needs.legs) ** 1.1  # no two sums of ranks are alike
-            ties[columns.legs : columns.legs + needs.legs] -= later * _BY_TYPE / usual
+        if demand.legs > 1:
+            later = np.arange(demand.legs) ** 1.1  # no two sums of ranks are alike
+            ties[columns.legs : columns.legs + demand.legs] -= later * _BY_TYPE / usual
         if columns.flows != NONE:
-            later = needs.entry_use**1.1
+            later = demand.entry_use**1.1
             ties[columns.flows : columns.flows + len(later)] -= later * _BY_TYPE / usual
         _, places, factors = reduced.work[stream]
         ties[places] -= factors / budgets[operator.node]

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Flags, dot
 from shedlight.model.model import Keep, Model
 from shedlight.model.sampled.draw import RateHistory
 from shedlight.model.sampled.windows import WindowSample, sample_events, sampled_rates
-from shedlight.model.selectivity.needs import Flags, dot
 from shedlight.planning.fill import spend_budget
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
@@ -40,28 +40,28 @@ class _Trial:
     """What has been tried so far.
 
     Attributes:
-        scope: What the plan is for.
+        problem: What the plan is for.
         sample: The events that plans are tried on.
         best: The best plan so far.
         value: What it brings.
         tries: How many were tried.
     """
 
-    scope: PlanningProblem
+    problem: PlanningProblem
     sample: WindowSample
     best: CandidatePlan
     value: float
     tries: int = 1
 
-    def offer(self, draft: CandidatePlan) -> bool:
+    def offer(self, candidate: CandidatePlan) -> bool:
         """Try a plan; keep it if it is better."""
-        if self.tries >= _MOST_TRIES or not draft.fits:
+        if self.tries >= _MOST_TRIES or not candidate.fits:
             return False
         self.tries += 1
-        value = value_of(self.sample, draft.keep)
+        value = sampled_value(self.sample, candidate.keep)
         if value <= self.value * _PAYS:
             return False
-        self.best, self.value = draft, value
+        self.best, self.value = candidate, value
         return True
 
 
@@ -80,40 +80,40 @@ class _Place:
     uses: Flags
 
 
-def sample_for(
-    scope: PlanningProblem, course: RateHistory | None = None
+def sample_problem(
+    problem: PlanningProblem, history: RateHistory | None = None
 ) -> WindowSample | None:
     """Draw events to try plans on, if windows matter and there are no wishes to mind."""
-    wishes = any(sink.min_rate or sink.min_share for sink in scope.model.sinks.values())
-    if scope.local or wishes:
+    wishes = any(sink.min_rate or sink.min_share for sink in problem.model.sinks.values())
+    if problem.local or wishes:
         return None
-    return sample_events(scope.model, scope.nodes, scope.unshed, course)
+    return sample_events(problem.model, problem.nodes, problem.unshed, history)
 
 
-def value_of(sample: WindowSample, keep: Keep) -> float:
+def sampled_value(sample: WindowSample, keep: Keep) -> float:
     """Say what a plan brings by the window-aware model."""
     rates = sampled_rates(sample, keep)
     return sum(sink.weight * rates[sink.name] for sink in sample.model.sinks.values())
 
 
 def local_search(
-    scope: PlanningProblem,
+    problem: PlanningProblem,
     sample: WindowSample,
-    draft: CandidatePlan,
+    candidate: CandidatePlan,
     others: tuple[CandidatePlan, ...] = (),
 ) -> CandidatePlan:
     """Look for a plan that is better than the program's.
 
     Args:
-        scope: What the plan is for.
+        problem: What the plan is for.
         sample: The events to try plans on.
-        draft: The program's plan.
+        candidate: The program's plan.
         others: More plans to begin with, such as the one in force.
     """
-    trial = _Trial(scope, sample, draft, value_of(sample, draft.keep))
-    for other in (*others, *_candidates(scope)):
+    trial = _Trial(problem, sample, candidate, sampled_value(sample, candidate.keep))
+    for other in (*others, *_candidates(problem)):
         trial.offer(other)
-    places = _places(scope)
+    places = _places(problem)
     for factor in _FACTORS if sample.per_window < _FEW else _FACTORS[2:3]:
         while _ascended(trial, places, factor):
             pass
@@ -125,30 +125,30 @@ def _ascended(trial: _Trial, places: list[_Place], factor: float) -> bool:
     paid = False
     for place in places:
         for change in (factor, 1 / factor):
-            while (draft := _changed(trial, place, change)) and trial.offer(draft):
+            while (candidate := _changed(trial, place, change)) and trial.offer(candidate):
                 paid = True
     return paid
 
 
-def _candidates(scope: PlanningProblem) -> Iterator[CandidatePlan]:
+def _candidates(problem: PlanningProblem) -> Iterator[CandidatePlan]:
     """Make plans by other programs: the local one, and ones with patterns on or off."""
-    yield from _solved(scope, scope.model, local=True)
-    streams = [p.stream for node in scope.nodes for p in scope.patterns_on(node)]
+    yield from _solved(problem, problem.model, local=True)
+    streams = [p.stream for node in problem.nodes for p in problem.patterns_on(node)]
     if not 1 < len(streams) <= _MOST_ALONE:
         return
     for stream in streams:
-        yield from _solved(scope, _worthless(scope.model, {stream}))
+        yield from _solved(problem, _worthless(problem.model, {stream}))
         if len(streams) > 2:  # noqa: PLR2004  # of two, one is off if the other is alone
-            yield from _solved(scope, _worthless(scope.model, set(streams) - {stream}))
+            yield from _solved(problem, _worthless(problem.model, set(streams) - {stream}))
 
 
 def _solved(
-    scope: PlanningProblem, model: Model, *, local: bool = False
+    problem: PlanningProblem, model: Model, *, local: bool = False
 ) -> Iterator[CandidatePlan]:
-    optimum = solve_reduced(model, scope.planned, local=local, unshed=scope.unshed)
+    optimum = solve_reduced(model, problem.planned, local=local, unshed=problem.unshed)
     if optimum is not None:
         on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
-        yield spend_budget(scope, to_shares(scope, optimum), on)
+        yield spend_budget(problem, to_shares(problem, optimum), on)
 
 
 def _worthless(model: Model, streams: set[Stream]) -> Model:
@@ -166,11 +166,11 @@ def _worthless(model: Model, streams: set[Stream]) -> Model:
     return replace(model, operators=operators)
 
 
-def _places(scope: PlanningProblem) -> list[_Place]:
+def _places(problem: PlanningProblem) -> list[_Place]:
     """List what can be changed: whole patterns, then single types."""
     whole, single = [], []
-    for node in scope.nodes:
-        for pattern in scope.patterns_on(node):
+    for node in problem.nodes:
+        for pattern in problem.patterns_on(node):
             free = scalable(pattern)
             if not free.any():
                 continue
@@ -185,49 +185,49 @@ def _places(scope: PlanningProblem) -> list[_Place]:
 
 def _changed(trial: _Trial, place: _Place, factor: float) -> CandidatePlan | None:
     """Multiply some shares; all others of the node rise or fall by what that costs."""
-    scope, draft = trial.scope, trial.best
-    limit, work = scope.limits[place.node], draft.works[place.node]
-    shares = draft.keep[place.stream].copy()
+    problem, candidate = trial.problem, trial.best
+    limit, load = problem.limits[place.node], candidate.loads[place.node]
+    shares = candidate.keep[place.stream].copy()
     before = shares[place.uses]
     least = 0.02 if factor > 1 else 0.0  # what is off can only be turned on by hand
     shares[place.uses] = np.minimum(1.0, np.maximum(before, least) * factor)
     if np.array_equal(shares[place.uses], before):
         return None
     costs = limit.costs[place.stream][place.uses]
-    arrivals = draft.rates.kept[place.stream][place.uses]
+    arrivals = candidate.rates.kept[place.stream][place.uses]
     offered = np.divide(arrivals, before, out=np.zeros_like(before), where=before > 0)
     unseen = before == 0
     if unseen.any():
-        pattern = scope.model.patterns[place.stream]
-        types = pattern.needs.uses[place.uses][unseen]
-        offered[unseen] = draft.rates.arrivals[str(place.stream.operator)][types]
+        pattern = problem.model.patterns[place.stream]
+        types = pattern.demand.uses[place.uses][unseen]
+        offered[unseen] = candidate.rates.arrivals[str(place.stream.operator)][types]
     more = dot(offered * (shares[place.uses] - before), costs)
     mine = dot(arrivals, costs)
-    rest = _rest(scope, draft, place) if work.cost > mine else {}
-    keep = {**draft.keep, place.stream: shares}
+    rest = _rest(problem, candidate, place) if load.cost > mine else {}
+    keep = {**candidate.keep, place.stream: shares}
     loose = sum(
-        dot(draft.rates.kept[s][free], limit.costs[s][free]) for s, free in rest.items()
+        dot(candidate.rates.kept[s][free], limit.costs[s][free]) for s, free in rest.items()
     )
-    left = work.limit - work.cost - more + loose
+    left = load.limit - load.cost - more + loose
     if loose > 0:
         scale = max(0.0, left / loose)
         for stream, free in rest.items():
             scaled = keep[stream].copy()
             scaled[free] = np.minimum(1.0, scaled[free] * scale)
             keep[stream] = scaled
-    return scale_into_limits(scope, scope.draft(keep))
+    return scale_into_limits(problem, problem.evaluate(keep))
 
 
 def _rest(
-    scope: PlanningProblem, draft: CandidatePlan, place: _Place
+    problem: PlanningProblem, candidate: CandidatePlan, place: _Place
 ) -> Mapping[Stream, Flags]:
     """Find all shares of a node that may be scaled, but for those of a place."""
     rest = {}
-    for pattern in scope.patterns_on(place.node):
+    for pattern in problem.patterns_on(place.node):
         free = scalable(pattern)
         if pattern.stream == place.stream:
             free = free & ~place.uses
-        free = free & (draft.keep[pattern.stream] > 0)
+        free = free & (candidate.keep[pattern.stream] > 0)
         if free.any():
             rest[pattern.stream] = free
     return rest

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
+from shedlight.model.arrays import Floats
 from shedlight.model.selectivity.flow_lp import NONE
-from shedlight.model.selectivity.needs import Floats
 from shedlight.planning.kept_terms import KeptRateTerms
 
 

@@ -1,7 +1,7 @@
 """Which share of which type each pattern keeps, as engines want it: by name, not by number.
 
-A share that is *firm* is not touched by pressure: types that are never to be shed, and all that
-a pattern with a NOT processes, which must see everything or be off.
+A share that is *exempt* is not lowered by pressure: types that are never to be shed, and all
+that a pattern with a NOT processes, which must see everything or be off.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shedlight.graph.application import Stream
+from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
+from shedlight.language.ast.pattern import Pattern, WindowUnit, negated_elements
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 
 
@@ -20,14 +21,14 @@ class PatternShares:
     Attributes:
         shares: The share of each type that it uses, by label, from 0 to 1.
         by_key: Whether whole keys are kept or shed, and not single events.
-        firm: The labels that pressure does not touch.
-        others: What is kept of all types if no share of any is known.
+        pressure_exempt: The labels that pressure does not touch.
+        default_share: What is kept of all types if no share of any is known.
     """
 
     shares: Mapping[str, float]
     by_key: bool = False
-    firm: frozenset[str] = frozenset()
-    others: float = 1.0
+    pressure_exempt: frozenset[str] = frozenset()
+    default_share: float = 1.0
 
     def __post_init__(self) -> None:
         for label, share in self.shares.items():
@@ -37,17 +38,19 @@ class PatternShares:
     @property
     def mean(self) -> float:
         """What is kept of a type that the plan does not know."""
-        return float(np.mean(list(self.shares.values()))) if self.shares else self.others
+        return float(np.mean(list(self.shares.values()))) if self.shares else self.default_share
 
     def under(self, pressure: float) -> "PatternShares":
-        """Lower all shares that are not firm by a factor."""
+        """Lower all shares that are not exempt by a factor."""
         if pressure >= 1:
             return self
         lowered = {
-            label: share if label in self.firm else share * pressure
+            label: share if label in self.pressure_exempt else share * pressure
             for label, share in self.shares.items()
         }
-        return PatternShares(lowered, self.by_key, self.firm, self.others * pressure)
+        return PatternShares(
+            lowered, self.by_key, self.pressure_exempt, self.default_share * pressure
+        )
 
 
 Shares = Mapping[Stream, PatternShares]
@@ -65,12 +68,44 @@ def shares_by_label(model: Model, keep: Keep) -> Shares:
 
 
 def _of(operator: OperatorModel, pattern: PatternModel, keep: Keep) -> PatternShares:
-    labels = [operator.types[number] for number in pattern.needs.uses]
+    labels = [operator.types[number] for number in pattern.demand.uses]
     shares = dict(zip(labels, keep[pattern.stream].tolist(), strict=True))
-    watches = pattern.needs.has_not and not pattern.key
-    firm = (
+    watches = pattern.demand.has_not and not pattern.key
+    pressure_exempt = (
         labels
         if watches
         else [label for label, flag in zip(labels, pattern.protected, strict=False) if flag]
     )
-    return PatternShares(shares, bool(pattern.key), frozenset(firm))
+    return PatternShares(shares, bool(pattern.key), frozenset(pressure_exempt))
+
+
+def sheddable(application: Application) -> Shares:
+    """Say which patterns may shed, and how: all on nodes with a bound, at first nothing."""
+    return {
+        stream: PatternShares({}, _by_key(spec, spec.patterns[stream.name]))
+        for spec in application.operators.values()
+        if application.nodes[spec.node].bound is not None
+        for stream in spec.outputs
+    }
+
+
+def sheddable_by_pressure(application: Application) -> Shares:
+    """Say which of them may be shed blindly; the others wait until a plan says how."""
+    specs = application.operators
+    return {
+        stream: shares
+        for stream, shares in sheddable(application).items()
+        for spec in [specs[str(stream.operator)]]
+        if not (spec.never_shed or _invents(spec.patterns[stream.name]))
+        and stream not in application.timed_out  # a match with an event shed would time out
+    }
+
+
+def _by_key(spec: OperatorSpec, pattern: Pattern) -> bool:
+    return bool(pattern.partition_by) and spec.shed_by is not ShedBy.EVENT
+
+
+def _invents(pattern: Pattern) -> bool:
+    """Whether a pattern finds matches that are none if any of its events may be shed."""
+    counts = pattern.within is not None and pattern.within.span is WindowUnit.EVENTS
+    return counts or bool(negated_elements(pattern.where))

@@ -24,7 +24,7 @@ from shedlight.matching.operators.classify import EventTypes, counted
 from shedlight.matching.permuted import PermutedTable, row_column
 from shedlight.shedding.shares import PatternShares
 
-EPOCH = 10
+EPOCH_WINDOWS = 10
 """How many windows the same keys are kept."""
 
 _LOWEST, _HASHES = -(1 << 63), 1 << 64
@@ -114,7 +114,9 @@ def key_hashes(
         time: Their timestamps, in microseconds.
         window: The longest window of all patterns of this key, in microseconds.
     """
-    epoch = Column(DataType.BIGINT, time // (EPOCH * window), np.ones(len(time), np.bool_))
+    epoch = Column(
+        DataType.BIGINT, time // (EPOCH_WINDOWS * window), np.ones(len(time), np.bool_)
+    )
     return hash_rows([*(row_column(table, one) for one in key), epoch], len(table))
 
 

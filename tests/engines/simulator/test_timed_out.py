@@ -15,7 +15,7 @@ from shedlight.language import parse_pattern
 from shedlight.model.build import build_model
 from shedlight.model.snapshot import Snapshot
 from shedlight.runlog.records import run_row
-from shedlight.shedding.initial import sheddable_by_pressure
+from shedlight.shedding.shares import sheddable_by_pressure
 
 TEXTS = {
     "P": "SELECT a.key AS key WHERE SEQ(a.type = 0, b.type = 1) WITHIN 1 s{}",

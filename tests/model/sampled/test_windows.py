@@ -10,7 +10,11 @@ from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
 from shedlight.model.sampled.draw import RateHistory
-from shedlight.model.sampled.windows import DENSE, sample_events, sampled_rates
+from shedlight.model.sampled.windows import (
+    DENSE_EVENTS_PER_WINDOW,
+    sample_events,
+    sampled_rates,
+)
 from shedlight.model.snapshot import Snapshot
 from shedlight.shedding.shares import shares_by_label
 from tests.workloads import workloads
@@ -38,7 +42,7 @@ def test_it_predicts_what_is_found(number, share):
     workload = workloads()[number]
     model = _model(workload)
     patterns = [p for one in model.operators_on(workload.node) for p in one.patterns]
-    keep = {p.stream: np.full(len(p.needs.uses), share) for p in patterns}
+    keep = {p.stream: np.full(len(p.demand.uses), share) for p in patterns}
     sample = _sample(model, [workload.node])
     assert sample is not None
 
@@ -62,7 +66,7 @@ def test_half_of_sparse_types_leaves_far_less_than_half():
     sample = _sample(model, ["edge"])
     assert sample is not None
     patterns = model.patterns.values()
-    some = {p.stream: np.full(len(p.needs.uses), 0.5) for p in patterns}
+    some = {p.stream: np.full(len(p.demand.uses), 0.5) for p in patterns}
     left = sum(sampled_rates(sample, some).values()) / sum(sampled_rates(sample, {}).values())
     assert left < 0.35
 
@@ -71,13 +75,13 @@ def test_two_draws_are_the_same():
     """A plan must not depend on luck."""
     model = _model(WEIGHTS)
     one, other = (_sample(model, ["edge"]) for _ in range(2))
-    keep = {p.stream: np.full(len(p.needs.uses), 0.4) for p in model.patterns.values()}
+    keep = {p.stream: np.full(len(p.demand.uses), 0.4) for p in model.patterns.values()}
     assert sampled_rates(one, keep) == sampled_rates(other, keep)
 
 
 def test_dense_streams_need_no_sample():
     """Then min() is near enough."""
-    assert _sample(_model(WEIGHTS, DENSE), ["edge"]) is None
+    assert _sample(_model(WEIGHTS, DENSE_EVENTS_PER_WINDOW), ["edge"]) is None
 
 
 def test_patterns_without_a_text_cannot_be_sampled():
@@ -104,8 +108,8 @@ def test_bursts_are_drawn_as_rates_went():
     """As many events as the model says, at the times of the course."""
     model = _model(WEIGHTS)
     source = Stream("s1")
-    course = RateHistory(5.0, {source: (1.0, 1.0, 8.0, 1.0, 1.0)})
-    sample = sample_events(model, ["edge"], predict(model, None, ["edge"]), course)
+    history = RateHistory(5.0, {source: (1.0, 1.0, 8.0, 1.0, 1.0)})
+    sample = sample_events(model, ["edge"], predict(model, None, ["edge"]), history)
     calm = _sample(model, ["edge"])
     assert sample is not None
     assert calm is not None

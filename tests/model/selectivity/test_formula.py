@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from shedlight.language import parse_pattern
 from shedlight.language.ast.pattern import Element, Or, elements, walk_parts
+from shedlight.model.selectivity.demand import build_demand
 from shedlight.model.selectivity.flow_lp import match_rate
-from shedlight.model.selectivity.formula import Least, Rate, selectivity
-from shedlight.model.selectivity.functions import selectivities
-from shedlight.model.selectivity.needs_builder import build_needs
+from shedlight.model.selectivity.formula import Least, Rate, selectivities, selectivity
 from tests.graph.applications import stream
 from tests.model.applications import operators, paper
 from tests.strategies import patterns
@@ -139,15 +138,15 @@ def test_the_function_is_what_the_flows_of_events_give(pattern, sets, rates):
     found = elements(pattern.where)
     assume(len(found) <= len(sets))
     labels = {each: sorted(chosen) for each, chosen in zip(found, sets, strict=False)}
-    needs = build_needs(
+    demand = build_demand(
         pattern.where, lambda each: sorted(TYPES.index(label) for label in labels[each])
     )
-    assume(len(needs.leaf_leg) <= 8)
+    assume(len(demand.leaf_leg) <= 8)
 
     written = selectivity(pattern.where, labels.__getitem__)
 
     value = written.evaluate(dict(zip(TYPES, rates, strict=True)))
-    exact = match_rate(needs, np.array(rates)[needs.uses])
+    exact = match_rate(demand, np.array(rates)[demand.uses])
     if not any(isinstance(part, Or) for part in walk_parts(pattern.where)):
         assert value == pytest.approx(exact)
     assert value >= exact - 1e-6
@@ -165,11 +164,11 @@ def test_where_no_type_is_shared_the_function_is_exact(pattern, rates):
     labels = {each: names[2 * i : 2 * i + 2] for i, each in enumerate(found)}
     by_name = dict(zip(names, rates, strict=True))
     for or_as in ("sum", "max"):
-        needs = build_needs(
+        demand = build_demand(
             pattern.where, lambda each: [names.index(one) for one in labels[each]], or_as
         )
 
         written = selectivity(pattern.where, labels.__getitem__, or_as)
 
-        exact = match_rate(needs, np.array(rates)[needs.uses])
+        exact = match_rate(demand, np.array(rates)[demand.uses])
         assert written.evaluate(by_name) == pytest.approx(exact, abs=1e-6)

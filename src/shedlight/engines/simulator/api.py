@@ -9,7 +9,7 @@ from shedlight.graph.application import Stream
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
 
 

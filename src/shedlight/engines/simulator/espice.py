@@ -21,8 +21,8 @@ from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.espice_cells import BINS, UtilityCells
 from shedlight.engines.simulator.policies import Factors, Limits, PressureLoop
 from shedlight.graph import Application, Stream, operators_on
+from shedlight.model.arrays import Floats, dot
 from shedlight.model.latency import Target
-from shedlight.model.selectivity.needs import Floats, dot
 from shedlight.shedding.shares import Shares
 
 _SHORTEST = 1e-9

@@ -16,7 +16,7 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 BINS = 24
 """How many positions there are; two of them make an octave."""

@@ -8,7 +8,7 @@ from shedlight.engines.simulator.api import Interval, ServedEvents
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.graph import Stream
 from shedlight.matching.jit import Array
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 
 class IntervalBuilder:

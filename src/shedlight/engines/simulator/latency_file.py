@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from shedlight.engines.simulator import ServedEvents
 from shedlight.engines.simulator.csv_rows import cannot_write
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 _LEAST, _MOST, _BINS = 1e-9, 1e7, 8192
 """Seconds that are told apart, and in how many steps: each is 0.45 % more than the last."""

@@ -20,12 +20,11 @@ from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.observation import joined, observation_of
 from shedlight.graph import Application, Stream
 from shedlight.model.build import build_model
-from shedlight.model.latency import Target, limit_of
+from shedlight.model.latency import Target, node_limit
 from shedlight.model.load import NodeLoad, node_load
 from shedlight.model.model import Model
 from shedlight.model.rates import predict
-from shedlight.shedding.initial import sheddable_by_pressure
-from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shares import PatternShares, Shares, sheddable_by_pressure
 
 Factors = Mapping[str, float]
 """The pressure of each node."""
@@ -158,7 +157,7 @@ class Limits:
         target = replace(self._target, horizon=2 * observation.interval)
         rates = predict(self.model)
         for node in self.model.nodes.values():
-            limit = limit_of(self.model, node, target)
+            limit = node_limit(self.model, node, target)
             if limit is not None:
                 self.works[node.name] = node_load(self.model, limit, rates)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from shedlight.matching.jit import compiled
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 
 def served(arrivals: Floats, service: Floats, free: float) -> tuple[Floats, float]:

@@ -29,7 +29,7 @@ from shedlight.generate.for_sources import (
 from shedlight.generate.streams import fed_as
 from shedlight.graph import Application
 from shedlight.model.build import build_model
-from shedlight.model.latency import Target, check_feasible, limit_of
+from shedlight.model.latency import Target, check_feasible, node_limit
 from shedlight.model.load import node_load
 from shedlight.model.rates import predict
 
@@ -230,7 +230,7 @@ def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[
     rates = predict(model)
     found = {}
     for node in model.nodes.values():
-        limit = limit_of(model, node, replace(target, aim=1.0))
+        limit = node_limit(model, node, replace(target, aim=1.0))
         if limit is not None:
             check_feasible(limit, limit.arrivals.at(rates.outputs)[1])
             found[node.name] = node_load(model, limit, rates).busy_limit

@@ -26,7 +26,7 @@ from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 from shedlight.matching.output.timed_out import timed_out_name
-from shedlight.model.selectivity.needs import Floats, dot
+from shedlight.model.arrays import Floats, dot
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 

@@ -29,7 +29,7 @@ from shedlight.graph import Application, Stream, operator_order
 from shedlight.graph.keys import longest_windows
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import ID, TIME
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
 
 _OF_SERVICE = 0x5EBC1CE

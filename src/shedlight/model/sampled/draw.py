@@ -8,12 +8,12 @@ import numpy as np
 
 from shedlight.graph.application import Stream
 from shedlight.matching.jit import Array
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 SECOND = 1_000_000
 _VARIES = 0.3
 """A rate varies if its deviation is more than this part of its mean."""
-KIND, SHEDDING, YIELD = range(3)
+TYPE_CHANCE, SHED_CHANCE, YIELD_CHANCE = range(3)
 """What a chance is for."""
 
 
@@ -57,19 +57,19 @@ class RateHistory:
         )
 
 
-def drawn_events(
+def draw_events(
     streams: Mapping[Stream, Floats],
     seconds: float,
     rng: np.random.Generator,
-    course: RateHistory | None,
+    history: RateHistory | None,
 ) -> SampledEvents:
     """Draw as many events of each type as there are in a stretch, at random times."""
     times, types = [np.zeros(0)], [np.zeros(0, np.int32)]
     for stream, rates in streams.items():
         numbers = np.round(rates * seconds).astype(np.int64)
         types.append(np.repeat(np.arange(len(rates), dtype=np.int32), numbers))
-        steps = course.rates.get(stream) if course else None
-        times.append(_times(int(numbers.sum()), seconds, rng, course, steps))
+        steps = history.rates.get(stream) if history else None
+        times.append(_times(int(numbers.sum()), seconds, rng, history, steps))
     at = (np.concatenate(times) * SECOND).astype(np.int64)
     order = np.argsort(at, kind="stable")
     return SampledEvents(at[order], np.concatenate(types)[order], rng.random(len(at)))
@@ -79,20 +79,20 @@ def _times(
     number: int,
     seconds: float,
     rng: np.random.Generator,
-    course: RateHistory | None,
+    history: RateHistory | None,
     steps: tuple[float, ...] | None,
 ) -> Floats:
     """Draw times at random, as dense as rates went, over and over."""
-    chances = rng.random(number)
-    if course is None or not steps or sum(steps) <= 0:
-        return chances * seconds
+    hash_chances = rng.random(number)
+    if history is None or not steps or sum(steps) <= 0:
+        return hash_chances * seconds
     ends = np.concatenate([[0.0], np.cumsum(steps)])
-    inside = np.interp(chances * ends[-1], ends, np.arange(len(ends)) * course.interval)
-    rounds = max(1, round(seconds / course.seconds))
-    return np.asarray(inside + rng.integers(0, rounds, number) * course.seconds)
+    inside = np.interp(hash_chances * ends[-1], ends, np.arange(len(ends)) * history.interval)
+    rounds = max(1, round(seconds / history.seconds))
+    return np.asarray(inside + rng.integers(0, rounds, number) * history.seconds)
 
 
-def chances(times: Array, stream: Stream, purpose: int) -> Floats:
+def hash_chances(times: Array, stream: Stream, purpose: int) -> Floats:
     """Give each complex event a number from 0 to 1 that depends on nothing but itself.
 
     Args:

@@ -26,23 +26,23 @@ from shedlight.matching.kernel.driver import QueueRun
 from shedlight.matching.kernel.match_state import MatchState, new_state
 from shedlight.matching.kernel.records import TIME
 from shedlight.matching.kernel.tables import Events
+from shedlight.model.arrays import Floats
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled.draw import (
-    KIND,
     SECOND,
-    SHEDDING,
-    YIELD,
+    SHED_CHANCE,
+    TYPE_CHANCE,
+    YIELD_CHANCE,
     RateHistory,
     SampledEvents,
-    chances,
-    drawn_events,
+    draw_events,
+    hash_chances,
 )
-from shedlight.model.selectivity.needs import Floats
 
-DENSE = 50.0
+DENSE_EVENTS_PER_WINDOW = 50.0
 """With so many events of every type per window, windows and chance matter no more."""
-MOST_PATTERNS = 64
+MAX_PATTERNS = 64
 """How many patterns may be run; with more it takes too long."""
 _WINDOWS = 120
 _FEWEST, _MOST = 16_000, 40_000
@@ -95,7 +95,7 @@ class WindowSample:
 
 
 def sample_events(
-    model: Model, nodes: Collection[str], unshed: Rates, course: RateHistory | None = None
+    model: Model, nodes: Collection[str], unshed: Rates, history: RateHistory | None = None
 ) -> WindowSample | None:
     """Draw a stretch of events to try plans for some nodes on.
 
@@ -103,7 +103,7 @@ def sample_events(
         model: The application.
         nodes: The nodes that are planned.
         unshed: The rates if nothing is shed.
-        course: How rates went of late, if they vary: on average they are as in the model.
+        history: How rates went of late, if they vary: on average they are as in the model.
 
     Returns:
         None if windows make no difference or cannot be told: streams are dense, patterns are
@@ -113,12 +113,16 @@ def sample_events(
     run = _to_run(model, changed)
     operators = [one for one in model.operators.values() if _has_any(one, run)]
     patterns = [p for one in operators for p in one.patterns if p.stream in run]
-    if len(patterns) > MOST_PATTERNS or not all(map(_can_run, patterns)):
+    if len(patterns) > MAX_PATTERNS or not all(map(_can_run, patterns)):
         return None
-    least = min(_per_window(one, unshed) for one in patterns) if patterns else DENSE
+    least = (
+        min(_per_window(one, unshed) for one in patterns)
+        if patterns
+        else DENSE_EVENTS_PER_WINDOW
+    )
     total = sum(float(_external(one, run, unshed).sum()) for one in operators)
-    bursts = course if course is not None and course.varies else None
-    if (least >= DENSE and bursts is None) or total <= 0:
+    bursts = history if history is not None and history.varies else None
+    if (least >= DENSE_EVENTS_PER_WINDOW and bursts is None) or total <= 0:
         return None
     seconds = _length(patterns, total)
     if bursts is not None:
@@ -141,7 +145,7 @@ def sample_events(
         least,
         runners,
         {
-            one.name: drawn_events(_external_streams(one, run, unshed), seconds, rng, bursts)
+            one.name: draw_events(_external_streams(one, run, unshed), seconds, rng, bursts)
             for one in operators
         },
         {
@@ -200,7 +204,7 @@ def _window(pattern: PatternModel) -> float:
 
 def _per_window(pattern: PatternModel, unshed: Rates) -> float:
     """Say how many events of the rarest type that a pattern needs there are per window."""
-    needed = np.unique(pattern.needs.entry_use)
+    needed = np.unique(pattern.demand.entry_use)
     rates = unshed.kept[pattern.stream][needed]
     return float(rates[rates > 0].min(initial=np.inf)) * _window(pattern)
 
@@ -265,10 +269,10 @@ def _joined(
     for stream, spread in operator.feeds.items():
         if stream in found:
             times = found[stream]
-            kinds = chances(times, stream, KIND)
+            kinds = hash_chances(times, stream, TYPE_CHANCE)
             types = np.searchsorted(np.cumsum(spread), kinds, side="right").astype(np.int32)
             used = types < len(spread)
-            luck = chances(times, stream, SHEDDING)
+            luck = hash_chances(times, stream, SHED_CHANCE)
             parts.append(SampledEvents(times[used], types[used], luck[used]))
     if len(parts) == 1:
         return drawn
@@ -286,7 +290,7 @@ def _matches(
 ) -> Array:
     """Give the times of the complex events of a pattern."""
     shares = np.zeros(len(runner.symbols))
-    shares[pattern.needs.uses] = keep.get(pattern.stream, 1.0)
+    shares[pattern.demand.uses] = keep.get(pattern.stream, 1.0)
     kept = events.chance < shares[events.type]
     run = QueueRun(runner.matcher, runner.state)
     times = events.time[kept]
@@ -296,5 +300,5 @@ def _matches(
     )
     found = run.gathered.all()[0][TIME]
     if runner.yields < 1:
-        found = found[chances(found, pattern.stream, YIELD) < runner.yields]
+        found = found[hash_chances(found, pattern.stream, YIELD_CHANCE) < runner.yields]
     return np.repeat(found, max(1, round(pattern.emits)))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shedlight.model.arrays import Flags, Floats, Ints, repeat_value
 from shedlight.model.lp import INFINITY, LinearProgram
-from shedlight.model.selectivity.needs import Flags, Floats, Ints, MatchDemand, repeated
+from shedlight.model.selectivity.demand import MatchDemand
 
 _MOST_LEAVES = 8
 NONE = -1
@@ -31,7 +32,7 @@ class FlowColumns:
 
 def add_pattern(
     program: LinearProgram,
-    needs: MatchDemand,
+    demand: MatchDemand,
     most: float,
     *,
     cost: float = 0.0,
@@ -41,15 +42,15 @@ def add_pattern(
 
     Args:
         program: Where to.
-        needs: The pattern.
+        demand: The pattern.
         most: More matches per second than there can be.
         cost: What a match is worth.
         upper: How many matches there may be.
     """
-    costs, uppers = np.zeros(needs.legs), np.full(needs.legs, INFINITY)
+    costs, uppers = np.zeros(demand.legs), np.full(demand.legs, INFINITY)
     costs[0], uppers[0] = cost, upper
-    legs = program.add_columns(needs.legs, cost=costs, upper=uppers)
-    for split in needs.splits:
+    legs = program.add_columns(demand.legs, cost=costs, upper=uppers)
+    for split in demand.splits:
         branches = [legs + branch for branch in split.branches]
         ones = [1.0] * len(branches)
         if split.exclusive:
@@ -58,13 +59,13 @@ def add_pattern(
             program.add_row(
                 [*branches, legs + split.leg], [*ones, -split.times], lower=0.0, upper=0.0
             )
-    if needs.is_fixed:
+    if demand.is_fixed:
         return FlowColumns(legs, NONE)
-    flows = program.add_columns(len(needs.entry_leaf))
-    order = np.argsort(needs.entry_leaf, kind="stable")
-    sizes = np.bincount(needs.entry_leaf, minlength=len(needs.leaf_leg))
+    flows = program.add_columns(len(demand.entry_leaf))
+    order = np.argsort(demand.entry_leaf, kind="stable")
+    sizes = np.bincount(demand.entry_leaf, minlength=len(demand.leaf_leg))
     for leaf, places in enumerate(np.split(flows + order, np.cumsum(sizes)[:-1])):
-        leg, need = legs + int(needs.leaf_leg[leaf]), float(needs.leaf_need[leaf])
+        leg, need = legs + int(demand.leaf_leg[leaf]), float(demand.leaf_need[leaf])
         program.add_row(
             np.append(places, leg), np.append(np.ones(len(places)), -need), lower=0.0, upper=0.0
         )
@@ -84,26 +85,26 @@ def _add_choice(
     program.add_row([leg, *branches], [times, *([-1.0] * len(branches))], lower=0.0, upper=0.0)
 
 
-def demand_of(needs: MatchDemand, columns: FlowColumns) -> tuple[Ints, Ints, Floats]:
+def taken_terms(demand: MatchDemand, columns: FlowColumns) -> tuple[Ints, Ints, Floats]:
     """Say what a pattern takes of its uses: entries (use, column, factor) to be added up."""
     if columns.flows != NONE:
-        entries = len(needs.entry_leaf)
-        return needs.entry_use, columns.flows + np.arange(entries), np.ones(entries)
-    uses, legs, factors = needs.takes
-    if needs.legs == 1:
-        return uses, repeated(np.int64(columns.legs), len(uses)), factors
+        entries = len(demand.entry_leaf)
+        return demand.entry_use, columns.flows + np.arange(entries), np.ones(entries)
+    uses, legs, factors = demand.takes
+    if demand.legs == 1:
+        return uses, repeat_value(np.int64(columns.legs), len(uses)), factors
     return uses, columns.legs + legs, factors
 
 
 def add_supply(
     program: LinearProgram,
-    needs: MatchDemand,
+    demand: MatchDemand,
     columns: FlowColumns,
     kept: Floats,
     chosen: Flags | None = None,
 ) -> None:
     """Bound what a pattern takes of each use, or of those chosen, by what is kept of it."""
-    uses, places, factors = demand_of(needs, columns)
+    uses, places, factors = taken_terms(demand, columns)
     if chosen is not None:
         mine = chosen[uses]
         uses, places, factors = uses[mine], places[mine], factors[mine]
@@ -112,27 +113,27 @@ def add_supply(
     program.add_rows(sizes, places[order], factors[order], upper=kept[present])
 
 
-def match_rate(needs: MatchDemand, kept: Floats) -> float:
+def match_rate(demand: MatchDemand, kept: Floats) -> float:
     """Evaluate a selectivity function: matches per second from what is kept of each use."""
-    if not len(needs.leaf_leg):
+    if not len(demand.leaf_leg):
         return 0.0
-    if needs.is_plain:
-        return float((kept[needs.wanted] / needs.per_use[needs.wanted]).min())
-    if not needs.splits and len(needs.leaf_leg) <= _MOST_LEAVES:
-        return _by_sets(needs, kept)
+    if demand.is_plain:
+        return float((kept[demand.wanted] / demand.per_use[demand.wanted]).min())
+    if not demand.splits and len(demand.leaf_leg) <= _MOST_LEAVES:
+        return _by_sets(demand, kept)
     program = LinearProgram()
-    columns = add_pattern(program, needs, float(kept.sum()) + 1.0, cost=1.0)
-    add_supply(program, needs, columns, kept)
+    columns = add_pattern(program, demand, float(kept.sum()) + 1.0, cost=1.0)
+    add_supply(program, demand, columns, kept)
     return program.solve().objective
 
 
-def _by_sets(needs: MatchDemand, kept: Floats) -> float:
+def _by_sets(demand: MatchDemand, kept: Floats) -> float:
     """Find the set of leaves that has least for what it needs (Hall)."""
-    accepts = np.zeros((len(needs.leaf_leg), len(needs.uses)), np.bool_)
-    accepts[needs.entry_leaf, needs.entry_use] = True
+    accepts = np.zeros((len(demand.leaf_leg), len(demand.uses)), np.bool_)
+    accepts[demand.entry_leaf, demand.entry_use] = True
     least = INFINITY
     for chosen in range(1, 1 << len(accepts)):
         members = [i for i in range(len(accepts)) if chosen >> i & 1]
         supply = kept[accepts[members].any(axis=0)].sum()
-        least = min(least, supply / needs.leaf_need[members].sum())
+        least = min(least, supply / demand.leaf_need[members].sum())
     return float(least)

@@ -19,11 +19,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq
+from shedlight.graph.application import Application, OperatorSpec, Stream
+from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq, elements
 from shedlight.language.check.normal_form import shortest
-from shedlight.model.selectivity.needs_builder import OrAs, alternatives
+from shedlight.model.selectivity.demand import OrAs, alternatives
+from shedlight.model.snapshot import vocabulary_of
+from shedlight.model.type_index import accepted_types, constants
 
-MOST_COMPETING = 8
+MAX_COMPETING_ELEMENTS = 8
 """How many elements may compete for types if all sets of them are to be looked at."""
 
 LabelsOf = Callable[[Element], Sequence[str]]
@@ -116,7 +119,8 @@ def selectivity(part: Part, labels_of: LabelsOf, or_as: OrAs = "sum") -> Selecti
     """Write the selectivity function of a pattern.
 
     It is exact unless branches of an OR share types with each other or with what is beside
-    the OR, or more than `MOST_COMPETING` elements compete for types: then it is an upper bound.
+    the OR, or more than `MAX_COMPETING_ELEMENTS`
+    elements compete for types: then it is an upper bound.
 
     Args:
         part: The tree of the pattern.
@@ -185,7 +189,7 @@ def _terms(leaves: tuple[_Leaf, ...]) -> Iterator[Selectivity]:
     """Write what elements need, in the order of the first of them."""
     groups = _groups(leaves)
     for group in groups:
-        if len(group) > MOST_COMPETING:
+        if len(group) > MAX_COMPETING_ELEMENTS:
             yield from (_term([leaves[place]]) for place in group)
         else:
             sets = _sets([leaves[place] for place in group])
@@ -236,3 +240,27 @@ def _term(leaves: Iterable[_Leaf]) -> Selectivity:
 
 def _divided(part: Selectivity, times: float) -> Selectivity:
     return part if times == 1 else Quotient(part, times)
+
+
+def selectivities(
+    application: Application, or_as: OrAs = "sum"
+) -> Mapping[Stream, Selectivity]:
+    """Write the selectivity function of each pattern over the types that its text names."""
+    return {
+        stream: selectivity(spec.patterns[stream.name].where, labels.__getitem__, or_as)
+        for spec in application.operators.values()
+        for labels in [_labels(spec)]
+        for stream in spec.outputs
+    }
+
+
+def _labels(spec: OperatorSpec) -> Mapping[Element, list[str]]:
+    """Find the labels that each element of an operator accepts."""
+    words = vocabulary_of(spec)
+    asks = {
+        each: words.asks(each) for one in spec.patterns.values() for each in elements(one.where)
+    }
+    known = set(constants(words))
+    signatures, accepted = accepted_types(words, known, tuple(dict.fromkeys(asks.values())))
+    labels = [words.label(signature) for signature in signatures]
+    return {each: [labels[place] for place in accepted[ask]] for each, ask in asks.items()}

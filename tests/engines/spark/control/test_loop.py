@@ -22,7 +22,7 @@ from shedlight.engines.spark.support.placement import operator_chains
 from shedlight.graph import Stream
 from shedlight.graph.keys import longest_windows
 from shedlight.matching.operators.reorder import StreamInput
-from shedlight.shedding.initial import sheddable, sheddable_by_pressure
+from shedlight.shedding.shares import sheddable, sheddable_by_pressure
 from tests.engines.applications import edge_application
 
 NODE, SOURCE = "edge-2", Stream("s2")

@@ -139,7 +139,7 @@ def test_random_patterns_shed_what_the_simulator_sheds(spark, patterns, events, 
     application = _random_application(patterns)
     tables = {f"s{i}": table_of([one for one in events if one.input == i]) for i in (0, 1)}
     plan = {
-        Stream(f"P{i}", f"wP{i}"): PatternShares({}, others=share)
+        Stream(f"P{i}", f"wP{i}"): PatternShares({}, default_share=share)
         for i, share in enumerate(shares)
         if share is not None
     }
@@ -211,7 +211,7 @@ def test_by_key_and_within_a_node_spark_and_simulator_shed_the_same(spark, tmp_p
     application, tables = _keyed_application(), _keyed_events()
     shares = {
         Stream("K", "w1"): PatternShares({"type=0": 0.6, "type=1": 0.6}, by_key=True),
-        Stream("C", "w3"): PatternShares({}, others=0.5),
+        Stream("C", "w3"): PatternShares({}, default_share=0.5),
     }
     simulated = simulate(application, tables, Service(seconds={}), shares=shares)
 
@@ -270,7 +270,7 @@ def test_types_too_many_to_list_are_shed_in_python(spark, tmp_path, monkeypatch)
     """The events are those that the JVM would keep, but they travel first."""
     application, tables = _mixed_application(lateness=400), _mixed_events()
     ordered = {**tables, "s1": tables["s1"].sort_by("at")}
-    shares = {Stream("P", "w"): PatternShares({}, others=0.6)}
+    shares = {Stream("P", "w"): PatternShares({}, default_share=0.6)}
     expected = simulate(application, ordered, Service(seconds={}), shares=shares).sinks
     monkeypatch.setattr(type_sql, "MOST_TYPES", 1)
     found = on_spark(spark, with_files(application, ordered, tmp_path), tmp_path, shares)

@@ -37,8 +37,7 @@ from shedlight.engines.tables import AT
 from shedlight.graph import Stream, load_application
 from shedlight.graph.keys import key_name, longest_windows
 from shedlight.matching.operators.reorder import FOREVER, StreamInput
-from shedlight.shedding.initial import sheddable
-from shedlight.shedding.shares import PatternShares
+from shedlight.shedding.shares import PatternShares, sheddable
 from shedlight.shedding.shedder import event_hashes, key_hashes, threshold
 from tests.engines.applications import drawn_events
 from tests.engines.spark.processes import family

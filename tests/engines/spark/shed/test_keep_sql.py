@@ -102,14 +102,19 @@ def _expected(chain, ready):
     return masks
 
 
-SOME = PatternShares({"type=0": 0.4, "type=7": 1.0, "name=x": 0.0}, others=0.3)
+SOME = PatternShares({"type=0": 0.4, "type=7": 1.0, "name=x": 0.0}, default_share=0.3)
 CASES = [
     Case(("n", "small"), {Stream("A", "w"): SOME}),
-    Case(("s", "n"), {Stream("A", "w"): SOME, Stream("C", "w"): PatternShares({}, others=0.5)}),
-    Case(("small",), {Stream("B", "w"): PatternShares({}, by_key=True, others=0.5)}),
-    Case(("s",), {Stream(name, "w"): PatternShares({}, others=0.0) for name in "AB"}),
-    Case(("n",), {Stream(name, "w"): PatternShares({}, others=1.0) for name in "ABC"}),
-    Case(("small", "s"), {Stream("B", "w"): PatternShares({}, by_key=True, others=0.01)}),
+    Case(
+        ("s", "n"),
+        {Stream("A", "w"): SOME, Stream("C", "w"): PatternShares({}, default_share=0.5)},
+    ),
+    Case(("small",), {Stream("B", "w"): PatternShares({}, by_key=True, default_share=0.5)}),
+    Case(("s",), {Stream(name, "w"): PatternShares({}, default_share=0.0) for name in "AB"}),
+    Case(("n",), {Stream(name, "w"): PatternShares({}, default_share=1.0) for name in "ABC"}),
+    Case(
+        ("small", "s"), {Stream("B", "w"): PatternShares({}, by_key=True, default_share=0.01)}
+    ),
 ]
 
 
@@ -148,7 +153,7 @@ def test_more_patterns_than_a_word_has_flags_are_told_apart(spark, tmp_path):
     number = WORD + 3
     patterns = {f"P{i}": PATTERNS["A"] for i in range(number)}
     shares = {
-        Stream(name, "w"): PatternShares({}, others=(0.0, 1.0, i / number)[i % 3])
+        Stream(name, "w"): PatternShares({}, default_share=(0.0, 1.0, i / number)[i % 3])
         for i, name in enumerate(patterns)
     }
     case, table = Case(("n", "small"), shares), _events(500, 7)

@@ -28,7 +28,7 @@ TABLES = {
 def plans(tmp_path):
     """Plans with one in force."""
     found = PlanStore(tmp_path / "plan")
-    shares = {Stream("Q", "w"): PatternShares({}, others=1.0)}
+    shares = {Stream("Q", "w"): PatternShares({}, default_share=1.0)}
     found.put_in_force(ActivePlan(found.publish(shares, TABLES)))
     return found
 

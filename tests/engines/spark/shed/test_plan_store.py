@@ -21,7 +21,10 @@ from shedlight.shedding.shedder import threshold
 Q = Stream("Q", "w")
 SHARES = {
     Q: PatternShares(
-        {"type=0": 0.4, "type=1": 1.0}, by_key=True, firm=frozenset({"type=1"}), others=0.3
+        {"type=0": 0.4, "type=1": 1.0},
+        by_key=True,
+        pressure_exempt=frozenset({"type=1"}),
+        default_share=0.3,
     )
 }
 TABLE = KeepTable(np.array([[0.4, 1.0, UNUSED]]), np.array([[False, True, False]]))

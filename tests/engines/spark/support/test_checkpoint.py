@@ -213,7 +213,7 @@ def test_a_changed_application_is_refused(spark, copy):
 
 def test_other_shares_are_used_from_the_next_micro_batch_on(spark, copy):
     """And not those that were given when the checkpoint was begun."""
-    other = {stream: PatternShares({}, others=0.5) for stream in SHARES}
+    other = {stream: PatternShares({}, default_share=0.5) for stream in SHARES}
     deployment = Deployment(copy.application, spark, copy.folder, other, 2)
     plans = deployment.plans(NODE)
     assert plans.now == ActivePlan(2)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.engines.spark.support.micro_batch import MicroBatchReport
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 LATEST = 60
 """How many micro-batches count at most."""

@@ -31,8 +31,7 @@ from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
-from shedlight.shedding.initial import sheddable_by_pressure
-from shedlight.shedding.shares import Shares
+from shedlight.shedding.shares import Shares, sheddable_by_pressure
 
 INTERVAL = 2.0
 """After how many seconds there is an observation, or after a micro-batch that is longer."""

@@ -39,8 +39,7 @@ from shedlight.engines.spark.support.micro_batch import MicroBatchReport, read_r
 from shedlight.engines.spark.support.spark_errors import full_message, root_cause, to_user_error
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
-from shedlight.shedding.initial import sheddable, sheddable_by_pressure
-from shedlight.shedding.shares import Shares
+from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
 
 _LOG = logging.getLogger(__name__)
 

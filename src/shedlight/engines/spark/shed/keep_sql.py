@@ -31,7 +31,7 @@ from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.operators.cep_operator import Operator, schema_of
 from shedlight.matching.operators.reorder import NEVER
 from shedlight.shedding.shares import PatternShares, Shares
-from shedlight.shedding.shedder import EPOCH
+from shedlight.shedding.shedder import EPOCH_WINDOWS
 
 _ONCE = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
 """Nothing, of which Spark does not know that; so it computes the flags once, not for the filter
@@ -47,13 +47,13 @@ def plan_tables(chain: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
         if signatures is None or not has_shares(spec, chain.spec.shares):
             continue
         labels = [operator.alphabet.label(signature) for signature in signatures]
-        kept, firm = [], []
+        kept, exempt = [], []
         for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
             used = [_uses(matcher, signature) for signature in signatures]
             kept.append(_shares_by_number(shares.get(stream), labels, used))
-            lasting = shares[stream].firm if stream in shares else frozenset(labels)
-            firm.append([label in lasting for label in labels])
-        found[spec.name] = KeepTable(np.array(kept, np.float64), np.array(firm, np.bool_))
+            lasting = shares[stream].pressure_exempt if stream in shares else frozenset(labels)
+            exempt.append([label in lasting for label in labels])
+        found[spec.name] = KeepTable(np.array(kept, np.float64), np.array(exempt, np.bool_))
     return found
 
 
@@ -211,7 +211,7 @@ def _hash(given: ChainSpec, operator: Operator, stream: Stream, time: str) -> st
     schema = schema_of(operator.schema)
     pattern = next(one.pattern for one in operator.matchers if one.name == stream.name)
     if shares is not None and shares.by_key and pattern.partition_by:
-        epoch = EPOCH * given.windows.get(key_name(pattern.partition_by), 1)
+        epoch = EPOCH_WINDOWS * given.windows.get(key_name(pattern.partition_by), 1)
         at = quoted(time)
         floor = f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)"
         return hash_sql(pattern.partition_by, schema, floor)

@@ -27,7 +27,7 @@ from shedlight.engines.spark.shed.jvm_callback import (
 )
 from shedlight.engines.spark.shed.plan_store import WORD, KeepTable, PlanStore
 from shedlight.engines.spark.source.reader import quoted
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 
 _LIMITS = pa.list_(pa.int64())
 _HASHES, _LOWEST = float(1 << 64), -(1 << 63)

@@ -29,7 +29,7 @@ import numpy as np
 from shedlight.engines.spark.support.atomic_file import replacing
 from shedlight.errors import StateError
 from shedlight.graph import Stream
-from shedlight.model.selectivity.needs import Floats
+from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import PatternShares, Shares
 
 UNUSED = -1.0
@@ -59,15 +59,17 @@ class KeepTable:
 
     Attributes:
         shares: From 0 to 1, or `UNUSED`.
-        firm: Whether pressure does not touch it.
+        pressure_exempt: Whether pressure does not touch it.
     """
 
     shares: Floats
-    firm: np.ndarray[Any, np.dtype[np.bool_]]
+    pressure_exempt: np.ndarray[Any, np.dtype[np.bool_]]
 
     def under(self, pressure: float) -> Floats:
-        """Lower the shares that are not firm."""
-        lowered = np.where(self.firm | (self.shares < 0), self.shares, self.shares * pressure)
+        """Lower the shares that are not exempt from pressure."""
+        lowered = np.where(
+            self.pressure_exempt | (self.shares < 0), self.shares, self.shares * pressure
+        )
         return np.asarray(lowered)
 
 
@@ -91,7 +93,7 @@ class PlanStore:
         arrays: dict[str, Any] = {}
         for operator, table in tables.items():
             arrays[f"shares {operator}"] = table.shares
-            arrays[f"firm {operator}"] = table.firm
+            arrays[f"pressure_exempt {operator}"] = table.pressure_exempt
         with replacing(plans / f"{number}.npz") as path, path.open("wb") as file:
             np.savez(file, **arrays)
         with replacing(plans / f"{number}.json") as path:
@@ -214,8 +216,8 @@ def _as_json(shares: Shares) -> list[dict[str, Any]]:
             "pattern": stream.name,
             "shares": dict(one.shares),
             "by_key": one.by_key,
-            "firm": sorted(one.firm),
-            "others": one.others,
+            "pressure_exempt": sorted(one.pressure_exempt),
+            "default_share": one.default_share,
         }
         for stream, one in shares.items()
     ]
@@ -232,7 +234,10 @@ def _shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of thi
     with _reading(path):
         return {
             Stream(one["pattern"], one["operator"]): PatternShares(
-                one["shares"], one["by_key"], frozenset(one["firm"]), one["others"]
+                one["shares"],
+                one["by_key"],
+                frozenset(one["pressure_exempt"]),
+                one["default_share"],
             )
             for one in json.loads(path.read_text())
         }
@@ -242,7 +247,10 @@ def _shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of thi
 def _tables(path: Path, version: int) -> Mapping[str, KeepTable]:  # noqa: ARG001
     with _reading(path), path.open("rb") as opened, np.load(opened) as file:
         names = [name.removeprefix("shares ") for name in file if name.startswith("shares ")]
-        return {name: KeepTable(file[f"shares {name}"], file[f"firm {name}"]) for name in names}
+        return {
+            name: KeepTable(file[f"shares {name}"], file[f"pressure_exempt {name}"])
+            for name in names
+        }
 
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error)

@@ -10,8 +10,7 @@ from shedlight.language import parse_pattern
 from shedlight.language.ast.expression import Binary, Literal, Operator
 from shedlight.language.ast.pattern import Element, elements, negated_elements
 from shedlight.language.check.normal_form import shortest
-from shedlight.model.selectivity.needs import MatchDemand
-from shedlight.model.selectivity.needs_builder import build_needs
+from shedlight.model.selectivity.demand import MatchDemand, build_demand
 from tests.strategies import patterns
 
 
@@ -29,19 +28,19 @@ def needs_of(where: str, **options: Any) -> MatchDemand:
     """Find what a pattern needs."""
     where = where if where.startswith("SEQ") else f"SEQ({where})"
     pattern = parse_pattern(f"SELECT * WHERE {where} WITHIN 1 s").pattern
-    return build_needs(pattern.where, types_of, **options)
+    return build_demand(pattern.where, types_of, **options)
 
 
-def shown(needs: MatchDemand) -> list[str]:
+def shown(demand: MatchDemand) -> list[str]:
     """Write each leaf as `leg: need x types`."""
     return [
-        f"{needs.leaf_leg[leaf]}: {needs.leaf_need[leaf]:g} x "
+        f"{demand.leaf_leg[leaf]}: {demand.leaf_need[leaf]:g} x "
         + " ".join(
-            str(needs.uses[use])
-            for use, owner in zip(needs.entry_use, needs.entry_leaf, strict=True)
+            str(demand.uses[use])
+            for use, owner in zip(demand.entry_use, demand.entry_leaf, strict=True)
             if owner == leaf
         )
-        for leaf in range(len(needs.leaf_leg))
+        for leaf in range(len(demand.leaf_leg))
     ]
 
 
@@ -87,11 +86,11 @@ def test_an_or_is_split_into_its_branches():
 
 def test_optional_and_watched_types_are_processed_too():
     """A type under NOT is watched even where another element takes it."""
-    needs = needs_of("A.t = 1, NOT(B.t = 2), C.t = 3?, D.t = 2, NOT(E.t = 4), F.t = 1")
+    demand = needs_of("A.t = 1, NOT(B.t = 2), C.t = 3?, D.t = 2, NOT(E.t = 4), F.t = 1")
 
-    assert needs.uses.tolist() == [1, 2, 3, 4]
-    assert needs.watched.tolist() == [False, True, False, True]
-    assert needs.per_use.tolist() == [2.0, 1.0, 0.0, 0.0]
+    assert demand.uses.tolist() == [1, 2, 3, 4]
+    assert demand.watched.tolist() == [False, True, False, True]
+    assert demand.per_use.tolist() == [2.0, 1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -110,13 +109,13 @@ def test_the_size_of_a_match_is_that_of_the_shortest(where, size):
 @given(patterns(cross=False))
 def test_needs_agree_with_the_tree(pattern):
     """In size, in what is used and in what is watched."""
-    needs = build_needs(pattern.where, types_of)
+    demand = build_demand(pattern.where, types_of)
     used = {one for each in elements(pattern.where) for one in types_of(each)}
     seen = {one for each in negated_elements(pattern.where) for one in types_of(each)}
 
-    assert needs.size == shortest(pattern.where)
-    assert needs.uses.tolist() == sorted(used)
-    assert set(needs.uses[needs.watched].tolist()) == seen
-    assert needs.legs == 1 + max([0, *(b for s in needs.splits for b in s.branches)])
-    assert set(needs.leaf_leg.tolist()) <= set(range(needs.legs))
-    assert np.all(np.diff(needs.entry_leaf) >= 0)
+    assert demand.size == shortest(pattern.where)
+    assert demand.uses.tolist() == sorted(used)
+    assert set(demand.uses[demand.watched].tolist()) == seen
+    assert demand.legs == 1 + max([0, *(b for s in demand.splits for b in s.branches)])
+    assert set(demand.leaf_leg.tolist()) <= set(range(demand.legs))
+    assert np.all(np.diff(demand.entry_leaf) >= 0)

@@ -1,0 +1,34 @@
+"""Array types of the model, and arrays that share memory: those of a plan are long."""
+
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+def repeat_value(number: _Number, times: int) -> npt.NDArray[_Number]:
+    """Give an array of one number over and over, in the memory of one; it cannot be changed."""
+    return np.ndarray((times,), number.dtype, number, strides=(0,))
+
+
+def index_range(number: int) -> Ints:
+    """Give 0, 1, 2 and so on, in memory that all such arrays share; it cannot be changed."""
+    return _numbers(number.bit_length())[:number]
+
+
+@cache
+def _numbers(bits: int) -> Ints:
+    numbers = np.arange(1 << bits)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def dot(one: Floats, other: Floats) -> float:
+    """Add up products, in this thread alone: arrays are long, but other work goes on."""
+    return float(np.einsum("i,i->", one, other))
