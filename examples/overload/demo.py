@@ -182,7 +182,9 @@ def _options(way: str) -> Options:
         return Options(shares={})
     settings = micro_batch_settings()
     return Options(
-        settings=replace(settings, wanted=replace(settings.wanted, local=way == "local"))
+        settings=replace(
+            settings, plan_settings=replace(settings.plan_settings, local=way == "local")
+        )
     )
 
 

@@ -186,8 +186,9 @@ def test_reports_are_enough_to_decide():
         Memory(application=APPLICATION), observation_of(values, time=1.0, interval=1.0)
     )
 
-    assert decision.entry.nodes == ("edge-2",)
-    assert decision.states["edge-2"].state is NodeStatus.SHEDDING
+    assert decision.plan is not None
+    assert decision.plan.nodes == ("edge-2",)
+    assert decision.health["edge-2"].status is NodeStatus.SHEDDING
 
 
 def _tallied(seen, name):

@@ -8,7 +8,7 @@ import pytest
 from shedlight.control.controller import Memory
 from shedlight.control.override import Override, apply_override
 from shedlight.control.planning_input import (
-    MOST_NUMBERS,
+    MAX_NUMBERS,
     PlanningInput,
     planning_input_of,
     planning_input_text,
@@ -25,8 +25,8 @@ from tests.control.observations import APPLICATION, NODE
 
 
 @pytest.fixture
-def situation() -> PlanningInput:
-    """Have the situation of an application that sheds."""
+def planning_input() -> PlanningInput:
+    """Have the planning input of an application that sheds."""
     memory, _ = run(Memory(application=APPLICATION), [2.0] * 3)
     found = planning_input_of(memory)
     assert found is not None
@@ -34,16 +34,18 @@ def situation() -> PlanningInput:
     return found
 
 
-def planned(situation, wish, load=1.0):
+def planned(planning_input, override, load=1.0):
     """Plan with the planner itself, from the same numbers."""
     rates = {
         stream: {label: rate * load for label, rate in by.items()}
-        for stream, by in situation.snapshot.rates.items()
+        for stream, by in planning_input.snapshot.rates.items()
     }
-    outputs = {stream: rate * load for stream, rate in situation.snapshot.output_rates.items()}
-    snapshot = replace(situation.snapshot, rates=rates, output_rates=outputs)
-    model = build_model(apply_override(situation.application, wish), snapshot)
-    target = replace(situation.wanted.target, horizon=2 * situation.interval)
+    outputs = {
+        stream: rate * load for stream, rate in planning_input.snapshot.output_rates.items()
+    }
+    snapshot = replace(planning_input.snapshot, rates=rates, output_rates=outputs)
+    model = build_model(apply_override(planning_input.application, override), snapshot)
+    target = replace(planning_input.plan_settings.target, horizon=2 * planning_input.interval)
     return model, make_plan(model, PlanSettings(target=target))
 
 
@@ -56,7 +58,7 @@ def shares_of(shares):
 
 
 @pytest.mark.parametrize(
-    ("wish", "load"),
+    ("override", "load"),
     [
         (Override(bounds={NODE: 10.0}), 1.0),
         (Override(bounds={NODE: 0.1}), 1.0),
@@ -65,13 +67,13 @@ def shares_of(shares):
         (Override(), 0.25),
     ],
 )
-def test_it_plans_as_the_planner_does(situation, wish, load):
+def test_it_plans_as_the_planner_does(planning_input, override, load):
     """Shares, loads and what the sinks would get."""
-    model, plan = planned(situation, wish, load)
-    found = what_if(situation, wish, load)
+    model, plan = planned(planning_input, override, load)
+    found = what_if(planning_input, override, load)
     assert found.plan is not None
     if not found.plan.keeps_incumbent:
-        expected = {**situation.shares, **shares_by_label(model, plan.keep)}
+        expected = {**planning_input.shares, **shares_by_label(model, plan.keep)}
         assert {k: dict(v.shares) for k, v in map_str(found.shares)} == shares_of(expected)
         assert found.then == {k: pytest.approx(v) for k, v in plan.rates.sinks.items()}
     assert found.plan.objective == pytest.approx(plan.objective, rel=0.011)
@@ -82,49 +84,49 @@ def map_str(shares):
     return [(str(stream), one) for stream, one in shares.items()]
 
 
-def test_the_same_is_found_after_writing_and_reading(situation):
+def test_the_same_is_found_after_writing_and_reading(planning_input):
     """Nothing that matters is lost on the way."""
-    text = planning_input_text(situation)
+    text = planning_input_text(planning_input)
     assert text is not None
     again = read_planning_input(text)
-    wish = Override(bounds={NODE: 3.0}, weights={"sink1": 7.0})
-    one, other = what_if(situation, wish, 1.5), what_if(again, wish, 1.5)
+    override = Override(bounds={NODE: 3.0}, weights={"sink1": 7.0})
+    one, other = what_if(planning_input, override, 1.5), what_if(again, override, 1.5)
     assert one.loads == other.loads
     assert one.now == other.now
     assert one.then == other.then
-    assert one.states == other.states
+    assert one.health == other.health
     assert dict(map_str(one.shares)).keys() == dict(map_str(other.shares)).keys()
 
 
-def test_asking_changes_nothing(situation):
+def test_asking_changes_nothing(planning_input):
     """The situation is a value."""
-    text = planning_input_text(situation)
-    what_if(situation, Override(bounds={NODE: 100.0}, weights={"sink1": 0.0}), 3.0)
-    assert planning_input_text(situation) == text
+    text = planning_input_text(planning_input)
+    what_if(planning_input, Override(bounds={NODE: 100.0}, weights={"sink1": 0.0}), 3.0)
+    assert planning_input_text(planning_input) == text
 
 
-def test_nothing_else_is_asked_for_is_the_plan_in_force(situation):
+def test_nothing_else_is_asked_for_is_the_plan_in_force(planning_input):
     """It stays, for another would bring hardly more."""
-    found = what_if(situation, Override())
-    assert found.shares == situation.shares
+    found = what_if(planning_input, Override())
+    assert found.shares == planning_input.shares
     assert found.now == found.then
 
 
-def test_more_is_shed_for_a_shorter_bound(situation):
+def test_more_is_shed_for_a_shorter_bound(planning_input):
     """And the sinks get less."""
-    short = what_if(situation, Override(bounds={NODE: 0.05}), 6.0)
-    long = what_if(situation, Override(bounds={NODE: 50.0}), 6.0)
+    short = what_if(planning_input, Override(bounds={NODE: 0.05}), 6.0)
+    long = what_if(planning_input, Override(bounds={NODE: 50.0}), 6.0)
     assert sum(short.then.values()) < sum(long.then.values())
 
 
-def test_no_load_at_all_can_be_asked_for(situation):
+def test_no_load_at_all_can_be_asked_for(planning_input):
     """Then nothing is shed, and nothing comes."""
-    found = what_if(situation, Override(), 0.0)
+    found = what_if(planning_input, Override(), 0.0)
     assert all(rate == 0 for rate in found.then.values())
 
 
 @pytest.mark.parametrize(
-    ("wish", "what"),
+    ("override", "what"),
     [
         (
             Override(bounds={"nobody": 1.0}),
@@ -136,33 +138,36 @@ def test_no_load_at_all_can_be_asked_for(situation):
         (Override(weights={"sink1": float("nan")}), "must be from 0 on"),
     ],
 )
-def test_what_is_not_there_cannot_be_asked_for(situation, wish, what):
+def test_what_is_not_there_cannot_be_asked_for(planning_input, override, what):
     """In a sentence."""
     with pytest.raises(PlanError, match=what):
-        what_if(situation, wish)
+        what_if(planning_input, override)
 
 
 def test_a_wish_in_words():
     """For the log and the page."""
-    wish = Override({"edge": 2.5}, {"out": 3.0})
-    assert str(wish) == "the bound of node 'edge' is 2.5 s, the weight of sink 'out' is 3"
-    assert wish.over(Override({"edge": 1.0, "core": 1.0})).bounds == {"edge": 2.5, "core": 1.0}
+    override = Override({"edge": 2.5}, {"out": 3.0})
+    assert str(override) == "the bound of node 'edge' is 2.5 s, the weight of sink 'out' is 3"
+    assert override.over(Override({"edge": 1.0, "core": 1.0})).bounds == {
+        "edge": 2.5,
+        "core": 1.0,
+    }
 
 
-def test_too_many_types_are_not_written(situation):
+def test_too_many_types_are_not_written(planning_input):
     """That would take longer than to plan."""
-    rates = {Stream("s1"): {f"type={i}": 1.0 for i in range(MOST_NUMBERS + 1)}}
-    large = replace(situation, snapshot=replace(situation.snapshot, rates=rates))
+    rates = {Stream("s1"): {f"type={i}": 1.0 for i in range(MAX_NUMBERS + 1)}}
+    large = replace(planning_input, snapshot=replace(planning_input.snapshot, rates=rates))
     assert planning_input_text(large) is None
 
 
-def test_what_is_no_situation_is_refused(situation):
+def test_what_is_no_situation_is_refused(planning_input):
     """Cut off, of another version, or of something else."""
-    text = planning_input_text(situation) or ""
+    text = planning_input_text(planning_input) or ""
     other = json.dumps(json.loads(text) | {"version": 9})
     foreign = json.dumps(json.loads(text) | {"application": "name: x"})
     for bad in ("", "{}", "[]", "null", text[:-5], other, foreign, "[" * 100_000):
-        with pytest.raises(SnapshotError, match="the situation"):
+        with pytest.raises(SnapshotError, match="planning input"):
             read_planning_input(bad)
 
 

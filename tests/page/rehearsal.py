@@ -62,7 +62,7 @@ class Rehearsal:
         application = rehearsed_application()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / LOCK).touch()
-        self.folder, self.clock, self.number, self.because = folder, clock, 0, ""
+        self.folder, self.clock, self.number, self.forced_reason = folder, clock, 0, ""
         self.memory = Memory(application=application, settings=micro_batch_settings())
         self.log, self.wishes = RunLog(self.path), OverrideWatcher(folder)
         self.log.begin(run_row(application, self.clock, version="0.1.0"))
@@ -94,7 +94,7 @@ class Rehearsal:
         if wish is not None:
             application = apply_override(rehearsed_application(), wish)
             self.memory = replace(self.memory, application=application)
-            self.because = f"as was asked for, {wish}"
+            self.forced_reason = f"as was asked for, {wish}"
             self.log.wish(OverrideOutcome(self.clock, current_values(application)))
 
     def _decide(self, model, rates, latencies):
@@ -112,9 +112,9 @@ class Rehearsal:
             transport=dict.fromkeys(model.nodes, CARRYING),
         )
         self.memory, decision = decide(
-            self.memory, seen, clock=lambda: 0.0, because=self.because
+            self.memory, seen, clock=lambda: 0.0, forced_reason=self.forced_reason
         )
-        self.because = ""
+        self.forced_reason = ""
         self.log.decision(decision, self.memory)
 
     def _batch(self, model, node, rates):

@@ -217,7 +217,7 @@ def _options(shedder: RunShedder) -> "Options":
         return Options(shares={})
     settings = micro_batch_settings()
     if shedder is RunShedder.LOCAL:
-        settings = replace(settings, wanted=replace(settings.wanted, local=True))
+        settings = replace(settings, plan_settings=replace(settings.plan_settings, local=True))
     return Options(settings=settings)
 
 

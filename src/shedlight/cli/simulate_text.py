@@ -66,12 +66,12 @@ def as_json(report: SimulationReport) -> dict[str, Any]:
 def plan_row(decision: Decision) -> dict[str, Any]:
     """Give a decision as values that JSON has; how long planning took is left out."""
     return {
-        "time": decision.entry.time,
+        "time": decision.time,
         "replanned": decision.plan is not None,
         "reason": decision.reason,
         "limits": dict(decision.busy_limits),
         "keep": {str(stream): dict(one.shares) for stream, one in decision.shares.items()},
-        "states": {name: str(one.state) for name, one in decision.states.items()},
+        "states": {name: str(one.status) for name, one in decision.health.items()},
     }
 
 
@@ -159,7 +159,7 @@ def _plans(report: SimulationReport) -> Iterator[str]:
     plans = [one for one in decisions if one.plan is not None]
     yield f"plans: {len(plans)} in {len(decisions)} observations"
     for one in plans[:_MOST_PLANS]:
-        yield f"  at {one.entry.time - _start(report):,.0f} s: {one.reason}"
+        yield f"  at {one.time - _start(report):,.0f} s: {one.reason}"
     if plans[_MOST_PLANS:]:
         yield f"  and {len(plans) - _MOST_PLANS} more"
     for name, state in _states(decisions).items():
@@ -172,7 +172,7 @@ def _start(report: SimulationReport) -> float:
 
 
 def _states(decisions: Sequence[Decision]) -> Mapping[str, object]:
-    return decisions[-1].states if decisions else {}
+    return decisions[-1].health if decisions else {}
 
 
 def _found(report: SimulationReport) -> dict[str, int]:

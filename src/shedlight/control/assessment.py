@@ -1,4 +1,4 @@
-"""Where each node stands: what is asked of it, and what the plan in force makes of that."""
+"""Load assessment: the work that arrives at each node, and what the active plan keeps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,10 +16,10 @@ from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable, predict
 from shedlight.shedding.shares import PatternShares, Shares
 
-_LEAST_BUDGET = 0.1
+_MIN_BUDGET = 0.1
 """The least share of its limit that a node's budget is taken to be, when loads are compared."""
 
-_EVERYTHING = 1 - 1e-6
+_KEEPS_ALL = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +27,41 @@ class PlanBaseline:
     """What a plan is made for: if none of it moves, no other plan would come of it.
 
     Attributes:
-        asked: For each node with a limit, the work without shedding over its budget, which is
-            its limit less what a backlog takes.
+        demand: For each node with a limit, the work without shedding over its budget, which
+            is its limit less what a backlog takes.
         types: For each operator the share of each type in what arrives; not where that is
             what patterns emit that a plan can change, for then it follows from the rest.
         events: How many events of an operator the shares are from.
         factors: What patterns yield.
-        spared: For each node with a limit, the part of it that a backlog takes.
-        partners: Complex events of patterns that no plan can change, for the interval, where
-            they are matched with what a plan can change.
+        backlog_reserve: For each node with a limit, the part of it that a backlog takes.
+        fixed_partner_outputs: Complex events of patterns that no plan can change, for the
+            interval, where they are matched with what a plan can change.
+        rates: For each node with a limit, the events per second that arrive there.
     """
 
-    asked: Mapping[str, float]
+    demand: Mapping[str, float]
     types: Mapping[str, Mapping[str, float]]
     events: Mapping[str, float]
     factors: Factors
-    spared: Mapping[str, float] = field(default_factory=dict)
-    partners: Mapping[Stream, float] = field(default_factory=dict)
+    backlog_reserve: Mapping[str, float] = field(default_factory=dict)
+    fixed_partner_outputs: Mapping[Stream, float] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAssessment:
-    """A node with a limit, under the plan in force.
+    """The load of a node with a limit, under the active plan.
 
     Attributes:
         name: Its name.
         bound: Its bound, in seconds.
-        load: Busy time over the limit, as observed or as the plan says, whichever is more.
+        load: Busy time over the limit, as observed or as predicted, whichever is more.
         busy_limit: The limit, in busy seconds per second.
         latency: Mean seconds that an event spent there; 0 if it was not observed.
         backlog: Busy seconds that are queued.
         sheds: Whether a pattern there sheds a type that arrives.
         events: How many events arrived there in the interval.
+        rate: How many that were per second.
     """
 
     name: str
@@ -69,27 +72,28 @@ class NodeAssessment:
     backlog: float
     sheds: bool
     events: float
+    rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class LoadAssessment:
-    """Where the application stands.
+    """The load of an application.
 
     Attributes:
         nodes: The nodes that have a limit.
-        basis: What a plan would be made for.
+        baseline: What a plan would be made for.
         infeasible: Nodes whose bound cannot be kept whatever is shed, and why.
-        sinks: Complex events per second at each sink, as the plan in force says.
+        sinks: Complex events per second at each sink, as the active plan predicts.
     """
 
     nodes: Mapping[str, NodeAssessment]
-    basis: PlanBaseline
+    baseline: PlanBaseline
     infeasible: Mapping[str, str]
     sinks: Mapping[str, float] = field(default_factory=dict)
 
 
 def keep_arrays(model: Model, shares: Shares) -> Keep:
-    """Number the types of shares in force as a model does; a new type has the mean share."""
+    """Number the types of active shares as a model does; a new type has the mean share."""
     return {
         pattern.stream: _keep(
             [operator.types[use] for use in pattern.demand.uses], shares[pattern.stream]
@@ -108,7 +112,7 @@ def _keep(labels: list[str], shares: PatternShares) -> Floats:
 def assess(
     observation: Observation, model: Model, target: Target, shares: Shares, factors: Factors
 ) -> LoadAssessment:
-    """See where each node stands under the shares in force."""
+    """Assess the load of each node under the active shares."""
     unbound = predict(model, None, [n.name for n in model.nodes.values() if n.bound])
     limits, infeasible = _limits(model, target, unbound)
     unshed = predict(model, None, limits)
@@ -118,27 +122,31 @@ def assess(
         name: float(rates.sum()) * observation.interval
         for name, rates in unshed.arrivals.items()
     }
-    asked = {name: _asked(model, limit, unshed) for name, limit in limits.items()}
     nodes = {
-        name: _node(observation, model, limit, (shed, keep, events))
+        name: _assess_node(observation, model, limit, _Load(shed, keep, events))
         for name, limit in limits.items()
     }
     changed = changeable(model, limits)
-    types = {
-        name: _shares(operator.types, unshed.arrivals[name])
-        for name, operator in model.operators.items()
-        if changed.isdisjoint(operator.feeds)
-    }
-    spared = {name: limit.backlog_share for name, limit in limits.items()}
-    partners = {
-        stream: unshed.outputs[stream] * observation.interval
-        for operator in model.operators.values()
-        if not changed.isdisjoint(operator.feeds)
-        for stream in operator.feeds
-        if stream not in changed
-    }
-    basis = PlanBaseline(asked, types, events, dict(factors), spared, partners)
-    return LoadAssessment(nodes, basis, infeasible, shed.sinks)
+    baseline = PlanBaseline(
+        demand={name: _demand(model, limit, unshed) for name, limit in limits.items()},
+        types={
+            name: _shares(operator.types, unshed.arrivals[name])
+            for name, operator in model.operators.items()
+            if changed.isdisjoint(operator.feeds)
+        },
+        events=events,
+        factors=dict(factors),
+        backlog_reserve={name: limit.backlog_share for name, limit in limits.items()},
+        fixed_partner_outputs={
+            stream: unshed.outputs[stream] * observation.interval
+            for operator in model.operators.values()
+            if not changed.isdisjoint(operator.feeds)
+            for stream in operator.feeds
+            if stream not in changed
+        },
+        rates={name: node.rate for name, node in nodes.items()},
+    )
+    return LoadAssessment(nodes, baseline, infeasible, shed.sinks)
 
 
 def _limits(
@@ -158,7 +166,7 @@ def _limits(
     return limits, problems
 
 
-def _full(limit: Limit) -> Limit:
+def _whole_limit(limit: Limit) -> Limit:
     """Give all that a bound allows: no aim below it, and no backlog to work off."""
     return replace(
         limit,
@@ -167,44 +175,56 @@ def _full(limit: Limit) -> Limit:
     )
 
 
-def _asked(model: Model, limit: Limit, unshed: Rates) -> float:
-    load = node_load(model, limit, unshed)
-    full = node_load(model, _full(limit), unshed).limit
-    budget = max(load.limit, _LEAST_BUDGET * full)
-    return load.cost / budget if budget else 0.0
+def _demand(model: Model, limit: Limit, unshed: Rates) -> float:
+    work = node_load(model, limit, unshed)
+    full = node_load(model, _whole_limit(limit), unshed).limit
+    budget = max(work.limit, _MIN_BUDGET * full)
+    return work.cost / budget if budget else 0.0
 
 
-def _node(
-    observation: Observation,
-    model: Model,
-    limit: Limit,
-    now: tuple[Rates, Keep, Mapping[str, float]],
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Predicted rates under the active shares, and events of each operator without shedding."""
+
+    rates: Rates
+    keep: Keep
+    events: Mapping[str, float]
+
+
+def _assess_node(
+    observation: Observation, model: Model, limit: Limit, load: _Load
 ) -> NodeAssessment:
-    rates, keep, events = now
     name = limit.node.name
-    load = node_load(model, _full(limit), rates)
-    busy = observation.busy.get(name, 0.0)
-    most = load.busy_limit
+    predicted = node_load(model, _whole_limit(limit), load.rates)
+    busy, busy_limit = observation.busy.get(name, 0.0), predicted.busy_limit
     operators = model.operators_on(name)
+    events = sum(load.events[operator.name] for operator in operators)
     return NodeAssessment(
         name=name,
         bound=limit.bound,
-        load=max(load.cost / load.limit if load.limit else 0.0, busy / most if most else 0.0),
-        busy_limit=most,
+        load=max(
+            predicted.cost / predicted.limit if predicted.limit else 0.0,
+            busy / busy_limit if busy_limit else 0.0,
+        ),
+        busy_limit=busy_limit,
         latency=observation.latency.get(name, 0.0),
         backlog=limit.node.backlog,
         sheds=any(
-            _sheds(keep[one.stream], rates.arrivals[operator.name][one.demand.uses])
+            _sheds(
+                load.keep[pattern.stream],
+                load.rates.arrivals[operator.name][pattern.demand.uses],
+            )
             for operator in operators
-            for one in operator.patterns
-            if one.stream in keep
+            for pattern in operator.patterns
+            if pattern.stream in load.keep
         ),
-        events=sum(events[operator.name] for operator in operators),
+        events=events,
+        rate=events / observation.interval,
     )
 
 
 def _sheds(shares: Floats, arrivals: Floats) -> bool:
-    return bool(((shares < _EVERYTHING) & (arrivals > 0)).any())
+    return bool(((shares < _KEEPS_ALL) & (arrivals > 0)).any())
 
 
 def _shares(labels: tuple[str, ...], arrivals: Floats) -> Mapping[str, float]:
@@ -216,6 +236,6 @@ def streams_that_shed(shares: Shares) -> frozenset[Stream]:
     """Find the patterns that shed anything."""
     return frozenset(
         stream
-        for stream, one in shares.items()
-        if any(share < _EVERYTHING for share in one.shares.values())
+        for stream, pattern in shares.items()
+        if any(share < _KEEPS_ALL for share in pattern.shares.values())
     )

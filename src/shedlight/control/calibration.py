@@ -69,7 +69,7 @@ def factors_of(yields: Yields) -> Factors:
 
 
 def update_yields(
-    yields: Yields, observation: Observation, model: Model, learning: CalibrationSettings
+    yields: Yields, observation: Observation, model: Model, calibration: CalibrationSettings
 ) -> Yields:
     """Learn from an interval.
 
@@ -83,11 +83,11 @@ def update_yields(
         if waits > (observation.interval if node.bound is None else node.bound):
             continue
         for pattern in operator.patterns:
-            new = _yield(observation, operator, pattern, learning.enough)
+            new = _yield(observation, operator, pattern, calibration.enough)
             if new is not None:
                 old = found.get(pattern.stream, replace(new, measured=new.modelled))
                 if old.modelled > 0:
-                    found[pattern.stream] = _blended(old, new, learning.smoothing)
+                    found[pattern.stream] = _blended(old, new, calibration.smoothing)
     return found
 
 

@@ -1,7 +1,7 @@
 """The controller: from an observation to a plan, or to none, and why.
 
 `decide` is pure: what it remembers goes in and comes out as a value, and whoever runs the loop
-puts plans in force. If the loop dies, the last plan stays in force, for nothing takes it back.
+activates plans. If the loop dies, the last plan stays active, for nothing takes it back.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,14 +26,14 @@ from shedlight.control.node_status import NodeHealth, PlanFailure, node_health
 from shedlight.control.observation import (
     Observation,
     Times,
-    remembered,
+    remember_times,
     shed_patterns,
     snapshot_of,
     with_times,
 )
 from shedlight.control.replan_trigger import (
     DEFAULT_POLICY,
-    WELL,
+    WITHIN_LIMITS,
     ControlHistory,
     ReplanPolicy,
     ReplanTrigger,
@@ -42,7 +42,7 @@ from shedlight.control.replan_trigger import (
 from shedlight.control.smoothing import (
     SmoothedObservation,
     SmoothingSettings,
-    course_of,
+    rate_history_of,
     smooth,
 )
 from shedlight.errors import PlanError, SnapshotError
@@ -51,10 +51,10 @@ from shedlight.model.build import build_model
 from shedlight.model.model import Model
 from shedlight.model.snapshot import Snapshot
 from shedlight.planning.infeasible import InfeasibleError
-from shedlight.planning.plan import Plan, PlanSettings, make_plan
+from shedlight.planning.plan import KEEP_INCUMBENT_RATIO, Plan, PlanSettings, make_plan
 from shedlight.shedding.shares import Shares, shares_by_label
 
-_HORIZON = 2
+HORIZON_INTERVALS = 2
 """In how many intervals a backlog is to be worked off."""
 
 Clock = Callable[[], float]
@@ -65,15 +65,15 @@ class ControlSettings:
     """How to control.
 
     Attributes:
-        rule: When to replan.
-        wanted: How to plan; the horizon is two intervals, whatever it says there.
-        learning: How calibration factors are learned.
+        policy: When to replan.
+        plan_settings: How to plan; the horizon is two intervals, whatever it says there.
+        calibration: How calibration factors are learned.
         smoothing: How observations are averaged that plans are made from.
     """
 
-    rule: ReplanPolicy = DEFAULT_POLICY
-    wanted: PlanSettings = field(default_factory=PlanSettings)
-    learning: CalibrationSettings = field(default_factory=CalibrationSettings)
+    policy: ReplanPolicy = DEFAULT_POLICY
+    plan_settings: PlanSettings = field(default_factory=PlanSettings)
+    calibration: CalibrationSettings = field(default_factory=CalibrationSettings)
     smoothing: SmoothingSettings = field(default_factory=SmoothingSettings)
 
 
@@ -84,18 +84,19 @@ class Memory:
     Attributes:
         application: What it controls.
         settings: How.
-        shares: What patterns keep, by the plan in force; empty: everything.
+        shares: What patterns keep, by the active plan; empty: everything.
         planned: What was last planned for, whether or not a new plan came of it.
         since: How many observations ago that was.
-        lasting: For how many observations each node was a cause to replan, but for patience.
+        lasting: For how many observations in a row each node was a reason to replan that did
+            not persist long enough yet.
         yields: What patterns bring, measured and modelled.
         times: How long patterns took when they last processed anything, and its second moment:
             a pattern that is shed altogether cannot be measured.
-        recent: The average of the latest observations.
-        based: Of how many observations the average was that was last planned for.
-        expected: The load of each node that the plan in force was to bring.
-        refusal: Why the last attempt brought no plan, if it did not.
-        states: How the nodes were.
+        smoothed: The average of the latest observations.
+        baseline_observations: How many observations were averaged for the last plan.
+        expected: The load of each node that the active plan was to bring.
+        failure: Why the last attempt brought no plan, if it did not.
+        health: The status of each node, and what can be done.
     """
 
     application: Application
@@ -106,11 +107,11 @@ class Memory:
     lasting: Mapping[str, int] = field(default_factory=dict)
     yields: Yields = field(default_factory=dict)
     times: Times = field(default_factory=dict)
-    recent: SmoothedObservation = field(default_factory=SmoothedObservation)
-    based: int = 0
+    smoothed: SmoothedObservation = field(default_factory=SmoothedObservation)
+    baseline_observations: int = 0
     expected: Mapping[str, float] = field(default_factory=dict)
-    refusal: PlanFailure | None = None
-    states: Mapping[str, NodeHealth] = field(default_factory=dict)
+    failure: PlanFailure | None = None
+    health: Mapping[str, NodeHealth] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
@@ -118,63 +119,42 @@ class Memory:
         return factors_of(self.yields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
-    """What happened at an observation.
-
-    Attributes:
-        time: Of the observation, in seconds.
-        reason: Why there was a plan, or why not.
-        attempted: Whether the solver was asked.
-        replanned: Whether a new plan came of it.
-        seconds: How long that took; 0 if the solver was not asked or refused.
-        objective: What the new plan brings at the sinks; None if there is none.
-        nodes: The nodes that it plans.
-        loads: Busy time over the limit of each node that has one, before the decision.
-        states: How the nodes are.
-    """
-
-    time: float
-    reason: str
-    attempted: bool = False
-    replanned: bool = False
-    seconds: float = 0.0
-    objective: float | None = None
-    nodes: tuple[str, ...] = ()
-    loads: Mapping[str, float] = field(default_factory=dict)
-    states: Mapping[str, NodeHealth] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decision:
     """What to do about an observation, and why, for the log and the page.
 
     Attributes:
-        plan: The new plan; None: the plan in force stays.
+        time: Of the observation, in seconds.
+        plan: The new plan; None: the active plan stays.
         shares: What patterns keep from now on, by type.
-        reason: In words.
-        states: How each node is, and what can be done.
+        reason: Why, with the numbers that it was decided by.
+        health: The status of each node, and what can be done.
         busy_limits: The limit of each node that has one, in busy seconds per second.
-        sinks: Complex events per second at each sink, as the plan in force says.
-        entry: For the log.
+        sinks: Complex events per second at each sink, as the active plan predicts.
+        attempted: Whether the solver was asked.
+        seconds: How long that took; 0 if the solver was not asked or found no plan.
+        loads: Busy time over the limit of each node that has one, before the decision.
     """
 
+    time: float
     plan: Plan | None
     shares: Shares
     reason: str
-    states: Mapping[str, NodeHealth]
+    health: Mapping[str, NodeHealth]
     busy_limits: Mapping[str, float] = field(default_factory=dict)
     sinks: Mapping[str, float] = field(default_factory=dict)
-    entry: LogEntry
+    attempted: bool = False
+    seconds: float = 0.0
+    loads: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What came of asking the solver: a plan, or a remark why there is none."""
+    """The outcome of asking the solver: a plan, or a remark why there is none."""
 
     plan: Plan | None
     remark: str
-    refusal: PlanFailure | None = None
+    failure: PlanFailure | None = None
     seconds: float = 0.0
 
 
@@ -183,17 +163,17 @@ def decide(
     observation: Observation,
     *,
     clock: Clock | None = None,
-    because: str = "",
+    forced_reason: str = "",
 ) -> tuple[Memory, Decision]:
-    """Replan if there is a cause.
+    """Replan if there is a reason to.
 
     Args:
         memory: What is remembered; at first `Memory(application=...)`.
         observation: The latest.
         clock: Says how long planning takes; None: that of `make_plan`.
-        because: Why to replan whatever was observed, such as a bound that is another now.
+        forced_reason: Why to replan whatever was observed, such as a bound that was changed.
     """
-    times = remembered(memory.times, observation)
+    times = remember_times(memory.times, observation)
     memory, observation = replace(memory, times=times), with_times(observation, times)
     try:
         model = build_model(memory.application, _snapshot(memory, observation))
@@ -201,82 +181,88 @@ def decide(
         return memory, _decision(memory, observation, f"cannot plan yet: {error}")
     nodes, specs = memory.application.nodes, memory.application.operators.values()
     bounded = [spec.name for spec in specs if nodes[spec.node].bound is not None]
-    recent = smooth(memory.recent, observation, memory.settings.smoothing, bounded)
-    memory = replace(memory, recent=recent)
-    yields = update_yields(memory.yields, observation, model, memory.settings.learning)
+    smoothed = smooth(memory.smoothed, observation, memory.settings.smoothing, bounded)
+    memory = replace(memory, smoothed=smoothed)
+    yields = update_yields(memory.yields, observation, model, memory.settings.calibration)
     memory = replace(memory, yields=yields, since=memory.since + 1)
     factors = memory.factors
     model = apply_calibration(model, factors)
-    wanted = _wanted(memory, observation)
-    outlook = assess(observation, model, wanted.target, memory.shares, factors)
+    plan_settings = _plan_settings(memory, observation)
+    assessment = assess(observation, model, plan_settings.target, memory.shares, factors)
     before = ControlHistory(memory.planned, memory.since, memory.lasting, memory.expected)
-    cause = find_replan_trigger(memory.settings.rule, outlook, before)
-    memory = replace(memory, lasting=cause.lasting)
-    if because or (not cause.replan and _is_settled(memory)):
-        reason = because or f"{recent.number} observations were alike"
-        cause = replace(cause, replan=True, reason=reason)
-    if not cause.replan:
-        memory = _with_states(memory, outlook)
-        return memory, _decision(memory, observation, _at_rest(memory, cause), outlook)
-    return _replanned(memory, observation, (model, outlook, cause.reason), clock)
+    trigger = find_replan_trigger(memory.settings.policy, assessment, before)
+    memory = replace(memory, lasting=trigger.lasting)
+    if forced_reason or (not trigger.replan and _is_settled(memory)):
+        trigger = replace(trigger, replan=True, reason=forced_reason or _settled_reason(memory))
+    if trigger.replan:
+        return _replan(memory, observation, assessment, trigger.reason, clock)
+    memory = _with_health(memory, assessment)
+    reason = _reason_not_to_replan(memory, trigger)
+    return memory, _decision(memory, observation, reason, assessment)
 
 
-def _at_rest(memory: Memory, cause: ReplanTrigger) -> str:
+def _reason_not_to_replan(memory: Memory, trigger: ReplanTrigger) -> str:
     """Say why there is no new plan; that all is well only if it is."""
-    refusal = memory.refusal
-    if cause.reason != WELL or refusal is None or not refusal.is_infeasible:
-        return cause.reason
-    return f"no plan: {refusal.problem}"
+    failure = memory.failure
+    if trigger.reason != WITHIN_LIMITS or failure is None or not failure.is_infeasible:
+        return trigger.reason
+    return f"no plan: {failure.problem}"
 
 
 def _is_settled(memory: Memory) -> bool:
-    """Whether the plan in force was made from few observations and there are enough now."""
+    """Whether the active plan was made from few observations and there are enough now."""
     enough = memory.settings.smoothing.settled
-    return memory.based < enough <= min(memory.recent.number, memory.since) and bool(
-        streams_that_shed(memory.shares)
+    there = min(memory.smoothed.number, memory.since)
+    is_early = memory.baseline_observations < enough <= there
+    return is_early and bool(streams_that_shed(memory.shares))
+
+
+def _settled_reason(memory: Memory) -> str:
+    return (
+        f"{memory.smoothed.number} observations in a row were alike, and the plan was made "
+        f"from {memory.baseline_observations}"
     )
 
 
-def _replanned(
+def _replan(
     memory: Memory,
     observation: Observation,
-    found: tuple[Model, LoadAssessment, str],
+    current: LoadAssessment,
+    reason: str,
     clock: Clock | None,
 ) -> tuple[Memory, Decision]:
-    """Plan for what was observed of late.
-
-    Args:
-        memory: What is remembered.
-        observation: The latest.
-        found: The model of the observation, where it stands, and why to plan.
-        clock: See `decide`.
-    """
-    model, now, cause = found
-    wanted, factors = _wanted(memory, observation), memory.factors
-    outlook, usual = now, memory.recent.mean
-    if usual is not None:
-        model = build_model(memory.application, _snapshot(memory, usual))
-        model = apply_calibration(model, factors)
-        outlook = assess(usual, model, wanted.target, memory.shares, factors)
-    attempt = _attempt(memory, without_infeasible_bounds(model, outlook), wanted, clock)
-    memory = replace(memory, planned=outlook.basis, since=0, refusal=attempt.refusal)
-    memory = replace(memory, based=memory.recent.number)
+    """Plan for the average of the latest observations, of which `current` is the last."""
+    plan_settings, factors = _plan_settings(memory, observation), memory.factors
+    mean = memory.smoothed.mean or observation
+    model = apply_calibration(build_model(memory.application, _snapshot(memory, mean)), factors)
+    assessment = assess(mean, model, plan_settings.target, memory.shares, factors)
+    attempt = _attempt(
+        memory, without_infeasible_bounds(model, assessment), plan_settings, clock
+    )
+    memory = replace(
+        memory,
+        planned=assessment.baseline,
+        since=0,
+        failure=attempt.failure,
+        baseline_observations=memory.smoothed.number,
+    )
     if attempt.plan is not None:
         shares = {**memory.shares, **shares_by_label(model, attempt.plan.keep)}
         memory = replace(memory, shares=shares)
         # how busy and how slow a node was says nothing about what the new plan makes of it
         expected = replace(observation, busy={}, latency={})
-        outlook = assess(expected, model, wanted.target, shares, factors)
-    now = replace(now, sinks=outlook.sinks)
-    loads = {name: node.load for name, node in outlook.nodes.items()}
-    memory = _with_states(replace(memory, expected=loads), outlook)
-    return memory, _decision(memory, observation, f"{cause}; {attempt.remark}", now, attempt)
+        assessment = assess(expected, model, plan_settings.target, shares, factors)
+    current = replace(current, sinks=assessment.sinks)
+    loads = {name: node.load for name, node in assessment.nodes.items()}
+    memory = _with_health(replace(memory, expected=loads), assessment)
+    reason = f"{reason}; {attempt.remark}"
+    return memory, _decision(memory, observation, reason, current, attempt)
 
 
-def planned_from(memory: Memory) -> Snapshot | None:
+def planning_snapshot(memory: Memory) -> Snapshot | None:
     """Give the snapshot that a plan would be made from now; None before any observation."""
-    usual = memory.recent.mean
-    return None if usual is None else _snapshot(memory, usual)
+    mean = memory.smoothed.mean
+    return None if mean is None else _snapshot(memory, mean)
 
 
 def _snapshot(memory: Memory, observation: Observation) -> Snapshot:
@@ -286,35 +272,36 @@ def _snapshot(memory: Memory, observation: Observation) -> Snapshot:
     return snapshot_of(observation, memory.application, memory.factors, shed)
 
 
-def _wanted(memory: Memory, observation: Observation) -> PlanSettings:
-    wanted = memory.settings.wanted
-    target = replace(wanted.target, horizon=_HORIZON * observation.interval)
-    return replace(wanted, target=target)
+def _plan_settings(memory: Memory, observation: Observation) -> PlanSettings:
+    plan_settings = memory.settings.plan_settings
+    target = replace(plan_settings.target, horizon=HORIZON_INTERVALS * observation.interval)
+    return replace(plan_settings, target=target)
 
 
-def without_infeasible_bounds(model: Model, outlook: LoadAssessment) -> Model:
+def without_infeasible_bounds(model: Model, assessment: LoadAssessment) -> Model:
     """Leave out the bounds that cannot be kept, so that the other nodes have their plan."""
     nodes = {
-        name: replace(node, bound=None) if name in outlook.infeasible else node
+        name: replace(node, bound=None) if name in assessment.infeasible else node
         for name, node in model.nodes.items()
     }
     return replace(model, nodes=nodes)
 
 
 def _attempt(
-    memory: Memory, model: Model, wanted: PlanSettings, clock: Clock | None
+    memory: Memory, model: Model, plan_settings: PlanSettings, clock: Clock | None
 ) -> _Attempt:
     incumbent = keep_arrays(model, memory.shares) or None
     timed = {} if clock is None else {"clock": clock}
     try:
-        course = course_of(memory.recent)
-        plan = make_plan(model, wanted, incumbent=incumbent, history=course, **timed)
+        history = rate_history_of(memory.smoothed)
+        plan = make_plan(model, plan_settings, incumbent=incumbent, history=history, **timed)
     except PlanError as error:
         problem = str(error)
-        refusal = PlanFailure(problem, isinstance(error, InfeasibleError))
-        return _Attempt(None, f"no plan: {problem}", refusal)
+        failure = PlanFailure(problem, isinstance(error, InfeasibleError))
+        return _Attempt(None, f"no plan: {problem}", failure)
     if plan.keeps_incumbent:
-        remark = "the plan in force stays, for another would bring hardly more"
+        least = f"{100 * KEEP_INCUMBENT_RATIO:.0f} %"
+        remark = f"the active plan stays, for it brings at least {least} of the best one"
         return _Attempt(None, remark, seconds=plan.seconds)
     if not plan.nodes and not streams_that_shed(memory.shares):
         remark = "everything fits, so nothing is shed"
@@ -323,38 +310,29 @@ def _attempt(
     return _Attempt(plan, f"the new plan {what}", seconds=plan.seconds)
 
 
-def _with_states(memory: Memory, outlook: LoadAssessment) -> Memory:
-    states = node_health(memory.application.nodes, outlook, memory.refusal)
-    return replace(memory, states=states)
+def _with_health(memory: Memory, assessment: LoadAssessment) -> Memory:
+    health = node_health(memory.application, assessment, memory.failure)
+    return replace(memory, health=health)
 
 
 def _decision(
     memory: Memory,
     observation: Observation,
     reason: str,
-    outlook: LoadAssessment | None = None,
+    assessment: LoadAssessment | None = None,
     attempt: _Attempt | None = None,
 ) -> Decision:
-    """Put a decision together; the outlook is that before it."""
-    plan = attempt.plan if attempt else None
-    nodes = outlook.nodes if outlook else {}
-    entry = LogEntry(
-        time=observation.time,
-        reason=reason,
-        attempted=attempt is not None,
-        replanned=plan is not None,
-        seconds=attempt.seconds if attempt else 0.0,
-        objective=plan.objective if plan else None,
-        nodes=plan.nodes if plan else (),
-        loads={name: node.load for name, node in nodes.items()},
-        states=memory.states,
-    )
+    """Put a decision together; the assessment is that before it."""
+    nodes = assessment.nodes if assessment else {}
     return Decision(
-        plan=plan,
+        time=observation.time,
+        plan=attempt.plan if attempt else None,
         shares=memory.shares,
         reason=reason,
-        states=memory.states,
+        health=memory.health,
         busy_limits={name: node.busy_limit for name, node in nodes.items()},
-        sinks=outlook.sinks if outlook else {},
-        entry=entry,
+        sinks=assessment.sinks if assessment else {},
+        attempted=attempt is not None,
+        seconds=attempt.seconds if attempt else 0.0,
+        loads={name: node.load for name, node in nodes.items()},
     )

@@ -1,14 +1,16 @@
-"""How each node is, in a word, and what a user can do about it."""
+"""The status of each node, and what a user can do about it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from shedlight.control.assessment import LoadAssessment, NodeAssessment
+from shedlight.graph.application import Application
+from shedlight.graph.topology import operators_on
 
 
 class NodeStatus(Enum):
-    """How a node is."""
+    """Whether a node keeps its bound, and at what price."""
 
     OK = "OK"
     SHEDDING = "SHEDDING"
@@ -21,18 +23,18 @@ class NodeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """How a node is.
+    """The status of a node, and what can be done about it.
 
     Attributes:
-        state: In a word.
-        remedy: What is the matter and what can be done; empty if all is well.
+        status: Whether it keeps its bound.
+        advice: What is the matter and what can be done; empty if nothing is.
     """
 
-    state: NodeStatus
-    remedy: str = ""
+    status: NodeStatus
+    advice: str = ""
 
     def __str__(self) -> str:
-        return f"{self.state}: {self.remedy}" if self.remedy else str(self.state)
+        return f"{self.status}: {self.advice}" if self.advice else str(self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,8 @@ class PlanFailure:
     """Why the last attempt brought no plan.
 
     Attributes:
-        problem: In words, with what to relax.
-        is_infeasible: Whether no plan can do what is wished, and not just the solver failed.
+        problem: What is the matter, with what to relax.
+        is_infeasible: Whether no plan keeps all constraints, and not just the solver failed.
     """
 
     problem: str
@@ -49,43 +51,57 @@ class PlanFailure:
 
 
 def node_health(
-    names: Mapping[str, object], outlook: LoadAssessment, refusal: PlanFailure | None
+    application: Application, assessment: LoadAssessment, failure: PlanFailure | None
 ) -> Mapping[str, NodeHealth]:
-    """Say how each node is.
+    """Find the status of each node, and what can be done about it.
 
     Args:
-        names: All nodes.
-        outlook: Where those with a limit stand.
-        refusal: Why the last attempt brought no plan, if it did not.
+        application: The application.
+        assessment: The load of the nodes that have a limit.
+        failure: Why the last attempt brought no plan, if it did not.
     """
-    return {name: _state(name, outlook, refusal) for name in names}
+    return {
+        name: _health_of(name, assessment, failure, _relief(application, name))
+        for name in application.nodes
+    }
 
 
-def _state(name: str, outlook: LoadAssessment, refusal: PlanFailure | None) -> NodeHealth:
-    if name in outlook.infeasible:
-        problem = f"{outlook.infeasible[name]}; its shares stay as they are"
+def _relief(application: Application, node: str) -> str:
+    """Say what makes a node shed less; more cores only where events can be split by key."""
+    patterns = [p for spec in operators_on(application, node) for p in spec.patterns.values()]
+    if any(pattern.partition_by for pattern in patterns):
+        return "give it more cores, a longer bound or fewer events to shed less"
+    return (
+        "give it a longer bound or fewer events to shed less; more cores help only patterns "
+        "with PARTITION BY, and it has none"
+    )
+
+
+def _health_of(
+    name: str, assessment: LoadAssessment, failure: PlanFailure | None, relief: str
+) -> NodeHealth:
+    if name in assessment.infeasible:
+        problem = f"{assessment.infeasible[name]}; its shares stay as they are"
         return NodeHealth(NodeStatus.INFEASIBLE, problem)
-    node = outlook.nodes.get(name)
+    node = assessment.nodes.get(name)
     if node is None:
         return NodeHealth(NodeStatus.OK)
-    risk = _risk(node)
-    if refusal is not None and (risk or refusal.is_infeasible):
-        word = NodeStatus.INFEASIBLE if refusal.is_infeasible else NodeStatus.BOUND_AT_RISK
-        return NodeHealth(word, f"{refusal.problem}\nthe last plan stays in force")
+    risk = _risk(node, relief)
+    if failure is not None and (risk or failure.is_infeasible):
+        infeasible, at_risk = NodeStatus.INFEASIBLE, NodeStatus.BOUND_AT_RISK
+        status = infeasible if failure.is_infeasible else at_risk
+        return NodeHealth(status, f"{failure.problem}\nthe active plan stays")
     if risk:
         return NodeHealth(NodeStatus.BOUND_AT_RISK, risk)
-    if node.sheds:
-        remedy = "give it more cores, a longer bound or fewer events to shed less"
-        return NodeHealth(NodeStatus.SHEDDING, remedy)
-    return NodeHealth(NodeStatus.OK)
+    return NodeHealth(NodeStatus.SHEDDING, relief) if node.sheds else NodeHealth(NodeStatus.OK)
 
 
-def _risk(node: NodeAssessment) -> str:
-    """Say what endangers the bound of a node; nothing if nothing does."""
+def _risk(node: NodeAssessment, relief: str) -> str:
+    """Say what endangers the bound of a node; empty if nothing does."""
     if node.load > 1:
         return (
-            f"busy time is {node.load:.2f} of its limit; it sheds by pressure until a plan "
-            "fits, and sheds less with more cores or a longer bound"
+            f"it is at {100 * node.load:,.0f} % of its limit and sheds by pressure until a "
+            f"plan fits; {relief}"
         )
     if node.latency > node.bound:
         return (

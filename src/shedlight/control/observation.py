@@ -65,7 +65,7 @@ Times = Mapping[Stream, tuple[_Times, _Times | None]]
 """Mean processing times of patterns, and second moments where they are known."""
 
 
-def remembered(before: Times, observation: Observation) -> Times:
+def remember_times(before: Times, observation: Observation) -> Times:
     """Remember the latest processing times, of patterns that were not seen too."""
     latest = {
         stream: (seconds, observation.second_moment.get(stream))

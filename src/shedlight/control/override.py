@@ -1,6 +1,6 @@
-"""A wish: other bounds of nodes and other weights of sinks, while an application runs.
+"""Overrides: other bounds of nodes and other weights of sinks, while an application runs.
 
-What may be changed is what no state depends on. A node that has no bound cannot be given one:
+Only what no state depends on may be changed. A node that has no bound cannot be given one:
 its patterns do not shed, and what waits for them does not say who keeps it.
 """
 
@@ -14,7 +14,7 @@ from shedlight.graph.application import Application
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What is wished for.
+    """Bounds and weights that replace those of the application file.
 
     Attributes:
         bounds: The mean time that an event may spend at nodes, in seconds.
@@ -33,19 +33,19 @@ class Override:
         return ", ".join([*bounds, *weights])
 
     def over(self, before: "Override") -> "Override":
-        """Add an older wish; of what both say this one stands."""
+        """Add an older override; where both have a value this one stands."""
         return Override({**before.bounds, **self.bounds}, {**before.weights, **self.weights})
 
 
-def apply_override(application: Application, wish: Override) -> Application:
-    """Give an application with other bounds and weights.
+def apply_override(application: Application, override: Override) -> Application:
+    """Give the application with the bounds and weights of an override.
 
     Raises:
         PlanError: It has no such node or sink, or a value is none.
     """
-    _check_names("node", wish.bounds, application.nodes)
-    _check_names("sink", wish.weights, application.sinks)
-    for name, bound in wish.bounds.items():
+    _check_names("node", override.bounds, application.nodes)
+    _check_names("sink", override.weights, application.sinks)
+    for name, bound in override.bounds.items():
         if application.nodes[name].bound is None:
             raise PlanError(
                 f"node {name!r} has no bound and cannot be given one while it runs; give it "
@@ -53,7 +53,7 @@ def apply_override(application: Application, wish: Override) -> Application:
             )
         if not 0 < bound < math.inf:
             raise PlanError(f"the bound of node {name!r} must be longer than zero: {bound}")
-    for name, weight in wish.weights.items():
+    for name, weight in override.weights.items():
         if application.sinks[name].timed_out:
             raise PlanError(
                 f"sink {name!r} takes what timed out, which plans do not count; it cannot be "
@@ -62,12 +62,12 @@ def apply_override(application: Application, wish: Override) -> Application:
         if not 0 <= weight < math.inf:
             raise PlanError(f"the weight of sink {name!r} must be from 0 on: {weight}")
     nodes = {
-        name: replace(one, bound=wish.bounds.get(name, one.bound))
-        for name, one in application.nodes.items()
+        name: replace(node, bound=override.bounds.get(name, node.bound))
+        for name, node in application.nodes.items()
     }
     sinks = {
-        name: replace(one, weight=wish.weights.get(name, one.weight))
-        for name, one in application.sinks.items()
+        name: replace(sink, weight=override.weights.get(name, sink.weight))
+        for name, sink in application.sinks.items()
     }
     return replace(application, nodes=nodes, sinks=sinks)
 
@@ -75,8 +75,8 @@ def apply_override(application: Application, wish: Override) -> Application:
 def current_values(application: Application) -> Override:
     """Give all bounds and weights of an application."""
     nodes, sinks = application.nodes.items(), application.sinks.items()
-    bounds = {name: one.bound for name, one in nodes if one.bound is not None}
-    return Override(bounds, {name: one.weight for name, one in sinks if not one.timed_out})
+    bounds = {name: node.bound for name, node in nodes if node.bound is not None}
+    return Override(bounds, {name: sink.weight for name, sink in sinks if not sink.timed_out})
 
 
 def _check_names(what: str, names: Collection[str], known: Collection[str]) -> None:

@@ -1,7 +1,7 @@
-"""The situation that a controller plans in, as a value and as text.
+"""Planning input: all that a plan is made from, as a value and as JSON text.
 
-It is all that it takes to plan again elsewhere: the application, the snapshot, what is kept.
-Text that is not ours is refused; a situation of too many types is not written at all.
+It is what it takes to plan again elsewhere: the application, the snapshot, the active shares.
+Text that is not ours is an error; planning input of too many types is not written at all.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from shedlight.control.controller import Memory, planned_from
+from shedlight.control.controller import Memory, planning_snapshot
 from shedlight.errors import ShedlightError, SnapshotError
 from shedlight.graph.application import Application, stream_of
 from shedlight.graph.file.loader import load_application
@@ -20,9 +20,9 @@ from shedlight.model.snapshot import OF_STREAMS, Snapshot, sections_of, snapshot
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import PatternShares, Shares
 
-VERSION = 1
-MOST_NUMBERS = 20_000
-"""A situation of more numbers is not written: that would take longer than to plan."""
+VERSION = 2
+MAX_NUMBERS = 20_000
+"""Planning input of more numbers is not written: that would take longer than to plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,10 +32,10 @@ class PlanningInput:
     Attributes:
         time: Of the latest observation, in seconds.
         interval: How long the observation was, in seconds.
-        application: What is run, with the bounds and weights of now.
+        application: What is run, with its current bounds and weights.
         snapshot: Its load.
-        shares: What patterns keep, by the plan in force; empty: everything.
-        wanted: How to plan.
+        shares: What patterns keep, by the active plan; empty: everything.
+        plan_settings: How to plan.
     """
 
     time: float
@@ -43,43 +43,45 @@ class PlanningInput:
     application: Application
     snapshot: Snapshot
     shares: Shares = field(default_factory=dict)
-    wanted: PlanSettings = field(default_factory=PlanSettings)
+    plan_settings: PlanSettings = field(default_factory=PlanSettings)
 
 
 def planning_input_of(memory: Memory) -> PlanningInput | None:
-    """Give the situation that a controller is in; None before any observation."""
-    snapshot, usual = planned_from(memory), memory.recent.mean
-    if snapshot is None or usual is None:
+    """Give what a controller would plan from now; None before any observation."""
+    snapshot, mean = planning_snapshot(memory), memory.smoothed.mean
+    if snapshot is None or mean is None:
         return None
     return PlanningInput(
-        time=usual.time,
-        interval=usual.interval,
+        time=mean.time,
+        interval=mean.interval,
         application=memory.application,
         snapshot=snapshot,
         shares=memory.shares,
-        wanted=memory.settings.wanted,
+        plan_settings=memory.settings.plan_settings,
     )
 
 
-def planning_input_text(situation: PlanningInput) -> str | None:
-    """Write a situation as text; None if that would be too much."""
-    if _size(situation) > MOST_NUMBERS:
+def planning_input_text(planning_input: PlanningInput) -> str | None:
+    """Write planning input as JSON; None if it has more than `MAX_NUMBERS` numbers."""
+    if _size(planning_input) > MAX_NUMBERS:
         return None
-    wanted = situation.wanted
+    plan_settings = planning_input.plan_settings
     return json.dumps(
         {
             "version": VERSION,
-            "time": situation.time,
-            "interval": situation.interval,
-            "application": application_text(situation.application),
-            "snapshot": sections_of(situation.snapshot),
-            "shares": {str(stream): _row(one) for stream, one in situation.shares.items()},
-            "wanted": {
-                "latency": wanted.target.latency.value,
-                "aim": wanted.target.aim,
-                "local": wanted.local,
-                "fill": wanted.fill,
-                "windows": wanted.windows,
+            "time": planning_input.time,
+            "interval": planning_input.interval,
+            "application": application_text(planning_input.application),
+            "snapshot": sections_of(planning_input.snapshot),
+            "shares": {
+                str(stream): _row(shares) for stream, shares in planning_input.shares.items()
+            },
+            "plan_settings": {
+                "latency": plan_settings.target.latency.value,
+                "aim": plan_settings.target.aim,
+                "local": plan_settings.local,
+                "fill": plan_settings.fill,
+                "windows": plan_settings.windows,
             },
         },
         separators=(",", ":"),
@@ -87,34 +89,36 @@ def planning_input_text(situation: PlanningInput) -> str | None:
 
 
 def read_planning_input(text: str) -> PlanningInput:
-    """Read a situation.
+    """Read what `planning_input_text` wrote.
 
     Raises:
-        SnapshotError: It is none, or one of another version.
+        SnapshotError: It is not that, or of another version.
     """
     try:
         row = json.loads(text)
         if row["version"] != VERSION:
-            raise SnapshotError(f"the situation is of version {row['version']}, not {VERSION}")
-        wanted = row["wanted"]
-        target = Target(latency=LatencyModel(wanted["latency"]), aim=wanted["aim"])
+            raise SnapshotError(f"it is of version {row['version']}, not {VERSION}")
+        plan_settings = row["plan_settings"]
+        target = Target(
+            latency=LatencyModel(plan_settings["latency"]), aim=plan_settings["aim"]
+        )
         return PlanningInput(
             time=float(row["time"]),
             interval=float(row["interval"]),
             application=_application(row["application"]),
-            snapshot=snapshot_of(row["snapshot"], "the situation"),
-            shares={stream_of(name): _shares(one) for name, one in row["shares"].items()},
-            wanted=PlanSettings(
+            snapshot=snapshot_of(row["snapshot"], "the planning input"),
+            shares={stream_of(name): _shares(shares) for name, shares in row["shares"].items()},
+            plan_settings=PlanSettings(
                 target=target,
-                local=wanted["local"],
-                fill=wanted["fill"],
-                windows=wanted["windows"],
+                local=plan_settings["local"],
+                fill=plan_settings["fill"],
+                windows=plan_settings["windows"],
             ),
         )
     except (ShedlightError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SnapshotError(f"the situation of the run cannot be read: {error}") from error
+        raise SnapshotError(f"the planning input of the run cannot be read: {error}") from error
     except RecursionError as error:
-        raise SnapshotError("the situation of the run is nested too deeply") from error
+        raise SnapshotError("the planning input of the run is nested too deeply") from error
 
 
 @lru_cache(maxsize=4)
@@ -133,10 +137,10 @@ def with_load(snapshot: Snapshot, factor: float) -> Snapshot:
     return replace(snapshot, rates=rates, output_rates=outputs)
 
 
-def _size(situation: PlanningInput) -> int:
-    sections = [getattr(situation.snapshot, name).values() for name in OF_STREAMS]
+def _size(planning_input: PlanningInput) -> int:
+    sections = [getattr(planning_input.snapshot, name).values() for name in OF_STREAMS]
     maps = [one for section in sections for one in section if isinstance(one, Mapping)]
-    shares = [one.shares for one in situation.shares.values()]
+    shares = [one.shares for one in planning_input.shares.values()]
     return sum(map(len, [*maps, *shares]))
 
 

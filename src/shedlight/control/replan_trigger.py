@@ -1,11 +1,11 @@
 """When to replan: what is wrong, and whether another plan would come of it.
 
-Two things must come together. Something is *wrong*: a node is over its limit or its bound,
-sheds while it is not busy, or the stream is no longer what it was. And what was planned for has
-*moved*: a plan depends on nothing but its basis, so from the same basis comes the same plan.
-That is the hysteresis: it is not on the busy time, which the plan itself changes, but on what
-was asked for before any shedding. A load that stays at the threshold is wrong in every other
-observation and does not move.
+Two things must come together. A node is *off*: over its limit or its bound, or shedding while
+it is not busy; or the stream is no longer what it was. And what the plan was made for has
+*moved*: a plan depends on nothing but its baseline, so from the same baseline comes the same
+plan. That is the hysteresis: it is not on the busy time, which the plan itself changes, but on
+the work that arrives before any shedding. A load that stays at the threshold is off in every
+other observation and does not move.
 
 How far is moved? By more than 5 %, and by more than counts of that many events vary by chance;
 by 25 % in the first ten observations after a plan. An overload after these is planned for at
@@ -14,8 +14,8 @@ three observations: a plan that is made, or taken back, at an extreme of a noisy
 wrong at the next. So noise causes at most one plan in ten observations; until then, pressure
 keeps the bound.
 
-A plan that spares a part of the limit to work off a backlog ends with the backlog, at once: it
-was never meant to last, and the next one spares nothing.
+A plan that reserves a part of the limit to work off a backlog ends with the backlog, at once:
+it was never meant to last, and the next one reserves nothing.
 """
 
 import math
@@ -36,12 +36,12 @@ class ReplanPolicy:
         types: By how much the share of a type may move.
         yields: By how much, relatively, what a pattern yields may move, and what patterns emit
             that no plan can change.
-        spared: Which part of a limit may stay spared for a backlog that is gone.
-        moved: By how much, relatively, what is asked of a node must have moved.
-        urgent: By how much in the first observations after a plan, also the share of a type.
-        sudden: By how much if it is to count at once.
-        rest: How many the first observations after a plan are.
-        patience: How many observations in a row all else must last.
+        backlog_reserve: Which part of a limit may stay reserved for a backlog that is gone.
+        moved: By how much, relatively, the work that arrives at a node must have moved.
+        urgent: By how much during the cooldown, also the share of a type.
+        jump_threshold: By how much to replan at once.
+        cooldown: How many observations after a plan only what is urgent counts.
+        persistence: How many observations in a row all else must last.
         noise: How many standard deviations of a count are chance.
     """
 
@@ -50,12 +50,12 @@ class ReplanPolicy:
     watches_latency: bool = True
     types: float = 0.05
     yields: float = 0.25
-    spared: float = 0.02
+    backlog_reserve: float = 0.02
     moved: float = 0.05
     urgent: float = 0.25
-    sudden: float = 0.5
-    rest: int = 10
-    patience: int = 3
+    jump_threshold: float = 0.5
+    cooldown: int = 10
+    persistence: int = 3
     noise: float = 3.0
 
 
@@ -66,18 +66,21 @@ PAPER_POLICY = ReplanPolicy(
     watches_latency=False,
     types=math.inf,
     yields=math.inf,
-    spared=math.inf,
+    backlog_reserve=math.inf,
     moved=0.0,
     urgent=0.0,
-    sudden=0.0,
-    rest=0,
-    patience=1,
+    jump_threshold=0.0,
+    cooldown=0,
+    persistence=1,
     noise=0.0,
 )
 """The rule of the paper: busy time 10 % off its limit in either direction, and nothing else."""
 
-WELL = "all nodes are within their bands"
-"""The reason not to replan if nothing is wrong."""
+WITHIN_LIMITS = "all nodes are within their limits"
+"""The reason not to replan if no node is off."""
+
+_CLOSE = 0.01
+"""Relative changes below this are told in events per second, whatever they come from."""
 
 RULES: Mapping[str, ReplanPolicy] = {"ours": DEFAULT_POLICY, "paper": PAPER_POLICY}
 
@@ -88,8 +91,9 @@ class ReplanTrigger:
 
     Attributes:
         replan: Whether to.
-        reason: In words.
-        lasting: For how many observations in a row a node has been a cause, but for patience.
+        reason: With the numbers that say so.
+        lasting: For how many observations in a row a node was a reason that did not persist
+            long enough yet.
     """
 
     replan: bool
@@ -99,13 +103,13 @@ class ReplanTrigger:
 
 @dataclass(frozen=True, slots=True)
 class ControlHistory:
-    """What was before an observation.
+    """What the controller did before an observation.
 
     Attributes:
         planned: What was last planned for; None: there was no plan yet.
         since: How many observations ago that was, this one included.
-        lasting: For how many observations in a row each node was a cause, but for patience.
-        expected: The load of each node that the plan in force was to bring.
+        lasting: See `ReplanTrigger`.
+        expected: The load of each node that the active plan was to bring.
     """
 
     planned: PlanBaseline | None = None
@@ -115,150 +119,159 @@ class ControlHistory:
 
 
 def find_replan_trigger(
-    rule: ReplanPolicy, outlook: LoadAssessment, before: ControlHistory
+    policy: ReplanPolicy, assessment: LoadAssessment, history: ControlHistory
 ) -> ReplanTrigger:
     """Say whether to replan, and why."""
-    rests = before.since <= rule.rest
-    causes = [
-        _ended(rule, node, before) or _cause(rule, node, outlook.basis.asked[node.name], before)
-        for node in outlook.nodes.values()
+    baseline, planned = assessment.baseline, history.planned
+    triggers = [
+        _backlog_gone(policy, node, planned)
+        or _node_trigger(policy, node, baseline.demand[node.name], history)
+        for node in assessment.nodes.values()
     ]
-    causes = [each for each in causes if each.reason]
-    first = next((each for each in causes if each.replan), None)
+    triggers = [trigger for trigger in triggers if trigger.reason]
+    first = next((trigger for trigger in triggers if trigger.replan), None)
     if first is not None:
         return first
-    if before.planned is not None and any(node.sheds for node in outlook.nodes.values()):
-        moved = _moved_types(rule, outlook.basis, before.planned, rests=rests)
-        if not moved and not rests:
-            moved = _moved_yields(rule, outlook.basis, before.planned)
-            moved = moved or _moved_partners(rule, outlook.basis, before.planned)
+    if planned is not None and any(node.sheds for node in assessment.nodes.values()):
+        in_cooldown = history.since <= policy.cooldown
+        moved = _moved_types(policy, baseline, planned, in_cooldown=in_cooldown)
+        if not moved and not in_cooldown:
+            moved = _moved_yields(policy, baseline, planned)
+            moved = moved or _moved_partners(policy, baseline, planned)
         if moved:
             return ReplanTrigger(replan=True, reason=moved)
-    lasting = {name: n for each in causes for name, n in each.lasting.items()}
+    lasting = {name: n for trigger in triggers for name, n in trigger.lasting.items()}
     # a bound that cannot be kept is none that a plan could help
-    matter = [each.reason for each in causes] or [*outlook.infeasible.values(), WELL]
-    reason = matter[0]
-    return ReplanTrigger(replan=False, reason=reason, lasting=lasting)
+    reasons = [trigger.reason for trigger in triggers]
+    reasons += [*assessment.infeasible.values(), WITHIN_LIMITS]
+    return ReplanTrigger(replan=False, reason=reasons[0], lasting=lasting)
 
 
-def _ended(
-    rule: ReplanPolicy, node: NodeAssessment, before: ControlHistory
+def _backlog_gone(
+    policy: ReplanPolicy, node: NodeAssessment, planned: PlanBaseline | None
 ) -> ReplanTrigger | None:
     """Say whether a backlog that was planned for is gone."""
-    spared = before.planned.spared.get(node.name, 0.0) if before.planned else 0.0
-    if not node.sheds or node.backlog > node.bound or spared <= rule.spared:
+    reserve = planned.backlog_reserve.get(node.name, 0.0) if planned else 0.0
+    if not node.sheds or node.backlog > node.bound or reserve <= policy.backlog_reserve:
         return None
-    reason = f"node {node.name!r}: the backlog for which more was shed is gone"
+    reason = (
+        f"the backlog of {node.name} is down to {node.backlog:.2g} busy seconds, and the plan "
+        f"reserved {_percent(reserve)} of its limit for it"
+    )
     return ReplanTrigger(replan=True, reason=reason)
 
 
-def _cause(
-    rule: ReplanPolicy, node: NodeAssessment, asked: float, before: ControlHistory
+def _node_trigger(
+    policy: ReplanPolicy, node: NodeAssessment, demand: float, history: ControlHistory
 ) -> ReplanTrigger:
-    """Say whether to replan because of a node; no reason if all is well with it."""
-    wrong = _wrong(rule, node)
-    if not wrong or before.planned is None:
-        return ReplanTrigger(replan=bool(wrong), reason=wrong)
-    change = _change(asked, before.planned.asked.get(node.name))
-    far, chance = abs(change), _chance(rule, node.events)
-    rests = before.since <= rule.rest
+    """Say whether to replan because of a node; no reason if it is not off."""
+    planned, problem = history.planned, _problem(policy, node)
+    if not problem or planned is None:
+        arrive = f"{problem}: {node.rate:,.0f} events/s arrive" if problem else ""
+        return ReplanTrigger(replan=bool(problem), reason=arrive)
+    change = _change(demand, planned.demand.get(node.name))
+    far, chance = abs(change), _chance(policy, node.events)
+    in_cooldown = history.since <= policy.cooldown
     lasts = 0
-    if far > max(rule.urgent if rests else rule.moved, chance):
-        lasts = before.lasting.get(node.name, 0) + 1
-    at_once = far > max(rule.sudden, chance) or (node.load > rule.over and not rests)
-    if lasts >= (1 if at_once else rule.patience):
-        return ReplanTrigger(replan=True, reason=f"{wrong}; {_described(change)}")
-    off = _off(rule, node, before)
-    if off > max(rule.yields, chance):
-        lasts = max(lasts, before.lasting.get(node.name, 0) + 1)
-        if lasts >= rule.patience:
-            return ReplanTrigger(
-                replan=True, reason=f"{wrong}, {off:.0%} more than was planned"
-            )
-    reason = f"{wrong}, but {_described(change)}: the plan in force stays"
-    return ReplanTrigger(
-        replan=False, reason=reason, lasting={node.name: lasts} if lasts else {}
+    if far > max(policy.urgent if in_cooldown else policy.moved, chance):
+        lasts = history.lasting.get(node.name, 0) + 1
+    at_once = far > max(policy.jump_threshold, chance) or (
+        node.load > policy.over and not in_cooldown
     )
+    reason = f"{problem}: {_describe_change(node, change, planned)}"
+    if lasts >= (1 if at_once else policy.persistence):
+        return ReplanTrigger(replan=True, reason=reason)
+    excess = _excess_load(policy, node, history)
+    if excess > max(policy.yields, chance):
+        lasts = max(lasts, history.lasting.get(node.name, 0) + 1)
+        if lasts >= policy.persistence:
+            reason = f"{problem}, {_percent(excess)} more than the plan predicted"
+            return ReplanTrigger(replan=True, reason=reason)
+    lasting = {node.name: lasts} if lasts else {}
+    reason = f"{reason}; the active plan stays, and pressure keeps the bound"
+    return ReplanTrigger(replan=False, reason=reason, lasting=lasting)
 
 
-def _off(rule: ReplanPolicy, node: NodeAssessment, before: ControlHistory) -> float:
+def _excess_load(policy: ReplanPolicy, node: NodeAssessment, history: ControlHistory) -> float:
     """Say by how much, relatively, an overloaded node has more to do than was planned.
 
-    What an event costs depends on what is kept: where more machines are open, more is tried.
+    What an event costs depends on what is kept: with more partial matches, more is tried.
     """
-    expected = before.expected.get(node.name, 0.0)
-    return node.load / expected - 1 if expected > 0 and node.load > rule.over else 0.0
+    expected = history.expected.get(node.name, 0.0)
+    return node.load / expected - 1 if expected > 0 and node.load > policy.over else 0.0
 
 
-def _wrong(rule: ReplanPolicy, node: NodeAssessment) -> str:
-    """Say what is wrong with a node; nothing if all is well."""
-    name = f"node {node.name!r}"
-    if node.load > rule.over:
-        return f"{name}: busy time is {node.load:.2f} of its limit"
-    if rule.watches_latency and node.latency > node.bound:
-        return f"{name}: latency {node.latency:.3g} s exceeds its bound of {node.bound:g} s"
-    if node.sheds and node.load < rule.under:
-        return f"{name}: busy time is only {node.load:.2f} of its limit while it sheds"
+def _problem(policy: ReplanPolicy, node: NodeAssessment) -> str:
+    """Say in what way a node is off; empty if it is not."""
+    if node.load > policy.over:
+        return f"{node.name} is at {_percent(node.load)} of its limit"
+    if policy.watches_latency and node.latency > node.bound:
+        return f"latency at {node.name} is {node.latency:.3g} s, its bound {node.bound:g} s"
+    if node.sheds and node.load < policy.under:
+        return f"{node.name} sheds and is at only {_percent(node.load)} of its limit"
     return ""
 
 
-def _change(now: float, planned: float | None) -> float:
+def _change(demand: float, planned: float | None) -> float:
     """Find the relative change; what was not there before has changed beyond measure."""
     if not planned:
-        return 0.0 if planned == now else math.inf
-    return now / planned - 1
+        return 0.0 if planned == demand else math.inf
+    return demand / planned - 1
 
 
-_MANY = 4.0
-"""More than this is told in times, not in percent."""
+def _describe_change(node: NodeAssessment, change: float, planned: PlanBaseline) -> str:
+    """Say what arrives and what was planned for: events, or else the work that they bring."""
+    old = planned.rates.get(node.name, 0.0)
+    if math.isinf(change) or not old:
+        return f"{node.rate:,.0f} events/s arrive, the plan was made for none"
+    moved = node.rate / old - 1
+    if abs(change - moved) <= abs(change) / 2 or abs(change) < _CLOSE:
+        return f"{node.rate:,.0f} events/s arrive, the plan was made for {old:,.0f}"
+    return f"{_percent(1 + change)} of the work arrives that the plan was made for"
 
 
-def _described(change: float) -> str:
-    if math.isinf(change):
-        return "nothing was planned for it yet"
-    if change > _MANY:
-        return f"{change + 1:,.0f} times as much is asked as was planned for"
-    return f"{abs(change):.0%} {'more' if change > 0 else 'less'} is asked than was planned for"
+def _percent(share: float) -> str:
+    return f"{100 * share:,.0f} %"
 
 
-def _chance(rule: ReplanPolicy, *counts: float) -> float:
+def _chance(policy: ReplanPolicy, *counts: float) -> float:
     """Say by how much, relatively, counts of so many events differ by chance."""
-    return rule.noise * math.sqrt(sum(1 / count for count in counts if count > 0))
+    return policy.noise * math.sqrt(sum(1 / count for count in counts if count > 0))
 
 
 def _moved_types(
-    rule: ReplanPolicy, now: PlanBaseline, planned: PlanBaseline, *, rests: bool
+    policy: ReplanPolicy, current: PlanBaseline, planned: PlanBaseline, *, in_cooldown: bool
 ) -> str:
-    least = max(rule.types, rule.urgent) if rests else rule.types
-    for name, shares in now.types.items():
-        before = planned.types.get(name, {})
+    least = max(policy.types, policy.urgent) if in_cooldown else policy.types
+    for name, shares in current.types.items():
+        old_shares = planned.types.get(name, {})
         # what was planned for is itself a count, and as much by chance as this one
-        counts = (now.events[name], planned.events.get(name, 0.0))
-        for label in {**shares, **before} if shares and before else ():
-            new, old = shares.get(label, 0.0), before.get(label, 0.0)
-            chance = _chance(rule, *counts) * math.sqrt(old * (1 - old))
+        counts = (current.events[name], planned.events.get(name, 0.0))
+        for label in {**shares, **old_shares} if shares and old_shares else ():
+            new, old = shares.get(label, 0.0), old_shares.get(label, 0.0)
+            chance = _chance(policy, *counts) * math.sqrt(old * (1 - old))
             if abs(new - old) > max(least, chance):
                 return (
-                    f"operator {name!r}: the share of {label} is {new:.0%}, "
-                    f"and {old:.0%} was planned for"
+                    f"at operator {name} {_percent(new)} of the events are {label}, "
+                    f"the plan was made for {_percent(old)}"
                 )
     return ""
 
 
-def _moved_yields(rule: ReplanPolicy, now: PlanBaseline, planned: PlanBaseline) -> str:
-    for stream, new in now.factors.items():
+def _moved_yields(policy: ReplanPolicy, current: PlanBaseline, planned: PlanBaseline) -> str:
+    for stream, new in current.factors.items():
         old = planned.factors.get(stream, 1.0)
-        if abs(new / old - 1) > rule.yields:
+        if abs(new / old - 1) > policy.yields:
             return (
-                f"pattern {stream} yields {new:.2f} of what the model says, "
-                f"and {old:.2f} was planned for"
+                f"pattern {stream} finds {_percent(new)} of the matches that the model "
+                f"predicts, the plan was made for {_percent(old)}"
             )
     return ""
 
 
-def _moved_partners(rule: ReplanPolicy, now: PlanBaseline, planned: PlanBaseline) -> str:
-    for stream, new in now.partners.items():
-        old = planned.partners.get(stream, 0.0)
-        if abs(new - old) > max(old, 1.0) * max(rule.yields, _chance(rule, new, old)):
-            return f"pattern {stream}: {new:.0f} matches, and {old:.0f} were planned for"
+def _moved_partners(policy: ReplanPolicy, current: PlanBaseline, planned: PlanBaseline) -> str:
+    for stream, new in current.fixed_partner_outputs.items():
+        old = planned.fixed_partner_outputs.get(stream, 0.0)
+        if abs(new - old) > max(old, 1.0) * max(policy.yields, _chance(policy, new, old)):
+            return f"pattern {stream} has {new:.0f} matches, the plan was made for {old:.0f}"
     return ""

@@ -34,7 +34,7 @@ class SmoothingSettings:
 
     most: int = 20
     settled: int = 12
-    sudden: float = 0.25
+    jump_threshold: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class SmoothedObservation:
     seen: int = 0
     outputs: Mapping[Stream, float] = field(default_factory=dict)
     load: float = 0.0
-    course: tuple[Mapping[Stream, float], ...] = ()
+    rate_history: tuple[Mapping[Stream, float], ...] = ()
 
 
 def smooth(
-    recent: SmoothedObservation,
+    smoothed: SmoothedObservation,
     observation: Observation,
     smoothing: SmoothingSettings,
     operators: Iterable[str],
@@ -72,38 +72,39 @@ def smooth(
     lull there are no fewer partners than on average: they come whether or not anybody waits.
 
     Args:
-        recent: The average so far.
+        smoothed: The average so far.
         observation: The latest.
         smoothing: How to average.
         operators: The operators that may shed.
     """
     now = sum(sum(offered_to(observation, one).values()) for one in operators)
-    before, seen = recent.mean, recent.seen + 1
-    course = (*recent.course, _rates(observation))[-smoothing.most :]
+    before, seen = smoothed.mean, smoothed.seen + 1
+    rate_history = (*smoothed.rate_history, _rates(observation))[-smoothing.most :]
     if before is None:
-        return SmoothedObservation(observation, 1, seen, observation.outputs, now, course)
+        return SmoothedObservation(observation, 1, seen, observation.outputs, now, rate_history)
     part = 1 / min(seen, smoothing.most)
-    outputs = _blended(recent.outputs, observation.outputs, part)
-    load = recent.load + part * (now - recent.load)
+    outputs = _blended(smoothed.outputs, observation.outputs, part)
+    load = smoothed.load + part * (now - smoothed.load)
     scale = max(1.0, now / load) if load else 1.0
     scaled = {stream: rate * scale for stream, rate in outputs.items()}
     number, arrivals = 1, observation.arrivals
-    if not _has_jumped(before, observation, smoothing.sudden):
-        number = min(recent.number + 1, smoothing.most)
+    if not _has_jumped(before, observation, smoothing.jump_threshold):
+        number = min(smoothed.number + 1, smoothing.most)
         arrivals = _spreads(before, observation, 1 / number)
     mean = replace(observation, arrivals=arrivals, outputs=scaled)
-    return SmoothedObservation(mean, number, seen, outputs, load, course)
+    return SmoothedObservation(mean, number, seen, outputs, load, rate_history)
 
 
-def course_of(recent: SmoothedObservation) -> RateHistory | None:
+def rate_history_of(smoothed: SmoothedObservation) -> RateHistory | None:
     """Say how rates went of late; None if too little is known to say."""
-    if recent.mean is None or len(recent.course) < _STEPS:
+    if smoothed.mean is None or len(smoothed.rate_history) < _STEPS:
         return None
-    streams = dict.fromkeys(stream for step in recent.course for stream in step)
+    streams = dict.fromkeys(stream for step in smoothed.rate_history for stream in step)
     rates = {
-        stream: tuple(step.get(stream, 0.0) for step in recent.course) for stream in streams
+        stream: tuple(step.get(stream, 0.0) for step in smoothed.rate_history)
+        for stream in streams
     }
-    return RateHistory(recent.mean.interval, rates)
+    return RateHistory(smoothed.mean.interval, rates)
 
 
 def _rates(observation: Observation) -> Mapping[Stream, float]:
@@ -129,13 +130,13 @@ def _spreads(
     }
 
 
-def _has_jumped(before: Observation, now: Observation, sudden: float) -> bool:
+def _has_jumped(before: Observation, now: Observation, jump_threshold: float) -> bool:
     """Whether a large part of the events of an operator is new, gone or of other types."""
     for operator in now.arrivals:
         old, new = offered_to(before, operator), offered_to(now, operator)
         total = max(sum(old.values()), sum(new.values()))
         moved = sum(abs(new.get(one, 0.0) - old.get(one, 0.0)) for one in _names(old, new))
-        if moved > sudden * total:
+        if moved > jump_threshold * total:
             return True
     return False
 

@@ -1,4 +1,4 @@
-"""What would come of other bounds, other weights or another load; nothing is put in force."""
+"""Forecasts of what other bounds, weights or loads would bring; nothing is activated."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from shedlight.control.assessment import LoadAssessment, assess, keep_arrays
 from shedlight.control.calibration import apply_calibration
-from shedlight.control.controller import without_infeasible_bounds
+from shedlight.control.controller import HORIZON_INTERVALS, without_infeasible_bounds
 from shedlight.control.node_status import NodeHealth, PlanFailure, node_health
 from shedlight.control.observation import Observation
 from shedlight.control.override import Override, apply_override
@@ -20,50 +20,47 @@ from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import Plan, PlanSettings, make_plan
 from shedlight.shedding.shares import Shares, shares_by_label
 
-_HORIZON = 2
-"""In how many intervals a backlog is to be worked off, as the controller has it."""
-_LONGEST = 2.0
-"""How long the solver may take, in seconds."""
+_MAX_SOLVER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forecast:
-    """What would come of a wish.
+    """The outcome of an override, as predicted.
 
     Attributes:
         application: What would be run.
         plan: The plan; None if there is none.
-        refusal: Why there is none.
+        failure: Why there is none.
         shares: What patterns would keep.
         loads: The busy time of each node with a limit, as a share of the limit.
-        states: How each node would be.
-        now: Complex events per second at each sink as the plan in force says, now.
-        then: The same, then.
-        seconds: How long it took to find out.
+        health: The status that each node would have.
+        now: Complex events per second at each sink, as the active plan predicts.
+        then: The same, as predicted with the override.
+        seconds: How long the forecast took.
     """
 
     application: Application
     plan: Plan | None
-    refusal: str = ""
+    failure: str = ""
     shares: Shares
     loads: Mapping[str, float]
-    states: Mapping[str, NodeHealth]
+    health: Mapping[str, NodeHealth]
     now: Mapping[str, float]
     then: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
 
 def what_if(
-    situation: PlanningInput,
-    wish: Override,
+    planning_input: PlanningInput,
+    override: Override,
     load: float = 1.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Forecast:
     """Plan as the controller would, if it had other bounds, weights and events.
 
     Args:
-        situation: Where things stand.
-        wish: Other bounds and weights.
+        planning_input: What the active plan was made from.
+        override: Other bounds and weights.
         load: How many times as many events come.
         clock: Says how long it takes.
 
@@ -71,46 +68,58 @@ def what_if(
         PlanError: There is no such node or sink, or a value is none.
     """
     began = clock()
-    application = apply_override(situation.application, wish)
-    target = replace(situation.wanted.target, horizon=_HORIZON * situation.interval)
-    wanted = replace(situation.wanted, target=target, time_limit=_LONGEST)
-    before = _outlook(situation, _model(situation, situation.application), target)
-    model = _model(situation, application, load)
-    outlook = _outlook(situation, model, target)
-    plan, refusal = _planned(situation, without_infeasible_bounds(model, outlook), wanted)
-    shares = situation.shares
+    application = apply_override(planning_input.application, override)
+    target = replace(
+        planning_input.plan_settings.target, horizon=HORIZON_INTERVALS * planning_input.interval
+    )
+    plan_settings = replace(
+        planning_input.plan_settings, target=target, time_limit=_MAX_SOLVER_SECONDS
+    )
+    before = _assess(planning_input, _model(planning_input, planning_input.application), target)
+    model = _model(planning_input, application, load)
+    assessment = _assess(planning_input, model, target)
+    plan, failure = _planned(
+        planning_input, without_infeasible_bounds(model, assessment), plan_settings
+    )
+    shares = planning_input.shares
     if plan is not None:
         shares = {**shares, **shares_by_label(model, plan.keep)}
-        outlook = _outlook(replace(situation, shares=shares), model, target)
+        assessment = _assess(replace(planning_input, shares=shares), model, target)
     return Forecast(
         application=application,
         plan=plan,
-        refusal=refusal.problem if refusal is not None else "",
+        failure=failure.problem if failure is not None else "",
         shares=shares,
-        loads={name: node.load for name, node in outlook.nodes.items()},
-        states=node_health(application.nodes, outlook, refusal),
+        loads={name: node.load for name, node in assessment.nodes.items()},
+        health=node_health(application, assessment, failure),
         now=before.sinks,
-        then=outlook.sinks,
+        then=assessment.sinks,
         seconds=clock() - began,
     )
 
 
-def _model(situation: PlanningInput, application: Application, load: float = 1.0) -> Model:
-    snapshot = situation.snapshot if load == 1 else with_load(situation.snapshot, load)
+def _model(planning_input: PlanningInput, application: Application, load: float = 1.0) -> Model:
+    snapshot = (
+        planning_input.snapshot if load == 1 else with_load(planning_input.snapshot, load)
+    )
     return apply_calibration(build_model(application, snapshot), snapshot.calibration)
 
 
-def _outlook(situation: PlanningInput, model: Model, target: Target) -> LoadAssessment:
-    """See where the nodes would stand; nothing was observed of that."""
-    unseen = Observation(time=situation.time, interval=situation.interval, arrivals={})
-    return assess(unseen, model, target, situation.shares, situation.snapshot.calibration)
+def _assess(planning_input: PlanningInput, model: Model, target: Target) -> LoadAssessment:
+    """Assess the load of a model of which nothing was observed."""
+    unseen = Observation(
+        time=planning_input.time, interval=planning_input.interval, arrivals={}
+    )
+    return assess(
+        unseen, model, target, planning_input.shares, planning_input.snapshot.calibration
+    )
 
 
 def _planned(
-    situation: PlanningInput, model: Model, wanted: PlanSettings
+    planning_input: PlanningInput, model: Model, plan_settings: PlanSettings
 ) -> tuple[Plan | None, PlanFailure | None]:
     try:
-        incumbent = keep_arrays(model, situation.shares) or None
-        return make_plan(model, wanted, incumbent=incumbent), None
+        incumbent = keep_arrays(model, planning_input.shares) or None
+        return make_plan(model, plan_settings, incumbent=incumbent), None
     except PlanError as error:
         return None, PlanFailure(str(error), isinstance(error, InfeasibleError))

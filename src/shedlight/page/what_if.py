@@ -83,13 +83,13 @@ def answer_of(situation: PlanningInput, found: Forecast) -> dict[str, Any]:
     nodes = {
         name: {
             "load": _number(found.loads.get(name)),
-            "state": str(one.state),
-            "remedy": sanitize(one.remedy, 1000),
+            "state": str(one.status),
+            "remedy": sanitize(one.advice, 1000),
             "bound": found.application.nodes[name].bound,
         }
-        for name, one in found.states.items()
+        for name, one in found.health.items()
     }
-    feasible = all(one["state"] != "INFEASIBLE" for one in nodes.values()) and not found.refusal
+    feasible = all(one["state"] != "INFEASIBLE" for one in nodes.values()) and not found.failure
     return {
         "seconds": found.seconds,
         "nodes": nodes,
@@ -129,10 +129,10 @@ def _changes(before: Shares, after: Shares) -> Iterator[dict[str, Any]]:
 
 
 def _words(found: Forecast, changes: int, *, feasible: bool) -> str:
-    if found.refusal:
-        return f"there would be no plan: {found.refusal}"
+    if found.failure:
+        return f"there would be no plan: {found.failure}"
     if not feasible:
-        bad = [name for name, one in found.states.items() if str(one.state) == "INFEASIBLE"]
+        bad = [name for name, one in found.health.items() if str(one.status) == "INFEASIBLE"]
         nodes = f"node{'s' * (len(bad) > 1)} {', '.join(bad)}"
         return f"{nodes} could not keep the bound, whatever is shed"
     told = []

@@ -106,7 +106,7 @@ def test_a_stationary_load_at_the_threshold_does_not_make_plans_flap(load, seed)
     phases = [(110 * OBSERVATION, load * 0.99, ALIKE)]
     _, deciding = run(phases, interval=float(OBSERVATION), seed=seed)
     assert len(deciding.log) >= 109
-    assert max(decision.entry.loads["edge-2"] for decision in deciding.log) > 1.0
+    assert max(decision.loads["edge-2"] for decision in deciding.log) > 1.0
     assert not flaps(deciding.log)
 
 

@@ -23,7 +23,9 @@ def _policy(name):
     application = paper_application()
     if name in BASELINES:
         return application, BASELINES[name](application, every=5)
-    settings = ControlSettings(wanted=PlanSettings(local=name == "local", bottleneck="edge-2"))
+    settings = ControlSettings(
+        plan_settings=PlanSettings(local=name == "local", bottleneck="edge-2")
+    )
     return application, ControllerPolicy(application, settings, every=5)
 
 

@@ -40,7 +40,7 @@ def _rates(counts: Mapping[str, int], length: float) -> dict[str, float]:
     return {label: count / length for label, count in counts.items()}
 
 
-def joined(intervals: Iterable[Interval]) -> Interval:
+def join_intervals(intervals: Iterable[Interval]) -> Interval:
     """Put intervals together that follow each other."""
     parts = list(intervals)
     last = parts[-1]

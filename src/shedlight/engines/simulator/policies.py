@@ -11,13 +11,13 @@ from shedlight.control.controller import ControlSettings, Decision, Memory, deci
 from shedlight.control.observation import (
     Observation,
     Times,
-    remembered,
+    remember_times,
     snapshot_of,
     with_times,
 )
 from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.api import Interval
-from shedlight.engines.simulator.observation import joined, observation_of
+from shedlight.engines.simulator.observation import join_intervals, observation_of
 from shedlight.graph import Application, Stream
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, node_limit
@@ -66,7 +66,7 @@ class PressureLoop:
         """Let a decider observe if it is time, and say what patterns keep next."""
         self._seen.append(interval)
         if len(self._seen) == self._every:
-            decider.observe(observation_of(joined(self._seen)))
+            decider.observe(observation_of(join_intervals(self._seen)))
             self._seen = []
         self.factors.append(
             {name: self._factor(decider, name, interval) for name in self._nodes}
@@ -150,7 +150,7 @@ class Limits:
 
     def observe(self, observation: Observation) -> None:
         """Find the work and the limits of all nodes."""
-        self._times = remembered(self._times, observation)
+        self._times = remember_times(self._times, observation)
         observation = with_times(observation, self._times)
         snapshot = snapshot_of(observation, self._application, shed=())
         self.model = build_model(self._application, snapshot)

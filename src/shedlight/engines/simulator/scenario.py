@@ -16,7 +16,7 @@ import pyarrow as pa
 from shedlight.control.observation import snapshot_of
 from shedlight.engines.application import prepared_source
 from shedlight.engines.simulator import Service, Simulation, simulate
-from shedlight.engines.simulator.observation import joined, observation_of
+from shedlight.engines.simulator.observation import join_intervals, observation_of
 from shedlight.engines.tables import AT
 from shedlight.errors import InputError
 from shedlight.generate.for_sources import (
@@ -225,7 +225,7 @@ def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[
         PlanError: A bound cannot be kept whatever is shed.
     """
     application = scenario.application
-    observation = observation_of(joined(unshed.simulation.intervals))
+    observation = observation_of(join_intervals(unshed.simulation.intervals))
     model = build_model(application, snapshot_of(replace(observation, backlog={}), application))
     rates = predict(model)
     found = {}

@@ -38,7 +38,7 @@ LOOKS = 5
 def _controlled(
     application: Application, target: Target, *, local: bool = False
 ) -> ControllerPolicy:
-    settings = ControlSettings(wanted=PlanSettings(target=target, local=local))
+    settings = ControlSettings(plan_settings=PlanSettings(target=target, local=local))
     return ControllerPolicy(application, settings, LOOKS)
 
 

@@ -74,10 +74,10 @@ def policy_of(
     if shedder is Shedder.NONE:
         return None
     if shedder in (Shedder.GLOBAL, Shedder.LOCAL):
-        wanted = PlanSettings(
+        plan_settings = PlanSettings(
             target=control.target, bottleneck=bottleneck, local=shedder is Shedder.LOCAL
         )
-        settings = ControlSettings(rule=control.rule, wanted=wanted)
+        settings = ControlSettings(policy=control.rule, plan_settings=plan_settings)
         return ControllerPolicy(application, settings, control.every, pressed=control.pressed)
     kind = RandomPolicy if shedder is Shedder.RANDOM else UtilityPolicy
     return kind(application, control.target, control.every, pressed=control.pressed)
@@ -87,5 +87,5 @@ def planning(policy: Deciding | None) -> tuple[int, float]:
     """Say how often a policy replanned, and how many seconds planning took in all."""
     if not isinstance(policy, ControllerPolicy):
         return 0, 0.0
-    entries = [decision.entry for decision in policy.log]
-    return sum(one.replanned for one in entries), sum(one.seconds for one in entries)
+    plans = sum(decision.plan is not None for decision in policy.log)
+    return plans, sum(decision.seconds for decision in policy.log)

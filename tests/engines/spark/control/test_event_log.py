@@ -130,7 +130,7 @@ def test_of_many_shares_those_are_told_of_which_most_is_shed(decided):
     memory, decision = decided
     shares = {f"type={i}": 0.5 if i < 60 else 1.0 for i in range(200)}
     rates = {f"type={i}": float(i) for i in range(200)}
-    mean = replace(memory.recent.mean, arrivals={"w2": {Stream("s2"): rates}})
+    mean = replace(memory.smoothed.mean, arrivals={"w2": {Stream("s2"): rates}})
     memory = replace(memory, recent=replace(memory.recent, mean=mean))
     decision = replace(decision, shares={Stream("Q21", "w2"): PatternShares(shares)})
     row = decision_row(decision, memory)
@@ -144,7 +144,7 @@ def test_a_log_begins_with_what_is_run(tmp_path, decided):
     log = RunLog(tmp_path / "log.jsonl")
     log.begin(run_row(APPLICATION, 100.0, version="9", timed=False))
     log.batch(batch({("w", "s"): {1: 3}}), {"plan": 2, "pressure": 0.5}, KNOWN)
-    log.decision(replace(decision, entry=replace(decision.entry, time=102.0)), memory)
+    log.decision(replace(decision, time=102.0), memory)
     log.wish(OverrideOutcome(103.0, Override({"edge-2": 5.0}, {"sink1": 2.0})))
     log.close()
 

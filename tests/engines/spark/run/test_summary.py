@@ -51,7 +51,7 @@ def test_a_remedy_stands_below_its_node():
     """As the controller says it."""
     summary = new_summary(loaded(), timed=False)
     summary.nodes["edge"].state = str(NodeStatus.INFEASIBLE)
-    summary.nodes["edge"].remedy = NodeHealth(NodeStatus.INFEASIBLE, "ask for 2 s").remedy
+    summary.nodes["edge"].remedy = NodeHealth(NodeStatus.INFEASIBLE, "ask for 2 s").advice
     summary.batch(_batch(0))
 
     assert summary.as_text().splitlines()[:2] == [

@@ -167,8 +167,8 @@ def decision_row(decision: Decision, memory: Memory | None = None) -> dict[str, 
         decision: The decision.
         memory: What the controller remembers; None: how often types come is not known.
     """
-    entry, plan = decision.entry, decision.plan
-    usual = None if memory is None else memory.recent.mean
+    plan = decision.plan
+    usual = None if memory is None else memory.smoothed.mean
     most = min(MOST_SHARES, _MOST_IN_ALL // max(1, len(decision.shares)))
     shares: dict[str, ByType] = {}
     rates: dict[str, ByType] = {}
@@ -180,13 +180,13 @@ def decision_row(decision: Decision, memory: Memory | None = None) -> dict[str, 
     all_shares = sum(len(one.shares) for one in decision.shares.values())
     return {
         "kind": "decision",
-        "time": entry.time or time.time(),
+        "time": decision.time or time.time(),
         "reason": decision.reason,
-        "replanned": entry.replanned,
-        "seconds": entry.seconds,
-        "loads": {name: float(load) for name, load in entry.loads.items()},
-        "remedies": {n: one.remedy for n, one in decision.states.items() if one.remedy},
-        "states": {name: str(one.state) for name, one in decision.states.items()},
+        "replanned": plan is not None,
+        "seconds": decision.seconds,
+        "loads": {name: float(load) for name, load in decision.loads.items()},
+        "remedies": {n: one.advice for n, one in decision.health.items() if one.advice},
+        "states": {name: str(one.status) for name, one in decision.health.items()},
         "shares": shares,
         "rates": rates,
         "more": all_shares - sum(map(len, shares.values())),

@@ -46,8 +46,10 @@ _SOME = 0.01
 
 def micro_batch_settings() -> ControlSettings:
     """Give the settings of the controller for micro-batches: each has thousands of events."""
-    wanted = PlanSettings(target=Target(latency=LatencyModel.MICRO_BATCH))
-    return ControlSettings(rule=replace(DEFAULT_POLICY, patience=1), wanted=wanted)
+    plan_settings = PlanSettings(target=Target(latency=LatencyModel.MICRO_BATCH))
+    return ControlSettings(
+        policy=replace(DEFAULT_POLICY, persistence=1), plan_settings=plan_settings
+    )
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ class ControlLoop:
         heard: Callable[[OverrideOutcome], None] | None = None,
     ) -> None:
         self._deployment, self._told = deployment, told
-        self._wishes, self._heard, self._because = wishes, heard, ""
+        self._wishes, self._heard, self._forced_reason = wishes, heard, ""
         application = deployment.application
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
@@ -160,7 +162,7 @@ class ControlLoop:
         else:
             if application != self.memory.application:
                 self.memory = replace(self.memory, application=application)
-                self._because = f"as was asked for, {wish or 'all is as in the file'}"
+                self._forced_reason = f"as was asked for, {wish or 'all is as in the file'}"
             heard = OverrideOutcome(now, current_values(application))
         if self._heard is not None:
             self._heard(heard)
@@ -231,9 +233,11 @@ class ControlLoop:
             return None
         seen = {name: self._watched(name) for name, node in self._nodes.items() if node.batches}
         observation = observation_of(seen, now)
-        self.memory, decision = decide(self.memory, observation, because=self._because)
-        if decision.entry.attempted:
-            self._because = ""
+        self.memory, decision = decide(
+            self.memory, observation, forced_reason=self._forced_reason
+        )
+        if decision.attempted:
+            self._forced_reason = ""
         for name, one in seen.items():
             self._nodes[name].since, self._nodes[name].fresh = one.newest, 0
         self._last = now
@@ -254,7 +258,7 @@ class ControlLoop:
 
     def _lightened(self, name: str, decision: Decision) -> float:
         """Say how the work of an event changes by a new plan."""
-        before = decision.entry.loads.get(name, 0.0)
+        before = decision.loads.get(name, 0.0)
         return self.memory.expected.get(name, before) / before if before > 0 else 1.0
 
     def _is_at(self, stream: Stream, node: str) -> bool:

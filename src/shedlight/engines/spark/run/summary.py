@@ -92,12 +92,12 @@ class Summary:
         self.plans += decision.plan is not None
         self.reason = decision.reason
         lines = []
-        for name, one in decision.states.items():
+        for name, one in decision.health.items():
             if name in self.nodes:
-                node, state = self.nodes[name], str(one.state)
+                node, state = self.nodes[name], str(one.status)
                 if node.state != state:
                     lines.append(f"node {name}: {' '.join(str(one).split())}")
-                node.state, node.remedy = state, one.remedy
+                node.state, node.remedy = state, one.advice
         return lines
 
     def as_json(self) -> Mapping[str, object]:
