@@ -16,9 +16,9 @@ import time
 began = time.perf_counter()
 from shedlight.testing import matches
 imported = time.perf_counter()
-matches("SELECT a WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 5 s", "A0 B1")
+matches("SELECT a WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 5 s", "A0 B1")
 queues = time.perf_counter()
-across = "SELECT a WHERE SEQ(a.kind = 'A', b.kind = 'B') AND b.time > a.time WITHIN 5 s"
+across = "SELECT a WHERE SEQ(a.type = 'A', b.type = 'B') AND b.time > a.time WITHIN 5 s"
 matches(across, "A0 B1")
 print(imported - began, queues - imported, time.perf_counter() - imported)
 """

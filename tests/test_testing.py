@@ -1,12 +1,15 @@
 """What users test their own patterns with: events as text in, matches as text out."""
 
+import subprocess
+import sys
+
 import pytest
 
 from shedlight import testing
 from shedlight.errors import InputError, LanguageError
 from shedlight.language import dsl as p
 
-PAIR = "SELECT * WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 5 s"
+PAIR = "SELECT * WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 5 s"
 
 
 def test_the_fixture_needs_no_import(matches):
@@ -18,7 +21,7 @@ def test_the_fixture_needs_no_import(matches):
 def test_a_pattern_made_in_python_is_taken(matches):
     """It was checked when it was made."""
     a, b = p.event("a"), p.event("b")
-    made = p.pattern(where=p.seq(a.kind == "A", b.kind == "B"), within="5 s")
+    made = p.pattern(where=p.seq(a.type == "A", b.type == "B"), within="5 s")
 
     assert matches(made, "A0 B2") == ["A0 B2"]
 
@@ -55,7 +58,7 @@ def test_attributes_have_values_of_all_kinds(matches, value):
     """Text in quotes may have anything in it."""
     event = f"A0(v={value}, other=1)"
 
-    assert matches(f"SELECT a WHERE a.kind = 'A' AND ({VALUES[value]})", event) == [event]
+    assert matches(f"SELECT a WHERE a.type = 'A' AND ({VALUES[value]})", event) == [event]
 
 
 def test_whole_and_decimal_numbers_mix(matches):
@@ -70,11 +73,32 @@ def test_equal_times_are_in_order(matches):
     assert matches(PAIR, "A0 B1 A1 B1") == ["A0 B1", "A1 B1"]
 
 
+def test_the_type_can_be_written_as_an_attribute(matches):
+    """Then it need not be text: in the paper, types are numbers."""
+    assert matches("SELECT a WHERE a.type = 1", "E0(type=0) E1(type=1)") == ["E1(type=1)"]
+
+
+BLOCKED = """
+import sys
+sys.modules["pytest"] = None
+from shedlight.testing import matches
+print(matches("SELECT a WHERE a.type = 'A'", "A0 B1"))
+"""
+
+
+def test_it_works_without_pytest():
+    """Whoever has it not installed can match events all the same."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['A0']\n"
+
+
 MISTAKES = {
     "A0 B2 A1": "event 'A1' is out of order: it stands after 'B2'; write the events by time",
     "A0(v=1) B1(v='x')": "attribute 'v' is a number in 'A0(v=1)' and text in \"B1(v='x')\"",
     "A0(v=1) B1(v=true)": "attribute 'v' is a number in 'A0(v=1)' and true or false in",
-    "A0(kind='B')": "attribute 'kind' of \"A0(kind='B')\" cannot be written",
+    "A0 B1(type=5)": "attribute 'type' is text in 'A0' and a number in 'B1(type=5)'",
     "A0(time=5)": "attribute 'time' of 'A0(time=5)' cannot be written",
     "A0(x=1, row=5)": "attribute 'row' of 'A0(x=1, row=5)' cannot be written",
     "A0(x=1, x=2)": "attribute 'x' is twice in 'A0(x=1, x=2)'",
@@ -83,7 +107,7 @@ MISTAKES = {
     "A0(x='a' y=1)": "cannot read an attribute of \"A0(x='a' y=1)\" at \"x='a' y=1\"",
     "A0(5)": "cannot read an attribute of 'A0(5)' at '5'; write cpu=0.5, user='ann'",
     "A0(x='a)": 'cannot read an event at "(x=\'a)"',
-    "A0 B": "cannot read an event at 'B'; write it as A0 (kind and seconds)",
+    "A0 B": "cannot read an event at 'B'; write it as A0 (type and seconds)",
     "A0(x=9223372036854775808)": "the number 9223372036854775808 does not fit the 64 bits",
 }
 

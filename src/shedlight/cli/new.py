@@ -19,7 +19,7 @@ _EXAMPLES = Path(__file__).parents[3] / "examples"
 """Where the examples are in a checkout; an installed package has them among its templates."""
 
 _EVENTS, _SECONDS, _USERS, _SEED = 40_000, 40, 2_000, 1
-_KINDS = {"view": 0.5, "login": 0.1, "login failed": 0.2, "order": 0.2}
+_TYPE_SHARES = {"view": 0.5, "login": 0.1, "login failed": 0.2, "order": 0.2}
 _EXAMPLE_EVENTS = 20_000
 _LEFT_OUT = shutil.ignore_patterns("data", "out", "matches.csv", "__pycache__", ".*")
 
@@ -58,15 +58,15 @@ def new(
 def sample_events() -> pa.Table:
     """Make the events of the smallest application; always the same."""
     rng = np.random.default_rng(_SEED)
-    kinds = rng.choice(list(_KINDS), _EVENTS, p=list(_KINDS.values()))
+    types = rng.choice(list(_TYPE_SHARES), _EVENTS, p=list(_TYPE_SHARES.values()))
     amounts = rng.lognormal(np.log(30), 1.0, _EVENTS).round(2)
     return pa.table(
         {
             "n": np.arange(1, _EVENTS + 1),
             "time_ms": np.sort(rng.integers(0, _SECONDS * 1_000, _EVENTS)),
             "user": rng.integers(1, _USERS + 1, _EVENTS),
-            "kind": kinds,
-            "amount": pa.array(amounts, mask=kinds != "order"),
+            "type": types,
+            "amount": pa.array(amounts, mask=types != "order"),
         }
     )
 

@@ -18,7 +18,7 @@ from shedlight.testing import matches
 
 OVERTAKING = """
     SELECT e
-    WHERE SEQ(OR(a.kind = 'A', SEQ(c.kind = 'C', d.kind = 'D')), b.kind = 'B', e.kind = 'E')
+    WHERE SEQ(OR(a.type = 'A', SEQ(c.type = 'C', d.type = 'D')), b.type = 'B', e.type = 'E')
     WITHIN 1 h
 """
 

@@ -16,7 +16,7 @@ from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.operators.step import count_partial_matches
 from shedlight.testing import matches
 
-PAIR = "SELECT * WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 2 s"
+PAIR = "SELECT * WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 2 s"
 
 
 def _timed_out(pattern, events):
@@ -24,7 +24,7 @@ def _timed_out(pattern, events):
 
 
 def _result(text, kinds, times, **columns):
-    table = pa.table({"n": range(len(kinds)), "time": times, "kind": kinds, **columns})
+    table = pa.table({"n": range(len(kinds)), "time": times, "type": kinds, **columns})
     pattern = parse_pattern(text, schema_of(table.schema)).pattern
     inputs = [(StreamInput("events", ("n",), "time"), table)]
     return match_tables(inputs, {"P": pattern}, timed_out=True)
@@ -33,11 +33,11 @@ def _result(text, kinds, times, **columns):
 def test_only_the_window_times_a_machine_out():
     """Not a match, not a NOT, and not the cap."""
     assert _timed_out(PAIR, "A0 B2 A3 B5.1") == ["A3"]
-    spoilt = "SELECT * WHERE SEQ(a.kind = 'A', NOT(x.kind = 'X'), b.kind = 'B') WITHIN 2 s"
+    spoilt = "SELECT * WHERE SEQ(a.type = 'A', NOT(x.type = 'X'), b.type = 'B') WITHIN 2 s"
     assert _timed_out(spoilt, "A0 X1 A5") == ["A5"]
 
-    pattern = parse_pattern("SELECT a.n WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 9 us")
-    table = pa.table({"n": range(5), "time": range(5), "kind": ["A"] * 5})
+    pattern = parse_pattern("SELECT a.n WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 9 us")
+    table = pa.table({"n": range(5), "time": range(5), "type": ["A"] * 5})
     inputs = [(StreamInput("events", ("n",), "time"), table.schema)]
     operator = build_operator(inputs, {"P": pattern.pattern}, cap=3, timed_out={"P"})
     state, done = step_operator(
@@ -49,7 +49,7 @@ def test_only_the_window_times_a_machine_out():
 
 def test_what_an_absence_finds_is_a_match_and_the_rest_timed_out():
     """A0 lacks its B; A10 has one, and no C after it."""
-    absent = "SELECT * WHERE SEQ(a.kind = 'A', b.kind = 'B', NOT(c.kind = 'C')) WITHIN 5 s"
+    absent = "SELECT * WHERE SEQ(a.type = 'A', b.type = 'B', NOT(c.type = 'C')) WITHIN 5 s"
     assert matches(absent, "A0 A10 B11") == ["A10 B11"]
     assert _timed_out(absent, "A0 A10 B11") == ["A0"]
 
@@ -57,7 +57,7 @@ def test_what_an_absence_finds_is_a_match_and_the_rest_timed_out():
 @pytest.mark.parametrize("across", ["", " AND b.x > a.x"])
 def test_the_time_is_the_end_of_the_window(across):
     """Whatever event shows that it is over; none does at the end of the table."""
-    text = f"SELECT a.n, b.n AS m WHERE SEQ(a.kind = 'A', b.kind = 'B'){across} WITHIN 10 us"
+    text = f"SELECT a.n, b.n AS m WHERE SEQ(a.type = 'A', b.type = 'B'){across} WITHIN 10 us"
     result = _result(text, ["A", "A", "C"], [0, 50, 99], x=[1, 1, 1])
 
     assert result.complex_events["P"].to_pylist() == []
@@ -72,7 +72,7 @@ def test_the_time_is_the_end_of_the_window(across):
 @pytest.mark.parametrize("across", ["", " AND b.x > a.x"])
 def test_a_window_of_events_ends_with_the_event_that_is_too_many(across):
     """Of its key; a window that is not full when the events end is not over."""
-    text = f"SELECT a.n WHERE SEQ(a.kind = 'A', b.kind = 'B'){across} WITHIN 2 EVENTS"
+    text = f"SELECT a.n WHERE SEQ(a.type = 'A', b.type = 'B'){across} WITHIN 2 EVENTS"
     by_key = f"{text} PARTITION BY key"
     kinds, times = ["A", "C", "C", "A", "C"], [0, 5, 7, 8, 9]
     columns = {"x": [1] * 5, "key": [1, 2, 1, 2, 1]}
@@ -87,7 +87,7 @@ def test_what_is_selected_is_of_the_events_so_far():
     """Aggregates are over those that were taken, and null or 0 where there are none."""
     text = (
         "SELECT COUNT(a) AS a, SUM(a.x) AS sum, COUNT(b) AS b, MAX(b.x) AS most, b.x "
-        "WHERE SEQ(a.kind = 'A' +, b.kind = 'B') WITHIN 10 us"
+        "WHERE SEQ(a.type = 'A' +, b.type = 'B') WITHIN 10 us"
     )
     found = _result(text, ["A", "A", "B"], [0, 5, 11], x=[1, 2, 4]).timed_out["P"]
     assert found.drop_columns(["source", "time", "id", "events"]).to_pylist() == [
@@ -97,7 +97,7 @@ def test_what_is_selected_is_of_the_events_so_far():
 
 def test_each_gives_a_complex_event_for_every_event_taken():
     """With the id of the whole, and a number."""
-    text = "SELECT EACH n WHERE SEQ(a.kind = 'A', b.kind = 'B', c.kind = 'C') WITHIN 10 us"
+    text = "SELECT EACH n WHERE SEQ(a.type = 'A', b.type = 'B', c.type = 'C') WITHIN 10 us"
     found = _result(text, ["A", "B"], [0, 5]).timed_out["P"].to_pylist()
     assert [(one["time"], one["n"], one["events"]) for one in found] == [
         (10, 0, [0, 1]),
@@ -108,7 +108,7 @@ def test_each_gives_a_complex_event_for_every_event_taken():
 
 def test_an_id_is_that_of_no_match():
     """The same events can be a match of one machine and time out in another."""
-    text = "SELECT a.n WHERE OR(SEQ(a.kind = 'A', b.kind = 'B'), c.kind = 'C') WITHIN 9 us"
+    text = "SELECT a.n WHERE OR(SEQ(a.type = 'A', b.type = 'B'), c.type = 'C') WITHIN 9 us"
     result = _result(text, ["A", "C"], [0, 0])
     other = _result(text, ["C", "A"], [0, 0])
     ids = [
@@ -123,11 +123,11 @@ def test_an_id_is_that_of_no_match():
 @pytest.mark.parametrize(
     "where",
     [
-        "SEQ(a.kind = 0, b.kind = 1)",
-        "SEQ(a.kind = 0, b.kind = 1) AND a.n < b.n",
-        "AND(a.kind = 0, b.kind = 1, c.kind = 2)",
-        "SEQ(a.kind = 0, NOT(x.kind = 3), b.kind = 1)",
-        "SEQ(a.kind = 0 {1,3}, b.kind <= 1, c.kind = 4)",
+        "SEQ(a.type = 0, b.type = 1)",
+        "SEQ(a.type = 0, b.type = 1) AND a.n < b.n",
+        "AND(a.type = 0, b.type = 1, c.type = 2)",
+        "SEQ(a.type = 0, NOT(x.type = 3), b.type = 1)",
+        "SEQ(a.type = 0 {1,3}, b.type <= 1, c.type = 4)",
     ],
 )
 @pytest.mark.parametrize("window", ["20 us", "20 EVENTS", "20 us REUSE"])
@@ -136,7 +136,7 @@ def test_nothing_is_lost_however_many_time_out(where, window):
     rng = np.random.default_rng(3)
     size = 60_000 if "REUSE" not in window else 6_000
     kinds = rng.choice(5, size, p=[0.7, 0.1, 0.1, 0.05, 0.05])
-    table = pa.table({"n": range(size), "time": range(size), "kind": kinds})
+    table = pa.table({"n": range(size), "time": range(size), "type": kinds})
     pattern = parse_pattern(f"SELECT a.n WHERE {where} WITHIN {window}").pattern
     inputs = [(StreamInput("events", ("n",), "time"), table.schema)]
     operator = build_operator(inputs, {"P": pattern}, timed_out={"P"})
