@@ -24,13 +24,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.state import GroupState
 
 from benchmarks.question import Answer
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.session.session import close_session, open_session
 from shedlight.engines.spark.step.metrics import ShardMetrics
 from shedlight.engines.spark.step.stateful import Frames, Step
 from shedlight.engines.spark.support.malloc import keep_memory
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import (
     Application,
     Node,

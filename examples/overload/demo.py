@@ -31,7 +31,7 @@ from shedlight.graph import Application, load_application
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shedlight.engines.spark.support.micro_batch import MicroBatchReport
+    from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 
 HERE = Path(__file__).parent
 NODE, CORE = "edge", "core"

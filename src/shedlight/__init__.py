@@ -26,10 +26,10 @@ if TYPE_CHECKING:
         simulate,
     )
     from shedlight.engines.simulator.policies import ControllerPolicy
+    from shedlight.engines.spark.control.micro_batch import MicroBatchReport
     from shedlight.engines.spark.run.finite import run_on_spark
     from shedlight.engines.spark.run.streaming import Live, Options, RunListener
     from shedlight.engines.spark.session.session import close_session, open_session
-    from shedlight.engines.spark.support.micro_batch import MicroBatchReport
     from shedlight.engines.tables import Result, match_tables
     from shedlight.errors import (
         ApplicationError,
@@ -143,7 +143,7 @@ _PLACES = {
     ),
     "engines.simulator.policies": ("ControllerPolicy",),
     "engines.spark.run.streaming": ("Live", "Options", "RunListener"),
-    "engines.spark.support.micro_batch": ("MicroBatchReport",),
+    "engines.spark.control.micro_batch": ("MicroBatchReport",),
     "engines.spark.run.finite": ("run_on_spark",),
     "engines.spark.session.session": ("close_session", "open_session"),
     "errors": (

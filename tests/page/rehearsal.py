@@ -12,12 +12,12 @@ from shedlight.control.observation import Observation
 from shedlight.control.override import apply_override, current_values
 from shedlight.engines.spark.control.event_log import RunLog
 from shedlight.engines.spark.control.loop import micro_batch_settings
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.control.type_counts import TypeCatalog
 from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.checkpoint import LOCK
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict

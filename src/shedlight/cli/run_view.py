@@ -16,11 +16,11 @@ from shedlight.runlog import run_row
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.control.controller import Decision
+    from shedlight.engines.spark.control.micro_batch import MicroBatchReport
     from shedlight.engines.spark.control.override_store import OverrideOutcome
     from shedlight.engines.spark.control.type_counts import TypeCatalog
     from shedlight.engines.spark.run.streaming import Live
     from shedlight.engines.spark.run.summary import Summary
-    from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 
 _FINE = frozenset({"OK", "SHEDDING"})
 """The states of a node that need nobody to do anything."""

@@ -11,8 +11,7 @@ from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, encode_output
 from shedlight.engines.spark.step.chain import build_chain, new_chain_state
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
-from shedlight.engines.spark.support.chain_spec import ChainSpec
-from shedlight.engines.spark.support.placement import OperatorChain
+from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.tables import match_tables
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern

@@ -9,6 +9,7 @@ from shedlight import runlog as logged
 from shedlight.control.controller import Memory
 from shedlight.control.override import Override
 from shedlight.engines.spark.control.event_log import MOST_SHARES, RunLog, decision_row
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
 from shedlight.engines.spark.control.type_counts import (
     TypeCatalog,
@@ -19,7 +20,6 @@ from shedlight.engines.spark.control.type_counts import (
 )
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, ShardMetrics
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Stream
 from shedlight.runlog import DecisionRecord, MicroBatchRecord, RunHeader, read_run, run_row
 from shedlight.shedding.shares import PatternShares

@@ -8,17 +8,16 @@ import pytest
 
 from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS
 from shedlight.engines.spark.control.loop import ControlLoop
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow
 from shedlight.engines.spark.shed.keep_sql import plan_tables
-from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
 from shedlight.engines.spark.shed.type_sql import all_signatures
 from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
 from shedlight.engines.spark.step.chain import build_chain
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
-from shedlight.engines.spark.support.chain_spec import ChainSpec
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
-from shedlight.engines.spark.support.placement import operator_chains
+from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
+from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.graph import Stream
 from shedlight.graph.keys import longest_windows
 from shedlight.matching.operators.reorder import StreamInput

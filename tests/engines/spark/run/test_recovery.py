@@ -26,13 +26,12 @@ import pytest
 from shedlight.engines.spark.codec.blobs import read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.outbox.outbox import packed_of, read_outbox
-from shedlight.engines.spark.shed.keep_flags import flag_column
 from shedlight.engines.spark.shed.keep_sql import plan_tables
-from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import build_chain, new_chain_state, outside_input
-from shedlight.engines.spark.support.chain_spec import ChainSpec
-from shedlight.engines.spark.support.placement import operator_chains
+from shedlight.engines.spark.step.keep_flags import flag_column
+from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
+from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.engines.tables import AT
 from shedlight.graph import Stream, load_application
 from shedlight.graph.keys import key_name, longest_windows

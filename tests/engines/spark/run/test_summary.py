@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from shedlight.control.node_status import NodeHealth, NodeStatus
 from shedlight.engines.spark.control.event_log import RunLog
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.run.summary import new_summary
 from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from tests.graph.applications import loaded
 
 

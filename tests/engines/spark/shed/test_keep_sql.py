@@ -8,14 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark.shed.keep_flags import flag_column, kept_names
 from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
 from shedlight.engines.spark.shed.plan_column import limits_of
-from shedlight.engines.spark.shed.plan_store import WORD
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
 from shedlight.engines.spark.step.chain import build_chain
-from shedlight.engines.spark.support.chain_spec import ChainSpec
-from shedlight.engines.spark.support.placement import OperatorChain
+from shedlight.engines.spark.step.keep_flags import flag_column, kept_names
+from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
+from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import ingest, new_operator_state

@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from shedlight.engines.spark.shed import plan_column
 from shedlight.engines.spark.shed.jvm_callback import jvm_computed_array, supports_jvm_callback
 from shedlight.engines.spark.shed.plan_column import limits_of, read_plan
-from shedlight.engines.spark.shed.plan_store import ActivePlan, KeepTable, PlanStore
+from shedlight.engines.spark.support.plan_store import ActivePlan, KeepTable, PlanStore
 from shedlight.engines.spark.support.spark_errors import to_user_error
 from shedlight.errors import StateError
 from shedlight.graph import Stream

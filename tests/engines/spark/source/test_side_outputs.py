@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.errors import InputError
 from shedlight.graph import (
     Node,

@@ -9,8 +9,7 @@ from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, water
 from shedlight.engines.spark.step.chain import build_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.parallel import levels
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
-from shedlight.engines.spark.support.chain_spec import ChainSpec
-from shedlight.engines.spark.support.placement import OperatorChain
+from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.tables import match_tables
 from shedlight.errors import StateError
 from shedlight.graph import OperatorSpec, Stream

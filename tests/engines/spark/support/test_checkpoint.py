@@ -17,8 +17,8 @@ from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.fingerprint import check_fingerprint
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
 from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
+from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import StateError
 from shedlight.graph import Application, Stream
 from shedlight.language import parse_pattern

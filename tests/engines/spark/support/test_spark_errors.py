@@ -35,7 +35,9 @@ CHANGED = (
             CHANGED,
         ),
         (
-            FAILED.format("[USER_RAISED_EXCEPTION] shedlight refuses an event: s: no time"),
+            FAILED.format(
+                "[USER_RAISED_EXCEPTION] shedlight found a malformed record: s: no time"
+            ),
             InputError,
             "s: no time",
         ),

@@ -31,7 +31,7 @@ from shedlight.engines.spark.codec.decode import (
     has_inside,
     write,
 )
-from shedlight.engines.spark.codec.event_table import rows_in_order
+from shedlight.engines.spark.codec.event_refs import rows_in_order
 from shedlight.matching.output.match_id import octets_of
 
 

@@ -15,13 +15,15 @@ import pyarrow as pa
 
 from shedlight.engines.spark.codec.blobs import read_blob
 from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
-from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, sketch_arrivals
+from shedlight.engines.spark.support.arrival_sketch import (
+    ARRIVAL,
+    ArrivalSketch,
+    sketch_arrivals,
+)
 from shedlight.engines.spark.support.malloc import keep_memory
 
 SHARD = "#shard"
 """The column of the shard that an event goes to."""
-ARRIVAL = "#arrival"
-"""The column with the time of arrival, in microseconds."""
 
 OUTBOX_SCHEMA = (
     "operator string, name string, origin int, watermark bigint, idle boolean, number int, "

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.model.arrays import Floats
 
 LATEST = 60

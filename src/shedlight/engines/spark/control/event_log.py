@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from shedlight.control.controller import Decision, Memory
 from shedlight.control.observation import offered_to
 from shedlight.control.planning_input import planning_input_of, planning_input_text
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import (
     OverrideOutcome,
     planning_input_path,
@@ -25,7 +26,6 @@ from shedlight.engines.spark.control.type_counts import (
     offered_rows,
     relevant_events,
 )
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.model.snapshot import ByType
 
 MOST_SHARES = 50

@@ -17,6 +17,7 @@ from shedlight.control.override import Override, apply_override, current_values
 from shedlight.control.pressure import batch_pressure
 from shedlight.control.replan_trigger import DEFAULT_POLICY
 from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS, LATEST, Costs, fit_costs
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import (
     ObservationWindow,
     labels_of,
@@ -24,9 +25,8 @@ from shedlight.engines.spark.control.observe import (
     uses_of,
 )
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
-from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
 from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
+from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import LatencyModel, Target

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from shedlight.control.observation import Observation
 from shedlight.engines.spark.control.cost_fit import Costs
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.shed.type_sql import all_signatures
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.metrics import of_pattern
-from shedlight.engines.spark.support.chain_spec import is_passthrough
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
+from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import Stream
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.snapshot import MicroBatchCosts

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import Labels, labels_of, uses_of
 from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Stream
 
 MOST_TYPES = 50

@@ -15,9 +15,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from shedlight.engines.spark.run.deployment import Deployment
-from shedlight.engines.spark.source.arrival import ARRIVAL, FILES
+from shedlight.engines.spark.session.paths import local_folder
+from shedlight.engines.spark.source.arrival import FILES
 from shedlight.engines.spark.source.reader import quoted
-from shedlight.engines.spark.support.atomic_file import local_folder
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint import check_logs
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, SideOutput, Sink, Stream

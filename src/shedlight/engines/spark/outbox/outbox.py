@@ -19,8 +19,9 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, LongType, NullType, StringType, StructField, StructType
 
 from shedlight.engines.spark.codec.pack import LATE, OUTBOX_SCHEMA, unpacker
-from shedlight.engines.spark.source.arrival import ARRIVAL, with_arrivals
+from shedlight.engines.spark.source.arrival import with_arrivals
 from shedlight.engines.spark.source.reader import quoted
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.graph import Stream
 from shedlight.matching.operators.reorder import INPUT
 

@@ -35,7 +35,6 @@ from shedlight.engines.spark.run.node_query import (
     node_query,
 )
 from shedlight.engines.spark.shed.keep_sql import plan_tables
-from shedlight.engines.spark.shed.plan_store import ActivePlan, PlanStore
 from shedlight.engines.spark.source.reader import (
     data_types_of,
     malformed_records,
@@ -46,6 +45,7 @@ from shedlight.engines.spark.source.watermark_files import WatermarkFiles
 from shedlight.engines.spark.step.chain import outside_input
 from shedlight.engines.spark.support.checkpoint import LogReader
 from shedlight.engines.spark.support.placement import node_order, operator_chains
+from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import InputError
 from shedlight.graph import Application, OperatorSpec, Stream, with_schemas
 from shedlight.graph.keys import longest_windows

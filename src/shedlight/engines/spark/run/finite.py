@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.outbox.delivery import deliveries, delivery
 from shedlight.engines.spark.run.deployment import Deployment, sink_frames
 from shedlight.engines.spark.run.node_query import NodeQuery
+from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import ended
-from shedlight.engines.spark.support.atomic_file import local_folder
 from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, Source
 from shedlight.shedding.shares import Shares

@@ -19,13 +19,13 @@ from shedlight.engines.spark.shed.keep_sql import (
 )
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_sql import hash_sql
-from shedlight.engines.spark.source.arrival import ARRIVAL, observed_packed
+from shedlight.engines.spark.source.arrival import observed_packed
 from shedlight.engines.spark.source.reader import arrow_schema
 from shedlight.engines.spark.step.chain import ChainRuntime, build_chain
 from shedlight.engines.spark.step.metrics import METRICS
 from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
-from shedlight.engines.spark.support.chain_spec import ChainSpec, is_passthrough
-from shedlight.engines.spark.support.placement import OperatorChain
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
+from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain, is_passthrough
 from shedlight.graph import Stream
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput

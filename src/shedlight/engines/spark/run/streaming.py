@@ -24,18 +24,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.control.controller import ControlSettings, Decision
 from shedlight.engines.spark.control.loop import ControlLoop
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.outbox.delivery import deliveries, started
 from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
 from shedlight.engines.spark.session.jvm_stderr import suppress_jvm_stderr
+from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import SourceWatermark, ended
-from shedlight.engines.spark.support.atomic_file import local_folder
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.support.spark_errors import full_message, root_cause, to_user_error
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application
@@ -151,7 +151,7 @@ class Live:
             )
         self._retention = Retention(self.deployment, self._options.retention)
         self._running: dict[str, _Running] = {}
-        self._silence: dict[str, IdlenessTracker] = {}
+        self._idleness: dict[str, IdlenessTracker] = {}
         self._thread = threading.Thread(target=self._follow, name="shedlight", daemon=True)
         self._stopping = threading.Event()
         self._problem: Exception | None = None
@@ -181,7 +181,7 @@ class Live:
             names = self.deployment.sources_of(node)
             sources = {name: self.deployment.application.sources[name] for name in names}
             pulse, idle = self._options.pulse, self._options.idle
-            self._silence[node] = IdlenessTracker(sources, pulse, idle, now)
+            self._idleness[node] = IdlenessTracker(sources, pulse, idle, now)
             # a micro-batch before there are events
             self.deployment.marks(node).write(map(SourceWatermark, names))
         try:
@@ -290,7 +290,7 @@ class Live:
         batch = read_report(node, progress, self._began)
         if batch is None:
             return
-        self._silence[node].hear(batch, time.time())
+        self._idleness[node].on_micro_batch(batch.arrived, batch.start, time.time())
         if self.loop is not None:
             self.loop.take(batch)
         if batch.number % _KEPT_BATCHES == 0:
@@ -309,9 +309,9 @@ class Live:
         self._begin(name)
 
     def _tell_shards(self) -> None:
-        """Tell the shards how far sources are, and which of them are silent."""
-        for node, silence in self._silence.items():
-            marks = silence.marks(time.time(), partial(self._is_at_work, node))
+        """Send the shards the watermarks of sources, and which of them are idle."""
+        for node, idleness in self._idleness.items():
+            marks = idleness.updates(time.time(), partial(self._is_at_work, node))
             self.deployment.marks(node).write(marks)
 
     def _is_at_work(self, node: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from shedlight.control.controller import Decision
 from shedlight.engines.spark.control.event_log import LateEventCounter, patterns_of
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.graph import Application
 
 

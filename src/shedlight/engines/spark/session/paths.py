@@ -6,8 +6,8 @@ machine are looked at; what is elsewhere is up to Spark.
 
 import os
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from shedlight.engines.spark.support.atomic_file import local_folder
 from shedlight.errors import InputError
 from shedlight.graph import Application
 
@@ -32,6 +32,24 @@ def check_places(application: Application, checkpoint: str, log: Path) -> None:
     if log.is_dir():
         raise InputError(f"the log {log} is a folder; name a file")
     _check_folder("the log", str(log.parent))
+
+
+def local_folder(text: str) -> Path:
+    """Find the folder behind a path or a `file:` address.
+
+    Raises:
+        InputError: It is on a file system that is not mounted.
+    """
+    parts = urlsplit(text)
+    if not parts.scheme:
+        return Path(text).absolute()
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    raise InputError(
+        f"the checkpoint {text!r} is not in a folder: plans and their record need one that the "
+        "driver and all workers see under the same path; mount it, and name it without "
+        f"{parts.scheme}:"
+    )
 
 
 def local_path(path: str | None) -> Path | None:

@@ -17,8 +17,8 @@ from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
-BATCH = "streaming.sql.batchId"
-"""The property of Spark's threads and tasks that tells the micro-batch."""
+from shedlight.engines.spark.support.plan_store import BATCH_PROPERTY
+
 _RULE = "ConvertToLocalRelation"
 """The rule by which Spark computes when it plans."""
 _NUMBERS = '{"type": "array", "elementType": "long", "containsNull": false}'
@@ -70,7 +70,7 @@ class _Asking:
 
     def call(self) -> Any:  # noqa: ANN401
         """Answer with an array of the JVM, filled at once and not number by number."""
-        batch = self._property_of(BATCH)
+        batch = self._property_of(BATCH_PROPERTY)
         if batch is None:
             raise RuntimeError("this is no micro-batch of a streaming query")
         numbers = self._answer(int(batch))

@@ -14,14 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import from_arrow_type
 
 from shedlight.engines.spark.codec.event_refs import ROW
-from shedlight.engines.spark.shed.keep_flags import flag_column, kept_kinds, kept_names
 from shedlight.engines.spark.shed.plan_column import Limits
-from shedlight.engines.spark.shed.plan_store import UNUSED, WORD, KeepTable
 from shedlight.engines.spark.shed.type_sql import all_signatures, hash_sql, type_sql
-from shedlight.engines.spark.source.arrival import ARRIVAL, observed_arrivals
+from shedlight.engines.spark.source.arrival import observed_arrivals
 from shedlight.engines.spark.source.reader import quoted
 from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.engines.spark.support.chain_spec import ChainSpec, has_shares
+from shedlight.engines.spark.step.keep_flags import flag_column, kept_kinds, kept_names
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
+from shedlight.engines.spark.support.placement import ChainSpec, has_shares
+from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.language.ast.expression import Attribute

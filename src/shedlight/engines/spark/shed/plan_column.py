@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.shed.jvm_callback import (
-    BATCH,
     Numbers,
     jvm_computed_array,
     supports_jvm_callback,
 )
-from shedlight.engines.spark.shed.plan_store import WORD, KeepTable, PlanStore
 from shedlight.engines.spark.source.reader import quoted
+from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
 from shedlight.model.arrays import Floats
 
 _LIMITS = pa.list_(pa.int64())
@@ -71,15 +69,6 @@ def _by_a_job(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Li
     columns = ", ".join(f"`{name}` array<bigint>" for name in names)
     row = spark.range(0, 1, 1, 1).mapInArrow(read, columns)
     return {name: row.select(quoted(name)) for name in names}
-
-
-def batch_id() -> int:
-    """Say which micro-batch this task is of."""
-    context = TaskContext.get()
-    found = context.getLocalProperty(BATCH) if context else None
-    if found is None:
-        raise RuntimeError("this is no task of a streaming query")
-    return int(found)
 
 
 def limits_of(table: KeepTable, pressure: float) -> pa.ListArray:

@@ -13,21 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
-from shedlight.engines.spark.codec.pack import ARRIVAL
-from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
-
-__all__ = [
-    "ARRIVAL",
-    "FILES",
-    "ArrivalStats",
-    "KeptArrivals",
-    "arrival_stats",
-    "kept_arrivals",
-    "observed_arrivals",
-    "observed_packed",
-    "with_arrivals",
-    "with_declared_arrival",
-]
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL, ArrivalSketch
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 """The formats of files."""

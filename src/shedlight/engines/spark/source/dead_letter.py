@@ -12,13 +12,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.types import StringType, StructField, StructType
 
-from shedlight.engines.spark.source.arrival import ARRIVAL
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
+from shedlight.engines.spark.support.spark_errors import MALFORMED
 from shedlight.engines.tables import AT
 from shedlight.graph import Source
 from shedlight.matching.operators.reorder import FOREVER
 
-MALFORMED = "shedlight refuses an event: "
-"""What the message of an error begins with that the source's own events caused."""
 MALFORMED_ROWS = "refused "
 """What the observation of a source begins with that has a place for them."""
 CORRUPT = "#malformed"

@@ -1,89 +1,95 @@
-"""Sources that are silent: when groups are to be told of them, and what.
+"""Idle sources: when shards are sent their watermark, and when they no longer wait for them.
 
-While a micro-batch runs nobody knows what has come since it began: a source is silent only as
-far as the query has looked. That it has looked counts the next time, when all is known of
+While a micro-batch runs nobody knows what has come since it began: a source is idle only as far
+as the query has looked. That it has looked counts the next time, when all is known of
 micro-batches that had ended by then.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.source.watermark_files import SourceWatermark
-from shedlight.engines.spark.support.micro_batch import MicroBatchReport
 from shedlight.graph import Source
 from shedlight.matching.operators.reorder import NEVER
 
 
 @dataclass(slots=True)
-class _Heard:
-    """What is known of a source.
+class _SourceActivity:
+    """What is known of a source; times in seconds since 1970, watermarks in microseconds.
 
     Attributes:
         source: The source.
-        heard: When its last events were through, in seconds since 1970.
-        looked: When the query last looked for events and there were none.
-        watermark: How far it is by its events, if there were any.
-        told: How far the groups were told that it is.
-        is_idle: Whether they were told that it is idle.
+        last_events: When its last events were through.
+        last_look: When the query last looked for events and there were none.
+        watermark: That of its events, if there were any.
+        sent: The watermark that the shards were sent.
+        is_idle: Whether they were sent that it is idle.
     """
 
     source: Source
-    heard: float
-    looked: float = 0.0
+    last_events: float
+    last_look: float = 0.0
     watermark: int | None = None
-    told: int | None = None
+    sent: int | None = None
     is_idle: bool = False
 
 
 class IdlenessTracker:
-    """What is known of the sources of a node.
+    """The watermarks and the idleness of a node's sources; times in seconds since 1970.
 
     Args:
         sources: The sources by name.
-        pulse: How long a source is silent before groups are told how far it is, in seconds.
-        idle: After how long it holds nobody back, in seconds, if it does not say itself.
-        now: When the query was started, in seconds since 1970.
+        watermark_interval: After how long without events shards are sent a source's watermark.
+        idle_timeout: After how many seconds a source is idle that has no timeout of its own.
+        now: When the query was started.
     """
 
     def __init__(
-        self, sources: Mapping[str, Source], pulse: float, idle: float, now: float
+        self,
+        sources: Mapping[str, Source],
+        watermark_interval: float,
+        idle_timeout: float,
+        now: float,
     ) -> None:
-        self._pulse, self._idle = pulse, idle
-        self._known = {name: _Heard(source, now) for name, source in sources.items()}
+        self._watermark_interval, self._idle_timeout = watermark_interval, idle_timeout
+        self._activity = {name: _SourceActivity(one, now) for name, one in sources.items()}
 
-    def hear(self, batch: MicroBatchReport, now: float) -> None:
-        """Note what a micro-batch brought."""
-        for (_, stream), arrived in batch.arrived.items():
-            known = self._known.get(stream)
+    def on_micro_batch(
+        self, arrived: Mapping[tuple[str, str], ArrivalStats], start: float, now: float
+    ) -> None:
+        """Note what arrived in a micro-batch, by operator and stream, and when it began."""
+        for (_, stream), stats in arrived.items():
+            known = self._activity.get(stream)
             if known is None:
                 continue
-            if arrived.number:
-                known.heard, known.is_idle = now, False
-                far = (arrived.latest or 0) - known.source.lateness
-                known.watermark = max(known.watermark or 0, far)
+            if stats.number:
+                known.last_events, known.is_idle = now, False
+                watermark = (stats.latest or 0) - known.source.lateness
+                known.watermark = max(known.watermark or 0, watermark)
             else:
-                known.looked = batch.start
+                known.last_look = start
 
-    def marks(self, now: float, is_at_work: Callable[[], bool]) -> list[SourceWatermark]:
-        """Give what groups are to be told now.
+    def updates(self, now: float, is_at_work: Callable[[], bool]) -> list[SourceWatermark]:
+        """Give the watermarks that shards are to be sent now.
 
         Args:
-            now: The time, in seconds since 1970.
+            now: The time.
             is_at_work: Says whether a micro-batch is under way; it is asked only if need be.
         """
-        found = []
-        for name, known in self._known.items():
-            if known.is_idle or now - known.heard < self._pulse:
+        updates = []
+        for name, known in self._activity.items():
+            if known.is_idle or now - known.last_events < self._watermark_interval:
                 continue
             own = known.source.idle
-            silent = known.looked - known.heard
-            far = NEVER if known.watermark is None else known.watermark
-            if silent >= (self._idle if own is None else own / 1e6):
-                found.append(SourceWatermark(name, far, idle=True))
-                known.told, known.is_idle = known.watermark, True
-            elif known.watermark != known.told and silent >= self._pulse:
-                found.append(SourceWatermark(name, far))
-                known.told = known.watermark
+            quiet = known.last_look - known.last_events
+            watermark = NEVER if known.watermark is None else known.watermark
+            if quiet >= (self._idle_timeout if own is None else own / 1e6):
+                updates.append(SourceWatermark(name, watermark, idle=True))
+                known.sent, known.is_idle = known.watermark, True
+            elif known.watermark != known.sent and quiet >= self._watermark_interval:
+                updates.append(SourceWatermark(name, watermark))
+                known.sent = known.watermark
             if not is_at_work():
-                known.looked = now
-        return found
+                known.last_look = now
+        return updates

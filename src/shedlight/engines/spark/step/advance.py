@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from shedlight.engines.spark.codec.decode import field_at
 from shedlight.engines.spark.codec.encode import encode_table
-from shedlight.engines.spark.codec.event_refs import ROW
-from shedlight.engines.spark.codec.event_table import EventTable
-from shedlight.engines.spark.shed.keep_flags import flag_column, keep_masks, kept_names
+from shedlight.engines.spark.codec.event_refs import ROW, EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
+from shedlight.engines.spark.step.keep_flags import flag_column, keep_masks, kept_names
 from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import each, run_all
-from shedlight.engines.spark.support.chain_spec import is_passthrough
+from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.eval.column import column_of
 from shedlight.matching.jit import Array

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from shedlight.engines.spark.codec.event_refs import (
     EventRefs,
+    EventTable,
     find_event_refs,
     numbered_operator,
 )
-from shedlight.engines.spark.codec.event_table import EventTable
-from shedlight.engines.spark.shed.keep_flags import kept_kinds, kept_names
-from shedlight.engines.spark.support.chain_spec import ChainSpec, has_shares
+from shedlight.engines.spark.step.keep_flags import kept_kinds, kept_names
+from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.operators.cep_operator import (
     Operator,

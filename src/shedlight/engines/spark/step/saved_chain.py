@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.encode import encode_table
-from shedlight.engines.spark.codec.event_table import EventTable
+from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.step import saved
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
 from shedlight.errors import StateError

@@ -15,10 +15,8 @@ from pyspark.sql.streaming.state import GroupState
 from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.encode import encode_table
-from shedlight.engines.spark.codec.event_table import EventTable
+from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.codec.pack import LATE, sample_in
-from shedlight.engines.spark.shed.plan_column import batch_id
-from shedlight.engines.spark.shed.plan_store import PlanStore
 from shedlight.engines.spark.step.advance import (
     StepResult,
     WatermarkUpdate,
@@ -35,8 +33,9 @@ from shedlight.engines.spark.step.chain import (
 from shedlight.engines.spark.step.metrics import ShardMetrics
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
-from shedlight.engines.spark.support.chain_spec import ChainSpec
 from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.engines.spark.support.placement import ChainSpec
+from shedlight.engines.spark.support.plan_store import PlanStore, batch_id
 from shedlight.graph import Stream
 from shedlight.shedding.shares import Shares
 

@@ -13,6 +13,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+ARRIVAL = "#arrival"
+"""The column with the time of arrival, in microseconds."""
 POINTS = 32
 """How many times a row gives."""
 

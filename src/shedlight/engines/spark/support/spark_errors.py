@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from shedlight.engines.spark.source.dead_letter import MALFORMED
 from shedlight.engines.spark.support.checkpoint import parse_state_damage
 from shedlight.errors import InputError, ShedlightError, StateError
 
+MALFORMED = "shedlight found a malformed record: "
+"""What the message of an error begins with that a record of a source caused."""
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises."""
 
@@ -86,7 +87,7 @@ def root_cause(text: str) -> str:
     r"""Find the sentence in which Spark says what is wrong.
 
     Example:
-        >>> sentence_of("An error occurred.\n: java.io.IOException: no room\n\tat a.b(C.java)")
+        >>> root_cause("An error occurred.\n: java.io.IOException: no room\n\tat a.b(C.java)")
         'java.io.IOException: no room'
     """
     lines = [line.strip() for line in text.split("\n")]

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from shedlight.engines.spark.shed.plan_store import WORD
-from shedlight.engines.spark.support.chain_spec import ChainSpec, has_shares
+from shedlight.engines.spark.support.placement import ChainSpec, has_shares
+from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.matching.jit import Array

@@ -25,6 +25,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from pyspark import TaskContext
 
 from shedlight.engines.spark.support.atomic_file import replacing
 from shedlight.errors import StateError
@@ -32,6 +33,8 @@ from shedlight.graph import Stream
 from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import PatternShares, Shares
 
+BATCH_PROPERTY = "streaming.sql.batchId"
+"""The property of Spark's threads and tasks that holds the id of the micro-batch."""
 UNUSED = -1.0
 """The share of a type that a pattern has no use for."""
 WORD = 62
@@ -266,3 +269,12 @@ def _reading(path: Path) -> Iterator[None]:
         raise StateError(
             f"{path} is {problem}; put it back as it was, or start with a new checkpoint"
         ) from error
+
+
+def batch_id() -> int:
+    """Say which micro-batch this task is of."""
+    context = TaskContext.get()
+    found = context.getLocalProperty(BATCH_PROPERTY) if context else None
+    if found is None:
+        raise RuntimeError("this is no task of a streaming query")
+    return int(found)

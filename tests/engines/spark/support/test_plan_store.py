@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.shed.plan_column import limits_of
-from shedlight.engines.spark.shed.plan_store import (
+from shedlight.engines.spark.support.plan_store import (
     UNUSED,
     WORD,
     ActivePlan,
