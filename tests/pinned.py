@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from shedlight.engines.application import run_application
 from shedlight.engines.simulator import Service, ServiceKind, simulate
 from shedlight.engines.simulator.policies import ControllerPolicy
 from shedlight.engines.spark.session.session import close_session, open_session
-from shedlight.engines.tables import match_tables
+from shedlight.engines.tables import match_tables, run_application
 from shedlight.graph import Application, Stream, load_application
 from shedlight.language import parse_pattern
 from shedlight.language.ast.expression import Attribute

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from shedlight.engines.application import run_application
 from shedlight.engines.event_files import read_events
+from shedlight.engines.tables import run_application
 from shedlight.graph import load_application
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "overload"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from generate import write
 
-from shedlight.engines.application import run_application
 from shedlight.engines.event_files import read_events
+from shedlight.engines.tables import run_application
 from shedlight.graph import load_application
 from shedlight.matching.jit import is_first_run
 

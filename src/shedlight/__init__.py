@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shedlight.control.controller import Decision
-    from shedlight.engines.application import run_application
     from shedlight.engines.event_files import read_events, write_events
     from shedlight.engines.simulator import (
         Counts,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from shedlight.engines.spark.run.finite import run_on_spark
     from shedlight.engines.spark.run.streaming import Live, Options, RunListener
     from shedlight.engines.spark.session.session import close_session, open_session
-    from shedlight.engines.tables import Result, match_tables
+    from shedlight.engines.tables import Result, match_tables, run_application
     from shedlight.errors import (
         ApplicationError,
         CapError,
@@ -129,9 +128,8 @@ __all__ = [
 _PLACES = {
     "matching.operators.reorder": ("StreamInput",),
     "control.controller": ("Decision",),
-    "engines.application": ("run_application",),
     "engines.event_files": ("read_events", "write_events"),
-    "engines.tables": ("Result", "match_tables"),
+    "engines.tables": ("Result", "match_tables", "run_application"),
     "engines.simulator": (
         "Counts",
         "Interval",

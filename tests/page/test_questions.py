@@ -110,7 +110,7 @@ def test_decisions_are_newest_first(page):
     assert [one["time"] - BEGAN for one in found] == [59, 57, 55]
     every = page.get("/api/decisions")
     (plan,) = (one for one in every if one["replanned"])
-    assert "busy time is" in plan["reason"]
+    assert "of its limit" in plan["reason"]
 
 
 def test_before_there_is_a_log_all_is_empty(tmp_path):

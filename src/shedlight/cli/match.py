@@ -11,17 +11,24 @@ from rich.console import Console
 from rich.table import Table
 
 from shedlight.cli.console import announce_compiling, say
-from shedlight.engines.application import run_application
 from shedlight.engines.event_files import (
-    flat,
+    add_row_numbers,
+    flatten_nested,
     format_of,
     json_lines,
-    numbered,
     read_events,
-    stacked,
+    stack_tables,
     write_events,
 )
-from shedlight.engines.tables import AT, UNITS, Result, match_tables, named, timed
+from shedlight.engines.tables import (
+    EVENT_TIME,
+    TIME_UNITS,
+    Result,
+    add_event_time,
+    combine_results,
+    match_tables,
+    run_application,
+)
 from shedlight.errors import InputError, known_names
 from shedlight.graph import load_application
 from shedlight.language import parse_pattern
@@ -118,13 +125,15 @@ def _match_patterns(
     column, unit = told
     if len(inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
-    if unit not in UNITS:
-        raise typer.BadParameter(f"unknown --time-unit {unit!r}; {known_names(unit, UNITS)}")
+    if unit not in TIME_UNITS:
+        raise typer.BadParameter(
+            f"unknown --time-unit {unit!r}; {known_names(unit, TIME_UNITS)}"
+        )
     path = Path(inputs[0])
     events = read_events(path)
     names = tuple(name.strip() for name in ids.split(",")) if ids else (ROW,)
     if not ids:
-        events = numbered(events, ROW)
+        events = add_row_numbers(events, ROW)
     for name in (column, *names):
         if name not in events.column_names:
             raise InputError(
@@ -138,12 +147,12 @@ def _match_patterns(
         for warning in parsed.warnings:
             say(f"warning: {warning}")
     behind = 0 if lateness.split(maxsplit=1)[0] == "0" else read_window(lateness).length
-    one = StreamInput(str(path), names, AT, behind, column in names)
+    one = StreamInput(str(path), names, EVENT_TIME, behind, column in names)
     announce_compiling()
-    table = timed(events, column, unit, str(path))
+    table = add_event_time(events, column, unit, str(path))
     result = match_tables([(one, table)], patterns, timed_out=timed_out)
     kind = events.schema.field(column).type
-    return [result], named(result, kind, unit, timed_out=timed_out)
+    return [result], combine_results(result, kind, unit, timed_out=timed_out)
 
 
 def _match_application(
@@ -161,9 +170,9 @@ def _match_application(
         tables[name] = read_events(place, None if name in given else source.format)
     announce_compiling()
     results = list(run_application(application, tables, timed_out=timed_out).values())
-    found = [named(result, timed_out=timed_out) for result in results]
+    found = [combine_results(result, timed_out=timed_out) for result in results]
     shown = [table for table in found if len(table)] or found[-1:]
-    return results, stacked(shown)
+    return results, stack_tables(shown)
 
 
 def _input_of(text: str, sources: list[str]) -> tuple[str, Path]:
@@ -180,7 +189,7 @@ def _input_of(text: str, sources: list[str]) -> tuple[str, Path]:
 
 def _show(table: pa.Table, limit: int) -> None:
     """Print matches as a table, in a terminal with lines."""
-    shown = flat(table.slice(0, limit))
+    shown = flatten_nested(table.slice(0, limit))
     rows = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
     if sys.stdout.isatty():
         drawn = Table(*shown.column_names)

@@ -72,8 +72,8 @@ def _relief(application: Application, node: str) -> str:
     if any(pattern.partition_by for pattern in patterns):
         return "give it more cores, a longer bound or fewer events to shed less"
     return (
-        "give it a longer bound or fewer events to shed less; more cores help only patterns "
-        "with PARTITION BY, and it has none"
+        "give it a longer bound or fewer events to shed less; more cores would not help, for "
+        "none of its patterns has PARTITION BY"
     )
 
 

@@ -79,13 +79,13 @@ def _is_events(file: Path, given: str | None) -> bool:
 
 
 def _read(path: Path, given: str | None) -> pa.Table:
-    kind = format_of(path, given)
+    format_name = format_of(path, given)
     if path.stat().st_size == 0:
         raise InputError(f"{path}: the file is empty, it does not even name its columns")
     try:
-        return _READERS[kind](str(path))
+        return _READERS[format_name](str(path))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as {kind}: {error}") from error
+        raise InputError(f"{path}: cannot be read as {format_name}: {error}") from error
 
 
 def write_events(table: pa.Table, path: Path) -> None:
@@ -96,13 +96,13 @@ def write_events(table: pa.Table, path: Path) -> None:
     Raises:
         InputError: It cannot be written.
     """
-    kind = format_of(path)
+    format_name = format_of(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        if kind == "parquet":
+        if format_name == "parquet":
             pyarrow.parquet.write_table(table, unfinished)
-        elif kind == "csv":
-            pyarrow.csv.write_csv(flat(table), unfinished)
+        elif format_name == "csv":
+            pyarrow.csv.write_csv(flatten_nested(table), unfinished)
         else:
             lines = "".join(f"{line}\n" for line in json_lines(table))
             unfinished.write_text(lines, encoding="utf-8")
@@ -118,8 +118,8 @@ def json_lines(table: pa.Table) -> Iterator[str]:
         yield json.dumps(row, default=str)
 
 
-def flat(table: pa.Table) -> pa.Table:
-    """Write lists and structs as JSON text, for forms that have plain values only."""
+def flatten_nested(table: pa.Table) -> pa.Table:
+    """Write lists and structs as JSON text, for formats that have plain values only."""
     columns = {
         name: column if not pa.types.is_nested(column.type) else _as_json(column)
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -127,18 +127,18 @@ def flat(table: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def stacked(tables: Sequence[pa.Table]) -> pa.Table:
-    """Put tables one below the other; columns of one name and unlike kinds become JSON text."""
-    kinds: dict[str, set[str]] = {}
+def stack_tables(tables: Sequence[pa.Table]) -> pa.Table:
+    """Put tables one below the other; columns of unlike data types become JSON text."""
+    data_types: dict[str, set[str]] = {}
     for table in tables:
-        for one in table.schema:
-            kinds.setdefault(one.name, set()).add(str(one.type))
-    unlike = {name for name, found in kinds.items() if len(found) > 1}
+        for column in table.schema:
+            data_types.setdefault(column.name, set()).add(str(column.type))
+    unlike = {name for name, types in data_types.items() if len(types) > 1}
     alike = []
     for table in tables:
         for name in unlike & set(table.column_names):
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, _as_json(table[name]))  # noqa: PLW2901
+            index = table.column_names.index(name)
+            table = table.set_column(index, name, _as_json(table[name]))  # noqa: PLW2901
         alike.append(table)
     return pa.concat_tables(alike, promote_options="default")
 
@@ -148,6 +148,6 @@ def _as_json(column: pa.ChunkedArray) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def numbered(table: pa.Table, name: str) -> pa.Table:
+def add_row_numbers(table: pa.Table, name: str) -> pa.Table:
     """Add a column with the number of each row, from 1 on."""
     return table.append_column(name, pc.add(pa.array(range(len(table)), pa.int64()), 1))

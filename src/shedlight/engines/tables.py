@@ -1,7 +1,8 @@
-"""Patterns over finished tables: everything that there is, at once, without Spark.
+"""Patterns, and whole applications, over finite tables: everything at once, without Spark.
 
 At the end of a table its watermark is at infinity, so every event becomes ready and every
-absence is settled. The matches are those of a stream of the same events.
+absence is settled. An operator downstream gets all that its upstream emits, in order of time.
+The matches are those of a stream of the same events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,38 +12,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.engines.event_files import stacked
-from shedlight.errors import InputError
+from shedlight.engines.event_files import stack_tables
+from shedlight.errors import InputError, known_names
+from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.pattern import Pattern
 from shedlight.language.eval.column import arrow_of, column_of
+from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.operators.cep_operator import (
     Operator,
     build_operator,
     new_operator_state,
+    schema_of,
     step_operator,
 )
 from shedlight.matching.operators.reorder import FOREVER, StreamInput, refuse_nulls
 from shedlight.matching.operators.step import count_partial_matches
+from shedlight.matching.output.complex_events import EVENTS, ID, TIME
+from shedlight.matching.permuted import row_column
 
-AT = "#at"
-"""The column of the timestamp in microseconds that `timed` adds."""
+EVENT_TIME = "#at"
+"""The column of the timestamp in microseconds that `add_event_time` adds."""
 
-UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000}
-"""Units in which a column of numbers may tell the time, in microseconds."""
+TIME_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000}
+"""Microseconds in each unit that a time column of numbers may have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What an operator found in finished tables.
+    """The matches of an operator in finite tables.
 
     Attributes:
         complex_events: By pattern.
         events: How many events were matched against.
         late: How many came behind their input's watermark and were not matched.
         duplicates: How many had an id that was there before.
-        evicted: How many machines the cap closed.
-        dropped: How many assignments of machines were beyond the cap on them.
+        evicted: How many partial matches were closed because there were too many.
+        dropped: How many assignments of partial matches were beyond the cap on them.
         timed_out: What timed out, by pattern; of those that were asked for it.
     """
 
@@ -55,7 +61,7 @@ class Result:
     timed_out: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
-def timed(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
+def add_event_time(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
     """Add the timestamp in microseconds, from a column of timestamps or of numbers.
 
     Raises:
@@ -64,19 +70,19 @@ def timed(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
     times = column_of(table[column])
     refuse_nulls(name, column, times.valid)
     if times.kind is DataType.TIMESTAMP or (times.kind is DataType.BIGINT and unit == "us"):
-        return table.append_column(AT, arrow_of(times).cast(pa.int64()))
+        return table.append_column(EVENT_TIME, arrow_of(times).cast(pa.int64()))
     if times.kind is DataType.NULL:
-        return table.append_column(AT, pa.nulls(len(table), pa.int64()))
+        return table.append_column(EVENT_TIME, pa.nulls(len(table), pa.int64()))
     if not times.kind.is_number:
         raise InputError(
             f"{name}: the time column {column!r} has {times.kind}; a timestamp or a number is "
             "needed"
         )
-    scaled = np.rint(times.values * float(UNITS[unit]))
+    scaled = np.rint(times.values * float(TIME_UNITS[unit]))
     refuse_nulls(name, column, np.abs(scaled) < FOREVER)
     if times.kind is DataType.BIGINT:
-        scaled = times.values * UNITS[unit]
-    return table.append_column(AT, pa.array(scaled.astype(np.int64)))
+        scaled = times.values * TIME_UNITS[unit]
+    return table.append_column(EVENT_TIME, pa.array(scaled.astype(np.int64)))
 
 
 def match_tables(
@@ -85,13 +91,13 @@ def match_tables(
     *,
     timed_out: bool = False,
 ) -> Result:
-    """Find the matches of an operator's patterns in finished tables.
+    """Find the matches of an operator's patterns in finite tables.
 
     Args:
         inputs: The tables, each with what its columns mean; its time is in microseconds.
         patterns: What to look for, by name.
-        timed_out: Whether to give, besides the matches, what timed out: the events of machines
-            that their window closed without a match.
+        timed_out: Whether to give, besides the matches, what timed out: the events of partial
+            matches that their window closed.
 
     Raises:
         InputError: A table lacks a column, or has null ids or times.
@@ -99,37 +105,94 @@ def match_tables(
 
     Example:
         >>> import pyarrow as pa
-        >>> from shedlight import Input, parse_pattern
-        >>> table = pa.table({"id": [1, 2], "time": [0, 4_000_000], "kind": ["A", "B"]})
-        >>> pair = parse_pattern("SELECT * WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 5 s")
-        >>> result = match_tables([(Input("t", ("id",), "time"), table)], {"AB": pair.pattern})
+        >>> from shedlight import StreamInput, parse_pattern
+        >>> table = pa.table({"id": [1, 2], "time": [0, 4_000_000], "type": ["A", "B"]})
+        >>> pair = parse_pattern("SELECT * WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 5 s")
+        >>> stream = StreamInput("t", ("id",), "time")
+        >>> result = match_tables([(stream, table)], {"AB": pair.pattern})
         >>> result.complex_events["AB"]["events"].to_pylist()
         [[1, 2]]
     """
-    schemas = [(one, table.schema) for one, table in inputs]
+    schemas = [(stream, table.schema) for stream, table in inputs]
     operator = build_operator(schemas, patterns, timed_out=patterns if timed_out else ())
     return run_operator(operator, [table for _, table in inputs])
 
 
 def run_operator(operator: Operator, tables: Sequence[pa.Table]) -> Result:
-    """Run an operator over all there is."""
-    everyone = frozenset(range(len(tables)))
+    """Run an operator over whole tables of its inputs."""
+    all_inputs = frozenset(range(len(tables)))
     state, outcome = step_operator(
-        operator, new_operator_state(operator), dict(enumerate(tables)), everyone
+        operator, new_operator_state(operator), dict(enumerate(tables)), all_inputs
     )
-    tallies = [count_partial_matches(one) for one in state.states]
+    counts = [count_partial_matches(match_state) for match_state in state.states]
     return Result(
         outcome.complex_events,
         outcome.ready,
         sum(state.waiting.late),
         sum(state.waiting.duplicates),
-        sum(one.evicted for one in tallies),
-        sum(one.dropped for one in tallies),
+        sum(count.evicted for count in counts),
+        sum(count.dropped for count in counts),
         outcome.timed_out,
     )
 
 
-def named(
+def run_application(
+    application: Application, tables: Mapping[str, pa.Table], *, timed_out: bool = False
+) -> Mapping[str, Result]:
+    """Run an application over finite tables of its sources.
+
+    Args:
+        application: The application.
+        tables: The events of each source.
+        timed_out: Whether to give what timed out of all patterns; else of those of which a
+            sink takes it.
+
+    Returns:
+        The result of each operator, in the order in which they ran.
+
+    Raises:
+        InputError: A table lacks a column, or has null ids or times.
+        ApplicationError: A pattern does not fit the columns.
+    """
+    application = with_schemas(
+        application, {name: schema_of(table.schema) for name, table in tables.items()}
+    )
+    streams: dict[Stream, tuple[StreamInput, pa.Table]] = {
+        Stream(name): prepare_source(source, tables[name])
+        for name, source in application.sources.items()
+    }
+    results = {}
+    for spec in operator_order(application):
+        inputs = [streams[stream] for stream in spec.inputs]
+        schemas = [(stream_input, table.schema) for stream_input, table in inputs]
+        reported = {s.name for s in spec.outputs if timed_out or s in application.timed_out}
+        operator = build_operator(schemas, spec.patterns, timed_out=reported)
+        result = run_operator(operator, [table for _, table in inputs])
+        results[spec.name] = result
+        for stream in spec.outputs:
+            table = result.complex_events[stream.name].drop_columns([EVENTS])
+            streams[stream] = (StreamInput(str(stream), (ID,), TIME), table)
+    return results
+
+
+def prepare_source(source: Source, table: pa.Table) -> tuple[StreamInput, pa.Table]:
+    """Add the derived columns and the time of a source."""
+    for name in (source.time, *source.id):
+        if name not in table.column_names and name not in source.columns:
+            raise InputError(
+                f"source {source.name} has no column {name!r}; "
+                f"{known_names(name, [*table.column_names, *source.columns])}"
+            )
+    for name, expression in source.columns.items():
+        column = evaluate(expression, len(table), lambda node: row_column(table, node))  # noqa: B023
+        table = table.append_column(name, arrow_of(column))
+    table = add_event_time(table, source.time, source.time_unit.value, source.name)
+    return StreamInput(
+        source.name, source.id, EVENT_TIME, source.lateness, source.time in source.id
+    ), table
+
+
+def combine_results(
     result: Result,
     times: pa.DataType | None = None,
     unit: str = "us",
@@ -139,28 +202,30 @@ def named(
     """Put the complex events of all patterns into one table, `pattern` first, by time.
 
     Args:
-        result: What was found.
-        times: The type of the time column that the events had; None for microseconds.
+        result: The complex events.
+        times: The data type of the time column of the events; None for microseconds.
         unit: The unit of that column, if it is a number.
         timed_out: Whether to give what timed out instead of the matches.
     """
-    found = result.timed_out if timed_out else result.complex_events
+    by_pattern = result.timed_out if timed_out else result.complex_events
     tables = [
         table.rename_columns(["pattern" if n == "source" else n for n in table.column_names])
-        for table in found.values()
+        for table in by_pattern.values()
     ]
-    joined = stacked(tables)
+    joined = stack_tables(tables)
     if len(tables) > 1:
         order = np.argsort(joined["time"].to_numpy(), kind="stable")
         joined = joined.take(pa.array(order))
-    place = joined.column_names.index("time")
-    return joined.set_column(place, "time", _told(joined["time"], times, unit))
+    index = joined.column_names.index("time")
+    return joined.set_column(index, "time", _as_in_events(joined["time"], times, unit))
 
 
-def _told(micros: pa.ChunkedArray, times: pa.DataType | None, unit: str) -> pa.ChunkedArray:
-    """Give times as the events told them."""
+def _as_in_events(
+    micros: pa.ChunkedArray, times: pa.DataType | None, unit: str
+) -> pa.ChunkedArray:
+    """Give times in the data type and unit of the time column of the events."""
     if times is not None and pa.types.is_timestamp(times):
         return micros.cast(pa.timestamp("us", tz=times.tz))
     if times is not None and pa.types.is_floating(times):
-        return pc.divide(micros.cast(pa.float64()), float(UNITS[unit]))
-    return pc.divide(micros, UNITS[unit]) if unit != "us" else micros
+        return pc.divide(micros.cast(pa.float64()), float(TIME_UNITS[unit]))
+    return pc.divide(micros, TIME_UNITS[unit]) if unit != "us" else micros

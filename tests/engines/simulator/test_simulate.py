@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.application import run_application
 from shedlight.engines.simulator import ServedEvents, Service, ServiceKind, simulate
 from shedlight.engines.simulator.queueing import served
+from shedlight.engines.tables import run_application
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern
 from shedlight.shedding.shares import PatternShares

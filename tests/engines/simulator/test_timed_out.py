@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from shedlight.control.override import Override, apply_override, current_values
-from shedlight.engines.application import run_application
 from shedlight.engines.simulator import Service, simulate
 from shedlight.engines.simulator.observation import observation_of
 from shedlight.engines.simulator.policies import ControllerPolicy
+from shedlight.engines.tables import run_application
 from shedlight.errors import PlanError
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern

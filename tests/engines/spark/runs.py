@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from shedlight.engines.application import run_application
 from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.tables import run_application
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares
 

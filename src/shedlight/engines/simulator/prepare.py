@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shedlight.engines.application import prepared_source
-from shedlight.engines.tables import AT
+from shedlight.engines.tables import EVENT_TIME, prepare_source
 from shedlight.generate.projection import ReadColumns, project_columns
 from shedlight.graph import Application, Stream, with_schemas
 from shedlight.matching.operators.cep_operator import schema_of
@@ -48,9 +47,9 @@ def prepare_run(
     application, read = project_columns(with_schemas(application, schemas))
     sources = {}
     for name, source in application.sources.items():
-        one, table = prepared_source(source, tables[name])
+        one, table = prepare_source(source, tables[name])
         sources[name] = (one, _in_order(_as_read(one, table, read[Stream(name)])))
-    first = min((t[AT][0].as_py() for _, t in sources.values() if len(t)), default=0)
+    first = min((t[EVENT_TIME][0].as_py() for _, t in sources.values() if len(t)), default=0)
     return PreparedRun(
         application,
         {n: (one, _faster(t, pace, first)) for n, (one, t) in sources.items()},
@@ -82,7 +81,7 @@ def _as_read(one: StreamInput, table: pa.Table, read: ReadColumns) -> pa.Table:
 
 def _in_order(table: pa.Table) -> pa.Table:
     """Let events arrive at the time that they bear."""
-    times = table[AT].to_numpy()
+    times = table[EVENT_TIME].to_numpy()
     if (times[1:] < times[:-1]).any():
         table = table.take(pa.array(np.argsort(times, kind="stable")))
     return table.combine_chunks()
@@ -92,5 +91,5 @@ def _faster(table: pa.Table, pace: float, first: int) -> pa.Table:
     """Bring the times of events closer together, or apart, from the first of all on."""
     if pace == 1:
         return table
-    times = first + np.floor((table[AT].to_numpy() - first) / pace).astype(np.int64)
-    return table.set_column(table.column_names.index(AT), AT, pa.array(times))
+    times = first + np.floor((table[EVENT_TIME].to_numpy() - first) / pace).astype(np.int64)
+    return table.set_column(table.column_names.index(EVENT_TIME), EVENT_TIME, pa.array(times))

@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.control.observation import snapshot_of
-from shedlight.engines.application import prepared_source
 from shedlight.engines.simulator import Service, Simulation, simulate
 from shedlight.engines.simulator.observation import join_intervals, observation_of
-from shedlight.engines.tables import AT
+from shedlight.engines.tables import EVENT_TIME, prepare_source
 from shedlight.errors import InputError
 from shedlight.generate.for_sources import (
     StreamKind,
@@ -190,7 +189,7 @@ def replay_scenario(
         InputError: There are no events, or they all happen at once.
     """
     times = {
-        name: prepared_source(source, tables[name])[1][AT].to_numpy()
+        name: prepare_source(source, tables[name])[1][EVENT_TIME].to_numpy()
         for name, source in application.sources.items()
     }
     some = [one for one in times.values() if len(one)]

@@ -24,7 +24,7 @@ from shedlight.engines.simulator.interval import IntervalBuilder, served_of
 from shedlight.engines.simulator.prepare import PreparedRun, prepare_run
 from shedlight.engines.simulator.queueing import served
 from shedlight.engines.simulator.server import Server, ServiceBatch
-from shedlight.engines.tables import AT
+from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Application, Stream, operator_order
 from shedlight.graph.keys import longest_windows
 from shedlight.matching.operators.reorder import StreamInput
@@ -109,7 +109,9 @@ class _Run:
         self.application, self._sources = given.application, given.sources
         self.watch: OnServed | None = None
         self._service = (service, np.random.default_rng([seed, _OF_SERVICE]))
-        self._times = {name: table[AT].to_numpy() for name, (_, table) in self._sources.items()}
+        self._times = {
+            name: table[EVENT_TIME].to_numpy() for name, (_, table) in self._sources.items()
+        }
         self._free = dict.fromkeys(self.application.nodes, 0.0)
         self._found: dict[str, list[pa.Table]] = {name: [] for name in self.application.sinks}
         self._stations: dict[str, Server] = {}

@@ -32,7 +32,7 @@ from shedlight.engines.spark.step.chain import build_chain, new_chain_state, out
 from shedlight.engines.spark.step.keep_flags import flag_column
 from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
-from shedlight.engines.tables import AT
+from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Stream, load_application
 from shedlight.graph.keys import key_name, longest_windows
 from shedlight.matching.operators.reorder import FOREVER, StreamInput
@@ -232,11 +232,13 @@ def _last(folder: Path) -> int:
 
 def _edge(application):
     """Build the operators of the edge as its query does."""
-    schema = pa.schema(dict.fromkeys(("time", "id", "type", "key", AT), pa.int64()))
+    schema = pa.schema(dict.fromkeys(("time", "id", "type", "key", EVENT_TIME), pa.int64()))
     shares = sheddable(application)
     built = []
     for placement in operator_chains(application, "edge", 2):
-        inputs = {s: (StreamInput(s.name, ("id",), AT, 0), schema) for s in placement.external}
+        inputs = {
+            s: (StreamInput(s.name, ("id",), EVENT_TIME, 0), schema) for s in placement.external
+        }
         spec = ChainSpec(
             placement=placement,
             inputs=inputs,
@@ -299,7 +301,7 @@ def _flagged(run, chain, stream):
         for number, output in enumerate(spec.outputs):
             kept = _kept(shares.get(output), spec.patterns[output.name], chain, table)
             flags |= kept.astype(np.int64) << number
-        table = table.append_column(AT, table["time"])
+        table = table.append_column(EVENT_TIME, table["time"])
         tables.append(table.append_column(flag_column(spec.name, "#kept0"), pa.array(flags)))
     return pa.concat_tables(tables).sort_by("time")
 

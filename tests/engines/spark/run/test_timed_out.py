@@ -5,9 +5,9 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.application import run_application
 from shedlight.engines.spark.run.fingerprint import fingerprint_lines
 from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.tables import run_application
 from shedlight.graph import Sink, Stream, load_application
 from tests.engines.applications import drawn_events
 from tests.engines.spark.runs import in_order, with_files

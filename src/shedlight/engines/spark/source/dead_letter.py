@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.spark_errors import MALFORMED
-from shedlight.engines.tables import AT
+from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Source
 from shedlight.matching.operators.reorder import FOREVER
 
@@ -67,7 +67,7 @@ def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
     tests = list(_tests(source, frame, time))
     if source.malformed is None:
         cases = [f"WHEN {test} THEN {_refusal(source, text)}" for test, text in tests]
-        frame = frame.withColumn(AT, F.expr(f"CASE {' '.join(cases)} ELSE {time} END"))
+        frame = frame.withColumn(EVENT_TIME, F.expr(f"CASE {' '.join(cases)} ELSE {time} END"))
     else:
         judged = frame.withColumn(_PROBLEM, F.expr(_problem(tests)))
         is_bad = F.col(quoted(_PROBLEM)).isNotNull()
@@ -77,7 +77,7 @@ def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
             # which asks for all columns: else one that nobody needs would not be parsed
             F.max(F.when(is_bad, _whole(frame))).alias("example"),
         )
-        frame = seen.where(~is_bad).withColumn(AT, F.expr(time)).drop(_PROBLEM)
+        frame = seen.where(~is_bad).withColumn(EVENT_TIME, F.expr(time)).drop(_PROBLEM)
     return frame.drop(CORRUPT)
 
 

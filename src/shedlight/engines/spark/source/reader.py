@@ -31,7 +31,7 @@ from shedlight.engines.spark.source.dead_letter import (
 )
 from shedlight.engines.spark.source.dead_letter import quoted as quoted  # noqa: PLC0414  # others look here
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
-from shedlight.engines.tables import AT
+from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Source
 from shedlight.language.ast.data_type import DataType, Schema
@@ -151,7 +151,9 @@ def prepared_source(source: Source, frame: DataFrame) -> tuple[StreamInput, Data
     """
     frame, time = _derived(source, frame)
     return (
-        StreamInput(source.name, source.id, AT, source.lateness, source.time in source.id),
+        StreamInput(
+            source.name, source.id, EVENT_TIME, source.lateness, source.time in source.id
+        ),
         with_event_time(source, frame, time),
     )
 
