@@ -43,16 +43,19 @@ def selected(select: str, where: str = "E1.type = 2") -> dict[str, DataType]:
     schema = operator_schema(load_application(text).application, "w2")
     assert schema is not None
     assert dict(schema).items() >= COMPLEX.items()
-    return {name: kind for name, kind in schema.items() if name not in COMPLEX}
+    return {name: data_type for name, data_type in schema.items() if name not in COMPLEX}
 
 
 def under(name: str, columns: dict[str, DataType]) -> dict[str, DataType]:
     """Put columns into a struct."""
-    return {name: DataType.STRUCT, **{f"{name}.{each}": kind for each, kind in columns.items()}}
+    return {
+        name: DataType.STRUCT,
+        **{f"{name}.{each}": data_type for each, data_type in columns.items()},
+    }
 
 
 def test_a_source_has_its_declared_and_its_derived_columns():
-    """Derived columns get their kinds from their expressions."""
+    """Derived columns get their data types from their expressions."""
     assert operator_schema(loaded(DECLARED), "w1") == SOURCE
 
 
@@ -65,7 +68,11 @@ def test_a_derived_column_may_use_those_before_it():
 
     columns = operator_columns(loaded(text))["w1"]
 
-    assert columns.kinds == {"a": DataType.UNKNOWN, "b": DataType.BOOLEAN, "c": DataType.BIGINT}
+    assert columns.data_types == {
+        "a": DataType.UNKNOWN,
+        "b": DataType.BOOLEAN,
+        "c": DataType.BIGINT,
+    }
 
 
 def test_without_a_declared_schema_the_columns_of_a_source_are_not_known():
@@ -74,7 +81,7 @@ def test_without_a_declared_schema_the_columns_of_a_source_are_not_known():
 
 
 def test_selected_values_have_their_names_and_kinds():
-    """Of the kinds upstream."""
+    """Of the data types upstream."""
     assert selected("E1.key, E1.cpu - 1 AS less, E1.hot AS h") == {
         "key": DataType.BIGINT,
         "less": DataType.DOUBLE,
@@ -191,7 +198,7 @@ def test_a_column_of_two_kinds_is_an_error_that_names_both():
 
 
 def test_a_null_fits_any_kind():
-    """It has no kind of its own."""
+    """It has no data type of its own."""
     text = ("SELECT E1.key WHERE E1.type = 2", "SELECT NULL AS key WHERE E1.type = 2")
 
     schema = operator_schema(loaded(DECLARED, text), "w2")

@@ -91,13 +91,13 @@ def test_all_settings_of_a_source_are_explained():
     assert (
         """
   s1: kafka
-    options     subscribe, password
-    time        ts, in milliseconds; events come at most 5 s late
-    idle        holds nobody back when silent for 1 min
-    arrival     ts says when an event arrived
-    id          key, ts
-    schema      key bigint, ts bigint, type bigint, host struct, host.zone string
-    late        goes to parquet in out/late
+    options    subscribe, password
+    time       ts, in milliseconds; events come at most 5 s late
+    idle       after 1 min without events it holds back no operator
+    arrival    ts says when an event arrived
+    id         key, ts
+    schema     key bigint, ts bigint, type bigint, host struct, host.zone string
+    late       goes to parquet in out/late
     malformed  goes to kafka
 """
         in text

@@ -1,6 +1,6 @@
 """Strategies for well-typed expressions, for tests of anything that takes expressions.
 
-`expressions(kind, schema)` draws trees over the columns of a schema, of every operator and
+`expressions(data_type, schema)` draws trees over the columns of a schema, of every operator and
 function, with null and extreme literals anywhere. Their text is one that can be parsed.
 """
 
@@ -32,7 +32,7 @@ from shedlight.language.ast.expression import (
 Strategy = st.SearchStrategy[Expression]
 Found = TypeVar("Found")
 Part = Callable[[DataType], Strategy]
-"""Gives strategies for the parts of an expression, by their kind."""
+"""Gives strategies for the parts of an expression, by data type."""
 
 BIGINTS = (
     *(0, 1, -1, 2, 3, -3, 7, 10, 59, 1000, 2**31 - 1, 2**31, -(2**31), 2**53 + 1, 10**18),
@@ -126,12 +126,12 @@ _values = {
 }
 
 
-def expressions(kind: DataType, schema: Schema, depth: int = 4) -> Strategy:
-    """Draw expressions that fit where a kind is asked for.
+def expressions(data_type: DataType, schema: Schema, depth: int = 4) -> Strategy:
+    """Draw expressions that fit where a data type is asked for.
 
-    The kind of what is drawn is the one asked for, or NULL, or bigint for double.
+    The data type of what is drawn is the one asked for, or NULL, or bigint for double.
     """
-    return _expressions(kind, tuple(schema.items()), depth)
+    return _expressions(data_type, tuple(schema.items()), depth)
 
 
 def by_name(columns: Mapping[str, Found]) -> Callable[[Expression], Found]:
@@ -144,30 +144,30 @@ def by_name(columns: Mapping[str, Found]) -> Callable[[Expression], Found]:
     return find
 
 
-def literals(kind: DataType) -> Strategy:
-    """Draw literals of a kind, and NULL now and then."""
-    return st.builds(Literal, _values[kind] | _values[kind] | st.none())
+def literals(data_type: DataType) -> Strategy:
+    """Draw literals of a data type, and NULL now and then."""
+    return st.builds(Literal, _values[data_type] | _values[data_type] | st.none())
 
 
-def attributes(kind: DataType, schema: Schema) -> Strategy:
-    """Draw one of the columns of a kind."""
-    names = [name for name, of_kind in schema.items() if of_kind is kind]
+def attributes(data_type: DataType, schema: Schema) -> Strategy:
+    """Draw one of the columns of a data type."""
+    names = [name for name, of_type in schema.items() if of_type is data_type]
     return st.sampled_from([Attribute("", tuple(name.split("."))) for name in names])
 
 
 @cache
 def _expressions(
-    kind: DataType, columns: tuple[tuple[str, DataType], ...], depth: int
+    data_type: DataType, columns: tuple[tuple[str, DataType], ...], depth: int
 ) -> Strategy:
     schema = dict(columns)
-    leaves = literals(kind)
-    if kind in schema.values():
-        leaves = attributes(kind, schema) | attributes(kind, schema) | leaves
+    leaves = literals(data_type)
+    if data_type in schema.values():
+        leaves = attributes(data_type, schema) | attributes(data_type, schema) | leaves
     if depth == 0:
         return leaves
 
-    def part(of_kind: DataType) -> Strategy:
-        return _expressions(of_kind, columns, depth - 1)
+    def part(of_type: DataType) -> Strategy:
+        return _expressions(of_type, columns, depth - 1)
 
     own = {
         DataType.BOOLEAN: _conditions,
@@ -175,15 +175,15 @@ def _expressions(
         DataType.DOUBLE: _doubles,
         DataType.STRING: _texts,
         DataType.TIMESTAMP: lambda _part: [],
-    }[kind](part)
-    if kind is DataType.BOOLEAN and DataType.STRUCT in schema.values():
+    }[data_type](part)
+    if data_type is DataType.BOOLEAN and DataType.STRUCT in schema.values():
         own.append(st.builds(IsNull, attributes(DataType.STRUCT, schema), st.booleans()))
-    return st.one_of(leaves, *own, *_of_any_kind(kind, part))
+    return st.one_of(leaves, *own, *_of_any_data_type(data_type, part))
 
 
-def _of_any_kind(kind: DataType, part: Part) -> list[Strategy]:
-    """Draw what may have any kind."""
-    same, condition = part(kind), part(DataType.BOOLEAN)
+def _of_any_data_type(data_type: DataType, part: Part) -> list[Strategy]:
+    """Draw what may have any data type."""
+    same, condition = part(data_type), part(DataType.BOOLEAN)
     branches = st.lists(st.tuples(condition, same), min_size=1, max_size=3).map(tuple)
     return [
         st.builds(Case, branches, same),
@@ -192,7 +192,7 @@ def _of_any_kind(kind: DataType, part: Part) -> list[Strategy]:
         _call("greatest", st.lists(same, min_size=2, max_size=4)),
         _call("nullif", st.tuples(same, same)),
         _call("if", st.tuples(condition, same, same)),
-        st.sampled_from(_SOURCES[kind]).flatmap(part).map(lambda of: Cast(of, kind)),
+        st.sampled_from(_SOURCES[data_type]).flatmap(part).map(lambda of: Cast(of, data_type)),
     ]
 
 
@@ -273,18 +273,20 @@ def _compared(part: Part) -> Strategy:
 def _membership(part: Part) -> Strategy:
     """Draw IN with few options of any form or with many literals, as optimisers tell them."""
 
-    def with_options(kind: DataType) -> Strategy:
-        few = st.lists(part(kind), min_size=1, max_size=3)
-        many = st.lists(literals(kind), min_size=1, max_size=14)
-        return st.builds(In, part(kind), (few | many).map(tuple), st.booleans())
+    def with_options(data_type: DataType) -> Strategy:
+        few = st.lists(part(data_type), min_size=1, max_size=3)
+        many = st.lists(literals(data_type), min_size=1, max_size=14)
+        return st.builds(In, part(data_type), (few | many).map(tuple), st.booleans())
 
     return st.sampled_from(PLAIN).flatmap(with_options)
 
 
 def _alike(part: Part) -> st.SearchStrategy[Strategy]:
     """Draw a strategy whose values can be compared with each other."""
-    by_kind: Mapping[DataType, Strategy] = {kind: part(kind) for kind in PLAIN}
-    return st.sampled_from([*by_kind.values(), _numbers(part)])
+    by_data_type: Mapping[DataType, Strategy] = {
+        data_type: part(data_type) for data_type in PLAIN
+    }
+    return st.sampled_from([*by_data_type.values(), _numbers(part)])
 
 
 def _forms() -> st.SearchStrategy[str]:

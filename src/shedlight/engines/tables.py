@@ -69,18 +69,20 @@ def add_event_time(table: pa.Table, column: str, unit: str, name: str) -> pa.Tab
     """
     times = column_of(table[column])
     refuse_nulls(name, column, times.valid)
-    if times.kind is DataType.TIMESTAMP or (times.kind is DataType.BIGINT and unit == "us"):
+    if times.data_type is DataType.TIMESTAMP or (
+        times.data_type is DataType.BIGINT and unit == "us"
+    ):
         return table.append_column(EVENT_TIME, arrow_of(times).cast(pa.int64()))
-    if times.kind is DataType.NULL:
+    if times.data_type is DataType.NULL:
         return table.append_column(EVENT_TIME, pa.nulls(len(table), pa.int64()))
-    if not times.kind.is_number:
+    if not times.data_type.is_number:
         raise InputError(
-            f"{name}: the time column {column!r} has {times.kind}; a timestamp or a number is "
-            "needed"
+            f"{name}: the time column {column!r} has {times.data_type}; a timestamp or a "
+            "number is needed"
         )
     scaled = np.rint(times.values * float(TIME_UNITS[unit]))
     refuse_nulls(name, column, np.abs(scaled) < FOREVER)
-    if times.kind is DataType.BIGINT:
+    if times.data_type is DataType.BIGINT:
         scaled = times.values * TIME_UNITS[unit]
     return table.append_column(EVENT_TIME, pa.array(scaled.astype(np.int64)))
 

@@ -4,7 +4,7 @@
 
 It is the same value whether it was read from a file (`loader.py`) or made in Python. What holds
 for one part of it is checked when that part is made; what holds between parts (references,
-cycles, kinds of columns) is checked by `check_application` in `rules.py`.
+cycles, data types of columns) is checked by `check_application` in `rules.py`.
 """
 
 import math

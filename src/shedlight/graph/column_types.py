@@ -1,4 +1,4 @@
-"""Whether the columns that are named are there, and have kinds that fit."""
+"""Whether the columns that are named are there, and have data types that fit."""
 
 from collections.abc import Callable, Iterator, Mapping
 from textwrap import indent
@@ -36,7 +36,7 @@ def text_problem(path: Path, what: str, error: LanguageError | PatternWarning) -
 def data_type_problems(
     application: Application, texts: Texts | None = None
 ) -> Iterator[Problem]:
-    """Find columns that are not there or have the wrong kind, from the sources on down.
+    """Find columns that are not there or have the wrong data type, from the sources on down.
 
     Args:
         application: Its references hold.
@@ -102,18 +102,18 @@ def _pointed(
 
 def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
     open_ = frozenset({""}) if source.schema is None else frozenset[str]()
-    kinds: dict[str, DataType] = dict(source.schema or {})
+    data_types: dict[str, DataType] = dict(source.schema or {})
     yield from _twin_problems(source)
     for name, expression in source.columns.items():
         path: Path = ("sources", source.name, "columns", name)
-        columns = Columns(dict(kinds), open_)
+        columns = Columns(dict(data_types), open_)
         try:
-            kinds[name] = check_row(expression, columns)
+            data_types[name] = check_row(expression, columns)
         except LanguageError as error:
             pointed = _pointed(error, parse_expression, texts.get(path), columns)
             yield text_problem(path, "expression", pointed)
-            kinds[name] = DataType.UNKNOWN
-    columns = Columns(kinds, open_)
+            data_types[name] = DataType.UNKNOWN
+    columns = Columns(data_types, open_)
     where: Path = ("sources", source.name)
     yield from _column_problems((*where, "time"), source.time, columns, TIMES)
     for name in source.id:
@@ -137,17 +137,19 @@ def _twin_problems(source: Source) -> Iterator[Problem]:
 
 
 def _column_problems(
-    path: Path, name: str, columns: Columns, kinds: frozenset[DataType]
+    path: Path, name: str, columns: Columns, data_types: frozenset[DataType]
 ) -> Iterator[Problem]:
-    kind = columns.get(name)
-    if kind is None:
+    data_type = columns.get(name)
+    if data_type is None:
         hint = known_names(shortened(name), columns)
         yield Problem(
             path, f"{dotted(path)} names the unknown column {shortened(name)!r}; {hint}"
         )
-    elif kind not in kinds:
-        *most, last = sorted(str(one) for one in kinds - {DataType.UNKNOWN})
+    elif data_type not in data_types:
+        *most, last = sorted(str(one) for one in data_types - {DataType.UNKNOWN})
         wanted = f"{', '.join(most)} or {last}"
         hint = "derive one under `columns`"
-        problem = f"{dotted(path)} is {shortened(name)!r}, which is {kind}; it must be {wanted}"
+        problem = (
+            f"{dotted(path)} is {shortened(name)!r}, which is {data_type}; it must be {wanted}"
+        )
         yield Problem(path, f"{problem}: {hint}")

@@ -34,26 +34,26 @@ class Columns(Mapping[str, DataType]):
     """A schema with room for what is not known.
 
     Attributes:
-        kinds: The columns that are known, and the fields of structs.
+        data_types: The columns that are known, and the fields of structs.
         open: The structs that may have any field; an empty name stands for the event itself.
     """
 
-    kinds: Mapping[str, DataType] = field(default_factory=dict)
+    data_types: Mapping[str, DataType] = field(default_factory=dict)
     open: frozenset[str] = frozenset()
 
     def __getitem__(self, name: str) -> DataType:
-        kind = self.kinds.get(name)
-        if kind is not None:
-            return kind
+        data_type = self.data_types.get(name)
+        if data_type is not None:
+            return data_type
         if not self.open.isdisjoint(_outer_names(name)):
             return DataType.UNKNOWN
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.kinds)
+        return iter(self.data_types)
 
     def __len__(self) -> int:
-        return len(self.kinds)
+        return len(self.data_types)
 
     @property
     def complete(self) -> bool:
@@ -79,7 +79,7 @@ def source_columns(source: Source) -> Columns:
     open_ = frozenset({""}) if source.schema is None else frozenset[str]()
     found = Columns(dict(source.schema or {}), open_)
     for name, expression in source.columns.items():
-        found = Columns({**found.kinds, name: check_row(expression, found)}, open_)
+        found = Columns({**found.data_types, name: check_row(expression, found)}, open_)
     return found
 
 
@@ -89,20 +89,20 @@ def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Column
     Raises:
         ApplicationError: There are more than `MOST_COLUMNS`.
     """
-    kinds: dict[str, DataType] = dict(_OF_COMPLEX_EVENT)
+    data_types: dict[str, DataType] = dict(_OF_COMPLEX_EVENT)
     open_: set[str] = set()
     for item in _items(pattern, columns):
         part = _item_columns(item, columns)
-        kinds.update(part.kinds)
+        data_types.update(part.data_types)
         open_ |= part.open
-        if len(kinds) > MOST_COLUMNS:
+        if len(data_types) > MOST_COLUMNS:
             raise ApplicationError(
                 f"{stream} selects more than {MOST_COLUMNS:,} columns, with the fields of "
                 "whole events; select single attributes, such as E1.cpu"
             )
     if pattern.each and not pattern.select and not columns.complete:
         open_.add("")
-    return Columns(kinds, frozenset(open_))
+    return Columns(data_types, frozenset(open_))
 
 
 def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
@@ -116,16 +116,16 @@ def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
 def _item_columns(item: Item, columns: Columns) -> Columns:
     """Find the column of one selected value, and its fields if it is a struct."""
     expression = item.expression
-    kind = data_type_of(expression, lambda node: _kind_in(columns, node))
+    data_type = data_type_of(expression, lambda node: _data_type_in(columns, node))
     inner = _struct_name(expression)
-    if inner is None or kind not in {DataType.STRUCT, DataType.UNKNOWN}:
-        return Columns({item.name: kind})
+    if inner is None or data_type not in {DataType.STRUCT, DataType.UNKNOWN}:
+        return Columns({item.name: data_type})
     fields = _fields(columns, inner, item.name)
-    maybe = {item.name} if kind is DataType.UNKNOWN else set()
-    return Columns({item.name: kind, **fields.kinds}, fields.open | maybe)
+    maybe = {item.name} if data_type is DataType.UNKNOWN else set()
+    return Columns({item.name: data_type, **fields.data_types}, fields.open | maybe)
 
 
-def _kind_in(columns: Columns, node: Expression) -> DataType:
+def _data_type_in(columns: Columns, node: Expression) -> DataType:
     if isinstance(node, WholeEvent):
         return DataType.STRUCT
     if isinstance(node, Aggregate):
@@ -157,40 +157,40 @@ def _struct_name(expression: Expression) -> str | None:
 def _fields(columns: Columns, struct: str, name: str) -> Columns:
     """Copy what is in a struct under another name."""
     start = f"{struct}." if struct else ""
-    kinds = {
-        f"{name}.{column.removeprefix(start)}": kind
-        for column, kind in columns.kinds.items()
+    data_types = {
+        f"{name}.{column.removeprefix(start)}": data_type
+        for column, data_type in columns.data_types.items()
         if column.startswith(start)
     }
     inner = (one for one in columns.open if one.startswith(start) and one != struct)
     open_ = {f"{name}.{one.removeprefix(start)}" for one in inner}
-    return Columns(kinds, frozenset(open_ | ({name} if struct in columns.open else set())))
+    return Columns(data_types, frozenset(open_ | ({name} if struct in columns.open else set())))
 
 
 def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
     """Find the columns of an operator's inputs together; an event has null where it has none.
 
     Raises:
-        ApplicationError: Two inputs have a column of one name and different kinds.
+        ApplicationError: Two inputs have a column of one name and different data types.
     """
-    kinds: dict[str, DataType] = {}
+    data_types: dict[str, DataType] = {}
     owners: dict[str, Stream] = {}
     for stream, one in columns.items():
-        for name, kind in one.kinds.items():
-            before = kinds.get(name, DataType.NULL)
-            both = {before, kind} - {DataType.NULL}
+        for name, data_type in one.data_types.items():
+            before = data_types.get(name, DataType.NULL)
+            both = {before, data_type} - {DataType.NULL}
             if len(both - {DataType.UNKNOWN}) > 1:
                 raise ApplicationError(
                     f"{operator} reads two columns named {name!r}: {before} in {owners[name]} "
-                    f"and {kind} in {stream}; give one of them another name"
+                    f"and {data_type} in {stream}; give one of them another name"
                 )
-            kinds[name] = (
+            data_types[name] = (
                 DataType.UNKNOWN
                 if DataType.UNKNOWN in both
-                else max(both, default=kind, key=str)
+                else max(both, default=data_type, key=str)
             )
             owners.setdefault(name, stream)
-    return Columns(kinds, frozenset().union(*(one.open for one in columns.values())))
+    return Columns(data_types, frozenset().union(*(one.open for one in columns.values())))
 
 
 def operator_columns(application: Application) -> Mapping[str, Columns]:
@@ -209,8 +209,8 @@ def operator_schema(application: Application, operator: str | OperatorSpec) -> S
     """Find the columns that an operator of a checked application sees.
 
     Returns:
-        The columns; None if the schema of a source among its inputs is not known. A kind is
-        unknown where it depends on such a source further up.
+        The columns; None if the schema of a source among its inputs is not known. A data type
+        is unknown where it depends on such a source further up.
     """
     name = operator if isinstance(operator, str) else operator.name
     columns = operator_columns(application)[name]

@@ -84,7 +84,7 @@ def _about_source(source: Source) -> _Rows:
         yield "options", _list(source.options)
     yield "time", [f"{source.time}, {_time_form(source)};", f"events come {_order(source)}"]
     if source.idle:
-        yield "idle", [f"holds nobody back when silent for {Window(source.idle)}"]
+        yield "idle", [f"after {Window(source.idle)} without events it holds back no operator"]
     if source.arrival:
         yield "arrival", [f"{source.arrival} says when an event arrived"]
     yield "id", _list(source.id)
@@ -94,17 +94,20 @@ def _about_source(source: Source) -> _Rows:
     if source.schema is None:
         yield "schema", ["not declared; read from the data"]
     else:
-        yield "schema", _list(f"{name} {kind}" for name, kind in source.schema.items())
+        yield (
+            "schema",
+            _list(f"{name} {data_type}" for name, data_type in source.schema.items()),
+        )
     for name, side in source.sides.items():
         yield name, [f"goes to {_place(side)}"]
 
 
 def _time_form(source: Source) -> str:
     unit = {"us": "microseconds", "ms": "milliseconds", "s": "seconds"}[str(source.time_unit)]
-    kind = source.schema.get(source.time) if source.schema else None
-    if kind is DataType.TIMESTAMP:
+    data_type = source.schema.get(source.time) if source.schema else None
+    if data_type is DataType.TIMESTAMP:
         return "a timestamp"
-    return f"in {unit}" if kind else f"in {unit} or a timestamp"
+    return f"in {unit}" if data_type else f"in {unit} or a timestamp"
 
 
 def _order(source: Source) -> str:

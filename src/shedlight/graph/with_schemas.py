@@ -39,7 +39,7 @@ def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> App
             stays as it is.
 
     Raises:
-        ApplicationError: A column is missing or has the wrong kind.
+        ApplicationError: A column is missing or has the wrong data type.
     """
     sources = {
         name: replace(source, schema=schemas.get(name)) if source.schema is None else source

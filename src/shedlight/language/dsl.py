@@ -218,7 +218,7 @@ def pattern(  # noqa: PLR0913 - an argument per clause of the language
         partition_by: Attributes whose values keep matches apart.
         reuse: Whether an event may serve several matches.
         each: Whether a match emits one complex event per event of it.
-        schema: The columns of the input, to check names and kinds of attributes.
+        schema: The columns of the input, to check names and data types of attributes.
 
     Raises:
         LanguageError: The pattern breaks a rule.

@@ -136,11 +136,13 @@ class Value:
         """Write BETWEEN, which is `>=` and `<=`."""
         return (self >= low) & (self <= high)
 
-    def cast(self, kind: str) -> "Value":
+    def cast(self, data_type: str) -> "Value":
         """Write CAST."""
-        if kind.lower() not in TYPE_NAMES:
-            raise RuleError(kind, f"unknown type {kind!r}", known_names(kind, TYPE_NAMES))
-        return Value(Cast(self.expression, TYPE_NAMES[kind.lower()]))
+        if data_type.lower() not in TYPE_NAMES:
+            raise RuleError(
+                data_type, f"unknown type {data_type!r}", known_names(data_type, TYPE_NAMES)
+            )
+        return Value(Cast(self.expression, TYPE_NAMES[data_type.lower()]))
 
     def as_(self, name: str) -> Item:
         """Name a value that is selected."""

@@ -16,7 +16,7 @@ NUMBERS = frozenset({DataType.BIGINT, DataType.DOUBLE})
 TEXTS = frozenset({DataType.STRING})
 TIMESTAMPS = frozenset({DataType.TIMESTAMP})
 PLAIN = BOOLEANS | NUMBERS | TEXTS | TIMESTAMPS
-"""The kinds that have values to compare: all but structs."""
+"""The data types that have values to compare: all but structs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Signature:
     """What a function takes and gives.
 
     Attributes:
-        parameters: The kinds that each argument may have. The arguments that may have several
-            agree on one; a bigint and a double agree on double.
-        result: The kind of the result; None is the kind that the arguments agree on.
+        parameters: The data types that each argument may have. The arguments that may have
+            several agree on one; a bigint and a double agree on double.
+        result: The data type of the result; None is the data type that the arguments agree on.
         repeats: Whether more arguments like the last may follow.
     """
 
@@ -35,7 +35,7 @@ class Signature:
     repeats: bool = False
 
     def parameter(self, position: int) -> frozenset[DataType]:
-        """Find the kinds that the argument at a position may have."""
+        """Find the data types that the argument at a position may have."""
         return self.parameters[min(position, len(self.parameters) - 1)]
 
     def takes(self, count: int) -> bool:
@@ -44,20 +44,20 @@ class Signature:
         return count == least or (self.repeats and count > least)
 
     def __str__(self) -> str:
-        names = [data_types_name(kinds) for kinds in self.parameters]
+        names = [data_types_name(data_types) for data_types in self.parameters]
         return ", ".join([*names, "..."] if self.repeats else names)
 
 
-def data_types_name(kinds: frozenset[DataType]) -> str:
-    """Name a set of kinds that a parameter may have.
+def data_types_name(data_types: frozenset[DataType]) -> str:
+    """Name a set of data types that a parameter may have.
 
     Example:
-        >>> kinds_name(NUMBERS)
+        >>> data_types_name(NUMBERS)
         'number'
     """
-    if len(kinds) == 1:
-        return str(next(iter(kinds)))
-    return "number" if kinds == NUMBERS else "value"
+    if len(data_types) == 1:
+        return str(next(iter(data_types)))
+    return "number" if data_types == NUMBERS else "value"
 
 
 FUNCTIONS: Mapping[str, Signature] = {
@@ -86,14 +86,14 @@ FUNCTIONS: Mapping[str, Signature] = {
 """All named functions, by name in lower case."""
 
 
-def common_data_type(kinds: Iterable[DataType]) -> DataType | None:
-    """Find the kind that values agree on, or None if they do not.
+def common_data_type(data_types: Iterable[DataType]) -> DataType | None:
+    """Find the data type that values agree on, or None if they do not.
 
     Example:
-        >>> common_kind([Kind.BIGINT, Kind.NULL, Kind.DOUBLE])
-        <Kind.DOUBLE: 'double'>
+        >>> common_data_type([DataType.BIGINT, DataType.NULL, DataType.DOUBLE])
+        <DataType.DOUBLE: 'double'>
     """
-    found = set(kinds) - {DataType.NULL}
+    found = set(data_types) - {DataType.NULL}
     known = found - {DataType.UNKNOWN}
     if not known:
         return DataType.UNKNOWN if found else DataType.NULL
@@ -104,21 +104,25 @@ def common_data_type(kinds: Iterable[DataType]) -> DataType | None:
     return DataType.UNKNOWN if found == {DataType.BIGINT, DataType.UNKNOWN} else known.pop()
 
 
-def arithmetic_data_type(operator: Operator, kinds: Iterable[DataType]) -> DataType:
-    """Find the kind of the result of an arithmetic operator on numbers."""
+def arithmetic_data_type(operator: Operator, data_types: Iterable[DataType]) -> DataType:
+    """Find the data type of the result of an arithmetic operator on numbers."""
     if operator is Operator.DIVIDE:
         return DataType.DOUBLE
     if operator is Operator.INT_DIVIDE:
         return DataType.BIGINT
-    return numeric_data_type(common_data_type(kinds))
+    return numeric_data_type(common_data_type(data_types))
 
 
 def argument_data_types(
-    signature: Signature, kinds: Sequence[DataType]
+    signature: Signature, data_types: Sequence[DataType]
 ) -> tuple[DataType, ...]:
-    """Find the kinds that a function takes its arguments as; they must fit it."""
-    parameters = [signature.parameter(position) for position in range(len(kinds))]
-    free = [kind for kind, allowed in zip(kinds, parameters, strict=True) if len(allowed) > 1]
+    """Find the data types that a function takes its arguments as; they must fit it."""
+    parameters = [signature.parameter(position) for position in range(len(data_types))]
+    free = [
+        data_type
+        for data_type, allowed in zip(data_types, parameters, strict=True)
+        if len(allowed) > 1
+    ]
     agreed = common_data_type(free) or DataType.NULL
     return tuple(
         next(iter(allowed))
@@ -129,10 +133,10 @@ def argument_data_types(
 
 
 def result_data_type(signature: Signature, taken: Sequence[DataType]) -> DataType:
-    """Find the kind of a function's result, of the kinds that `argument_data_types` gave."""
+    """Find the data type of a result, of those that `argument_data_types` gave."""
     return taken[-1] if signature.result is None else signature.result
 
 
-def numeric_data_type(kind: DataType | None) -> DataType:
-    """Find the kind of a number; a null where a number belongs is a bigint."""
-    return DataType.BIGINT if kind is None or kind is DataType.NULL else kind
+def numeric_data_type(data_type: DataType | None) -> DataType:
+    """Find the data type of a number; a null where a number belongs is a bigint."""
+    return DataType.BIGINT if data_type is None or data_type is DataType.NULL else data_type

@@ -152,11 +152,11 @@ def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
 
 
 def _is_plain(column: Column) -> bool:
-    return column.kind is not DataType.STRING and bool(column.valid.all())
+    return column.data_type is not DataType.STRING and bool(column.valid.all())
 
 
 def _hash_column(column: Column, seeds: Array) -> None:
-    if column.kind is DataType.STRING:
+    if column.data_type is DataType.STRING:
         _hash_texts(*text_buffers(column.values), column.valid, seeds)
     elif _is_plain(column):
         hash_onto(_as_whole(column), seeds)
@@ -166,7 +166,7 @@ def _hash_column(column: Column, seeds: Array) -> None:
 
 def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     """Give the two hashes that identify a key; null is a key of its own."""
-    if len(columns) == 1 and columns[0].kind is not DataType.STRING:
+    if len(columns) == 1 and columns[0].data_type is not DataType.STRING:
         return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
     both = tuple(hash_rows(columns, rows, seed) for seed in (SEED, _OTHER_SEED))
     for start in range(0, len(columns), _MARKS):
@@ -195,7 +195,7 @@ def _null_marks(columns: Sequence[Column]) -> Array:
 
 def _as_whole(column: Column) -> Array:
     """Give the values as whole numbers; equal decimal numbers give equal ones."""
-    if column.kind is not DataType.DOUBLE:
+    if column.data_type is not DataType.DOUBLE:
         return np.ascontiguousarray(column.values, np.int64)
     values = np.where(np.isnan(column.values), np.nan, column.values) + 0.0
     return values.view(np.int64)

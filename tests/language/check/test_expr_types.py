@@ -1,4 +1,4 @@
-"""The kinds of expressions, and the messages where there is none."""
+"""The data types of expressions, and the messages where there is none."""
 
 import re
 
@@ -52,15 +52,15 @@ def scope(node: Expression) -> DataType:
     return SCHEMA[node.column]
 
 
-def kind(node: Expression) -> DataType:
-    """Find the kind of an expression over the columns above."""
+def data_type(node: Expression) -> DataType:
+    """Find the data type of an expression over the columns above."""
     return data_type_of(node, scope)
 
 
 def problem(node: Expression) -> DataTypeError:
     """Find what is wrong with an expression over the columns above."""
     with pytest.raises(DataTypeError) as caught:
-        kind(node)
+        data_type(node)
     return caught.value
 
 
@@ -73,7 +73,7 @@ def test_what_is_drawn_has_the_kind_asked_for(of_kind, data):
     allowed = {of_kind, DataType.NULL} | (
         {DataType.BIGINT} if of_kind is DataType.DOUBLE else set()
     )
-    assert kind(node) in allowed
+    assert data_type(node) in allowed
 
 
 @pytest.mark.parametrize("of_kind", PLAIN)
@@ -84,7 +84,7 @@ def test_of_unknown_columns_everything_is_accepted(of_kind, data):
 
     found = data_type_of(node, lambda _: DataType.UNKNOWN)
 
-    assert found in {kind(node), DataType.UNKNOWN, DataType.DOUBLE}
+    assert found in {data_type(node), DataType.UNKNOWN, DataType.DOUBLE}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_of_unknown_columns_everything_is_accepted(of_kind, data):
 )
 def test_an_operator_has_a_kind(operator, left, right, expected):
     """A whole number stays one until a double joins in."""
-    assert kind(Binary(operator, left, right)) is expected
+    assert data_type(Binary(operator, left, right)) is expected
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_operator_has_a_kind(operator, left, right, expected):
 )
 def test_an_expression_has_a_kind(node, expected):
     """Functions give what their signature says, or what their arguments agree on."""
-    assert kind(node) is expected
+    assert data_type(node) is expected
 
 
 @pytest.mark.parametrize(
@@ -174,14 +174,14 @@ def test_an_expression_has_a_kind(node, expected):
         (In(COUNT, ()), "`IN` has nothing to compare with", "at least one"),
         (
             In(COUNT, (ONE, HOST, FLAG)),
-            "`IN` needs values of one kind, got bigint, string and boolean",
+            "`IN` needs values of one data type, got bigint, string and boolean",
             "CAST",
         ),
         (Case(()), "`CASE` has no branch", "WHEN"),
         (Case(((COUNT, ONE),)), "`WHEN` takes boolean, got bigint", "as in `x > 0`"),
         (
             Case(((FLAG, HOST),), ONE),
-            "`CASE` needs values of one kind, got string and bigint",
+            "`CASE` needs values of one data type, got string and bigint",
             "CAST",
         ),
         (Cast(CPU, DataType.STRING), "cannot cast double to string", "cast it to bigint first"),
@@ -215,7 +215,7 @@ def test_an_expression_has_a_kind(node, expected):
         (Call("coalesce", (EVENT,)), "`coalesce` takes value, got struct", "name a field"),
         (
             Call("least", (HOST, AT)),
-            "`least` needs values of one kind, got string and timestamp",
+            "`least` needs values of one data type, got string and timestamp",
             "",
         ),
         (Literal(2**63), "9223372036854775808 does not fit the 64 bits of a bigint", "double"),
@@ -242,7 +242,7 @@ def test_a_problem_keeps_the_very_node_that_is_wrong():
 def test_a_column_that_is_not_there_is_the_problem_of_the_scope():
     """The scope knows what there is."""
     with pytest.raises(KeyError):
-        kind(IsNull(Attribute("", ("cpi",))))
+        data_type(IsNull(Attribute("", ("cpi",))))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -251,10 +251,10 @@ def test_a_function_takes_null_and_unknown_arguments(name):
     count = len(FUNCTIONS[name].parameters)
 
     for argument in (NULL, WHAT):
-        assert isinstance(kind(Call(name, (argument,) * count)), DataType)
+        assert isinstance(data_type(Call(name, (argument,) * count)), DataType)
 
 
 def test_a_number_out_of_range_is_found_anywhere():
     """Both bounds fit, and what is beyond them does not."""
-    assert kind(Literal(-(2**63))) is DataType.BIGINT
+    assert data_type(Literal(-(2**63))) is DataType.BIGINT
     assert re.match("-9223372036854775809 does not fit", problem(Literal(-(2**63) - 1)).problem)

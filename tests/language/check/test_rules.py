@@ -255,9 +255,9 @@ def test_events_are_combined_by_what_a_matcher_can_do(condition):
         assert caught.value.problem.endswith("across events")
 
 
-def of_either(kind: DataType) -> Expression:
-    """Make a value of a kind that depends on two events."""
-    one, other = Attribute("A", (str(kind),)), Attribute("B", (str(kind),))
+def of_either(data_type: DataType) -> Expression:
+    """Make a value of a data type that depends on two events."""
+    one, other = Attribute("A", (str(data_type),)), Attribute("B", (str(data_type),))
     return Case(((IsNull(one), other),), one)
 
 
@@ -265,10 +265,10 @@ def of_either(kind: DataType) -> Expression:
 def test_the_operator_knows_the_functions_that_are_allowed_across_events(name):
     """What is refused here cannot be built there, and the other way round."""
     parameters = FUNCTIONS[name].parameters
-    kinds = [min(allowed, key=str) for allowed in (*parameters, *parameters)]
-    kinds = kinds if FUNCTIONS[name].repeats else kinds[: len(parameters)]
-    condition = IsNull(Call(name, tuple(map(of_either, kinds))))
-    schema = {str(kind): kind for kind in DataType}
+    data_types = [min(allowed, key=str) for allowed in (*parameters, *parameters)]
+    data_types = data_types if FUNCTIONS[name].repeats else data_types[: len(parameters)]
+    condition = IsNull(Call(name, tuple(map(of_either, data_types))))
+    schema = {str(data_type): data_type for data_type in DataType}
 
     try:
         build_programs((condition,), {"A": 0, "B": 1}, lambda node: schema[node.column])  # type: ignore[attr-defined]

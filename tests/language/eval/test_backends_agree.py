@@ -71,7 +71,7 @@ class Rows:
     frame: Any
 
     def scope(self, node: Expression) -> DataType:
-        """Find the kind of a column."""
+        """Find the data type of a column."""
         return data_type_of_arrow(self._array(node).type)
 
     def lookup(self, node: Expression) -> Column:
@@ -198,7 +198,7 @@ def spark_columns(rows: Rows, batch: Sequence[Expression]) -> list[Column]:
 
 def differing(ours: Column, theirs: Column) -> np.ndarray:
     """Find the rows in which two columns differ."""
-    if ours.kind is not theirs.kind:
+    if ours.data_type is not theirs.data_type:
         return np.arange(ROWS)
     if isinstance(ours.values, np.ndarray):
         with np.errstate(invalid="ignore"):
@@ -216,8 +216,8 @@ def disagreements(rows: Rows, batch: Sequence[Expression]) -> list[str]:
     for node, theirs in zip(batch, spark_columns(rows, batch), strict=True):
         ours = evaluate(node, ROWS, rows.lookup)
         different = differing(ours, theirs)
-        if data_type_of(node, rows.scope) is not ours.kind:
-            found.append(f"{node}: columns gave {ours.kind}")
+        if data_type_of(node, rows.scope) is not ours.data_type:
+            found.append(f"{node}: columns gave {ours.data_type}")
         elif different.size:
             found.append(_described(rows, node, (ours, theirs), int(different[0])))
     return found
@@ -227,7 +227,7 @@ def _described(rows: Rows, node: Expression, results: tuple[Column, Column], row
     used = {str(part): part for part in walk(node) if isinstance(part, Attribute)}
     values = {name: rows.lookup(part).values[row] for name, part in used.items()}
     found = [
-        f"{column.kind} {column.values[row]!r}" if column.valid[row] else "null"
+        f"{column.data_type} {column.values[row]!r}" if column.valid[row] else "null"
         for column in results
     ]
     lines = [str(node), f"  SQL      {spark_sql(node, rows.scope)}", f"  row      {values}"]
@@ -249,8 +249,8 @@ def check(rows: Rows, batch: Sequence[Expression]) -> None:
 def check_all(rows: Rows, schema: Schema, count: int, depth: int = 4) -> None:
     """Draw expressions of all kinds and check them, batch by batch."""
     each = count // len(PLAIN)
-    drawn_kinds = (drawn(expressions(kind, schema, depth), each) for kind in PLAIN)
-    found = [node for of_kind in drawn_kinds for node in of_kind]
+    drawn_by_type = (drawn(expressions(data_type, schema, depth), each) for data_type in PLAIN)
+    found = [node for of_kind in drawn_by_type for node in of_kind]
     for start in range(0, len(found), BATCH):
         check(rows, found[start : start + BATCH])
 
@@ -259,15 +259,15 @@ def with_derived(rows: Rows) -> tuple[Rows, Schema]:
     """Add columns that are expressions themselves."""
     nodes = [
         node
-        for kind in PLAIN
-        for node in drawn(expressions(kind, SCHEMA, depth=2), 8)
-        if data_type_of(node, rows.scope) is kind
+        for data_type in PLAIN
+        for node in drawn(expressions(data_type, SCHEMA, depth=2), 8)
+        if data_type_of(node, rows.scope) is data_type
     ]
     table, schema = rows.table, {}
     for i, node in enumerate(nodes):
         column = evaluate(node, ROWS, rows.lookup)
         table = table.append_column(f"x{i}", arrow_of(column))
-        schema[f"x{i}"] = column.kind
+        schema[f"x{i}"] = column.data_type
     texts = [f"{spark_sql(node, rows.scope)} AS x{i}" for i, node in enumerate(nodes)]
     return Rows(table, rows.frame.selectExpr("*", *texts)), schema
 

@@ -105,11 +105,11 @@ def call(function, *arguments):
     return Call(function, tuple(nodes))
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("data_type", PLAIN)
 @given(data=st.data(), rows=st.lists(_rows, max_size=6))
-def test_each_row_is_computed_by_itself(kind, data, rows):
-    """All rows at once give what each gives alone, and with the kind that was foretold."""
-    node = data.draw(expressions(kind, SCHEMA, depth=3))
+def test_each_row_is_computed_by_itself(data_type, data, rows):
+    """All rows at once give what each gives alone, and with the data type that was foretold."""
+    node = data.draw(expressions(data_type, SCHEMA, depth=3))
     columns = table(rows)
 
     whole = evaluate(node, len(rows), by_name(columns))
@@ -118,7 +118,7 @@ def test_each_row_is_computed_by_itself(kind, data, rows):
     for row in rows:
         single += seen(evaluate(node, 1, by_name(table([row]))))
     assert seen(whole) == single
-    assert whole.kind is data_type_of(node, by_name(SCHEMA))
+    assert whole.data_type is data_type_of(node, by_name(SCHEMA))
     assert len(whole.values) == len(whole.valid) == len(rows)
 
 
@@ -363,7 +363,7 @@ def test_no_rows_are_no_problem():
 
 
 @pytest.mark.parametrize(
-    ("array", "kind", "expected"),
+    ("array", "data_type", "expected"),
     [
         (pa.array([1, None], pa.int8()), DataType.BIGINT, [1, None]),
         (pa.array([2**63 - 1, 2**63], pa.uint64()), DataType.BIGINT, [LARGEST, None]),
@@ -386,11 +386,11 @@ def test_no_rows_are_no_problem():
         (pa.array([{"x": 1}, None]), DataType.STRUCT, [{"x": 1}, None]),
     ],
 )
-def test_arrow_arrays_are_taken_over(array, kind, expected):
+def test_arrow_arrays_are_taken_over(array, data_type, expected):
     """Of any width and encoding."""
     column = column_of(array)
 
-    assert column.kind is kind is data_type_of_arrow(array.type)
+    assert column.data_type is data_type is data_type_of_arrow(array.type)
     assert arrow_of(column).to_pylist() == expected
 
 
@@ -411,7 +411,7 @@ def test_time_is_in_microseconds(array, expected):
     """What is finer is rounded down, what is too far away is null."""
     column = column_of(array)
 
-    assert column.kind is DataType.TIMESTAMP
+    assert column.data_type is DataType.TIMESTAMP
     shown = zip(column.values.tolist(), column.valid, strict=True)
     assert [of if valid else None for of, valid in shown] == expected
     assert arrow_of(column).type == pa.timestamp("us", tz="UTC")

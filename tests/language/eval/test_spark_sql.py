@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_refused():
 
 def test_the_kinds_must_be_known():
     """Without them the text could mean something else."""
-    with pytest.raises(ValueError, match="kind of cpu must be known"):
+    with pytest.raises(ValueError, match="data type of cpu must be known"):
         spark_sql(CPU, lambda _: DataType.UNKNOWN)
 
 

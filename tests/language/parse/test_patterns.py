@@ -431,7 +431,7 @@ def test_a_semicolon_may_end_a_pattern():
 
 def mistakes() -> list[str]:
     """List the messages of `mistakes.txt`."""
-    text = Path(__file__).with_name("mistakes.txt").read_text("utf-8")
+    text = (Path(__file__).parents[1] / "mistakes.txt").read_text("utf-8")
     return [block for block in text.split("\n\n") if not block.startswith("#")]
 
 
@@ -546,9 +546,13 @@ COLUMNS = {
 }
 
 
-@given(st.sampled_from(list(DataType)[:5]).flatmap(lambda kind: expressions(kind, COLUMNS)))
+@given(
+    st.sampled_from(list(DataType)[:5]).flatmap(
+        lambda data_type: expressions(data_type, COLUMNS)
+    )
+)
 def test_expressions_are_written_as_they_are_read(expression):
-    """Of every operator, function and kind."""
+    """Of every operator, function and data type."""
     assert parse_expression(str(expression), COLUMNS) == expression
 
 

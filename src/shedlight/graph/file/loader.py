@@ -1,7 +1,7 @@
 """Application file -> Application.
 
     text --document.py--> values and lines --validation.py--> settings
-         --here---------> an Application   --rules.py, kinds.py--> checked
+         --here---------> an Application   --rules.py, column_types.py--> checked
 
 All that is wrong at one stage is reported together, with the place in the file.
 """

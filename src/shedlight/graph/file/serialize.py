@@ -13,7 +13,7 @@ from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 
 ELSEWHERE = "elsewhere"
 """The format of sources and sinks in such a text."""
-_NAMES = {kind: name for name, kind in TYPE_NAMES.items()}
+_NAMES = {data_type: name for name, data_type in TYPE_NAMES.items()}
 
 
 def application_text(application: Application) -> str:
@@ -46,17 +46,17 @@ def _source(source: Source) -> dict[str, Any]:
 
 
 def _declared(schema: Schema) -> Mapping[str, Any]:
-    """Write a schema; nothing if it has a kind that cannot be written, such as a list."""
+    """Write a schema; nothing if it has a data type that cannot be written, such as a list."""
     found: dict[str, Any] = {}
-    for name, kind in schema.items():
+    for name, data_type in schema.items():
         *outer, last = name.split(".")
         place = found
         for one in outer:
             place = place.setdefault(one, {})
-        if kind is DataType.STRUCT:
+        if data_type is DataType.STRUCT:
             place.setdefault(last, {})
-        elif kind in _NAMES:
-            place[last] = _NAMES[kind]
+        elif data_type in _NAMES:
+            place[last] = _NAMES[data_type]
         else:
             return {}
     return found

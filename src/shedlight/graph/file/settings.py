@@ -155,25 +155,25 @@ def _unit(value: object) -> TimeUnit:
     return units[text]
 
 
-def _kind(value: object) -> DataType | dict[str, Any]:
-    """Read the kind of a column; a struct is a mapping of its fields."""
+def _data_type(value: object) -> DataType | dict[str, Any]:
+    """Read the data type of a column; a struct is a mapping of its fields."""
     if isinstance(value, dict) and value:
-        return {_column(name): _kind(inner) for name, inner in value.items()}
+        return {_column(name): _data_type(inner) for name, inner in value.items()}
     text = value if isinstance(value, str) else ""
     if text.lower() not in TYPE_NAMES:
         known = known_names(shortened(text), TYPE_NAMES)
-        raise ValueError(f"must be a kind of value, got {found(value or None)}; {known}")
+        raise ValueError(f"must be a data type, got {found(value or None)}; {known}")
     return TYPE_NAMES[text.lower()]
 
 
 def flat_schema(declared: Mapping[str, Any], outer: str = "") -> Schema:
     """List the columns of a declared schema, and the fields of its structs."""
-    kinds: dict[str, DataType] = {}
-    for name, kind in declared.items():
-        is_struct = isinstance(kind, Mapping)
-        kinds[outer + name] = DataType.STRUCT if is_struct else kind
-        kinds |= flat_schema(kind, f"{outer}{name}.") if is_struct else {}
-    return kinds
+    data_types: dict[str, DataType] = {}
+    for name, data_type in declared.items():
+        is_struct = isinstance(data_type, Mapping)
+        data_types[outer + name] = DataType.STRUCT if is_struct else data_type
+        data_types |= flat_schema(data_type, f"{outer}{name}.") if is_struct else {}
+    return data_types
 
 
 def _filled(value: object) -> object:
@@ -207,7 +207,7 @@ Unit = Annotated[TimeUnit, *_as(_unit, {"enum": [str(unit) for unit in TimeUnit]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
 ColumnNames = Annotated[list[Column], *_as(_distinct, _LIST)]
 ColumnType = Annotated[
-    Any, *_as(_kind, {"anyOf": [{"enum": list(TYPE_NAMES)}, {"type": "object"}]})
+    Any, *_as(_data_type, {"anyOf": [{"enum": list(TYPE_NAMES)}, {"type": "object"}]})
 ]
 Filled = Annotated[dict[Name, _T], BeforeValidator(_filled)]
 
@@ -243,7 +243,9 @@ class SourceSettings(LocationSettings):
     id: ColumnNames = Field(description="the columns that identify an event")
     columns: dict[Column, Text] = Field({}, description="derived columns, as expressions")
     declared: Annotated[dict[Column, ColumnType] | None, BeforeValidator(_filled)] = Field(
-        None, alias="schema", description="the kinds of the columns, if not read from the data"
+        None,
+        alias="schema",
+        description="the data types of the columns, if not read from the data",
     )
     lateness: Time = Field(
         0,

@@ -1,4 +1,4 @@
-"""The kinds of value that expressions work on, and the schema of a stream."""
+"""The data types of value that expressions work on, and the schema of a stream."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -32,7 +32,7 @@ TYPE_NAMES: Mapping[str, DataType] = {
     "string": DataType.STRING,
     "timestamp": DataType.TIMESTAMP,
 }
-"""The kinds that a user may name, in a schema or in a CAST."""
+"""The data types that a user may name, in a schema or in a CAST."""
 
 Schema = Mapping[str, DataType]
 """The columns of a stream, by name; a field of a struct as `struct.field`."""

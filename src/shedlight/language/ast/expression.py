@@ -330,13 +330,13 @@ class Case(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expression):
-    """The operand as another kind, null where that cannot be."""
+    """The operand as another data type, null where that cannot be."""
 
     operand: Expression
-    kind: DataType
+    data_type: DataType
 
     def __str__(self) -> str:
-        return f"CAST({self.operand} AS {self.kind})"
+        return f"CAST({self.operand} AS {self.data_type})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def read_window(text: str) -> Window:
 
     Example:
         >>> read_window("10 min")
-        Window(length=600000000, span=<Span.TIME: 'microseconds'>)
+        Window(length=600000000, span=<WindowUnit.TIME: 'microseconds'>)
     """
     found = _FORM.fullmatch(text)
     if not found:

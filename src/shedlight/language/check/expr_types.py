@@ -1,8 +1,8 @@
-"""The kind of an expression's value, and what is wrong with an expression that has none.
+"""The data type of an expression's value, and what is wrong with an expression that has none.
 
-Two kinds beside the plain ones take part. `DataType.NULL`, of the literal NULL, agrees with any
-other. `DataType.UNKNOWN`, of a column whose schema is not known, does so too; of an unknown and
-a bigint it is only known that they are numbers, so that their sum is unknown again.
+Two more data types take part. `DataType.NULL`, of the literal NULL, agrees with any other.
+`DataType.UNKNOWN`, of a column whose schema is not known, does so too; of an unknown and a
+bigint it is only known that they are numbers, so that their sum is unknown again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ from shedlight.language.functions import (
 )
 
 Scope = Callable[[Expression], DataType]
-"""Gives the kind of an attribute, a whole event or an aggregate; raises if it is not there."""
+"""Gives the data type of an attribute, a whole event or an aggregate, or raises."""
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 """The bounds of a bigint."""
@@ -87,89 +87,93 @@ class DataTypeError(LanguageError):
 
 
 def data_type_of(expression: Expression, scope: Scope) -> DataType:
-    """Find the kind of an expression's value.
+    """Find the data type of an expression's value.
 
     Raises:
-        KindError: Some part does not fit; also whatever `scope` raises.
+        DataTypeError: Some part does not fit; also whatever `scope` raises.
 
     Example:
         >>> total = Binary(Operator.ADD, Attribute("", ("cpu",)), Literal(0.5))
-        >>> kind_of(total, scope=lambda node: Kind.BIGINT)
-        <Kind.DOUBLE: 'double'>
+        >>> data_type_of(total, scope=lambda node: DataType.BIGINT)
+        <DataType.DOUBLE: 'double'>
     """
-    return _kind(expression, scope)
+    return _data_type(expression, scope)
 
 
 @singledispatch
-def _kind(node: Expression, _scope: Scope) -> DataType:
+def _data_type(node: Expression, _scope: Scope) -> DataType:
     raise TypeError(f"not an expression: {node!r}")
 
 
-@_kind.register(Attribute | WholeEvent | Aggregate)
+@_data_type.register(Attribute | WholeEvent | Aggregate)
 def _(node: Attribute | WholeEvent | Aggregate, scope: Scope) -> DataType:
     return scope(node)
 
 
-@_kind.register
+@_data_type.register
 def _(node: Literal, _scope: Scope) -> DataType:
     if isinstance(node.value, int) and not SMALLEST <= node.value <= LARGEST:
         hint = f"a bigint is from {SMALLEST} to {LARGEST}; write {node.value}.0 for a double"
         raise DataTypeError(node, f"{node.value} does not fit the 64 bits of a bigint", hint)
-    kinds = {
+    data_types = {
         bool: DataType.BOOLEAN,
         int: DataType.BIGINT,
         float: DataType.DOUBLE,
         str: DataType.STRING,
         type(None): DataType.NULL,
     }
-    return kinds[type(node.value)]
+    return data_types[type(node.value)]
 
 
-@_kind.register
+@_data_type.register
 def _(node: Unary, scope: Scope) -> DataType:
     allowed = BOOLEANS if node.sign is Sign.NOT else NUMBERS
     found = _checked(node.operand, scope, allowed, f"`{node.sign.value}`")
     return DataType.BOOLEAN if node.sign is Sign.NOT else numeric_data_type(found)
 
 
-@_kind.register
+@_data_type.register
 def _(node: Binary, scope: Scope) -> DataType:
     if node.operator in {Operator.AND, Operator.OR}:
         for operand in (node.left, node.right):
             _checked(operand, scope, BOOLEANS, f"`{node.operator.value}`")
         return DataType.BOOLEAN
-    kinds = (_kind(node.left, scope), _kind(node.right, scope))
-    return _compared(node, kinds) if node.operator in COMPARISONS else _reckoned(node, kinds)
+    data_types = (_data_type(node.left, scope), _data_type(node.right, scope))
+    return (
+        _compared(node, data_types)
+        if node.operator in COMPARISONS
+        else _reckoned(node, data_types)
+    )
 
 
-def _compared(node: Binary, kinds: tuple[DataType, DataType]) -> DataType:
-    if DataType.STRUCT in kinds or common_data_type(kinds) is None:
-        both, found = _shared_name(kinds), f"{kinds[0]} and {kinds[1]}"
+def _compared(node: Binary, data_types: tuple[DataType, DataType]) -> DataType:
+    if DataType.STRUCT in data_types or common_data_type(data_types) is None:
+        both, found = _shared_name(data_types), f"{data_types[0]} and {data_types[1]}"
         problem = f"`{node.operator.value}` compares {both} with {both}, got {found}"
-        raise DataTypeError(node, problem, _advice_for_all(kinds))
+        raise DataTypeError(node, problem, _advice_for_all(data_types))
     return DataType.BOOLEAN
 
 
-def _reckoned(node: Binary, kinds: tuple[DataType, DataType]) -> DataType:
-    name, found = f"`{node.operator.value}`", f"{kinds[0]} and {kinds[1]}"
-    if any(kind not in NUMBERS | _FREE for kind in kinds):
+def _reckoned(node: Binary, data_types: tuple[DataType, DataType]) -> DataType:
+    name, found = f"`{node.operator.value}`", f"{data_types[0]} and {data_types[1]}"
+    if any(data_type not in NUMBERS | _FREE for data_type in data_types):
         problem = f"{name} needs a number on both sides, got {found}"
-        joins = node.operator is Operator.ADD and DataType.STRING in kinds
-        hint = "use concat(...) to join strings" if joins else _advice_for_all(kinds)
+        joins = node.operator is Operator.ADD and DataType.STRING in data_types
+        hint = "use concat(...) to join strings" if joins else _advice_for_all(data_types)
         raise DataTypeError(node, problem, hint)
-    if node.operator is Operator.INT_DIVIDE and DataType.DOUBLE in kinds:
+    if node.operator is Operator.INT_DIVIDE and DataType.DOUBLE in data_types:
         hint = "use `/`, or CAST(... AS bigint) on the double"
         raise DataTypeError(node, f"{name} needs a bigint on both sides, got {found}", hint)
-    return arithmetic_data_type(node.operator, kinds)
+    return arithmetic_data_type(node.operator, data_types)
 
 
-@_kind.register
+@_data_type.register
 def _(node: IsNull, scope: Scope) -> DataType:
-    _kind(node.operand, scope)
+    _data_type(node.operand, scope)
     return DataType.BOOLEAN
 
 
-@_kind.register
+@_data_type.register
 def _(node: In, scope: Scope) -> DataType:
     if not node.options:
         raise DataTypeError(node, "`IN` has nothing to compare with", "name at least one value")
@@ -177,7 +181,7 @@ def _(node: In, scope: Scope) -> DataType:
     return DataType.BOOLEAN
 
 
-@_kind.register
+@_data_type.register
 def _(node: Like, scope: Scope) -> DataType:
     _checked(node.operand, scope, TEXTS, "`LIKE`")
     rest = node.form.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
@@ -187,7 +191,7 @@ def _(node: Like, scope: Scope) -> DataType:
     return DataType.BOOLEAN
 
 
-@_kind.register
+@_data_type.register
 def _(node: Case, scope: Scope) -> DataType:
     if not node.branches:
         raise DataTypeError(node, "`CASE` has no branch", "write CASE WHEN ... THEN ... END")
@@ -197,20 +201,20 @@ def _(node: Case, scope: Scope) -> DataType:
     return _agreed(node, (*results, node.otherwise), scope, "`CASE`")
 
 
-@_kind.register
+@_data_type.register
 def _(node: Cast, scope: Scope) -> DataType:
-    source, target = _kind(node.operand, scope), node.kind
+    source, target = _data_type(node.operand, scope), node.data_type
     if target not in PLAIN:
         hint = f"cast to {', '.join(TYPE_NAMES)}"
         raise DataTypeError(node, f"nothing can be cast to {target}", hint)
     if source in _FREE or source is target or (source, target) in _CASTS:
         return target
-    targets = ", ".join(sorted(str(to) for kind, to in _CASTS if kind is source))
+    targets = ", ".join(sorted(str(to) for data_type, to in _CASTS if data_type is source))
     hint = _advice(source, frozenset({target})) or f"{source} can be cast to {targets}"
     raise DataTypeError(node, f"cannot cast {source} to {target}", hint)
 
 
-@_kind.register
+@_data_type.register
 def _(node: Call, scope: Scope) -> DataType:
     signature = FUNCTIONS.get(node.function)
     if signature is None:
@@ -221,70 +225,80 @@ def _(node: Call, scope: Scope) -> DataType:
         least = f"{'at least ' * signature.repeats}{len(signature.parameters)}"
         problem = f"{name} takes {least} argument{'s' * (least != '1')}, got {count}"
         raise DataTypeError(node, problem, f"write {node.function}({signature})")
-    kinds = [
+    data_types = [
         _checked(argument, scope, signature.parameter(position), name)
         for position, argument in enumerate(node.arguments)
     ]
-    free = [kind for i, kind in enumerate(kinds) if len(signature.parameter(i)) > 1]
+    free = [
+        data_type for i, data_type in enumerate(data_types) if len(signature.parameter(i)) > 1
+    ]
     _require_agreement(node, free, name)
-    return result_data_type(signature, argument_data_types(signature, kinds))
+    return result_data_type(signature, argument_data_types(signature, data_types))
 
 
 def _checked(
     operand: Expression, scope: Scope, allowed: frozenset[DataType], where: str
 ) -> DataType:
-    """Find the kind of an operand, and see that it is one of those allowed."""
-    kind = _kind(operand, scope)
-    if kind not in allowed | _FREE:
-        problem = f"{where} takes {data_types_name(allowed)}, got {kind}"
-        raise DataTypeError(operand, problem, _advice(kind, allowed))
-    return kind
+    """Find the data type of an operand, and see that it is one of those allowed."""
+    data_type = _data_type(operand, scope)
+    if data_type not in allowed | _FREE:
+        problem = f"{where} takes {data_types_name(allowed)}, got {data_type}"
+        raise DataTypeError(operand, problem, _advice(data_type, allowed))
+    return data_type
 
 
 def _agreed(
     node: Expression, operands: Sequence[Expression], scope: Scope, where: str
 ) -> DataType:
-    """Find the kind that operands agree on."""
-    return _require_agreement(node, [_kind(operand, scope) for operand in operands], where)
+    """Find the data type that operands agree on."""
+    return _require_agreement(node, [_data_type(operand, scope) for operand in operands], where)
 
 
-def _require_agreement(node: Expression, kinds: Sequence[DataType], where: str) -> DataType:
-    common = common_data_type(kinds)
-    if common is None or DataType.STRUCT in kinds:
-        problem = f"{where} needs values of one kind, got {_listed(kinds)}"
-        raise DataTypeError(node, problem, _advice_for_all(kinds))
+def _require_agreement(
+    node: Expression, data_types: Sequence[DataType], where: str
+) -> DataType:
+    common = common_data_type(data_types)
+    if common is None or DataType.STRUCT in data_types:
+        problem = f"{where} needs values of one data type, got {_listed(data_types)}"
+        raise DataTypeError(node, problem, _advice_for_all(data_types))
     return common
 
 
-def _listed(kinds: Iterable[DataType]) -> str:
-    *others, last = dict.fromkeys(map(str, kinds))
+def _listed(data_types: Iterable[DataType]) -> str:
+    *others, last = dict.fromkeys(map(str, data_types))
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _shared_name(kinds: Iterable[DataType]) -> str:
+def _shared_name(data_types: Iterable[DataType]) -> str:
     """Name what both sides of a comparison should be, of what one of them is."""
-    known = [kind for kind in kinds if kind not in _FREE | {DataType.STRUCT}]
-    if any(kind in NUMBERS for kind in known):
+    known = [
+        data_type for data_type in data_types if data_type not in _FREE | {DataType.STRUCT}
+    ]
+    if any(data_type in NUMBERS for data_type in known):
         return "number"
     return str(min(known, key=str)) if known else "value"
 
 
 def _advice(found: DataType, wanted: frozenset[DataType]) -> str:
-    """Say how a value of a kind can be made one of the kinds wanted."""
+    """Say how a value of a data type can be made one of the data types wanted."""
     if found is DataType.STRUCT:
         return "name a field of the struct, as in `event.field`"
     if wanted == BOOLEANS:
         return "compare it with something, as in `x > 0`"
-    casts = sorted(f"CAST(... AS {kind})" for kind in wanted if (found, kind) in _CASTS)
+    casts = sorted(
+        f"CAST(... AS {data_type})" for data_type in wanted if (found, data_type) in _CASTS
+    )
     if casts:
         return f"use {' or '.join(casts)} on the {found}"
     special = [
-        _SPECIAL_ADVICE[found, kind] for kind in wanted if (found, kind) in _SPECIAL_ADVICE
+        _SPECIAL_ADVICE[found, data_type]
+        for data_type in wanted
+        if (found, data_type) in _SPECIAL_ADVICE
     ]
     return special[0] if special else ""
 
 
-def _advice_for_all(kinds: Iterable[DataType]) -> str:
+def _advice_for_all(data_types: Iterable[DataType]) -> str:
     """Say how values that should agree can be made to: as numbers, mostly."""
-    others = [kind for kind in kinds if kind not in NUMBERS | _FREE]
-    return next(filter(None, (_advice(kind, NUMBERS) for kind in others)), "")
+    others = [data_type for data_type in data_types if data_type not in NUMBERS | _FREE]
+    return next(filter(None, (_advice(data_type, NUMBERS) for data_type in others)), "")

@@ -57,13 +57,13 @@ def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarnin
     """Check a pattern, and list what cannot mean what it seems to.
 
     Args:
-        pattern: Best in its normal form, see `folded`.
-        schema: The columns of its input; if it is not known, neither names nor kinds of
+        pattern: Best in its normal form, see `normalize`.
+        schema: The columns of its input; if it is not known, neither names nor data types of
             attributes are checked.
 
     Raises:
         RuleError: The pattern breaks a rule.
-        KindError: The kinds of an expression do not fit.
+        DataTypeError: The data types of an expression do not fit.
     """
     require_size(pattern.where, (*pattern.conditions, *_selected(pattern)))
     check_tree(pattern.where)
@@ -77,16 +77,16 @@ def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarnin
     for item in pattern.select:
         _check_item(item, names, each=pattern.each)
     _check_item_names(pattern, names)
-    _check_kinds(pattern, schema)
+    _check_data_types(pattern, schema)
     return lint_pattern(pattern)
 
 
 def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
-    """Check an expression about one row alone, and find its kind.
+    """Check an expression about one row alone, and find its data type.
 
     Raises:
         RuleError: It mentions a variable, or an attribute that is not in the schema.
-        KindError: Its kinds do not fit.
+        DataTypeError: Its data types do not fit.
     """
     require_levels(expression)
     for node in walk(expression):
@@ -94,7 +94,7 @@ def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
             isinstance(node, Attribute) and node.variable
         ):
             raise RuleError(node, f"{str(node)!r} has no meaning for one row alone")
-    return data_type_of(expression, partial(_kind_of_attribute, schema))
+    return data_type_of(expression, partial(_attribute_data_type, schema))
 
 
 def element_of(condition: Expression) -> Element:
@@ -230,14 +230,16 @@ def _check_item_names(pattern: Pattern, names: _Names) -> None:
         seen.add(name)
 
 
-def _check_kinds(pattern: Pattern, schema: Schema | None) -> None:
-    scope = partial(_kind_of_attribute, schema)
+def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
+    scope = partial(_attribute_data_type, schema)
     own = (element.condition for element in elements(pattern.where))
     for condition in (*own, *pattern.conditions):
-        kind = data_type_of(condition, scope)
-        if kind not in {DataType.BOOLEAN, DataType.NULL, DataType.UNKNOWN}:
+        data_type = data_type_of(condition, scope)
+        if data_type not in {DataType.BOOLEAN, DataType.NULL, DataType.UNKNOWN}:
             hint = "compare it with something, such as E1.cpu > 0.5"
-            raise RuleError(condition, f"a condition is true or false, this is {kind}", hint)
+            raise RuleError(
+                condition, f"a condition is true or false, this is {data_type}", hint
+            )
     for condition in pattern.conditions:
         _check_across(condition, scope)
     for expression in (*_selected(pattern), *pattern.partition_by):
@@ -266,37 +268,42 @@ def _require_combining(node: Expression, scope: Scope) -> None:
         name = "LIKE"
     elif isinstance(node, Cast):
         text = data_type_of(node.operand, scope) is DataType.STRING
-        name = f"CAST AS {node.kind}" if text or node.kind is not DataType.DOUBLE else ""
+        name = (
+            f"CAST AS {node.data_type}" if text or node.data_type is not DataType.DOUBLE else ""
+        )
     if name:
         raise RuleError(node, f"`{name}` cannot be used across events", _ACROSS)
 
 
-def _kind_of_attribute(schema: Schema | None, node: Expression) -> DataType:
-    """Find the kind of what a schema says about."""
+def _attribute_data_type(schema: Schema | None, node: Expression) -> DataType:
+    """Find the data type of what a schema says about."""
     if isinstance(node, WholeEvent):
         return DataType.STRUCT
     if isinstance(node, Aggregate):
-        return _kind_of_aggregate(schema, node)
+        return _aggregate_data_type(schema, node)
     if schema is None or not isinstance(node, Attribute):
         return DataType.UNKNOWN
-    kind = schema.get(node.column)
-    if kind is None:
+    data_type = schema.get(node.column)
+    if data_type is None:
         hint = known_names(node.column, schema)
         raise RuleError(node, f"unknown attribute {node.column!r}", hint)
-    return kind
+    return data_type
 
 
-def _kind_of_aggregate(schema: Schema | None, node: Aggregate) -> DataType:
-    kind = DataType.UNKNOWN
+def _aggregate_data_type(schema: Schema | None, node: Aggregate) -> DataType:
+    data_type = DataType.UNKNOWN
     if node.path:
         try:
-            kind = _kind_of_attribute(schema, Attribute(node.variable, node.path))
+            data_type = _attribute_data_type(schema, Attribute(node.variable, node.path))
         except RuleError as error:
             raise RuleError(node, error.problem, error.hint) from error
     if node.fold is AggregateFunction.COUNT:
         return DataType.BIGINT
-    if node.fold in {AggregateFunction.SUM, AggregateFunction.AVG} and not kind.is_number:
-        raise RuleError(node, f"{node.fold.value} is of numbers, got {kind}")
-    if node.fold in {AggregateFunction.MIN, AggregateFunction.MAX} and kind is DataType.STRUCT:
-        raise RuleError(node, f"{node.fold.value} is of values, got {kind}")
-    return DataType.DOUBLE if node.fold is AggregateFunction.AVG else kind
+    if node.fold in {AggregateFunction.SUM, AggregateFunction.AVG} and not data_type.is_number:
+        raise RuleError(node, f"{node.fold.value} is of numbers, got {data_type}")
+    if (
+        node.fold in {AggregateFunction.MIN, AggregateFunction.MAX}
+        and data_type is DataType.STRUCT
+    ):
+        raise RuleError(node, f"{node.fold.value} is of values, got {data_type}")
+    return DataType.DOUBLE if node.fold is AggregateFunction.AVG else data_type

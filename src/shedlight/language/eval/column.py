@@ -41,7 +41,7 @@ _DTYPES = {
     DataType.TIMESTAMP: np.int64,
     DataType.NULL: np.bool_,
 }
-_KIND_TESTS = (
+_DATA_TYPE_TESTS = (
     (pa.types.is_null, DataType.NULL),
     (pa.types.is_boolean, DataType.BOOLEAN),
     (pa.types.is_integer, DataType.BIGINT),
@@ -58,16 +58,16 @@ _KIND_TESTS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Values of one kind, a row each.
+    """Values of one data type, a row each.
 
     Attributes:
-        kind: What the values are.
+        data_type: What the values are.
         values: int64 (bigint; timestamps in microseconds), float64 or bool in NumPy; text
             and structs in Arrow. Where a row is not valid, its value is arbitrary.
         valid: Which rows are not null.
     """
 
-    kind: DataType
+    data_type: DataType
     values: npt.NDArray[Any] | pa.Array
     valid: Flags
 
@@ -76,42 +76,42 @@ class Column:
 
 
 def data_type_of_arrow(arrow_type: pa.DataType) -> DataType:
-    """Find the kind that values of an Arrow type have.
+    """Find the data type that values of an Arrow type have.
 
     Raises:
         TypeError: The language has no such values.
     """
     if pa.types.is_dictionary(arrow_type):
         return data_type_of_arrow(arrow_type.value_type)
-    for is_of, kind in _KIND_TESTS:
+    for is_of, data_type in _DATA_TYPE_TESTS:
         if is_of(arrow_type):
-            return kind
+            return data_type
     raise TypeError(f"values of the Arrow type {arrow_type} are not supported")
 
 
 def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
     """Take over an Arrow array.
 
-    What a kind cannot hold becomes null: whole numbers from 2^63 on and timestamps that are
-    too far away for 64 bits of microseconds. A decimal becomes the double nearest to it, a
+    What does not fit becomes null: whole numbers from 2^63 on and timestamps that are too far
+    away for 64 bits of microseconds. A decimal becomes the double nearest to it, a
     finer timestamp the microsecond that it is in, a date its midnight in UTC, and a timestamp
     without a time zone is one in UTC.
 
     Raises:
         TypeError: The language has no such values.
     """
-    kind = data_type_of_arrow(array.type)
+    data_type = data_type_of_arrow(array.type)
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    if kind is DataType.STRING:
+    if data_type is DataType.STRING:
         array = array.cast(TEXT)
     array = in_one_piece(array)
     valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
-    if kind in {DataType.STRING, DataType.STRUCT}:
-        return Column(kind, array, valid)
-    if kind is DataType.TIMESTAMP:
+    if data_type in {DataType.STRING, DataType.STRUCT}:
+        return Column(data_type, array, valid)
+    if data_type is DataType.TIMESTAMP:
         return _timestamps(array, valid)
-    return _plain(kind, array, valid)
+    return _plain(data_type, array, valid)
 
 
 def in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -123,14 +123,14 @@ def in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def arrow_of(column: Column) -> pa.Array:
     """Give a column as an Arrow array, with nulls where it is not valid."""
-    if column.kind is DataType.NULL:
+    if column.data_type is DataType.NULL:
         return pa.nulls(len(column))
     if isinstance(column.values, np.ndarray):
-        return pa.array(column.values, mask=~column.valid, type=_ARROW_TYPES[column.kind])
+        return pa.array(column.values, mask=~column.valid, type=_ARROW_TYPES[column.data_type])
     shown = column.values
     if not np.array_equal(column.valid, np.asarray(shown.is_valid())):
         shown = pc.if_else(column.valid, shown, pa.scalar(None, shown.type))
-    return shown.cast(pa.string()) if column.kind is DataType.STRING else shown
+    return shown.cast(pa.string()) if column.data_type is DataType.STRING else shown
 
 
 def constant(value: Constant) -> Column:
@@ -138,14 +138,14 @@ def constant(value: Constant) -> Column:
     valid = np.array([value is not None])
     if isinstance(value, str):
         return Column(DataType.STRING, pa.array([value], TEXT), valid)
-    kinds = {
+    data_types = {
         bool: DataType.BOOLEAN,
         int: DataType.BIGINT,
         float: DataType.DOUBLE,
         type(None): DataType.NULL,
     }
-    kind = kinds[type(value)]
-    return Column(kind, np.array([value or 0], _DTYPES[kind]), valid)
+    data_type = data_types[type(value)]
+    return Column(data_type, np.array([value or 0], _DTYPES[data_type]), valid)
 
 
 def is_constant(column: Column) -> bool:
@@ -153,14 +153,18 @@ def is_constant(column: Column) -> bool:
     return len(column.values) == 1 and len(column.valid) == 1
 
 
-def as_data_type(column: Column, kind: DataType) -> Column:
-    """Take a column as the kind that it was found to agree on with others."""
-    if column.kind is kind:
+def as_data_type(column: Column, data_type: DataType) -> Column:
+    """Take a column as the data type that it was found to agree on with others."""
+    if column.data_type is data_type:
         return column
-    if column.kind is DataType.NULL:
-        blank = pa.array([""], TEXT) if kind is DataType.STRING else np.zeros(1, _DTYPES[kind])
-        return Column(kind, blank, np.zeros(1, np.bool_))
-    return Column(kind, column.values.astype(_DTYPES[kind]), column.valid)
+    if column.data_type is DataType.NULL:
+        blank = (
+            pa.array([""], TEXT)
+            if data_type is DataType.STRING
+            else np.zeros(1, _DTYPES[data_type])
+        )
+        return Column(data_type, blank, np.zeros(1, np.bool_))
+    return Column(data_type, column.values.astype(_DTYPES[data_type]), column.valid)
 
 
 def broadcast_to(column: Column, rows: int) -> Column:
@@ -169,16 +173,18 @@ def broadcast_to(column: Column, rows: int) -> Column:
     if len(values) != rows:
         is_numpy = isinstance(values, np.ndarray)
         values = np.repeat(values, rows) if is_numpy else pa.repeat(values[0], rows)
-    return Column(column.kind, values, valid if len(valid) == rows else np.repeat(valid, rows))
+    return Column(
+        column.data_type, values, valid if len(valid) == rows else np.repeat(valid, rows)
+    )
 
 
 def where(which: Flags, first: Column, second: Column) -> Column:
-    """Take the first column's value where `which` says so, else the second's; of one kind."""
+    """Take values of the first column where `which` is true, else of the second."""
     valid = np.where(which, first.valid, second.valid)
     if isinstance(first.values, np.ndarray):
-        return Column(first.kind, np.where(which, first.values, second.values), valid)
+        return Column(first.data_type, np.where(which, first.values, second.values), valid)
     values = pc.if_else(*scalars(pa.array(which), first.values, second.values))
-    return Column(first.kind, values, valid)
+    return Column(first.data_type, values, valid)
 
 
 def scalars(*arrays: pa.Array) -> list[pa.Array | pa.Scalar]:
@@ -200,7 +206,7 @@ def both(first: Flags, second: Flags) -> Flags:
     return first if len(second) == 1 and second[0] else first & second
 
 
-def _plain(kind: DataType, array: pa.Array, valid: Flags) -> Column:
+def _plain(data_type: DataType, array: pa.Array, valid: Flags) -> Column:
     if array.type == pa.uint64():
         within = pc.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
         valid = valid & flags_of(within)
@@ -208,12 +214,12 @@ def _plain(kind: DataType, array: pa.Array, valid: Flags) -> Column:
     if pa.types.is_decimal(array.type):
         # by way of text it is rounded once; Arrow's own cast may be off by a bit
         array = array.cast(pa.string())
-    if kind is DataType.NULL:
-        return Column(kind, np.zeros(len(array), np.bool_), valid)
-    array = array.cast(_ARROW_TYPES[kind])
+    if data_type is DataType.NULL:
+        return Column(data_type, np.zeros(len(array), np.bool_), valid)
+    array = array.cast(_ARROW_TYPES[data_type])
     if array.null_count:
-        array = array.fill_null(_DTYPES[kind]())
-    return Column(kind, array.to_numpy(zero_copy_only=False), valid)
+        array = array.fill_null(_DTYPES[data_type]())
+    return Column(data_type, array.to_numpy(zero_copy_only=False), valid)
 
 
 def _timestamps(array: pa.Array, valid: Flags) -> Column:

@@ -66,13 +66,13 @@ def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
     """Compute an expression for all rows.
 
     Args:
-        expression: One that `kind_of` accepts for the kinds of the columns.
+        expression: One that `data_type_of` accepts for the data types of the columns.
         rows: How many rows there are.
         lookup: Gives the columns that the expression mentions, each with so many rows.
 
     Returns:
-        A column of the kind that `kind_of` finds. It may share its arrays with those of
-        `lookup`, so do not write into it.
+        A column of the data type that `data_type_of` finds. It may share its arrays with those
+        of `lookup`, so do not write into it.
 
     Example:
         >>> cpu = column_of(pa.array([0.1, 0.3, None]))
@@ -97,7 +97,7 @@ def _column(node: Expression, _lookup: Lookup) -> Column:
 @_column.register(Attribute | WholeEvent | Aggregate)
 def _(node: Attribute | WholeEvent | Aggregate, lookup: Lookup) -> Column:
     column = lookup(node)
-    return Column(column.kind, column.values, ALWAYS) if column.valid.all() else column
+    return Column(column.data_type, column.values, ALWAYS) if column.valid.all() else column
 
 
 @_column.register
@@ -173,24 +173,31 @@ def _(node: Case, lookup: Lookup) -> Column:
 @_column.register
 def _(node: Cast, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
-    special = _CASTS.get((operand.kind, node.kind))
-    return special(operand) if special else as_data_type(operand, node.kind)
+    special = _CASTS.get((operand.data_type, node.data_type))
+    return special(operand) if special else as_data_type(operand, node.data_type)
 
 
 @_column.register
 def _(node: Call, lookup: Lookup) -> Column:
     arguments = [_column(argument, lookup) for argument in node.arguments]
-    kinds = argument_data_types(FUNCTIONS[node.function], [column.kind for column in arguments])
-    taken = [as_data_type(column, kind) for column, kind in zip(arguments, kinds, strict=True)]
+    data_types = argument_data_types(
+        FUNCTIONS[node.function], [column.data_type for column in arguments]
+    )
+    taken = [
+        as_data_type(column, data_type)
+        for column, data_type in zip(arguments, data_types, strict=True)
+    ]
     return _CALLS[node.function](taken)
 
 
 def _alike(*columns: Column) -> Sequence[Column]:
-    """Take columns as the kind that they agree on."""
-    kind = common_data_type(column.kind for column in columns)
-    if kind is None:
-        raise ValueError(f"no common kind: {', '.join(str(column.kind) for column in columns)}")
-    return [as_data_type(column, kind) for column in columns]
+    """Take columns as the data type that they agree on."""
+    data_type = common_data_type(column.data_type for column in columns)
+    if data_type is None:
+        raise ValueError(
+            f"no common data type: {', '.join(str(column.data_type) for column in columns)}"
+        )
+    return [as_data_type(column, data_type) for column in columns]
 
 
 def _all_of(left: Column, right: Column) -> Column:
@@ -206,15 +213,15 @@ def _any_of(left: Column, right: Column) -> Column:
 
 
 def _among(operand: Column, options: Sequence[Column]) -> Column:
-    """Tell where the operand is one of several constants of its kind."""
+    """Tell where the operand is one of several constants of its data type."""
     known = [option.values for option in options if option.valid[0]]
     if not known:
         return Column(DataType.BOOLEAN, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
-    if operand.kind is DataType.STRING:
+    if operand.data_type is DataType.STRING:
         found = np.asarray(pc.is_in(operand.values, pa.concat_arrays(known)))
     else:
         found = np.isin(operand.values, np.concatenate(known), kind=None)
-    if operand.kind is DataType.DOUBLE and np.isnan(np.concatenate(known)).any():
+    if operand.data_type is DataType.DOUBLE and np.isnan(np.concatenate(known)).any():
         found |= np.isnan(operand.values)
     no_null = len(known) == len(options)
     return Column(
@@ -240,12 +247,12 @@ def _extreme(columns: Sequence[Column], is_before: Callable[[Column, Column], Fl
 
 def _null_if(first: Column, second: Column) -> Column:
     same = both(numbers.is_equal(first, second), both(first.valid, second.valid))
-    return Column(first.kind, first.values, first.valid & ~same)
+    return Column(first.data_type, first.values, first.valid & ~same)
 
 
 def _is_nan(number: Column) -> Column:
     """Tell where a number is NaN; as in Spark, a null is not."""
-    if number.kind is not DataType.DOUBLE:
+    if number.data_type is not DataType.DOUBLE:
         return constant(value=False)
     return Column(DataType.BOOLEAN, both(number.valid, np.isnan(number.values)), ALWAYS)
 

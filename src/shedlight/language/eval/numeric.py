@@ -35,16 +35,16 @@ _SURELY_WITHIN = 2.0**62
 
 def arithmetic(operator: Operator, left: Column, right: Column) -> Column:
     """Apply an arithmetic operator to two columns of numbers."""
-    kind = arithmetic_data_type(operator, (left.kind, right.kind))
-    a, b = as_data_type(left, kind), as_data_type(right, kind)
-    rule = (_DOUBLE_RULES if kind is DataType.DOUBLE else _BIGINT_RULES)[operator]
+    data_type = arithmetic_data_type(operator, (left.data_type, right.data_type))
+    a, b = as_data_type(left, data_type), as_data_type(right, data_type)
+    rule = (_DOUBLE_RULES if data_type is DataType.DOUBLE else _BIGINT_RULES)[operator]
     values, fine = rule(a.values, b.values)
-    return Column(kind, values, both(both(a.valid, b.valid), fine))
+    return Column(data_type, values, both(both(a.valid, b.valid), fine))
 
 
 def minus(column: Column) -> Column:
     """Change the sign; the smallest bigint has no positive."""
-    if column.kind is DataType.DOUBLE:
+    if column.data_type is DataType.DOUBLE:
         return Column(DataType.DOUBLE, -column.values, column.valid)
     number = as_data_type(column, DataType.BIGINT)
     return Column(
@@ -53,22 +53,22 @@ def minus(column: Column) -> Column:
 
 
 def is_equal(left: Column, right: Column) -> Flags:
-    """Tell where two columns of one kind are equal, whatever their validity."""
+    """Tell where two columns of one data type are equal, whatever their validity."""
     a, b = left.values, right.values
-    if left.kind is DataType.STRING:
+    if left.data_type is DataType.STRING:
         return flags_of(pc.equal(*scalars(a, b)))
     equal = np.asarray(a == b)
-    if left.kind is not DataType.DOUBLE or _is_one_number(a) or _is_one_number(b):
+    if left.data_type is not DataType.DOUBLE or _is_one_number(a) or _is_one_number(b):
         return equal
     return np.asarray(equal | (np.isnan(a) & np.isnan(b)))
 
 
 def is_less(left: Column, right: Column) -> Flags:
-    """Tell where the first of two columns of one kind is less, whatever their validity."""
+    """Tell where the first of two columns of one data type is less, whatever their validity."""
     a, b = left.values, right.values
-    if left.kind is DataType.STRING:  # Arrow compares the bytes, as Spark does
+    if left.data_type is DataType.STRING:  # Arrow compares the bytes, as Spark does
         return flags_of(pc.less(*scalars(a, b)))
-    if left.kind is not DataType.DOUBLE or _is_one_number(b):
+    if left.data_type is not DataType.DOUBLE or _is_one_number(b):
         return np.asarray(a < b)
     if _is_one_number(a):
         return np.asarray(~(a >= b))
@@ -76,7 +76,7 @@ def is_less(left: Column, right: Column) -> Flags:
 
 
 def compared(operator: Operator, left: Column, right: Column) -> Flags:
-    """Tell where a comparison of two columns of one kind holds, whatever their validity."""
+    """Tell where a comparison of two columns of one data type is true, valid or not."""
     if operator is Operator.EQUAL:
         return is_equal(left, right)
     if operator is Operator.NOT_EQUAL:
@@ -89,7 +89,7 @@ def compared(operator: Operator, left: Column, right: Column) -> Flags:
 
 def truncated(column: Column, rounded: Callable[[Values], Values] = np.trunc) -> Column:
     """Make bigints of doubles; NaN and what is out of range becomes null."""
-    if column.kind is DataType.BIGINT:
+    if column.data_type is DataType.BIGINT:
         return column
     whole = rounded(column.values)
     within = (whole >= -(2.0**63)) & (whole < 2.0**63)
@@ -99,8 +99,8 @@ def truncated(column: Column, rounded: Callable[[Values], Values] = np.trunc) ->
 
 def absolute(column: Column) -> Column:
     """Drop the sign; the smallest bigint has no positive."""
-    fine = ALWAYS if column.kind is DataType.DOUBLE else column.values != SMALLEST
-    return Column(column.kind, np.abs(column.values), both(column.valid, fine))
+    fine = ALWAYS if column.data_type is DataType.DOUBLE else column.values != SMALLEST
+    return Column(column.data_type, np.abs(column.values), both(column.valid, fine))
 
 
 def of_double(function: Callable[[Values], Values], column: Column) -> Column:

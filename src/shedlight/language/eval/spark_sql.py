@@ -60,34 +60,34 @@ _DECIMAL = "DECIMAL(19, 0)"
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """The text of an expression, which has exactly the type of its kind in Spark."""
+    """The text of an expression, which has exactly the type of its data type in Spark."""
 
     text: str
-    kind: DataType
+    data_type: DataType
 
 
-def spark_sql(expression: Expression, scope: Scope, kind: DataType | None = None) -> str:
+def spark_sql(expression: Expression, scope: Scope, data_type: DataType | None = None) -> str:
     """Write an expression as Spark SQL.
 
     Args:
         expression: What to write. An attribute is a column of the name, or a field of the
             struct that its variable is; there can be no aggregates.
-        scope: The kinds of the columns, none of them unknown. Columns of other types (int,
-            float, decimal, date) are cast to their kind.
-        kind: The kind that the text shall have, if it agrees with it: without it, a NULL is of
+        scope: The data types of the columns, none of them unknown. Columns of other types (int,
+            float, decimal, date) are cast to their data type.
+        data_type: What the text is cast to, if it has another type: without it, a NULL is of
             the type void, which Spark takes for no condition.
 
     Raises:
-        KindError: Some part does not fit.
+        DataTypeError: Some part does not fit.
 
     Example:
         >>> busy = Binary(Operator.GREATER, Attribute("", ("cpu",)), Literal(0.2))
-        >>> spark_sql(busy, lambda node: Kind.DOUBLE)
+        >>> spark_sql(busy, lambda node: DataType.DOUBLE)
         '(CAST(`cpu` AS DOUBLE) > 0.2D)'
     """
     data_type_of(expression, scope)
     term = _term(expression, scope)
-    return _as(term, kind) if kind else term.text
+    return _as(term, data_type) if data_type else term.text
 
 
 @singledispatch
@@ -97,12 +97,15 @@ def _term(node: Expression, _scope: Scope) -> _Term:
 
 @_term.register
 def _(node: Attribute, scope: Scope) -> _Term:
-    kind = scope(node)
+    data_type = scope(node)
     names = (node.variable, *node.path) if node.variable else node.path
     text = ".".join(map(_quoted, names))
-    if kind is DataType.UNKNOWN:
-        raise ValueError(f"the kind of {node} must be known to write it as Spark SQL")
-    return _Term(text if kind in {DataType.STRUCT, DataType.NULL} else _cast(text, kind), kind)
+    if data_type is DataType.UNKNOWN:
+        raise ValueError(f"the data type of {node} must be known to write it as Spark SQL")
+    return _Term(
+        text if data_type in {DataType.STRUCT, DataType.NULL} else _cast(text, data_type),
+        data_type,
+    )
 
 
 @_term.register
@@ -117,14 +120,14 @@ def _(node: Aggregate, _scope: Scope) -> _Term:
 
 @_term.register
 def _(node: Literal, scope: Scope) -> _Term:
-    kind, value = data_type_of(node, scope), node.value
+    data_type, value = data_type_of(node, scope), node.value
     if isinstance(value, str):
-        return _Term(_text_literal(value), kind)
+        return _Term(_text_literal(value), data_type)
     if isinstance(value, float):
-        return _Term(_double_literal(value), kind)
-    if kind is DataType.BIGINT:
-        return _Term(f"({value}L)" if str(value).startswith("-") else f"{value}L", kind)
-    return _Term(str(node), kind)
+        return _Term(_double_literal(value), data_type)
+    if data_type is DataType.BIGINT:
+        return _Term(f"({value}L)" if str(value).startswith("-") else f"{value}L", data_type)
+    return _Term(str(node), data_type)
 
 
 @_term.register
@@ -132,10 +135,11 @@ def _(node: Unary, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
     if node.sign is Sign.NOT:
         return _Term(f"(NOT {_as(operand, DataType.BOOLEAN)})", DataType.BOOLEAN)
-    kind = numeric_data_type(operand.kind)
-    text = _as(operand, kind)
+    data_type = numeric_data_type(operand.data_type)
+    text = _as(operand, data_type)
     return _Term(
-        f"(- {text})" if kind is DataType.DOUBLE else f"try_subtract(0L, {text})", kind
+        f"(- {text})" if data_type is DataType.DOUBLE else f"try_subtract(0L, {text})",
+        data_type,
     )
 
 
@@ -143,15 +147,15 @@ def _(node: Unary, scope: Scope) -> _Term:
 def _(node: Binary, scope: Scope) -> _Term:
     left, right = _term(node.left, scope), _term(node.right, scope)
     if node.operator in COMPARISONS:
-        kind = _agreed((left, right))
-        text = f"({_as(left, kind)} {node.operator.value} {_as(right, kind)})"
+        data_type = _agreed((left, right))
+        text = f"({_as(left, data_type)} {node.operator.value} {_as(right, data_type)})"
         return _Term(text, DataType.BOOLEAN)
     if node.operator in {Operator.AND, Operator.OR}:
         operands = (_as(left, DataType.BOOLEAN), _as(right, DataType.BOOLEAN))
         return _Term(f"({operands[0]} {node.operator.value} {operands[1]})", DataType.BOOLEAN)
-    kind = arithmetic_data_type(node.operator, (left.kind, right.kind))
-    rule = (_DOUBLE_RULES if kind is DataType.DOUBLE else _BIGINT_RULES)[node.operator]
-    return _Term(rule(_as(left, kind), _as(right, kind)), kind)
+    data_type = arithmetic_data_type(node.operator, (left.data_type, right.data_type))
+    rule = (_DOUBLE_RULES if data_type is DataType.DOUBLE else _BIGINT_RULES)[node.operator]
+    return _Term(rule(_as(left, data_type), _as(right, data_type)), data_type)
 
 
 @_term.register
@@ -163,8 +167,8 @@ def _(node: IsNull, scope: Scope) -> _Term:
 @_term.register
 def _(node: In, scope: Scope) -> _Term:
     terms = [_term(part, scope) for part in (node.operand, *node.options)]
-    kind = _agreed(terms)
-    operand, *options = (_as(term, kind) for term in terms)
+    data_type = _agreed(terms)
+    operand, *options = (_as(term, data_type) for term in terms)
     text = f"({operand} {'NOT ' * node.negated}IN ({', '.join(options)}))"
     return _Term(text, DataType.BOOLEAN)
 
@@ -181,49 +185,49 @@ def _(node: Case, scope: Scope) -> _Term:
     tests = [_as(_term(test, scope), DataType.BOOLEAN) for test, _result in node.branches]
     terms = [_term(result, scope) for _test, result in node.branches]
     terms.append(_term(node.otherwise, scope))
-    kind = common_data_type(term.kind for term in terms) or DataType.NULL
-    *results, otherwise = (_as(term, kind) for term in terms)
+    data_type = common_data_type(term.data_type for term in terms) or DataType.NULL
+    *results, otherwise = (_as(term, data_type) for term in terms)
     pairs = zip(tests, results, strict=True)
     branches = " ".join(f"WHEN {test} THEN {result}" for test, result in pairs)
-    return _Term(f"CASE {branches} ELSE {otherwise} END", kind)
+    return _Term(f"CASE {branches} ELSE {otherwise} END", data_type)
 
 
 @_term.register
 def _(node: Cast, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
-    if operand.kind is node.kind:
+    if operand.data_type is node.data_type:
         return operand
-    special = _CASTS.get((operand.kind, node.kind))
-    text = special(operand.text) if special else _cast(operand.text, node.kind)
-    return _Term(text, node.kind)
+    special = _CASTS.get((operand.data_type, node.data_type))
+    text = special(operand.text) if special else _cast(operand.text, node.data_type)
+    return _Term(text, node.data_type)
 
 
 @_term.register
 def _(node: Call, scope: Scope) -> _Term:
     arguments = [_term(argument, scope) for argument in node.arguments]
     signature = FUNCTIONS[node.function]
-    taken = argument_data_types(signature, [term.kind for term in arguments])
-    kind = result_data_type(signature, taken)
-    if kind is DataType.NULL:
-        return _Term("NULL", kind)
+    taken = argument_data_types(signature, [term.data_type for term in arguments])
+    data_type = result_data_type(signature, taken)
+    if data_type is DataType.NULL:
+        return _Term("NULL", data_type)
     texts = [_as(term, wanted) for term, wanted in zip(arguments, taken, strict=True)]
     special = _CALLS.get((node.function, taken[0])) or _CALLS.get((node.function, None))
-    return _Term(special(*texts) if special else _called(node.function, texts), kind)
+    return _Term(special(*texts) if special else _called(node.function, texts), data_type)
 
 
-def _as(term: _Term, kind: DataType) -> str:
-    """Write a term as the kind that it agreed on with others."""
-    return term.text if term.kind is kind else _cast(term.text, kind)
+def _as(term: _Term, data_type: DataType) -> str:
+    """Write a term as the data type that it agreed on with others."""
+    return term.text if term.data_type is data_type else _cast(term.text, data_type)
 
 
 def _agreed(terms: Sequence[_Term]) -> DataType:
-    """Find the kind in which terms are compared; nulls alone are as good as booleans."""
-    common = common_data_type(term.kind for term in terms)
+    """Find the data type in which terms are compared; nulls alone are as good as booleans."""
+    common = common_data_type(term.data_type for term in terms)
     return DataType.BOOLEAN if common is None or common is DataType.NULL else common
 
 
-def _cast(text: str, kind: DataType) -> str:
-    return f"CAST({text} AS {kind.value.upper()})"
+def _cast(text: str, data_type: DataType) -> str:
+    return f"CAST({text} AS {data_type.value.upper()})"
 
 
 def _called(function: str, texts: Sequence[str]) -> str:
@@ -259,10 +263,10 @@ def _within_bigint(text: str) -> str:
     return f"nullif(least({above}, {_ABOVE_BIGINT}), {_ABOVE_BIGINT})"
 
 
-def _read(text: str, form: str, kind: DataType) -> str:
+def _read(text: str, form: str, data_type: DataType) -> str:
     """Read a number of a form; Spark makes '' of what has not the form, and null of that."""
     whole = _text_literal(rf"\A[{BLANKS}]*({form})[{BLANKS}]*\z")
-    return f"try_cast(regexp_extract({text}, {whole}, 1) AS {kind.value.upper()})"
+    return f"try_cast(regexp_extract({text}, {whole}, 1) AS {data_type.value.upper()})"
 
 
 _BIGINT_RULES: Mapping[Operator, Callable[[str, str], str]] = {

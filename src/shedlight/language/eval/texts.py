@@ -155,10 +155,10 @@ def _numerals(values: pa.Array, form: str) -> pa.Array:
 
 
 def _read(
-    kind: DataType, text: Column, numeral: pa.Array, values: npt.NDArray[Any], fits: Flags
+    data_type: DataType, text: Column, numeral: pa.Array, values: npt.NDArray[Any], fits: Flags
 ) -> Column:
     found = np.asarray(pc.not_equal(numeral, ""))
-    return Column(kind, values, both(text.valid, both(found, fits)))
+    return Column(data_type, values, both(text.valid, both(found, fits)))
 
 
 def _cut(text: str, start: int, count: int) -> str:

@@ -193,16 +193,16 @@ def _case(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 def _cast(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
     name = words(tree)[-2]
-    kind = TYPE_NAMES.get(name.lower())
-    if kind is None:
+    data_type = TYPE_NAMES.get(name.lower())
+    if data_type is None:
         raise read.places.error(
             f"unknown type {str(name)!r}", name, known_names(name, TYPE_NAMES)
         )
-    if kind is DataType.BOOLEAN and isinstance(operand, Literal):
+    if data_type is DataType.BOOLEAN and isinstance(operand, Literal):
         word = str(operand.value).strip().upper()
         if isinstance(operand.value, str) and word in {"TRUE", "FALSE"}:
             raise read.places.error("cannot cast string to boolean", tree, f"write {word}")
-    return Cast(operand, kind)
+    return Cast(operand, data_type)
 
 
 def _call(read: ExpressionReader, tree: SyntaxTree) -> Expression:

@@ -75,8 +75,8 @@ def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
 
     Args:
         text: What a user wrote.
-        schema: The columns of the input; if it is not known, neither the names nor the kinds
-            of attributes are checked.
+        schema: The columns of the input; if it is not known, neither names nor data types of
+            attributes are checked.
 
     Raises:
         LanguageError: The text is not understood or breaks a rule; it says where and why.
@@ -104,7 +104,7 @@ def parse_expression(text: str, schema: Schema | None = None) -> Expression:
     """Read the text of an expression about one row, such as a derived column, and check it.
 
     Raises:
-        LanguageError: The text is not understood or its kinds do not fit; it says where.
+        LanguageError: The text is not understood or its data types do not fit; it says where.
 
     Example:
         >>> parse_expression("machine_id % 4").left

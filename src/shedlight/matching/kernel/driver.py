@@ -253,13 +253,13 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
     for i, cell in enumerate(programs.cells):
         column = evaluate(cell, rows, lambda node: row_column(table, node))
         nulls[:, i] = ~column.valid
-        if column.kind is DataType.STRING:
+        if column.data_type is DataType.STRING:
             numbers[:, i] = np.arange(handles, handles + rows)
             handles += rows
             texts.append(pa.array(column.values, TEXT))
-        elif column.kind is DataType.DOUBLE:
+        elif column.data_type is DataType.DOUBLE:
             decimals[:, i] = column.values
-        elif column.kind is not DataType.NULL:
+        elif column.data_type is not DataType.NULL:
             numbers[:, i] = column.values
     offsets, characters = text_buffers(pa.concat_arrays(texts))
     return Cells(numbers, nulls, offsets, characters)

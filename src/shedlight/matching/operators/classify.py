@@ -161,7 +161,7 @@ def _components(alphabet: Alphabet, rows: int, lookup: Lookup) -> Iterator[Array
 def _closed_codes(one: ClosedSet, column: Column) -> Array:
     """Say which constant each value is: its number, one past them for others, two for null."""
     other = len(one.values)
-    if column.kind is DataType.STRING:
+    if column.data_type is DataType.STRING:
         texts = [v if isinstance(v, str) else None for v in one.values]
         values = pa.array(texts, TEXT)
         codes = (
@@ -169,7 +169,7 @@ def _closed_codes(one: ClosedSet, column: Column) -> Array:
             .fill_null(other)
             .to_numpy(zero_copy_only=False)
         )
-    elif column.kind in {DataType.BIGINT, DataType.TIMESTAMP, DataType.DOUBLE}:
+    elif column.data_type in {DataType.BIGINT, DataType.TIMESTAMP, DataType.DOUBLE}:
         return _number_codes(one, column)
     else:
         codes = np.full(len(column), other)
@@ -196,7 +196,7 @@ def _number_codes(one: ClosedSet, column: Column) -> Array:
 def _table(one: ClosedSet, column: Column) -> _Table | None:
     """Lay the constants out as a table, if they are whole numbers close together."""
     numbers = [(v, i) for i, v in enumerate(one.values) if isinstance(v, int)]
-    if not numbers or column.kind not in {DataType.BIGINT, DataType.TIMESTAMP}:
+    if not numbers or column.data_type not in {DataType.BIGINT, DataType.TIMESTAMP}:
         return None
     low, high = min(numbers)[0], max(numbers)[0]
     if high - low >= _WIDEST_RANGE:

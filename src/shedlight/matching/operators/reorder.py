@@ -220,10 +220,10 @@ def _with_order(table: pa.Table, times: Array, number: int) -> pa.Table:
 
 def _times(one: StreamInput, table: pa.Table) -> Array:
     column = column_of(table[one.time])
-    if column.kind not in {DataType.TIMESTAMP, DataType.BIGINT}:
+    if column.data_type not in {DataType.TIMESTAMP, DataType.BIGINT}:
         raise InputError(
-            f"{one.name}: the time column {one.time!r} has {column.kind}; a timestamp or whole "
-            "microseconds are needed"
+            f"{one.name}: the time column {one.time!r} has {column.data_type}; a timestamp or "
+            "whole microseconds are needed"
         )
     refuse_nulls(one.name, one.time, column.valid)
     if len(column.values) and (column.values.min() <= NEVER or column.values.max() >= FOREVER):

@@ -220,7 +220,7 @@ def _folded(node: Aggregate, rows: _Rows) -> Column:
     table = pa.table({"match": of_match, "value": arrow_of(values).filter(pa.array(mine))})
     if node.fold is AggregateFunction.COUNT:
         return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
-    return _grouped(table, node.fold, values.kind, size)
+    return _grouped(table, node.fold, values.data_type, size)
 
 
 def _whole_numbers(values: Array) -> Column:
