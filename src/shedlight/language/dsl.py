@@ -4,7 +4,7 @@ An operator on the values below writes an expression down instead of computing i
 `~` stand for AND, OR and NOT.
 
 Example:
-    >>> from shedlight.language import build as p
+    >>> from shedlight.language import dsl as p
     >>> e1, e2, x = p.event("E1"), p.event("E2"), p.event("X")
     >>> rising = p.pattern(
     ...     select=[(e2.cpu - e1.cpu).as_("rise")],
