@@ -99,7 +99,7 @@ def _term(node: Expression, _scope: Scope) -> _Term:
 def _(node: Attribute, scope: Scope) -> _Term:
     data_type = scope(node)
     names = (node.variable, *node.path) if node.variable else node.path
-    text = ".".join(map(_quoted, names))
+    text = ".".join(map(quote_name, names))
     if data_type is DataType.UNKNOWN:
         raise ValueError(f"the data type of {node} must be known to write it as Spark SQL")
     return _Term(
@@ -110,7 +110,7 @@ def _(node: Attribute, scope: Scope) -> _Term:
 
 @_term.register
 def _(node: WholeEvent, scope: Scope) -> _Term:
-    return _Term(_quoted(node.variable), scope(node))
+    return _Term(quote_name(node.variable), scope(node))
 
 
 @_term.register
@@ -122,7 +122,7 @@ def _(node: Aggregate, _scope: Scope) -> _Term:
 def _(node: Literal, scope: Scope) -> _Term:
     data_type, value = data_type_of(node, scope), node.value
     if isinstance(value, str):
-        return _Term(_text_literal(value), data_type)
+        return _Term(quote_text(value), data_type)
     if isinstance(value, float):
         return _Term(_double_literal(value), data_type)
     if data_type is DataType.BIGINT:
@@ -176,7 +176,7 @@ def _(node: In, scope: Scope) -> _Term:
 @_term.register
 def _(node: Like, scope: Scope) -> _Term:
     operand = _as(_term(node.operand, scope), DataType.STRING)
-    text = f"({operand} {'NOT ' * node.negated}LIKE {_text_literal(node.form)})"
+    text = f"({operand} {'NOT ' * node.negated}LIKE {quote_text(node.form)})"
     return _Term(text, DataType.BOOLEAN)
 
 
@@ -234,11 +234,13 @@ def _called(function: str, texts: Sequence[str]) -> str:
     return f"{function}({', '.join(texts)})"
 
 
-def _quoted(name: str) -> str:
+def quote_name(name: str) -> str:
+    """Write the name of a column for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def _text_literal(value: str) -> str:
+def quote_text(value: str) -> str:
+    """Write a text for Spark SQL, whatever is in it."""
     if value.isprintable() and not set(value) & set("'\\$"):
         return f"'{value}'"
     return f"CAST(X'{value.encode().hex().upper()}' AS STRING)"
@@ -265,7 +267,7 @@ def _within_bigint(text: str) -> str:
 
 def _read(text: str, form: str, data_type: DataType) -> str:
     """Read a number of a form; Spark makes '' of what has not the form, and null of that."""
-    whole = _text_literal(rf"\A[{BLANKS}]*({form})[{BLANKS}]*\z")
+    whole = quote_text(rf"\A[{BLANKS}]*({form})[{BLANKS}]*\z")
     return f"try_cast(regexp_extract({text}, {whole}, 1) AS {data_type.value.upper()})"
 
 

@@ -17,11 +17,11 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.arrival import FILES
-from shedlight.engines.spark.source.reader import quoted
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint import check_logs
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, SideOutput, Sink, Stream
+from shedlight.language.eval.spark_sql import quote_name
 
 _SINK, _LATE = "sink", "late"
 
@@ -90,9 +90,9 @@ def _writable(events: DataFrame, sink: Sink) -> DataFrame:
     if sink.format != "csv":
         return events
     columns = [
-        F.to_json(quoted(one.name)).alias(one.name)
+        F.to_json(quote_name(one.name)).alias(one.name)
         if isinstance(one.dataType, ArrayType | StructType | MapType)
-        else F.col(quoted(one.name))
+        else F.col(quote_name(one.name))
         for one in events.schema
     ]
     return events.select(*columns)

@@ -20,9 +20,9 @@ from pyspark.sql.types import DataType, LongType, NullType, StringType, StructFi
 
 from shedlight.engines.spark.codec.pack import LATE, OUTBOX_SCHEMA, unpacker
 from shedlight.engines.spark.source.arrival import with_arrivals
-from shedlight.engines.spark.source.reader import quoted
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.graph import Stream
+from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.reorder import INPUT
 
 Outputs = Mapping[Stream, pa.Schema]
@@ -62,7 +62,7 @@ def events_of(outbox: DataFrame, output: Stream, schema: pa.Schema) -> DataFrame
         fields.append(StructField(ARRIVAL, LongType()))
         columns.append(ARRIVAL)
     kinds = StructType(fields)
-    packed = packed_of(outbox, output).select(*map(quoted, columns))
+    packed = packed_of(outbox, output).select(*map(quote_name, columns))
     return packed.mapInArrow(unpacker(to_arrow_schema(kinds, timezone="UTC")), kinds)
 
 
@@ -84,9 +84,11 @@ def late_of(
         names: Those of this one.
     """
     full = schema.append(pa.field(INPUT, pa.int32()))
-    late = events_of(outbox, late_output(operator), full).where(f"{quoted(INPUT)} = {number}")
+    late = events_of(outbox, late_output(operator), full).where(
+        f"{quote_name(INPUT)} = {number}"
+    )
     where = [] if LATE_AT in names else [f"'{operator}' AS {LATE_AT}"]
-    return late.selectExpr(*map(quoted, names), *where)
+    return late.selectExpr(*map(quote_name, names), *where)
 
 
 def watermarks_of(outbox: DataFrame, operator: str) -> DataFrame:

@@ -17,7 +17,6 @@ from shedlight.engines.spark.codec.event_refs import ROW
 from shedlight.engines.spark.shed.plan_column import Limits
 from shedlight.engines.spark.shed.type_sql import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import observed_arrivals
-from shedlight.engines.spark.source.reader import quoted
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import flag_column, kept_kinds, kept_names
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
@@ -27,6 +26,7 @@ from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.keys import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
+from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.operators.cep_operator import Operator, schema_of
@@ -101,8 +101,8 @@ def add_keep_flags_and_filter(
             columns += _flags(spec, operator) if has_shares(spec, chain.spec.shares) else []
     any_of = " OR ".join(dict.fromkeys(wanted))
     # the time is asked for first: an event to refuse is refused, of use or not
-    frame = frame.filter(f"{quoted(time)} > {NEVER}L AND ({any_of})")
-    return frame.select([quoted(name) for name in columns])
+    frame = frame.filter(f"{quote_name(time)} > {NEVER}L AND ({any_of})")
+    return frame.select([quote_name(name) for name in columns])
 
 
 def _flags(spec: OperatorSpec, operator: Operator) -> list[str]:
@@ -141,7 +141,7 @@ def _judged(
         return _with_flags(frame, given, which), _kept_by_any(operator, flags)
     relevant_events = flag_column(spec.name, _OF_USE)
     frame = frame.withColumn(relevant_events, F.expr(_of_use(operator, signatures)))
-    return frame, quoted(relevant_events)
+    return frame, quote_name(relevant_events)
 
 
 def arrivals_name(operator: str, stream: Stream) -> str:
@@ -167,13 +167,13 @@ def _of_use(operator: Operator, signatures: Sequence[Signature]) -> str:
     ]
     if len(used) == len(signatures):
         return "true"
-    return f"{quoted(_TYPE)} IN ({', '.join(map(str, used))})" if used else "false"
+    return f"{quote_name(_TYPE)} IN ({', '.join(map(str, used))})" if used else "false"
 
 
 def _kept_by_any(operator: Operator, flags: Iterable[str]) -> str:
     if any(map(_counts_events, operator.matchers)):
         return "true"  # what is not kept is counted all the same
-    return " OR ".join(f"{quoted(name)} != 0" for name in flags)
+    return " OR ".join(f"{quote_name(name)} != 0" for name in flags)
 
 
 def _with_flags(
@@ -185,7 +185,7 @@ def _with_flags(
     time = given.inputs[read][0].time
 
     def told(row: int) -> str:
-        return f"get({quoted(_LIMITS)}, {row * types} + {quoted(_TYPE)})"
+        return f"get({quote_name(_LIMITS)}, {row * types} + {quote_name(_TYPE)})"
 
     needed = [_hash(given, operator, output, time) for output in spec.outputs]
     hashes = {one: f"#hash{number}" for number, one in enumerate(dict.fromkeys(needed))}
@@ -194,7 +194,7 @@ def _with_flags(
         name: F.expr(f"IF({told(len(names))} = 0L, 0L, {one})") for one, name in hashes.items()
     }
     bits = [
-        f"IF({quoted(hashes[one])} < {told(len(names) + 1 + number)}, "
+        f"IF({quote_name(hashes[one])} < {told(len(names) + 1 + number)}, "
         f"{1 << number % WORD}L, 0L)"
         for number, one in enumerate(needed)
     ]
@@ -213,7 +213,7 @@ def _hash(given: ChainSpec, operator: Operator, stream: Stream, time: str) -> st
     pattern = next(one.pattern for one in operator.matchers if one.name == stream.name)
     if shares is not None and shares.by_key and pattern.partition_by:
         epoch = EPOCH_WINDOWS * given.windows.get(key_name(pattern.partition_by), 1)
-        at = quoted(time)
+        at = quote_name(time)
         floor = f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)"
         return hash_sql(pattern.partition_by, schema, floor)
     return hash_sql([Attribute("", (name,)) for name in operator.ids], schema)

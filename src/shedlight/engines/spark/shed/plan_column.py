@@ -23,8 +23,8 @@ from shedlight.engines.spark.shed.jvm_callback import (
     jvm_computed_array,
     supports_jvm_callback,
 )
-from shedlight.engines.spark.source.reader import quoted
 from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
+from shedlight.language.eval.spark_sql import quote_name
 from shedlight.model.arrays import Floats
 
 _LIMITS = pa.list_(pa.int64())
@@ -68,7 +68,7 @@ def _by_a_job(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Li
 
     columns = ", ".join(f"`{name}` array<bigint>" for name in names)
     row = spark.range(0, 1, 1, 1).mapInArrow(read, columns)
-    return {name: row.select(quoted(name)) for name in names}
+    return {name: row.select(quote_name(name)) for name in names}
 
 
 def limits_of(table: KeepTable, pressure: float) -> pa.ListArray:

@@ -11,7 +11,7 @@ from math import prod
 
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
-from shedlight.language.eval.spark_sql import spark_sql
+from shedlight.language.eval.spark_sql import quote_text, spark_sql
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
 from shedlight.matching.operators.cep_operator import Operator, data_type_in, schema_of
 
@@ -70,7 +70,7 @@ def _constant(one: ClosedSet, column: str, kind: DataType) -> str:
     }:
         return ""
     if kind is DataType.STRING:
-        return _by_position(column, [_text(str(v)) for v, _ in constants], constants)
+        return _by_position(column, [quote_text(str(v)) for v, _ in constants], constants)
     if kind is DataType.DOUBLE:
         return _by_position(column, [f"{float(v)!r}D" for v, _ in constants], constants)
     whole = f"unix_micros({column})" if kind is DataType.TIMESTAMP else column
@@ -92,10 +92,6 @@ def _by_position(
     listed = f"array({', '.join(texts)})"
     place = f"CAST(array_position({listed}, {column}) AS INT)"
     return f"WHEN array_contains({listed}, {column}) THEN get(array({codes}), {place} - 1)"
-
-
-def _text(value: str) -> str:
-    return f"CAST(X'{value.encode().hex().upper()}' AS STRING)"
 
 
 def hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:

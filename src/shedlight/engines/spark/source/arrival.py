@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL, ArrivalSketch
+from shedlight.language.eval.spark_sql import quote_name
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 """The formats of files."""
@@ -107,9 +108,9 @@ def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None)
     """
     counted: list[Column] = [
         F.count(F.lit(1)).alias("number"),
-        F.max(F.col(_quoted(time))).alias("latest"),
-        F.max(F.col(_quoted(ARRIVAL))).alias("newest"),
-        F.min(F.col(_quoted(ARRIVAL))).alias("oldest"),
+        F.max(F.col(quote_name(time))).alias("latest"),
+        F.max(F.col(quote_name(ARRIVAL))).alias("newest"),
+        F.min(F.col(quote_name(ARRIVAL))).alias("oldest"),
     ]
     if types is not None and types <= _FEW:
         each = [F.count_if(F.col("`#type`") == number) for number in range(types)]
@@ -123,7 +124,7 @@ def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None)
 def observed_packed(frame: DataFrame, name: str) -> DataFrame:
     """Observe what arrives in packed rows."""
     number = F.coalesce(F.sum("number"), F.lit(0)).alias("number")
-    arrival = F.col(_quoted(ARRIVAL))
+    arrival = F.col(quote_name(ARRIVAL))
     ends = (F.max(arrival).alias("newest"), F.min(arrival).alias("oldest"))
     return frame.observe(name, number, *ends)
 
@@ -144,7 +145,3 @@ def arrival_stats(row: Mapping[str, Any]) -> ArrivalStats:
 def kept_arrivals(sample: ArrivalSketch) -> KeptArrivals:
     """Say what was kept, by a sample of it."""
     return KeptArrivals(sample.number, sample.mean, tuple(map(sample.at, _SHARES)))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`"

@@ -16,6 +16,7 @@ from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.spark_errors import MALFORMED
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Source
+from shedlight.language.eval.spark_sql import quote_name, quote_text
 from shedlight.matching.operators.reorder import FOREVER
 
 MALFORMED_ROWS = "refused "
@@ -28,11 +29,6 @@ _PARSED = frozenset({"json", "csv", "xml"})
 _PROBLEM = "#problem"
 _SHOWN = 100
 """How many characters of a record an error shows."""
-
-
-def quoted(name: str) -> str:
-    """Write the name of a column for Spark SQL."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def is_parsed(source: Source) -> bool:
@@ -70,7 +66,7 @@ def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
         frame = frame.withColumn(EVENT_TIME, F.expr(f"CASE {' '.join(cases)} ELSE {time} END"))
     else:
         judged = frame.withColumn(_PROBLEM, F.expr(_problem(tests)))
-        is_bad = F.col(quoted(_PROBLEM)).isNotNull()
+        is_bad = F.col(quote_name(_PROBLEM)).isNotNull()
         seen = judged.observe(
             f"{MALFORMED_ROWS}{source.name}",
             F.count_if(is_bad).alias("number"),
@@ -92,11 +88,11 @@ def malformed_rows(source: Source, frame: DataFrame, time: str) -> DataFrame:
     judged = frame.withColumn(_PROBLEM, F.expr(_problem(_tests(source, frame, time))))
     text = _whole(frame)
     if CORRUPT in frame.columns:
-        text = F.coalesce(F.col(quoted(CORRUPT)), text)
-    return judged.where(F.col(quoted(_PROBLEM)).isNotNull()).select(
-        F.col(quoted(_PROBLEM)).alias("problem"),
+        text = F.coalesce(F.col(quote_name(CORRUPT)), text)
+    return judged.where(F.col(quote_name(_PROBLEM)).isNotNull()).select(
+        F.col(quote_name(_PROBLEM)).alias("problem"),
         text.alias("record"),
-        F.timestamp_micros(F.col(quoted(ARRIVAL))).alias("arrived"),
+        F.timestamp_micros(F.col(quote_name(ARRIVAL))).alias("arrived"),
     )
 
 
@@ -106,22 +102,25 @@ def malformed_count(row: Mapping[str, Any]) -> int:
 
 
 def _whole(frame: DataFrame) -> Column:
-    names = [quoted(name) for name in frame.columns if not name.startswith("#")]
+    names = [quote_name(name) for name in frame.columns if not name.startswith("#")]
     return F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
 
 
 def _tests(source: Source, frame: DataFrame, time: str) -> Iterator[tuple[str, str]]:
     """List what a record must not be, in SQL and in words."""
     if CORRUPT in frame.columns:
-        yield f"{quoted(CORRUPT)} IS NOT NULL", f"a record cannot be parsed as {source.format}"
+        yield (
+            f"{quote_name(CORRUPT)} IS NOT NULL",
+            f"a record cannot be parsed as {source.format}",
+        )
     for name in (*source.id, source.time):
-        yield f"{quoted(name)} IS NULL", f"{name!r} is null"
+        yield f"{quote_name(name)} IS NULL", f"{name!r} is null"
     far = f"{time} IS NULL OR {time} <= -{FOREVER}L OR {time} >= {FOREVER}L"
     yield far, f"{source.time!r} is too far away to be a time"
 
 
 def _problem(tests: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> str:
-    cases = [f"WHEN {test} THEN {_literal(text)}" for test, text in tests]
+    cases = [f"WHEN {test} THEN {quote_text(text)}" for test, text in tests]
     return f"CASE {' '.join(cases)} END"
 
 
@@ -130,17 +129,12 @@ def _refusal(source: Source, problem: str) -> str:
     start = f"{MALFORMED}source {source.name}: {problem}"
     elsewhere = f"have them written elsewhere with `malformed` of source {source.name}"
     if problem.startswith("a record"):
-        shown = f"left({quoted(CORRUPT)}, {_SHOWN})"
-        end = _literal(f"; put it right, or {elsewhere}")
-        text = f"concat({_literal(start + ': ')}, {shown}, {end})"
+        shown = f"left({quote_name(CORRUPT)}, {_SHOWN})"
+        end = quote_text(f"; put it right, or {elsewhere}")
+        text = f"concat({quote_text(start + ': ')}, {shown}, {end})"
     else:
-        text = _literal(
+        text = quote_text(
             f"{start}; every event needs a time and an id: fill it in, name other columns, or "
             f"{elsewhere}"
         )
     return f"CAST(raise_error({text}) AS BIGINT)"
-
-
-def _literal(text: str) -> str:
-    """Write a text for Spark SQL, whatever is in it."""
-    return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"

@@ -29,7 +29,6 @@ from shedlight.engines.spark.source.dead_letter import (
     with_event_time,
     with_room,
 )
-from shedlight.engines.spark.source.dead_letter import quoted as quoted  # noqa: PLC0414  # others look here
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
@@ -37,7 +36,7 @@ from shedlight.graph import Source
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.check.expr_types import data_type_of
-from shedlight.language.eval.spark_sql import spark_sql
+from shedlight.language.eval.spark_sql import quote_name, spark_sql
 from shedlight.matching.operators.cep_operator import data_type_in, schema_of
 from shedlight.matching.operators.reorder import StreamInput
 
@@ -177,7 +176,7 @@ def _derived(source: Source, frame: DataFrame) -> tuple[DataFrame, str]:
     if source.arrival is not None and frame.isStreaming:
         kind = schema[source.arrival]
         _check_kind(source, source.arrival, kind, _TIMES, "a timestamp or microseconds are")
-        column = quoted(source.arrival)
+        column = quote_name(source.arrival)
         is_time = kind is DataType.TIMESTAMP
         frame = with_declared_arrival(frame, f"unix_micros({column})" if is_time else column)
     return frame, time
