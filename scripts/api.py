@@ -11,8 +11,12 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
+from types import GenericAlias
 from typing import NamedTuple
+
+import shedlight
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 _WIDTH = 96
@@ -27,7 +31,7 @@ are per second; shares are shares *kept*, from 0 to 1. Tables of events are Arro
 
 | to ... | start at |
 |---|---|
-| read a pattern, or build one in Python | [`parse_pattern`](#parse_pattern), [`shedlight.language.dsl`](#shedlightlanguagebuild) |
+| read a pattern, or build one in Python | [`parse_pattern`](#parse_pattern), [`shedlight.language.dsl`](#shedlightlanguagedsl) |
 | read an application file, or build it in Python | [`load_application`](#load_application), [`build_application`](#build_application) |
 | find matches in tables | [`run_application`](#run_application), [`match_tables`](#match_tables) |
 | run on Spark | [`Live`](#live), [`run_on_spark`](#run_on_spark) |
@@ -38,11 +42,11 @@ are per second; shares are shares *kept*, from 0 to 1. Tables of events are Arro
 
 
 class Section(NamedTuple):
-    """A part of the page: its heading, what it says at first, where its names are, and which."""
+    """A section of the page: its heading, its first paragraph, a module, and names of it."""
 
     title: str
-    told: str
-    place: str
+    text: str
+    module: str
     names: tuple[str, ...]
 
 
@@ -51,7 +55,7 @@ SECTIONS = (
         "Patterns",
         "Text to values. [The language](language.md) has every construct, with its matches.",
         "shedlight",
-        ("parse_pattern", "Parsed", "Pattern", "parse_expression"),
+        ("parse_pattern", "ParseResult", "Pattern", "parse_expression", "Schema", "DataType"),
     ),
     Section(
         "Applications",
@@ -60,16 +64,18 @@ SECTIONS = (
         "shedlight",
         (
             "load_application",
-            "Loaded",
+            "LoadResult",
             "explain",
             "build_application",
             "check_application",
             "application_json_schema",
             "Application",
             "Source",
+            "TimeUnit",
             "SideOutput",
             "Node",
             "OperatorSpec",
+            "ShedBy",
             "Sink",
             "Stream",
         ),
@@ -78,7 +84,14 @@ SECTIONS = (
         "Matching in tables",
         "Everything that there is, at once, without Spark; what `shedlight match` does.",
         "shedlight",
-        ("read_events", "write_events", "run_application", "match_tables", "Input", "Result"),
+        (
+            "read_events",
+            "write_events",
+            "run_application",
+            "match_tables",
+            "StreamInput",
+            "Result",
+        ),
     ),
     Section(
         "On Spark",
@@ -89,10 +102,25 @@ SECTIONS = (
             "close_session",
             "Live",
             "Options",
-            "Watcher",
+            "RunListener",
+            "MicroBatchReport",
+            "OverrideOutcome",
             "run_on_spark",
-            "NodeBatch",
+        ),
+    ),
+    Section(
+        "Control",
+        "When to replan, and what patterns keep; for runs on Spark and in the simulator.",
+        "shedlight",
+        (
             "Decision",
+            "Shares",
+            "PatternShares",
+            "Observation",
+            "ControlSettings",
+            "ReplanPolicy",
+            "CalibrationSettings",
+            "SmoothingSettings",
         ),
     ),
     Section(
@@ -102,12 +130,14 @@ SECTIONS = (
         (
             "read_snapshot",
             "Snapshot",
+            "MicroBatchCosts",
             "build_model",
             "Model",
             "make_plan",
-            "Wanted",
+            "PlanSettings",
             "Target",
-            "Latency",
+            "LatencyModel",
+            "RateHistory",
             "Plan",
         ),
     ),
@@ -119,8 +149,9 @@ SECTIONS = (
             "simulate",
             "Service",
             "ServiceKind",
-            "Controlled",
+            "ControllerPolicy",
             "Policy",
+            "ServedEvents",
             "Simulation",
             "Interval",
             "Counts",
@@ -152,16 +183,18 @@ def page() -> str:
 
 
 def _section(section: Section) -> str:
-    module = importlib.import_module(section.place)
-    told = section.told or _text(inspect.getdoc(module) or "", section.place, "")
+    module = importlib.import_module(section.module)
+    text = section.text or _text(inspect.getdoc(module) or "", section.module, "")
     names = section.names or tuple(module.__all__)
-    entries = [_entry(getattr(module, name), name, section.place) for name in names]
-    return "\n".join([f"## {section.title}", "", told, "", *entries])
+    entries = [_entry(getattr(module, name), name, section.module) for name in names]
+    return "\n".join([f"## {section.title}", "", text, "", *entries])
 
 
 def _entry(thing: object, name: str, place: str) -> str:
     lines = [f"### {name}", ""]
-    if inspect.isclass(thing):
+    if isinstance(thing, GenericAlias):
+        lines += _alias(name)
+    elif inspect.isclass(thing):
         lines += _class(thing, name, place)
     else:
         lines += [
@@ -169,6 +202,19 @@ def _entry(thing: object, name: str, place: str) -> str:
             _text(inspect.getdoc(thing) or "", place, name),
         ]
     return "\n".join([*lines, ""])
+
+
+def _alias(name: str) -> Iterator[str]:
+    """Write a name for a type as it is defined, with the text below it."""
+    module = importlib.import_module(f"shedlight.{shedlight.MODULE_OF[name]}")
+    body = ast.parse(inspect.getsource(module)).body
+    for line in body:
+        if isinstance(line, ast.ImportFrom) and name in {one.name for one in line.names}:
+            body = ast.parse(inspect.getsource(importlib.import_module(str(line.module)))).body
+    for line, after in pairwise(body):
+        if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == name:
+            yield from _code(ast.unparse(line))
+            yield ast.literal_eval(after.value)  # type: ignore[attr-defined]
 
 
 def _class(thing: type, name: str, place: str) -> Iterator[str]:

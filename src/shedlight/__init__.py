@@ -13,12 +13,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shedlight.control.controller import Decision
+    from shedlight.control.calibration import CalibrationSettings
+    from shedlight.control.controller import ControlSettings, Decision
+    from shedlight.control.observation import Observation
+    from shedlight.control.replan_trigger import ReplanPolicy
+    from shedlight.control.smoothing import SmoothingSettings
     from shedlight.engines.event_files import read_events, write_events
     from shedlight.engines.simulator import (
         Counts,
         Interval,
         Policy,
+        ServedEvents,
         Service,
         ServiceKind,
         Simulation,
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     )
     from shedlight.engines.simulator.policies import ControllerPolicy
     from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+    from shedlight.engines.spark.control.override_store import OverrideOutcome
     from shedlight.engines.spark.run.finite import run_on_spark
     from shedlight.engines.spark.run.streaming import Live, Options, RunListener
     from shedlight.engines.spark.session.session import close_session, open_session
@@ -45,32 +51,46 @@ if TYPE_CHECKING:
         LoadResult,
         Node,
         OperatorSpec,
+        ShedBy,
         SideOutput,
         Sink,
         Source,
         Stream,
+        TimeUnit,
         application_json_schema,
         build_application,
         check_application,
         explain,
         load_application,
     )
-    from shedlight.language import ParseResult, Pattern, parse_expression, parse_pattern
+    from shedlight.language import (
+        DataType,
+        ParseResult,
+        Pattern,
+        Schema,
+        parse_expression,
+        parse_pattern,
+    )
     from shedlight.matching.operators.reorder import StreamInput
     from shedlight.model.build import build_model
     from shedlight.model.latency import LatencyModel, Target
     from shedlight.model.model import Model
-    from shedlight.model.snapshot import Snapshot, read_snapshot
+    from shedlight.model.sampled.draw import RateHistory
+    from shedlight.model.snapshot import MicroBatchCosts, Snapshot, read_snapshot
     from shedlight.planning.plan import Plan, PlanSettings, make_plan
+    from shedlight.shedding.shares import PatternShares, Shares
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Application",
     "ApplicationError",
+    "CalibrationSettings",
     "CapError",
+    "ControlSettings",
     "ControllerPolicy",
     "Counts",
+    "DataType",
     "Decision",
     "InputError",
     "Interval",
@@ -78,25 +98,36 @@ __all__ = [
     "LatencyModel",
     "Live",
     "LoadResult",
+    "MicroBatchCosts",
     "MicroBatchReport",
     "Model",
     "Node",
+    "Observation",
     "OperatorSpec",
     "Options",
+    "OverrideOutcome",
     "ParseResult",
     "Pattern",
+    "PatternShares",
     "Plan",
     "PlanError",
     "PlanSettings",
     "Policy",
+    "RateHistory",
+    "ReplanPolicy",
     "Result",
     "RunListener",
+    "Schema",
+    "ServedEvents",
     "Service",
     "ServiceKind",
+    "Shares",
+    "ShedBy",
     "ShedlightError",
     "SideOutput",
     "Simulation",
     "Sink",
+    "SmoothingSettings",
     "Snapshot",
     "SnapshotError",
     "Source",
@@ -104,6 +135,7 @@ __all__ = [
     "Stream",
     "StreamInput",
     "Target",
+    "TimeUnit",
     "__version__",
     "application_json_schema",
     "build_application",
@@ -125,12 +157,26 @@ __all__ = [
     "write_events",
 ]
 
-_PLACES = {
+_NAMES_IN = {
+    "engines.spark.control.override_store": ("OverrideOutcome",),
+    "shedding.shares": (
+        "Shares",
+        "PatternShares",
+    ),
+    "model.sampled.draw": ("RateHistory",),
+    "control.smoothing": ("SmoothingSettings",),
+    "control.replan_trigger": ("ReplanPolicy",),
+    "control.observation": ("Observation",),
+    "control.calibration": ("CalibrationSettings",),
     "matching.operators.reorder": ("StreamInput",),
-    "control.controller": ("Decision",),
+    "control.controller": (
+        "ControlSettings",
+        "Decision",
+    ),
     "engines.event_files": ("read_events", "write_events"),
     "engines.tables": ("Result", "match_tables", "run_application"),
     "engines.simulator": (
+        "ServedEvents",
         "Counts",
         "Interval",
         "Policy",
@@ -155,6 +201,8 @@ _PLACES = {
         "StateError",
     ),
     "graph": (
+        "TimeUnit",
+        "ShedBy",
         "Application",
         "LoadResult",
         "Node",
@@ -169,23 +217,30 @@ _PLACES = {
         "explain",
         "load_application",
     ),
-    "language": ("ParseResult", "Pattern", "parse_expression", "parse_pattern"),
+    "language": (
+        "Schema",
+        "DataType",
+        "ParseResult",
+        "Pattern",
+        "parse_expression",
+        "parse_pattern",
+    ),
     "model.build": ("build_model",),
     "model.latency": ("LatencyModel", "Target"),
     "model.model": ("Model",),
-    "model.snapshot": ("Snapshot", "read_snapshot"),
+    "model.snapshot": ("MicroBatchCosts", "Snapshot", "read_snapshot"),
     "planning.plan": ("Plan", "PlanSettings", "make_plan"),
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACE_OF:
+    if name not in MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{_PLACE_OF[name]}"), name)
-    globals()[name] = found  # so that it is looked for once
-    return found
+    value: object = getattr(import_module(f"{__name__}.{MODULE_OF[name]}"), name)
+    globals()[name] = value  # so that this is not called again
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACE_OF})
+    return sorted({*globals(), *MODULE_OF})
