@@ -68,7 +68,7 @@ class LiveView:
         bound = self.summary.nodes[one.node].bound
         if self.running is None or self.running.loop is None or bound is None:
             return {}
-        used = self.running.deployment.plans(one.node).used_by(one.number)
+        used = self.running.deployment.plans(one.node).plan_for_batch(one.number)
         return {"plan": used.plan, "pressure": used.pressure}
 
     def _types(self, node: str) -> "TypeCatalog | None":

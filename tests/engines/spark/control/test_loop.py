@@ -61,7 +61,7 @@ class World:
         )
         self.nodes = {NODE: SimpleNamespace(chains=(self.chain,))}
         self._plans = PlanStore(folder / "plan")
-        self._plans.put_in_force(
+        self._plans.activate(
             ActivePlan(self.publish(NODE, sheddable_by_pressure(self.application)))
         )
         self.loop = ControlLoop(self)
@@ -82,7 +82,7 @@ class World:
         """Read all that has arrived, keep what the plan says, and tell the loop."""
         self.clock += seconds
         events = round(rate * (self.clock - self.newest))
-        used = self._plans.used_by(self.number)
+        used = self._plans.plan_for_batch(self.number)
         operator = self.chain.operators[0]
         signatures = all_signatures(operator.alphabet) or ()
         labels = [operator.alphabet.label(one) for one in signatures]
@@ -172,9 +172,9 @@ def test_a_backlog_is_under_pressure_before_any_plan_is_made(world):
 def test_what_is_decided_says_after_which_micro_batch(world):
     """The next one waits for that, and empty ones count too."""
     world.batch(rate=2_000, seconds=0.5)
-    assert world.plans(NODE).now.after == 0
+    assert world.plans(NODE).active.after == 0
     world.batch(rate=0, seconds=0.5)
-    assert world.plans(NODE).now.after == 1
+    assert world.plans(NODE).active.after == 1
 
 
 def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):

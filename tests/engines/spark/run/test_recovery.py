@@ -264,7 +264,7 @@ def _publish(run, chain, rng):
     tables = {
         name: one for placement in chain for name, one in plan_tables(placement, shares).items()
     }
-    plans.put_in_force(ActivePlan(plans.publish(shares, tables), rng.choice([1.0, 0.8])))
+    plans.activate(ActivePlan(plans.publish(shares, tables), rng.choice([1.0, 0.8])))
 
 
 def _batches(query, source):

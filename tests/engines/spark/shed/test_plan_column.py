@@ -1,4 +1,4 @@
-"""Each micro-batch reads the plan that is in force when it begins, and no other ever."""
+"""Each micro-batch reads the plan that is active when it begins, and no other ever."""
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,10 @@ TABLES = {
 
 @pytest.fixture
 def plans(tmp_path):
-    """Plans with one in force."""
+    """Plans of which one is active."""
     found = PlanStore(tmp_path / "plan")
     shares = {Stream("Q", "w"): PatternShares({}, default_share=1.0)}
-    found.put_in_force(ActivePlan(found.publish(shares, TABLES)))
+    found.activate(ActivePlan(found.publish(shares, TABLES)))
     return found
 
 
@@ -88,19 +88,19 @@ def test_a_new_pressure_is_in_force_in_the_next_micro_batch(spark, stage, plans)
     """Without a restart, and what each used is on record."""
     query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
     for pressure in (1.0, 0.5, 0.25):
-        plans.put_in_force(ActivePlan(1, pressure))
+        plans.activate(ActivePlan(1, pressure))
         stage.send(query)
     query.stop()
     assert stage.limits == [_expected(1.0), _expected(0.5), _expected(0.25)]
-    assert [plans.used_by(batch).pressure for batch in range(3)] == [1.0, 0.5, 0.25]
+    assert [plans.plan_for_batch(batch).pressure for batch in range(3)] == [1.0, 0.5, 0.25]
 
 
 @pytest.mark.usefixtures("way")
 def test_a_micro_batch_that_is_repeated_gets_what_is_on_record(spark, stage, plans):
-    """Whatever is in force by then."""
-    plans.put_in_force(ActivePlan(1, 0.5))
-    assert plans.used_by(0).pressure == 0.5
-    plans.put_in_force(ActivePlan(1, 0.125))
+    """Whatever is active by then."""
+    plans.activate(ActivePlan(1, 0.5))
+    assert plans.plan_for_batch(0).pressure == 0.5
+    plans.activate(ActivePlan(1, 0.125))
     query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
     stage.send(query)
     stage.send(query)

@@ -32,15 +32,15 @@ TABLE = KeepTable(np.array([[0.4, 1.0, UNUSED]]), np.array([[False, True, False]
 
 @pytest.fixture
 def plans(tmp_path):
-    """Plans with one in force."""
+    """Plans of which one is active."""
     found = PlanStore(tmp_path / "plan")
-    found.put_in_force(ActivePlan(found.publish(SHARES, {"w": TABLE})))
+    found.activate(ActivePlan(found.publish(SHARES, {"w": TABLE})))
     return found
 
 
 def test_a_plan_is_read_as_it_was_published(plans):
     """By label for Python, by number for the JVM."""
-    used = plans.used_by(0)
+    used = plans.plan_for_batch(0)
     assert used == ActivePlan(1)
     assert plans.shares(used) == SHARES
     assert plans.shares(ActivePlan(1, 0.5))[Q].shares == {"type=0": 0.2, "type=1": 1.0}
@@ -49,44 +49,44 @@ def test_a_plan_is_read_as_it_was_published(plans):
 
 def test_a_micro_batch_keeps_what_it_began_with(plans):
     """A new plan is for those that begin after it."""
-    first = plans.used_by(7)
+    first = plans.plan_for_batch(7)
     number = plans.publish({}, {})
-    plans.put_in_force(ActivePlan(number, 0.25))
-    assert plans.used_by(7) == first
-    assert plans.used_by(8) == ActivePlan(2, 0.25)
-    assert PlanStore(plans.folder).used_by(7) == first
+    plans.activate(ActivePlan(number, 0.25))
+    assert plans.plan_for_batch(7) == first
+    assert plans.plan_for_batch(8) == ActivePlan(2, 0.25)
+    assert PlanStore(plans.folder).plan_for_batch(7) == first
 
 
 def test_records_are_forgotten_when_they_cannot_be_asked_for_again(plans):
     """Only those before."""
     for batch in range(5):
-        plans.used_by(batch)
-    plans.forget(3)
+        plans.plan_for_batch(batch)
+    plans.prune(3)
     assert sorted(path.name for path in (plans.folder / "batches").iterdir()) == ["3", "4"]
 
 
 def test_plans_that_nobody_can_ask_for_again_are_removed(plans):
     """A number is never given twice all the same."""
-    shares, tables = plans.shares(plans.now), plans.tables(plans.now)
+    shares, tables = plans.shares(plans.active), plans.tables(plans.active)
     for batch in range(4):
-        plans.put_in_force(ActivePlan(plans.publish(shares, tables)))
-        plans.used_by(batch)
-    last = plans.now
-    plans.forget(3)
+        plans.activate(ActivePlan(plans.publish(shares, tables)))
+        plans.plan_for_batch(batch)
+    last = plans.active
+    plans.prune(3)
     left = sorted(int(path.stem) for path in (plans.folder / "plans").glob("*.npz"))
     assert left == [last.plan]
-    assert plans.shares(plans.used_by(3)) == shares
+    assert plans.shares(plans.plan_for_batch(3)) == shares
     assert plans.publish(shares, tables) == last.plan + 1
 
 
 def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
     """And what to do."""
     with pytest.raises(StateError, match=r"no plan in .*start with a new one"):
-        PlanStore(tmp_path / "nothing").used_by(0)
+        PlanStore(tmp_path / "nothing").plan_for_batch(0)
     (plans.folder / "batches").mkdir()
     (plans.folder / "batches" / "3").write_text("{")
     with pytest.raises(StateError, match=r"3 is damaged .*new checkpoint"):
-        plans.used_by(3)
+        plans.plan_for_batch(3)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0, 1))

@@ -134,7 +134,7 @@ class ControlLoop:
         )
         self._nodes = {name: _Node() for name in deployment.nodes}
         for name, node in self._nodes.items():
-            node.used = deployment.plans(name).now or ActivePlan(1)
+            node.used = deployment.plans(name).active or ActivePlan(1)
         self._labels = {n: labels_of(q.chains) for n, q in deployment.nodes.items()}
         self._uses = {n: uses_of(q.chains) for n, q in deployment.nodes.items()}
         self._bounded = [
@@ -184,7 +184,7 @@ class ControlLoop:
         """Set the pressure of a node by what waits to be read."""
         node, watched = self._nodes[batch.node], self._watched(batch.node)
         node.costs = watched.costs
-        used = self._deployment.plans(batch.node).used_by(batch.number)
+        used = self._deployment.plans(batch.node).plan_for_batch(batch.number)
         if used.pressure > _SOME and batch.kept:
             spent = batch.matching + node.costs.carrying * batch.kept
             node.work = spent / batch.events / used.pressure
@@ -211,7 +211,7 @@ class ControlLoop:
 
     def _use(self, name: str, used: ActivePlan) -> None:
         self._nodes[name].used = used
-        self._deployment.plans(name).put_in_force(used)
+        self._deployment.plans(name).activate(used)
 
     def _watched(self, name: str) -> ObservationWindow:
         node = self._nodes[name]

@@ -117,10 +117,10 @@ class Deployment:
         for placement in chains:
             for spec in placement.operators:
                 self._shards[spec.name] = tuple(placement.shards)
-        now = plans.now
+        now = plans.active
         first = self._at(node, self._first)
         if now is None or (self._is_fixed and plans.shares(now) != first):
-            plans.put_in_force(ActivePlan(self.publish(node, first)))
+            plans.activate(ActivePlan(self.publish(node, first)))
 
     def publish(self, node: str, shares: Shares) -> int:
         """Write down what the patterns of a node keep; give the number of the plan."""

@@ -14,7 +14,7 @@ from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 
-VERSION = 4
+VERSION = 5
 """Of the layout of a checkpoint, and of the hashes in its states."""
 
 

@@ -294,7 +294,7 @@ class Live:
         if self.loop is not None:
             self.loop.take(batch)
         if batch.number % _KEPT_BATCHES == 0:
-            self.deployment.plans(node).forget(batch.number - _KEPT_BATCHES)
+            self.deployment.plans(node).prune(batch.number - _KEPT_BATCHES)
         if not self._retention.look_after(node, time.time()):
             self._start_again(f"node {node}", "its outbox must wait for who reads it")
         if self._watcher.batch is not None:

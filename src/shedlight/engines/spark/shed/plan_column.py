@@ -54,7 +54,7 @@ def _numbers(folder: str, operator: str, batch: int) -> Numbers:
 
 def _limits(folder: str, operators: Sequence[str], batch: int) -> list[pa.ListArray]:
     plans = PlanStore(Path(folder))
-    used = plans.used_by(batch)
+    used = plans.plan_for_batch(batch)
     tables = plans.tables(used)
     return [limits_of(tables[name], used.pressure) for name in operators]
 

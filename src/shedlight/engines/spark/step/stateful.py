@@ -113,7 +113,7 @@ def _shares(step: Step) -> Shares | None:
     if step.plans is None:
         return None
     plans = PlanStore(Path(step.plans))
-    return plans.shares(plans.used_by(batch_id()))
+    return plans.shares(plans.plan_for_batch(batch_id()))
 
 
 _Row = tuple[str | None, str, int, int, bool, int, bytes | None, str | None]

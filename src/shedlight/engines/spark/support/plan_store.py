@@ -1,13 +1,13 @@
-"""Which plan each micro-batch of a node used, on record.
+"""The plans of a node, and which one each of its micro-batches used.
 
     plan/
-        now                 the plan and the pressure in force
-        plans/<n>.json      what patterns keep by plan n, by label
-        plans/<n>.npz       the same by the number of a type, for the JVM
+        active              the active plan and pressure
+        plans/<n>.json      the keep shares of plan n, by event type
+        plans/<n>.npz       the same by the number of an event type, for the JVM
         batches/<id>        the plan and the pressure that a micro-batch used
 
-Whoever runs a micro-batch asks here what to use, by its id. The first who asks decides: what is
-in force then is written down, and everybody after that, in a replay too, gets the same. The
+Whoever runs a micro-batch asks here for its plan by its id. The first who asks decides: what is
+active then is written down, and everybody after that, in a replay too, gets the same. The
 folder must be one that the driver and all workers see.
 """
 
@@ -18,7 +18,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,21 @@ from shedlight.shedding.shares import PatternShares, Shares
 BATCH_PROPERTY = "streaming.sql.batchId"
 """The property of Spark's threads and tasks that holds the id of the micro-batch."""
 UNUSED = -1.0
-"""The share of a type that a pattern has no use for."""
+"""The share of an event type that is not relevant to a pattern."""
 WORD = 62
 """How many patterns a column of keep flags is for."""
+MAX_WAIT_S, POLL_INTERVAL_S = 2.0, 0.01
+"""How long a micro-batch waits for what is decided after the last, and between looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivePlan:
-    """What a micro-batch uses.
+    """The plan and the pressure of a micro-batch.
 
     Attributes:
         plan: The number of a plan.
-        pressure: By what its shares are lowered.
-        after: The micro-batch that this was decided after; -1: nobody decides after each.
+        pressure: By what its shares are multiplied.
+        after: The micro-batch after which this was decided; -1: nobody decides after each.
     """
 
     plan: int
@@ -58,7 +60,7 @@ class ActivePlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepTable:
-    """What the patterns of an operator keep: a row for each, a column for each type.
+    """The keep shares of an operator: a row for each pattern, a column for each event type.
 
     Attributes:
         shares: From 0 to 1, or `UNUSED`.
@@ -69,11 +71,9 @@ class KeepTable:
     pressure_exempt: np.ndarray[Any, np.dtype[np.bool_]]
 
     def under(self, pressure: float) -> Floats:
-        """Lower the shares that are not exempt from pressure."""
-        lowered = np.where(
-            self.pressure_exempt | (self.shares < 0), self.shares, self.shares * pressure
-        )
-        return np.asarray(lowered)
+        """Multiply the shares that are not exempt by the pressure."""
+        exempt = self.pressure_exempt | (self.shares < 0)
+        return np.asarray(np.where(exempt, self.shares, self.shares * pressure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,12 @@ class PlanStore:
     folder: Path
 
     def publish(self, shares: Shares, tables: Mapping[str, KeepTable]) -> int:
-        """Write a plan down; it is not in force yet.
-
-        Returns:
-            Its number.
-        """
+        """Write a plan down, which is not active yet, and give its number."""
         plans = self.folder / "plans"
         plans.mkdir(parents=True, exist_ok=True)
         taken = [int(path.stem) for path in plans.glob("[0-9]*.*")]
-        now = self.now  # a number is never given twice, not even if a file was lost
-        number = 1 + max([*taken, now.plan if now else 0], default=0)
+        active = self.active  # a number is never given twice, not even if a file was lost
+        number = 1 + max([*taken, active.plan if active else 0])
         arrays: dict[str, Any] = {}
         for operator, table in tables.items():
             arrays[f"shares {operator}"] = table.shares
@@ -100,47 +96,47 @@ class PlanStore:
         with replacing(plans / f"{number}.npz") as path, path.open("wb") as file:
             np.savez(file, **arrays)
         with replacing(plans / f"{number}.json") as path:
-            path.write_text(json.dumps(_as_json(shares)))
+            path.write_text(_shares_to_json(shares))
         return number
 
-    def put_in_force(self, used: ActivePlan) -> None:
+    def activate(self, plan: ActivePlan) -> None:
         """Let all micro-batches from the next on use a plan."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self.folder / "now") as path:
-            path.write_text(_written(used))
+        with replacing(self.folder / "active") as path:
+            path.write_text(json.dumps(asdict(plan)))
 
     @property
-    def now(self) -> ActivePlan | None:
-        """What is in force; None if nothing ever was."""
-        return _read(self.folder / "now")
+    def active(self) -> ActivePlan | None:
+        """The active plan; None if there never was one."""
+        return _read_plan(self.folder / "active")
 
-    def used_by(self, batch: int) -> ActivePlan:
-        """Find what a micro-batch uses, and see that it never uses anything else.
+    def plan_for_batch(self, batch: int) -> ActivePlan:
+        """Find the plan of a micro-batch: the active one at first, and then the same for ever.
 
         Raises:
             StateError: There is no plan.
         """
         record = self.folder / "batches" / str(batch)
-        found = _read(record)
-        if found is not None:
-            return found
-        used = self._decided(batch)
-        if used is None:
+        recorded = _read_plan(record)
+        if recorded is not None:
+            return recorded
+        active = self._decided_plan(batch)
+        if active is None:
             raise StateError(
                 f"there is no plan in {self.folder}; the checkpoint is damaged: "
                 "start with a new one"
             )
         record.parent.mkdir(exist_ok=True)
         own = record.with_name(f".{batch}-{uuid.uuid4().hex}")
-        used = ActivePlan(used.plan, used.pressure)
-        own.write_text(_written(used))
+        plan = replace(active, after=-1)
+        own.write_text(json.dumps(asdict(plan)))
         try:
             os.link(own, record)
         except FileExistsError:  # another was first
-            return self.used_by(batch)
+            return self.plan_for_batch(batch)
         finally:
             own.unlink()
-        return used
+        return plan
 
     def check(self, batch: int) -> None:
         """See that a micro-batch whose output is there already is repeated as it was.
@@ -155,75 +151,68 @@ class PlanStore:
                 f"{record} is missing; put it back, or start with a new checkpoint"
             )
 
-    def _decided(self, batch: int) -> ActivePlan | None:
-        """Give what is in force, and wait a little until it is by the micro-batch before.
+    def _decided_plan(self, batch: int) -> ActivePlan | None:
+        """Give the active plan; wait a little until it is decided after the batch before.
 
         The next micro-batch begins at once, and would else be as great as an overload makes it.
         """
-        over = time.monotonic() + _PATIENCE
+        over = time.monotonic() + MAX_WAIT_S
         while True:
-            used = self.now
-            if used is None or not 0 <= used.after < batch - 1 or time.monotonic() > over:
-                return used
-            time.sleep(_GLANCE)
+            active = self.active
+            if active is None or not 0 <= active.after < batch - 1 or time.monotonic() > over:
+                return active
+            time.sleep(POLL_INTERVAL_S)
 
-    def shares(self, used: ActivePlan) -> Shares:
-        """Give what patterns keep, by label."""
-        plan = _shares(*_version(self.folder / "plans" / f"{used.plan}.json"))
-        return {stream: one.under(used.pressure) for stream, one in plan.items()}
+    def shares(self, plan: ActivePlan) -> Shares:
+        """Give the keep shares under pressure, by event type."""
+        shares = _read_shares(*_version(self.folder / "plans" / f"{plan.plan}.json"))
+        return {stream: one.under(plan.pressure) for stream, one in shares.items()}
 
-    def tables(self, used: ActivePlan) -> Mapping[str, KeepTable]:
-        """Give what patterns keep, by the number of a type, before pressure."""
-        return _tables(*_version(self.folder / "plans" / f"{used.plan}.npz"))
+    def tables(self, plan: ActivePlan) -> Mapping[str, KeepTable]:
+        """Give the keep shares before pressure, by the number of an event type."""
+        return _read_tables(*_version(self.folder / "plans" / f"{plan.plan}.npz"))
 
-    def forget(self, before: int) -> None:
-        """Remove records of micro-batches that cannot come again, and plans that none uses."""
-        used = [] if self.now is None else [self.now.plan]
+    def prune(self, before: int) -> None:
+        """Remove records of micro-batches before one, and plans that no other one used."""
+        plans = [self.active]
         for record in (self.folder / "batches").glob("[0-9]*"):
             if int(record.name) < before:
                 record.unlink(missing_ok=True)
-                continue
-            found = _read(record)
-            used += [] if found is None else [found.plan]
+            else:
+                plans.append(_read_plan(record))
+        oldest = min((plan.plan for plan in plans if plan is not None), default=0)
         for file in (self.folder / "plans").glob("[0-9]*.*"):
-            if used and int(file.stem) < min(used):
+            if int(file.stem) < oldest:
                 file.unlink(missing_ok=True)
 
 
-_PATIENCE, _GLANCE = 2.0, 0.01
-"""Seconds that a micro-batch waits for what is decided after the last, and between looks."""
+def batch_id() -> int:
+    """Say which micro-batch this task is of."""
+    context = TaskContext.get()
+    number = context.getLocalProperty(BATCH_PROPERTY) if context else None
+    if number is None:
+        raise RuntimeError("this is no task of a streaming query")
+    return int(number)
 
 
-def _written(used: ActivePlan) -> str:
-    return json.dumps({"plan": used.plan, "pressure": used.pressure, "after": used.after})
+# Files
 
 
-def _read(path: Path) -> ActivePlan | None:
-    try:
-        found = json.loads(path.read_text())
-        after = int(found.get("after", -1))
-        return ActivePlan(int(found["plan"]), float(found["pressure"]), after)
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateError(
-            f"{path} is damaged ({error}); start with a new checkpoint, or put the file back "
-            "as it was"
-        ) from error
+def _read_plan(path: Path) -> ActivePlan | None:
+    with _reading(path):
+        try:
+            text = path.read_text()
+        except FileNotFoundError:
+            return None
+        return ActivePlan(**json.loads(text))
 
 
-def _as_json(shares: Shares) -> list[dict[str, Any]]:
-    return [
-        {
-            "operator": stream.operator,
-            "pattern": stream.name,
-            "shares": dict(one.shares),
-            "by_key": one.by_key,
-            "pressure_exempt": sorted(one.pressure_exempt),
-            "default_share": one.default_share,
-        }
+def _shares_to_json(shares: Shares) -> str:
+    patterns = [
+        {"operator": stream.operator, "pattern": stream.name, **asdict(one)}
         for stream, one in shares.items()
     ]
+    return json.dumps(patterns, default=sorted)  # a set is written as a list
 
 
 def _version(path: Path) -> tuple[Path, int]:
@@ -233,21 +222,18 @@ def _version(path: Path) -> tuple[Path, int]:
 
 
 @lru_cache(maxsize=16)
-def _shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of this version
+def _read_shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of this version
+    shares = {}
     with _reading(path):
-        return {
-            Stream(one["pattern"], one["operator"]): PatternShares(
-                one["shares"],
-                one["by_key"],
-                frozenset(one["pressure_exempt"]),
-                one["default_share"],
-            )
-            for one in json.loads(path.read_text())
-        }
+        for one in json.loads(path.read_text()):
+            stream = Stream(one.pop("pattern"), one.pop("operator"))
+            exempt = frozenset(one.pop("pressure_exempt"))
+            shares[stream] = PatternShares(**one, pressure_exempt=exempt)
+    return shares
 
 
 @lru_cache(maxsize=16)
-def _tables(path: Path, version: int) -> Mapping[str, KeepTable]:  # noqa: ARG001
+def _read_tables(path: Path, version: int) -> Mapping[str, KeepTable]:  # noqa: ARG001
     with _reading(path), path.open("rb") as opened, np.load(opened) as file:
         names = [name.removeprefix("shares ") for name in file if name.startswith("shares ")]
         return {
@@ -269,12 +255,3 @@ def _reading(path: Path) -> Iterator[None]:
         raise StateError(
             f"{path} is {problem}; put it back as it was, or start with a new checkpoint"
         ) from error
-
-
-def batch_id() -> int:
-    """Say which micro-batch this task is of."""
-    context = TaskContext.get()
-    found = context.getLocalProperty(BATCH_PROPERTY) if context else None
-    if found is None:
-        raise RuntimeError("this is no task of a streaming query")
-    return int(found)
