@@ -180,7 +180,11 @@ def _run(
     checkpoint = folder / "checkpoint"
     batches: list[MicroBatchReport] = []
     run_on_spark(
-        application, spark, checkpoint=str(checkpoint), shares=shares, told=batches.append
+        application,
+        spark,
+        checkpoint=str(checkpoint),
+        shares=shares,
+        on_micro_batch=batches.append,
     )
     shutil.rmtree(checkpoint)
     warm = [one for one in batches[1:] if one.events]

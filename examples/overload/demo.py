@@ -148,7 +148,7 @@ def _run(
         session,
         checkpoint=str(folder / "state"),
         options=_options(way),
-        watcher=RunListener(told, lambda _: None),
+        listener=RunListener(told, lambda _: None),
     )
     print(f"\n{way}: {WAYS[way]}")
     with _paged(log, folder / "state"), running:

@@ -29,9 +29,12 @@ def watched(tmp_path):
     log = tmp_path / "log.jsonl"
     watch = LiveView(world.application, log, timed=True)
     world.loop = ControlLoop(
-        world, told=watch.decision, wishes=OverrideWatcher(tmp_path), heard=watch.wish
+        world,
+        on_decision=watch.decision,
+        overrides=OverrideWatcher(tmp_path),
+        on_override=watch.wish,
     )
-    watch.running = SimpleNamespace(loop=world.loop, assembly=world)  # type: ignore[assignment]
+    watch.running = SimpleNamespace(loop=world.loop, deployment=world)  # type: ignore[assignment]
     watch.begin()
     world.loop.start(world.clock)
     yield SimpleNamespace(world=world, watch=watch, log=log, folder=tmp_path)
@@ -43,7 +46,7 @@ def watched(tmp_path):
 def batches(watched, number):
     """Run micro-batches, and have each seen."""
     for _ in range(number):
-        watched.world.loop.heed(watched.world.clock)
+        watched.world.loop.poll_overrides(watched.world.clock)
         watched.watch.batch(watched.world.batch(RATE, seconds=0.05)[0])
 
 

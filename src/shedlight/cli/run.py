@@ -182,7 +182,11 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
         with translating_spark_errors():
             if once:
                 run_on_spark(
-                    application, session, checkpoint=checkpoint, deliver=True, told=watch.batch
+                    application,
+                    session,
+                    checkpoint=checkpoint,
+                    deliver=True,
+                    on_micro_batch=watch.batch,
                 )
                 return watch.summary
             watch.running = running = Live(
@@ -190,7 +194,7 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
                 session,
                 checkpoint=checkpoint,
                 options=_options(asked.shedder),
-                watcher=RunListener(watch.batch, watch.decision, watch.wish),
+                listener=RunListener(watch.batch, watch.decision, watch.wish),
             )
             watch.begin()
             with _until_told(running), running, shown(watch):

@@ -35,7 +35,7 @@ def test_a_piece_is_what_it_was(sizes):
     with tempfile.TemporaryDirectory() as folder:
         pieces = [_piece(size, seed) for seed, size in enumerate(sizes)]
         with (
-            closing(BlobFile(Path(folder) / "pieces", LARGE)) as file,
+            closing(BlobFile(Path(folder) / "blobs", LARGE)) as file,
             ThreadPoolExecutor(4) as threads,
         ):
             told = list(threads.map(file.put, pieces))
@@ -81,7 +81,7 @@ def test_what_is_found_is_read_from_files(written, tmp_path):
     spark, application, tables = written
     assert on_spark(spark, application, tmp_path) == locally(application, tables)
     for name in application.nodes:
-        assert list((tmp_path / "run" / name / "pieces").iterdir()), name
+        assert list((tmp_path / "run" / name / "blobs").iterdir()), name
 
 
 @pytest.mark.spark
@@ -89,7 +89,7 @@ def test_a_delivery_that_misses_a_piece_says_so(written, tmp_path):
     """And nothing is written to the sink."""
     spark, application, _ = written
     on_spark(spark, application, tmp_path)
-    for path in (tmp_path / "run" / "core" / "pieces").iterdir():
+    for path in (tmp_path / "run" / "core" / "blobs").iterdir():
         path.unlink()
     with pytest.raises(StateError, match=r"core/pieces/\w+ cannot be read .*; put it back"):
         run_on_spark(application, spark, checkpoint=str(tmp_path / "run"), deliver=True)

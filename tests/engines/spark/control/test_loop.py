@@ -114,7 +114,7 @@ class World:
             ),
         )
         self.newest, self.clock, self.number = self.clock, self.clock + took, self.number + 1
-        decision = self.loop.take(done)
+        decision = self.loop.on_micro_batch(done)
         return done, used, decision
 
 

@@ -29,7 +29,7 @@ class Wishing(World):
     def restart(self):
         """Start the loop as a new process would."""
         self.loop = ControlLoop(
-            self, wishes=OverrideWatcher(self.folder), heard=self.heard.append
+            self, overrides=OverrideWatcher(self.folder), on_override=self.heard.append
         )
         self.loop.start(self.clock)
 
@@ -37,7 +37,7 @@ class Wishing(World):
         """Run micro-batches as Live does; give the decisions."""
         found = []
         for _ in range(number):
-            self.loop.heed(self.clock)
+            self.loop.poll_overrides(self.clock)
             found.append(self.batch(RATE, seconds=0.05)[2])
         return [one for one in found if one is not None]
 

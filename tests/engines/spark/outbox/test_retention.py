@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark.outbox.retention import Retention, clean, unread
+from shedlight.engines.spark.outbox.retention import Retention, oldest_unread_age, remove_old
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.finite import run_on_spark
@@ -42,8 +42,8 @@ def _names(*folders):
 
 
 def test_what_the_log_has_stays_however_old(tmp_path):
-    """So do the pieces that such a file may speak of; the others go."""
-    outbox, pieces = tmp_path / "outbox", tmp_path / "pieces"
+    """So do the blobs that such a file may speak of; the others go."""
+    outbox, blobs = tmp_path / "outbox", tmp_path / "blobs"
     _file(outbox, "gone.parquet", 3 * DAY)
     _file(outbox, ".gone.parquet.crc", 3 * DAY)
     _file(outbox, "logged.parquet", 2 * DAY)
@@ -52,28 +52,28 @@ def test_what_the_log_has_stays_however_old(tmp_path):
     _log(outbox, "8", ("gone.parquet", 3 * DAY))
     _log(outbox, "9.compact", ("logged.parquet", 2 * DAY))
     _log(outbox, "10", ("young.parquet", DAY / 2))
-    _file(pieces, "old", 2 * DAY + 7200)
-    _file(pieces, "of logged", 2 * DAY + 60)
-    _file(pieces, "of young", DAY / 2)
-    assert clean(outbox, pieces, NOW - DAY) == 3
+    _file(blobs, "old", 2 * DAY + 7200)
+    _file(blobs, "of logged", 2 * DAY + 60)
+    _file(blobs, "of young", DAY / 2)
+    assert remove_old(outbox, blobs, NOW - DAY) == 3
     assert _names(outbox) == {"logged.parquet", ".logged.parquet.crc", "young.parquet"}
-    assert _names(pieces) == {"of logged", "of young"}
+    assert _names(blobs) == {"of logged", "of young"}
     _log(outbox, "19.compact", ("young.parquet", DAY / 2))
-    assert clean(outbox, pieces, NOW - DAY) == 3
-    assert _names(outbox, pieces) == {"young.parquet", "of young"}
+    assert remove_old(outbox, blobs, NOW - DAY) == 3
+    assert _names(outbox, blobs) == {"young.parquet", "of young"}
 
 
 @pytest.mark.parametrize("log", [None, "nonsense", '["v1"]', "v1\n{"])
 def test_nothing_is_removed_while_the_log_cannot_be_read(tmp_path, log):
     """Spark is writing it, or nothing was ever written."""
-    outbox, pieces = tmp_path / "outbox", tmp_path / "pieces"
+    outbox, blobs = tmp_path / "outbox", tmp_path / "blobs"
     _file(outbox, "a", 3 * DAY)
-    _file(pieces, "b", 3 * DAY)
+    _file(blobs, "b", 3 * DAY)
     if log is not None:
         (outbox / "_spark_metadata").mkdir()
         (outbox / "_spark_metadata" / "0").write_text(log)
-    assert clean(outbox, pieces, NOW - DAY) == 0
-    assert _names(outbox, pieces) == {"a", "b"}
+    assert remove_old(outbox, blobs, NOW - DAY) == 0
+    assert _names(outbox, blobs) == {"a", "b"}
 
 
 def test_a_log_without_its_beginning_is_none(tmp_path):
@@ -97,20 +97,20 @@ def test_the_oldest_file_that_somebody_has_not_read_counts(tmp_path):
     """Whoever has read nothing yet is furthest behind; nobody waits where all is read."""
     outbox = tmp_path / "outbox"
     quick, slow = (LogReader(tmp_path / name, 1, 7) for name in ("quick", "slow"))
-    assert unread(outbox, [quick, slow], NOW) == 0, "nothing was written"
+    assert oldest_unread_age(outbox, [quick, slow], NOW) == 0, "nothing was written"
     _log(outbox, "0", ("a", 500), ("b", 300))
     _log(outbox, "1", ("c", 100))
-    assert unread(outbox, [], NOW) == 0, "nobody reads it"
+    assert oldest_unread_age(outbox, [], NOW) == 0, "nobody reads it"
     _read(quick.query, 0, 500, 300)
     _read(quick.query, 1, 100)
-    assert unread(outbox, [quick], NOW) == 0
-    assert unread(outbox, [quick, slow], NOW) == 500
+    assert oldest_unread_age(outbox, [quick], NOW) == 0
+    assert oldest_unread_age(outbox, [quick, slow], NOW) == 500
     _read(slow.query, 0, 500, name="0.compact")
-    assert unread(outbox, [quick, slow], NOW) == 300
+    assert oldest_unread_age(outbox, [quick, slow], NOW) == 300
     _read(slow.query, 1, 300, 100, is_done=False)
-    assert unread(outbox, [quick, slow], NOW) == 300, "it is not through with them"
+    assert oldest_unread_age(outbox, [quick, slow], NOW) == 300, "it is not through with them"
     _read(slow.query, 1, 300, 100)
-    assert unread(outbox, [quick, slow], NOW) == 0
+    assert oldest_unread_age(outbox, [quick, slow], NOW) == 0
 
 
 @pytest.mark.spark
@@ -121,14 +121,14 @@ def test_an_outbox_of_spark_keeps_what_is_in_it(spark, tmp_path, monkeypatch):
     application = with_files(edge_application(), tables, tmp_path, [150, 250])
     found = on_spark(spark, application, tmp_path)
     (place,) = (tmp_path / "run").glob("*/outbox")
-    pieces = place.with_name("pieces")
-    before = _names(place, pieces)
+    blobs = place.with_name("blobs")
+    before = _names(place, blobs)
     stray = time.time() - DAY
-    for folder in (place, pieces):
+    for folder in (place, blobs):
         (folder / "stray").touch()
         os.utime(folder / "stray", (stray, stray))
-    assert clean(place, pieces, time.time() + 10) == 2
-    assert _names(place, pieces) == before
+    assert remove_old(place, blobs, time.time() + 10) == 2
+    assert _names(place, blobs) == before
     again = on_spark(spark, application, tmp_path)
     assert {name: in_order(rows) for name, rows in again.items()} == found
 
@@ -143,14 +143,15 @@ def test_what_is_not_delivered_is_kept_for_longer(spark, tmp_path):
     checkpoint = tmp_path / "run"
     run_on_spark(application, spark, checkpoint=str(checkpoint))
     deployment = Deployment(application, spark, checkpoint, {}, 2)
-    waiting = time.time() - max((committed_files(deployment.outbox("core")) or {}).values())
-    kept = {
-        name: Retention(deployment, 60.0).begin(name, time.time()) for name in application.nodes
-    }
+    waiting = time.time() - max(
+        (committed_files(deployment.paths.outbox("core")) or {}).values()
+    )
+    retention = Retention(deployment.paths, deployment.readers, 60.0)
+    kept = {name: retention.begin(name, time.time()) for name in application.nodes}
     assert kept["edge-1"] == kept["edge-2"] == "60s"
     assert int(kept["core"][:-1]) >= 60 + waiting
     run_on_spark(application, spark, checkpoint=str(checkpoint), deliver=True)
-    assert Retention(deployment, 60.0).begin("core", time.time()) == "60s"
+    assert retention.begin("core", time.time()) == "60s"
 
 
 def _live(spark, folder, options, files):
@@ -183,7 +184,7 @@ def hasty(spark):
 @pytest.mark.spark
 def test_what_everybody_has_read_leaves_the_log_and_the_disk(hasty, tmp_path):
     """While it runs; the sinks have all of it."""
-    options = Options(shares={}, deliver=0.3, retention=3.0)
+    options = Options(shares={}, delivery_interval=0.3, retention=3.0)
     outbox, batches = _live(hasty, tmp_path, options, 20)
     logged = committed_files(outbox)
     assert logged is not None
@@ -195,6 +196,6 @@ def test_what_everybody_has_read_leaves_the_log_and_the_disk(hasty, tmp_path):
 @pytest.mark.spark
 def test_a_query_is_started_again_for_a_slow_reader(hasty, tmp_path, caplog):
     """Its sinks are written after so long that what waits for them would have left the log."""
-    options = Options(shares={}, trigger=1.0, deliver=6.0, retention=8.0)
+    options = Options(shares={}, trigger=1.0, delivery_interval=6.0, retention=8.0)
     _live(hasty, tmp_path, options, 14)
     assert "started again: its outbox must wait for who reads it" in caplog.text

@@ -133,7 +133,7 @@ try:
     run_on_spark(once, session, checkpoint=f"{folder}/once/run", deliver=True)
     told(once)
     live = placed("live")
-    options = Options(shares={}, deliver=1.0)
+    options = Options(shares={}, delivery_interval=1.0)
     with Live(live, session, checkpoint=f"{folder}/live/run", options=options) as running:
         running.process_all()
         for name in live.sources:

@@ -76,5 +76,5 @@ def test_a_checkpoint_knows_what_its_sinks_take():
 
     assert slow.takes != matches.takes
     assert set(fingerprint_lines(application, 2)) - set(fingerprint_lines(other, 2)) == {
-        "sinks.slow-p: what timed out of w1.P"
+        "sinks.slow-p: timed-out partial matches of w1.P"
     }

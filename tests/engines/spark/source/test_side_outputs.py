@@ -85,7 +85,7 @@ def test_records_that_are_no_events_go_to_a_place_of_their_own(spark, tmp_path):
         spark,
         checkpoint=str(tmp_path / "state"),
         deliver=True,
-        told=batches.append,
+        on_micro_batch=batches.append,
     )
 
     assert [row.n for row in found["k"].orderBy("time").collect()] == [1, 3]
@@ -135,7 +135,7 @@ def test_late_events_go_to_the_place_of_their_source(spark, tmp_path):
         spark,
         checkpoint=str(tmp_path / "state"),
         deliver=True,
-        told=batches.append,
+        on_micro_batch=batches.append,
     )
 
     late = _parquet(tmp_path, "late", ["n", "time", "kind", "late_at"])
@@ -167,7 +167,7 @@ def test_an_event_may_say_when_it_arrived(spark, tmp_path):
         _application(tmp_path, source),
         spark,
         checkpoint=str(tmp_path / "state"),
-        told=batches.append,
+        on_micro_batch=batches.append,
     )
 
     mean = next(one for one in batches if one.events).passed["s"].mean / 1e6
@@ -184,7 +184,7 @@ def test_side_outputs_are_filled_while_it_runs(spark, tmp_path):
     )
     _write(tmp_path / "s", 1, [_event(1, 1_000), "nonsense"])
     application = _application(tmp_path, source)
-    options = Options(shares={}, deliver=0.5)
+    options = Options(shares={}, delivery_interval=0.5)
     with Live(application, spark, checkpoint=str(tmp_path / "state"), options=options) as live:
         live.process_all()
         _write(tmp_path / "s", 2, [_event(2, 10), _event(3, 2_000)])

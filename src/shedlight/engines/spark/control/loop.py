@@ -35,12 +35,12 @@ from shedlight.shedding.shares import Shares, sheddable_by_pressure
 
 INTERVAL = 2.0
 """After how many seconds there is an observation, or after a micro-batch that is longer."""
-_KNOWN, _CAUTION = 4, 2.0
+_EARLY_BATCHES, _EARLY_COST_FACTOR = 4, 2.0
 """Before so many micro-batches an event is taken to cost so many times what it did: machines
 are still to be opened, and each makes it dearer."""
-_WARM = 2
+_WARMUP_BATCHES = 2
 """How many micro-batches say nothing about costs: kernels are loaded, workers started."""
-_SOME = 0.01
+_MIN_PRESSURE_FOR_COST_FIT = 0.01
 """Under more pressure than this what is kept says too little about what it costs."""
 
 
@@ -109,9 +109,9 @@ class ControlLoop:
     Args:
         deployment: What runs.
         settings: How to control; None: for micro-batches, with our rule.
-        told: Is told every decision.
-        wishes: Where wishes are left; None: there are none.
-        heard: Is told every wish.
+        on_decision: Called with every decision.
+        overrides: Where overrides come from; None: there are none.
+        on_override: Called with every override, applied or rejected.
 
     Attributes:
         memory: What the controller remembers.
@@ -121,13 +121,13 @@ class ControlLoop:
         self,
         deployment: Running,
         settings: ControlSettings | None = None,
-        told: Callable[[Decision], None] | None = None,
         *,
-        wishes: OverrideWatcher | None = None,
-        heard: Callable[[OverrideOutcome], None] | None = None,
+        on_decision: Callable[[Decision], None] | None = None,
+        overrides: OverrideWatcher | None = None,
+        on_override: Callable[[OverrideOutcome], None] | None = None,
     ) -> None:
-        self._deployment, self._told = deployment, told
-        self._wishes, self._heard, self._forced_reason = wishes, heard, ""
+        self._deployment, self._on_decision = deployment, on_decision
+        self._overrides, self._on_override, self._forced_reason = overrides, on_override, ""
         application = deployment.application
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
@@ -146,14 +146,14 @@ class ControlLoop:
         """Say when the run begins, in seconds since 1970: what was there arrives then."""
         for node in self._nodes.values():
             node.since = now
-        self.heed(now)
+        self.poll_overrides(now)
 
-    def heed(self, now: float) -> None:
+    def poll_overrides(self, now: float) -> None:
         """Take up a wish, if there is a new one; it is planned for at the next decision."""
-        if self._wishes is None:
+        if self._overrides is None:
             return
         try:
-            wish = self._wishes.new()
+            wish = self._overrides.new()
             if wish is None:
                 return
             application = apply_override(self._deployment.application, wish)
@@ -164,36 +164,36 @@ class ControlLoop:
                 self.memory = replace(self.memory, application=application)
                 self._forced_reason = f"as was asked for, {wish or 'all is as in the file'}"
             heard = OverrideOutcome(now, current_values(application))
-        if self._heard is not None:
-            self._heard(heard)
+        if self._on_override is not None:
+            self._on_override(heard)
 
-    def take(self, batch: MicroBatchReport) -> Decision | None:
+    def on_micro_batch(self, batch: MicroBatchReport) -> Decision | None:
         """Take a micro-batch in; give the decision, if there was one to make."""
         node = self._nodes[batch.node]
         if batch.events == 0:  # it was about marks, or there is nothing to do
-            self._tell(batch, node.used.pressure)
+            self._publish_pressure(batch, node.used.pressure)
             return None
         node.seen += 1
         node.batches = [*node.batches, batch][-LATEST:]
         node.fresh = min(node.fresh + 1, LATEST)
         if batch.node in self._bounded:
-            self._press(batch)
+            self._update_pressure(batch)
         return self._decided(batch.end)
 
-    def _press(self, batch: MicroBatchReport) -> None:
+    def _update_pressure(self, batch: MicroBatchReport) -> None:
         """Set the pressure of a node by what waits to be read."""
         node, watched = self._nodes[batch.node], self._watched(batch.node)
         node.costs = watched.costs
         used = self._deployment.plans(batch.node).plan_for_batch(batch.number)
-        if used.pressure > _SOME and batch.kept:
+        if used.pressure > _MIN_PRESSURE_FOR_COST_FIT and batch.kept:
             spent = batch.matching + node.costs.carrying * batch.kept
             node.work = spent / batch.events / used.pressure
         node.waiting = max(0.0, batch.end - watched.newest) * watched.rate
-        self._tell(batch, self._pressure(batch.node))
+        self._publish_pressure(batch, self._pressure(batch.node))
 
     def _pressure(self, name: str) -> float:
         node = self._nodes[name]
-        caution = _CAUTION if node.seen < _KNOWN else 1.0
+        caution = _EARLY_COST_FACTOR if node.seen < _EARLY_BATCHES else 1.0
         factor = batch_pressure(
             node.waiting,
             node.work * caution,
@@ -203,13 +203,13 @@ class ControlLoop:
         )
         return round(factor, 4)
 
-    def _tell(self, batch: MicroBatchReport, factor: float) -> None:
+    def _publish_pressure(self, batch: MicroBatchReport, factor: float) -> None:
         """Put pressure on a node, and say after which micro-batch this was decided."""
         if batch.node in self._bounded:
             plan = self._nodes[batch.node].used.plan
-            self._use(batch.node, ActivePlan(plan, factor, batch.number))
+            self._activate(batch.node, ActivePlan(plan, factor, batch.number))
 
-    def _use(self, name: str, used: ActivePlan) -> None:
+    def _activate(self, name: str, used: ActivePlan) -> None:
         self._nodes[name].used = used
         self._deployment.plans(name).activate(used)
 
@@ -217,13 +217,14 @@ class ControlLoop:
         node = self._nodes[name]
         batches = tuple(node.batches[-max(node.fresh, 1) :])
         since = node.since if node.since is not None else batches[0].start
+        warmup = max(0, _WARMUP_BATCHES - node.seen + len(node.batches))
         return ObservationWindow(
             chains=self._deployment.nodes[name].chains,
             labels=self._labels[name],
             uses=self._uses[name],
             batches=batches,
             since=since,
-            costs=fit_costs(node.batches[max(0, _WARM - node.seen + len(node.batches)) :]),
+            costs=fit_costs(node.batches[warmup:]),
         )
 
     def _decided(self, now: float) -> Decision | None:
@@ -243,8 +244,8 @@ class ControlLoop:
         self._last = now
         if decision.plan is not None:
             self._put_in_force(decision)
-        if self._told is not None:
-            self._told(decision)
+        if self._on_decision is not None:
+            self._on_decision(decision)
         return decision
 
     def _put_in_force(self, decision: Decision) -> None:
@@ -253,10 +254,10 @@ class ControlLoop:
             if any(self._is_at(stream, name) for stream in decision.shares):
                 number = self._deployment.publish(name, shares)
                 node = self._nodes[name]
-                node.work *= self._lightened(name, decision)
-                self._use(name, ActivePlan(number, self._pressure(name), node.used.after))
+                node.work *= self._work_ratio(name, decision)
+                self._activate(name, ActivePlan(number, self._pressure(name), node.used.after))
 
-    def _lightened(self, name: str, decision: Decision) -> float:
+    def _work_ratio(self, name: str, decision: Decision) -> float:
         """Say how the work of an event changes by a new plan."""
         before = decision.loads.get(name, 0.0)
         return self.memory.expected.get(name, before) / before if before > 0 else 1.0

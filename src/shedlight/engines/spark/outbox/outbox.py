@@ -1,16 +1,16 @@
-"""The outbox of a node: one folder of Parquet files with all that its operators say.
+"""The outbox of a node: one folder of Parquet files with all that its operators emit.
 
-A row has complex events of one pattern as a group found them, packed (`packing.py`), or what
-timed out of it, or late events, or how far an operator of a group is. Everybody reads the
-folder's root, which honours the log of what was committed, and takes the rows that he wants.
+A row has complex events that one pattern found in a shard, packed (`pack.py`), or its timed-out
+partial matches, or late events, or the watermark of an operator in a shard. Everybody reads
+the folder's root, which honours the log of what was committed, and takes the rows that he
+wants.
 
-What a group says in a micro-batch, its complex events and how far it is, is in one file, and
-files are read whole and in the order in which they were written: so nobody learns that a group
-is further than the complex events that were read of it. That is why there is no folder for each
-pattern.
+What a shard emits in a micro-batch, complex events and watermarks, is in one file, and files
+are read whole and in the order in which they were written: so nobody gets the watermark of a
+shard before the complex events below it. That is why there is no folder for each pattern.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -25,10 +25,7 @@ from shedlight.graph import Stream
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.reorder import INPUT
 
-Outputs = Mapping[Stream, pa.Schema]
-"""What is in an outbox: the columns of each stream, or of the late events of an operator."""
-
-MOST_FILES = 64
+_MAX_FILES = 64
 """How many files of an outbox are read in a micro-batch at most."""
 LATE_AT = "late_at"
 """The column that says at which operator an event was late."""
@@ -42,7 +39,7 @@ def late_output(operator: str) -> Stream:
 def read_outbox(spark: SparkSession, root: str, *, streaming: bool) -> DataFrame:
     """Read an outbox, all that is committed in it."""
     if streaming:
-        reader = spark.readStream.schema(OUTBOX_SCHEMA).option("maxFilesPerTrigger", MOST_FILES)
+        reader = spark.readStream.schema(OUTBOX_SCHEMA).option("maxFilesPerTrigger", _MAX_FILES)
         return with_arrivals(reader.parquet(root))
     return spark.read.schema(OUTBOX_SCHEMA).parquet(root)
 
@@ -56,19 +53,19 @@ def packed_of(outbox: DataFrame, output: Stream) -> DataFrame:
 
 def events_of(outbox: DataFrame, output: Stream, schema: pa.Schema) -> DataFrame:
     """Give the events of one output, in the columns that they were made with."""
-    fields = [StructField(one.name, _writable(from_arrow_type(one.type))) for one in schema]
+    fields = [StructField(f.name, _writable(from_arrow_type(f.type))) for f in schema]
     columns = ["events"]
     if ARRIVAL in outbox.columns:
         fields.append(StructField(ARRIVAL, LongType()))
         columns.append(ARRIVAL)
-    kinds = StructType(fields)
+    struct = StructType(fields)
     packed = packed_of(outbox, output).select(*map(quote_name, columns))
-    return packed.mapInArrow(unpacker(to_arrow_schema(kinds, timezone="UTC")), kinds)
+    return packed.mapInArrow(unpacker(to_arrow_schema(struct, timezone="UTC")), struct)
 
 
-def _writable(kind: DataType) -> DataType:
+def _writable(data_type: DataType) -> DataType:
     """Have what is always null be text, to be written."""
-    return StringType() if isinstance(kind, NullType) else kind
+    return StringType() if isinstance(data_type, NullType) else data_type
 
 
 def late_of(
@@ -92,6 +89,5 @@ def late_of(
 
 
 def watermarks_of(outbox: DataFrame, operator: str) -> DataFrame:
-    """Give how far an operator is by group: `origin`, `watermark` and `idle`."""
-    told = packed_of(outbox, Stream("", operator))
-    return told.select("origin", "watermark", "idle")
+    """Give the watermarks of an operator by shard: `origin`, `watermark` and `idle`."""
+    return packed_of(outbox, Stream("", operator)).select("origin", "watermark", "idle")

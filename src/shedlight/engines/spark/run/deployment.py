@@ -1,23 +1,12 @@
-"""The queries of all nodes of an application, each after those that it reads.
+"""An application deployed on Spark: the query of each node, each after those that it reads."""
 
-checkpoint/
-    application      what it is of
-    <node>/query     where Spark remembers what was read and where matching stands
-    <node>/outbox    what the node's operators say
-    <node>/pieces    what of that is large
-    <node>/marks     what the driver tells its shards
-    <node>/plan      what patterns keep, and what each micro-batch used
-    deliveries       where Spark remembers what was delivered to sinks
-    lock             which process works with it
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from shedlight.engines.spark.outbox.delivery import LATE, SINK, Delivery
 from shedlight.engines.spark.outbox.outbox import (
     events_of,
     late_of,
@@ -29,11 +18,12 @@ from shedlight.engines.spark.outbox.outbox import (
 from shedlight.engines.spark.run.fingerprint import check_fingerprint, fingerprint_lines
 from shedlight.engines.spark.run.node_query import (
     InputStream,
-    NodeContext,
     NodeQuery,
     build_node_chain,
+    node_context,
     node_query,
 )
+from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
 from shedlight.engines.spark.shed.keep_sql import plan_tables
 from shedlight.engines.spark.source.reader import (
     data_types_of,
@@ -43,12 +33,12 @@ from shedlight.engines.spark.source.reader import (
 )
 from shedlight.engines.spark.source.watermark_files import WatermarkFiles
 from shedlight.engines.spark.step.chain import outside_input
-from shedlight.engines.spark.support.checkpoint import LogReader
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
+from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.placement import node_order, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import InputError
-from shedlight.graph import Application, OperatorSpec, Stream, with_schemas
-from shedlight.graph.keys import longest_windows
+from shedlight.graph import Application, Stream, with_schemas
 from shedlight.shedding.shares import Shares
 
 
@@ -65,7 +55,10 @@ class Deployment:
 
     Attributes:
         application: With the columns of its sources.
-        nodes: The query of each node, each after those that it reads.
+        paths: The folders of the checkpoint.
+        chains: The operator chains of each node, each node after those that it reads.
+        readers: Who reads the outbox of each node.
+        nodes: The query of each node.
 
     Raises:
         InputError: A source cannot be read, or has no time or id.
@@ -83,47 +76,57 @@ class Deployment:
         plan: Shares | None = None,
     ) -> None:
         _check_session(spark)
-        self._spark, self._checkpoint = spark, checkpoint
-        raw = {
+        self._spark, self.paths = spark, CheckpointPaths(checkpoint)
+        self._frames = {
             name: read_source(spark, source, streaming=True)
             for name, source in application.sources.items()
         }
-        kinds = {name: data_types_of(frame) for name, frame in raw.items()}
-        self.application = with_schemas(application, kinds)
+        data_types = {name: data_types_of(frame) for name, frame in self._frames.items()}
+        self.application = with_schemas(application, data_types)
         lines = fingerprint_lines(self.application, shards, shares)
-        check_fingerprint(checkpoint / "application", lines)
-        self._setting = node_context(self.application, shares)
-        self._first, self._is_fixed = shares if plan is None else plan, plan is None
-        self._shards: dict[str, tuple[int, ...]] = {}
-        self._raw = raw
-        self.nodes: dict[str, NodeQuery] = {}
-        for node in node_order(self.application):
-            self._build(node, shards)
-
-    def _build(self, node: str, shards: int) -> None:
-        chains = operator_chains(self.application, node, shards)
-        self.outbox(node).mkdir(parents=True, exist_ok=True)
-        channels = {
-            s: self._channel(node, s) for placement in chains for s in placement.external
+        check_fingerprint(self.paths.fingerprint, lines)
+        self.chains = {
+            node: operator_chains(self.application, node, shards)
+            for node in node_order(self.application)
         }
-        chain = tuple(
-            build_node_chain(placement, channels, self._setting) for placement in chains
+        self.readers = outbox_readers(self.application, self.chains, self.paths)
+        self._context = node_context(self.application, shares)
+        self.nodes: dict[str, NodeQuery] = {}
+        for node in self.chains:
+            self.nodes[node] = self._build_query(node)
+            plans, first = self.plans(node), self._at(node, shares if plan is None else plan)
+            active = plans.active
+            if active is None or (plan is None and plans.shares(active) != first):
+                plans.activate(ActivePlan(self.publish(node, first)))
+
+    def _build_query(self, node: str) -> NodeQuery:
+        self.paths.outbox(node).mkdir(parents=True, exist_ok=True)
+        chains = self.chains[node]
+        inputs = {s: self._read_input(node, s) for chain in chains for s in chain.external}
+        built = tuple(build_node_chain(chain, inputs, self._context) for chain in chains)
+        plan, blobs = self.paths.plan(node), self.paths.blobs(node)
+        return node_query(self._spark, built, inputs, self._context, plan, blobs)
+
+    def _read_input(self, node: str, stream: Stream) -> InputStream:
+        if stream.operator is None:
+            source = self.application.sources[stream.name]
+            described, events = prepared_source(source, self._frames[stream.name])
+            watermarks = self.watermark_files(node).read(self._spark, stream.name)
+            return InputStream(described, events, watermarks, (0,))
+        written_by = self._node_of(stream)
+        outbox = self._read_outbox(written_by, streaming=True)
+        described, columns = outside_input(stream, self.nodes[written_by].outputs[stream])
+        events = events_of(outbox, stream, columns)
+        watermarks = watermarks_of(outbox, stream.operator)
+        origins = next(
+            tuple(chain.shards)
+            for chain in self.chains[written_by]
+            if any(spec.name == stream.operator for spec in chain.operators)
         )
-        plans = self.plans(node)
-        built = node_query(
-            self._spark, chain, channels, self._setting, plans.folder, self.pieces(node)
-        )
-        self.nodes[node] = built
-        for placement in chains:
-            for spec in placement.operators:
-                self._shards[spec.name] = tuple(placement.shards)
-        now = plans.active
-        first = self._at(node, self._first)
-        if now is None or (self._is_fixed and plans.shares(now) != first):
-            plans.activate(ActivePlan(self.publish(node, first)))
+        return InputStream(described, events, watermarks, origins, packed_of(outbox, stream))
 
     def publish(self, node: str, shares: Shares) -> int:
-        """Write down what the patterns of a node keep; give the number of the plan."""
+        """Store a plan for the patterns of a node; give its number."""
         tables = {}
         for chain in self.nodes[node].chains:
             tables.update(plan_tables(chain, shares))
@@ -135,127 +138,58 @@ class Deployment:
 
     def plans(self, node: str) -> PlanStore:
         """Find the plans of a node."""
-        return PlanStore(self._checkpoint / node / "plan")
+        return PlanStore(self.paths.plan(node))
 
-    def marks(self, node: str) -> WatermarkFiles:
-        """Find the marks of a node."""
-        return WatermarkFiles(self._checkpoint / node / "marks")
+    def watermark_files(self, node: str) -> WatermarkFiles:
+        """Find the watermark files of a node."""
+        return WatermarkFiles(self.paths.watermarks(node))
 
-    def outbox(self, node: str) -> Path:
-        """Find the outbox of a node."""
-        return self._checkpoint / node / "outbox"
-
-    def pieces(self, node: str) -> Path:
-        """Find the folder of what is large in the outbox of a node."""
-        return self._checkpoint / node / "pieces"
-
-    def query_folder(self, node: str) -> Path:
-        """Find the folder where Spark remembers where the query of a node stands."""
-        return self._checkpoint / node / "query"
-
-    def delivery_folder(self, name: str) -> Path:
-        """Find the folder where Spark remembers what was delivered to a sink or beside it."""
-        return self._checkpoint / "deliveries" / name
-
-    def sources_of(self, node: str) -> list[str]:
-        """List the sources that a node reads."""
-        read = {
-            stream.name: None
-            for chain in self.nodes[node].chains
-            for stream in chain.spec.placement.external
-            if stream.operator is None
-        }
-        return list(read)
-
-    def logs_of(self, node: str) -> list[int]:
-        """Number Spark's logs of what a node reads, in the order of the query.
-
-        A source has one for its events and one for its marks; of an outbox both are read
-        from the same files, and logged once.
-        """
-        logs: list[int] = []
-        for chain in self.nodes[node].chains:
-            for stream in chain.spec.placement.external:
-                first = logs[-1] + 1 if logs else 0
-                logs += [first, first + (stream.operator is None)]
-        return logs
-
-    def readers(self, node: str) -> list[LogReader]:
-        """Find all that read the outbox of a node."""
-        return [one for of, one in (*self._reading_nodes(), *self._delivered()) if of == node]
-
-    def _reading_nodes(self) -> Iterator[tuple[str, LogReader]]:
-        for name, query in self.nodes.items():
-            read = [
-                stream for chain in query.chains for stream in chain.spec.placement.external
-            ]
-            for number, (stream, log) in enumerate(
-                zip(read, self.logs_of(name)[::2], strict=True)
-            ):
-                if stream.operator:
-                    yield (
-                        self._node(stream),
-                        LogReader(self.query_folder(name), 2 * number, log),
-                    )
-
-    def _delivered(self) -> Iterator[tuple[str, LogReader]]:
-        for name, sink in self.application.sinks.items():
-            yield self._node(sink.takes), LogReader(self.delivery_folder(name), 0, 0)
-        for name, source in self.application.sources.items():
-            for log, spec in enumerate(self._reading(name) if source.late else ()):
-                yield spec.node, LogReader(self.delivery_folder(f"{name}.late"), log, log)
-
-    def _reading(self, source: str) -> list[OperatorSpec]:
-        specs = self.application.operators.values()
-        return [spec for spec in specs if Stream(source) in spec.inputs]
-
-    def _channel(self, node: str, stream: Stream) -> InputStream:
-        if stream.operator is None:
-            source = self.application.sources[stream.name]
-            one, events = prepared_source(source, self._raw[stream.name])
-            marks = self.marks(node).read(self._spark, stream.name)
-            return InputStream(one, events, marks, (0,))
-        outbox = self._read(self._node(stream), streaming=True)
-        one, columns = outside_input(stream, self._columns(stream))
-        events = events_of(outbox, stream, columns)
-        told = watermarks_of(outbox, stream.operator)
-        shards = self._shards[stream.operator]
-        return InputStream(one, events, told, shards, packed_of(outbox, stream))
-
-    def _node(self, stream: Stream) -> str:
+    def _node_of(self, stream: Stream) -> str:
         return self.application.operators[str(stream.operator)].node
 
-    def _read(self, node: str, *, streaming: bool) -> DataFrame:
-        return read_outbox(self._spark, str(self.outbox(node)), streaming=streaming)
-
-    def _columns(self, output: Stream) -> pa.Schema:
-        return self.nodes[self._node(output)].outputs[output]
+    def _read_outbox(self, node: str, *, streaming: bool) -> DataFrame:
+        return read_outbox(self._spark, str(self.paths.outbox(node)), streaming=streaming)
 
     def events(self, stream: Stream, *, streaming: bool = False) -> DataFrame:
-        """Give the complex events of a stream, or what timed out of it."""
-        outbox = self._read(self._node(stream), streaming=streaming)
-        return events_of(outbox, stream, self._columns(stream))
+        """Give the complex events of a pattern, or its timed-out partial matches."""
+        node = self._node_of(stream)
+        outbox = self._read_outbox(node, streaming=streaming)
+        return events_of(outbox, stream, self.nodes[node].outputs[stream])
 
-    def late(self, source: str, *, streaming: bool = False) -> DataFrame:
-        """Give the late events of a source that has a place for them, at all operators."""
-        stream = Stream(source)
-        _, events = prepared_source(self.application.sources[source], self._raw[source])
+    def late_events(self, source: str) -> DataFrame:
+        """Give the late events of a source that has a side output for them, as a stream."""
+        _, events = prepared_source(self.application.sources[source], self._frames[source])
         names = [name for name in events.columns if not name.startswith("#")]
-        found = [
+        late = [
             late_of(
-                self._read(spec.node, streaming=streaming),
+                self._read_outbox(spec.node, streaming=True),
                 spec.name,
-                spec.inputs.index(stream),
-                self._columns(late_output(spec.name)),
+                spec.inputs.index(Stream(source)),
+                self.nodes[spec.node].outputs[late_output(spec.name)],
                 names,
             )
-            for spec in self._reading(source)
+            for spec in operators_reading(self.application, source)
         ]
-        return reduce(DataFrame.unionByName, found)
+        return reduce(DataFrame.unionByName, late)
 
-    def malformed_records(self, source: str) -> DataFrame:
-        """Give the records of a source that are no events, as they come."""
-        return malformed_records(self.application.sources[source], self._raw[source])
+    def delivery(self, name: str) -> Delivery:
+        """Find what a delivery delivers, and where to; `delivery_names` has the names.
+
+        No name of a sink has a dot, so that side outputs have folders of their own.
+        """
+        output, _, of = name.partition(" ")
+        if output == SINK:
+            sink = self.application.sinks[of]
+            events = self.events(sink.takes, streaming=True).drop(ARRIVAL)
+            return Delivery(name, sink, events, self.paths.delivery(of))
+        source = self.application.sources[of]
+        events = (
+            self.late_events(of)
+            if output == LATE
+            else malformed_records(source, self._frames[of])
+        )
+        folder = self.paths.delivery(f"{of}.{output}")
+        return Delivery(name, source.sides[output], events, folder)
 
 
 def _check_session(spark: SparkSession) -> None:
@@ -267,32 +201,7 @@ def _check_session(spark: SparkSession) -> None:
         )
 
 
-def node_context(application: Application, shares: Shares) -> NodeContext:
-    """Find what all nodes have to know of each other."""
-    sunk = {sink.takes for sink in application.sinks.values()}
-    crossing = {
-        stream
-        for spec in application.operators.values()
-        for stream in spec.inputs
-        if stream.operator and application.operators[stream.operator].node != spec.node
-    }
-    return NodeContext(
-        shares,
-        longest_windows(application),
-        frozenset(sunk),
-        frozenset(sunk | crossing),
-        frozenset(str(stream.operator) for stream in crossing),
-        frozenset(
-            spec.name
-            for spec in application.operators.values()
-            for stream in spec.inputs
-            if stream.operator is None and application.sources[stream.name].late
-        ),
-        application.timed_out,
-    )
-
-
 def sink_frames(deployment: Deployment) -> Mapping[str, DataFrame]:
-    """Give what is in each sink so far."""
+    """Give the complex events of each sink so far."""
     sinks = deployment.application.sinks
     return {name: deployment.events(sink.takes) for name, sink in sinks.items()}

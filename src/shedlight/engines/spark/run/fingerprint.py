@@ -1,8 +1,8 @@
-"""What a checkpoint is of: the application as it was when the checkpoint was begun.
+"""The fingerprint of an application in a checkpoint: the application as the checkpoint began.
 
-Matching cannot go on from machines that were opened for another pattern, nor be right if half
-of the matches are of one application and half of another. So an application that was changed
-is refused, and the message says what is different.
+Matching cannot go on from partial matches of another pattern, nor be right if half of the
+matches are of one application and half of another. So an application that was changed is
+rejected, and the message says what is different.
 """
 
 import json
@@ -15,18 +15,18 @@ from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 
 VERSION = 5
-"""Of the layout of a checkpoint, and of the hashes in its states."""
+"""Of the folders and files of a checkpoint, and of the hashes in its states."""
 
 
 def fingerprint_lines(
     application: Application, shards: int, shedding: Iterable[Stream] = ()
 ) -> tuple[str, ...]:
-    """Write down all that the matches of an application depend on.
+    """Describe all that the matches of an application depend on.
 
     Args:
         application: The application.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided.
-        shedding: The patterns that may shed; events that wait for them carry who keeps them.
+        shedding: The patterns that may shed; buffered events carry who keeps them.
     """
     may = ", ".join(sorted(map(str, shedding))) or "none"
     return (*_lines(application, shards), f"patterns that may shed: {may}")
@@ -39,7 +39,7 @@ def _lines(application: Application, shards: int) -> Iterator[str]:
     for spec in application.operators.values():
         yield from _operator_lines(spec)
     for name, sink in application.sinks.items():
-        what = "what timed out of " if sink.timed_out else ""
+        what = "timed-out partial matches of " if sink.timed_out else ""
         yield f"sinks.{name}: {what}{sink.input}"
 
 
@@ -60,7 +60,7 @@ def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
 
 
 def check_fingerprint(file: Path, lines: tuple[str, ...]) -> None:
-    """Write the record of a new checkpoint, or hold that of an old one against this one.
+    """Write the fingerprint of a new checkpoint, or compare with that of an old one.
 
     Raises:
         StateError: The checkpoint is of another application, or is none.
@@ -82,13 +82,13 @@ def check_fingerprint(file: Path, lines: tuple[str, ...]) -> None:
 
 def _recorded(file: Path) -> tuple[str, ...] | None:
     try:
-        found = json.loads(file.read_text())
-        if found["version"] != VERSION:
+        row = json.loads(file.read_text())
+        if row["version"] != VERSION:
             raise StateError(
-                f"the checkpoint {file.parent} is of version {found['version']}, and this is "
+                f"the checkpoint {file.parent} is of version {row['version']}, and this is "
                 f"version {VERSION}; start with a new checkpoint"
             )
-        return tuple(map(str, found["lines"]))
+        return tuple(map(str, row["lines"]))
     except FileNotFoundError:
         _check_new(file.parent)
         return None
@@ -100,7 +100,7 @@ def _recorded(file: Path) -> tuple[str, ...] | None:
 
 
 def _check_new(checkpoint: Path) -> None:
-    """See that a folder without a record has nothing else in it."""
+    """See that a folder without a fingerprint has nothing else in it."""
     there = sorted(path.name for path in checkpoint.glob("[!.]*") if path.name != LOCK)
     if there:
         raise StateError(

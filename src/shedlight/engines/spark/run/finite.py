@@ -1,4 +1,4 @@
-"""An application over finished sources on Spark, node by node from sources to sinks.
+"""An application over finite sources on Spark, node by node from sources to sinks.
 
 A run that was stopped goes on where it was; one that is complete is not repeated.
 """
@@ -12,9 +12,10 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
-from shedlight.engines.spark.outbox.delivery import deliveries, delivery
+from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.run.deployment import Deployment, sink_frames
 from shedlight.engines.spark.run.node_query import NodeQuery
+from shedlight.engines.spark.run.outbox_readers import log_numbers, source_names
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import ended
@@ -24,7 +25,7 @@ from shedlight.graph import Application, Source
 from shedlight.shedding.shares import Shares
 
 
-def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
+def run_on_spark(  # noqa: PLR0913  # as many as there are choices
     application: Application,
     spark: SparkSession,
     *,
@@ -32,7 +33,7 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
     shares: Shares | None = None,
     shards: int = 2,
     deliver: bool = False,
-    told: Callable[[MicroBatchReport], None] | None = None,
+    on_micro_batch: Callable[[MicroBatchReport], None] | None = None,
 ) -> Mapping[str, DataFrame]:
     """Run an application over all that its sources have.
 
@@ -43,7 +44,7 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
         shares: What patterns keep; None: everything.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided.
         deliver: Whether to write to the sinks as the application says.
-        told: Is told every micro-batch of a node when the node is through.
+        on_micro_batch: Called with every micro-batch of a node when the node is through.
 
     Returns:
         The complex events of each sink.
@@ -57,44 +58,47 @@ def run_on_spark(  # noqa: PLR0913  # two of them are for those who watch
     with lock_checkpoint(folder):
         deployment = Deployment(application, spark, folder, shares or {}, shards)
         FileColumns(deployment.application).check()
-        _run(deployment, spark, told)
-        for name in deliveries(application) if deliver else ():
-            _drained(delivery(deployment, name), f"{name} cannot be written")
+        _run_nodes(deployment, spark, on_micro_batch)
+        for name in delivery_names(application) if deliver else ():
+            writer = deployment.delivery(name).writer()
+            _run_available_now(writer, f"{name} cannot be written")
     return sink_frames(deployment)
 
 
-def _run(
-    deployment: Deployment, spark: SparkSession, told: Callable[[MicroBatchReport], None] | None
+def _run_nodes(
+    deployment: Deployment,
+    spark: SparkSession,
+    on_micro_batch: Callable[[MicroBatchReport], None] | None,
 ) -> None:
     """Run all nodes, each after those that it reads."""
     for node in deployment.nodes:
-        for _ in _rounds(deployment, node):
+        for _ in _passes(deployment, node):
             with with_query_conf(spark, deployment.nodes[node]):
-                rounds = _drained(outbox_writer(deployment, node))
-            for progress in rounds:
+                progresses = _run_available_now(outbox_writer(deployment, node))
+            for progress in progresses:
                 batch = read_report(node, progress)
-                if batch is not None and told is not None:
-                    told(batch)
+                if batch is not None and on_micro_batch is not None:
+                    on_micro_batch(batch)
 
 
 def outbox_writer(deployment: Deployment, node: str) -> DataStreamWriter:
-    """Write the query of a node; it wants a trigger and a start.
+    """Write the query of a node, which still needs a trigger and a start.
 
     Raises:
         StateError: Its checkpoint is damaged.
     """
-    query, logs = deployment.query_folder(node), deployment.logs_of(node)
-    repeated = check_logs(query, deployment.outbox(node), logs=logs)
+    query, outbox = deployment.paths.query(node), deployment.paths.outbox(node)
+    repeated = check_logs(query, outbox, logs=log_numbers(deployment.chains[node]))
     if repeated is not None:
         deployment.plans(node).check(repeated)
     return (
         deployment.nodes[node]
         .frame.writeStream.format("parquet")
         .queryName(f"shedlight node {node}")
-        .option("path", str(deployment.outbox(node)))
+        .option("path", str(outbox))
         .option("compression", "none")  # what is packed is small already
         .option("parquet.enable.dictionary", "false")  # and never comes twice
-        .option("checkpointLocation", str(deployment.query_folder(node)))
+        .option("checkpointLocation", str(query))
     )
 
 
@@ -112,7 +116,7 @@ def with_query_conf(spark: SparkSession, query: NodeQuery) -> Iterator[None]:
     ask after every event how large a batch for Python is by now: the number of events bounds
     it, and asking takes a third of the time from a file to Python.
     """
-    wanted = {_PARTITIONS: str(min(int(spark.conf.get(_PARTITIONS) or 1), query.shards))}
+    wanted = {_PARTITIONS: str(min(int(spark.conf.get(_PARTITIONS) or 1), query.shard_count))}
     if query.is_even:
         wanted[_BATCH_BYTES] = _UNLIMITED
     before = {name: spark.conf.get(name) for name in wanted}
@@ -125,7 +129,9 @@ def with_query_conf(spark: SparkSession, query: NodeQuery) -> Iterator[None]:
             spark.conf.set(name, str(old))
 
 
-def _drained(writer: DataStreamWriter, what: str = "") -> list[StreamingQueryProgress]:
+def _run_available_now(
+    writer: DataStreamWriter, what: str = ""
+) -> list[StreamingQueryProgress]:
     """Run a query until there is nothing left to read."""
     try:
         query = writer.trigger(availableNow=True).start()
@@ -135,19 +141,20 @@ def _drained(writer: DataStreamWriter, what: str = "") -> list[StreamingQueryPro
     return query.recentProgress
 
 
-def _rounds(deployment: Deployment, node: str) -> Iterator[None]:
+def _passes(deployment: Deployment, node: str) -> Iterator[None]:
     """Have a query run until all is read, and then, if need be, once more with the end.
 
     What is read in a single micro-batch may have its end in the same one.
     """
-    names = deployment.sources_of(node)
-    told = deployment.marks(node).folder / "_ended"
-    if names and not told.exists():
+    names = source_names(deployment.chains[node])
+    files = deployment.watermark_files(node)
+    is_ended = files.folder / "_ended"
+    if names and not is_ended.exists():
         sources = [deployment.application.sources[name] for name in names]
         if not all(map(_in_one_batch, sources)):
             yield
-        deployment.marks(node).write(map(ended, names))
-        told.touch()
+        files.write(map(ended, names))
+        is_ended.touch()
     yield
 
 
@@ -157,10 +164,11 @@ def _in_one_batch(source: Source) -> bool:
     return source.path is not None and not limits and _is_small(Path(source.path))
 
 
-_SMALL = 16 << 20
+_MAX_BYTES_OF_ONE_BATCH = 16 << 20
 
 
 def _is_small(path: Path) -> bool:
     """Whether what is there is surely read in one micro-batch."""
     files = [path] if path.is_file() else path.rglob("*")
-    return sum(one.stat().st_size for one in files if one.is_file()) < _SMALL
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    return size < _MAX_BYTES_OF_ONE_BATCH

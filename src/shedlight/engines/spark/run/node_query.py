@@ -1,7 +1,7 @@
-"""The query of a node: from its inputs to what its shards find."""
+"""The query of a node: from its inputs to what its shards emit."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from shedlight.engines.spark.step.metrics import METRICS
 from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain, is_passthrough
-from shedlight.graph import Stream
+from shedlight.graph import Application, Stream
+from shedlight.graph.keys import longest_windows
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import Shares
@@ -37,47 +38,72 @@ class InputStream:
     """A stream as a node reads it.
 
     Attributes:
-        input: Its ids and times.
+        input: Its id and time columns.
         events: Its events, with the time of their arrival.
-        marks: How far it is: `origin`, `watermark` and `idle`.
-        origins: The shards that tell so.
-        packed: Its complex events as they were packed where they were found, if they are any.
+        watermarks: Its watermark updates: `origin`, `watermark` and `idle`.
+        origins: The shards that send them.
+        packed: Its complex events as another node packed them, if it is of such.
     """
 
     input: StreamInput
     events: DataFrame
-    marks: DataFrame
+    watermarks: DataFrame
     origins: tuple[int, ...]
     packed: DataFrame | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of its events."""
-        found = arrow_schema(self.events)
-        return pa.schema([one for one in found if one.name != ARRIVAL])
+        return pa.schema([f for f in arrow_schema(self.events) if f.name != ARRIVAL])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """What the nodes of an application have in common.
+    """What the nodes of an application have to know of each other.
 
     Attributes:
         shares: What patterns keep at first; a pattern that is not in it never sheds.
         windows: The longest window of each key.
         with_event_ids: The patterns whose complex events list the ids of their events.
         published_streams: The streams that other nodes or sinks read.
-        told: The operators whose watermarks other nodes ask for.
-        late: The operators whose late events somebody asks for.
-        timed_out: The patterns of which somebody asks for what timed out.
+        published_watermarks: The operators whose watermarks other nodes read.
+        late: The operators whose late events go to a side output.
+        timed_out: The patterns whose timed-out partial matches are read.
     """
 
     shares: Shares
     windows: Mapping[str, int]
     with_event_ids: frozenset[Stream]
     published_streams: frozenset[Stream]
-    told: frozenset[str]
-    late: frozenset[str] = field(default_factory=frozenset)
-    timed_out: frozenset[Stream] = field(default_factory=frozenset)
+    published_watermarks: frozenset[str]
+    late: frozenset[str]
+    timed_out: frozenset[Stream]
+
+
+def node_context(application: Application, shares: Shares) -> NodeContext:
+    """Find what the nodes of an application have to know of each other."""
+    specs = application.operators
+    sunk = frozenset(sink.takes for sink in application.sinks.values())
+    crossing = {
+        stream
+        for spec in specs.values()
+        for stream in spec.inputs
+        if stream.operator and specs[stream.operator].node != spec.node
+    }
+    return NodeContext(
+        shares=shares,
+        windows=longest_windows(application),
+        with_event_ids=sunk,
+        published_streams=sunk | crossing,
+        published_watermarks=frozenset(str(stream.operator) for stream in crossing),
+        late=frozenset(
+            spec.name
+            for spec in specs.values()
+            for stream in spec.inputs
+            if stream.operator is None and application.sources[stream.name].late
+        ),
+        timed_out=application.timed_out,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,8 +112,8 @@ class NodeQuery:
 
     Attributes:
         frame: What it writes to the outbox.
-        outputs: What is in there.
-        chains: What it runs.
+        outputs: The columns of each stream in the outbox, and of each operator's late events.
+        chains: The operator chains that it runs.
     """
 
     frame: DataFrame
@@ -95,7 +121,7 @@ class NodeQuery:
     chains: tuple[ChainRuntime, ...]
 
     @property
-    def shards(self) -> int:
+    def shard_count(self) -> int:
         """How many shards there are."""
         return sum(len(chain.spec.placement.shards) for chain in self.chains)
 
@@ -112,20 +138,20 @@ class NodeQuery:
 
 
 def build_node_chain(
-    placement: OperatorChain, channels: Mapping[Stream, InputStream], setting: NodeContext
+    placement: OperatorChain, inputs: Mapping[Stream, InputStream], context: NodeContext
 ) -> ChainRuntime:
-    """Build the operators of a part for the columns of its inputs."""
-    read = {stream: channels[stream] for stream in placement.external}
-    here = set(placement.outputs)
+    """Build the operators of a chain for the columns of its inputs."""
+    read = {stream: inputs[stream] for stream in placement.external}
+    own = set(placement.outputs)
     return build_chain(
         ChainSpec(
             placement=placement,
-            inputs={stream: (one.input, one.schema) for stream, one in read.items()},
-            origins={stream: one.origins for stream, one in read.items()},
-            shares={stream: one for stream, one in setting.shares.items() if stream in here},
-            windows=setting.windows,
-            with_event_ids=setting.with_event_ids,
-            timed_out=setting.timed_out & here,
+            inputs={stream: (source.input, source.schema) for stream, source in read.items()},
+            origins={stream: source.origins for stream, source in read.items()},
+            shares={s: shares for s, shares in context.shares.items() if s in own},
+            windows=context.windows,
+            with_event_ids=context.with_event_ids,
+            timed_out=context.timed_out & own,
         )
     )
 
@@ -133,70 +159,71 @@ def build_node_chain(
 def node_query(
     spark: SparkSession,
     chains: tuple[ChainRuntime, ...],
-    channels: Mapping[Stream, InputStream],
-    setting: NodeContext,
+    inputs: Mapping[Stream, InputStream],
+    context: NodeContext,
     plans: Path,
-    pieces: Path,
+    blobs: Path,
 ) -> NodeQuery:
     """Write the query of a node.
 
     Args:
         spark: The session.
-        chains: The parts of the node.
-        channels: What they read.
-        setting: What all nodes have in common.
+        chains: The operator chains of the node.
+        inputs: What they read.
+        context: What the nodes have to know of each other.
         plans: The folder of its plans.
-        pieces: The folder of what is large of what it finds.
+        blobs: The folder of its large payloads.
     """
     shedding = [name for chain in chains for name in plan_tables(chain, {})]
     plan = read_plan(spark, plans, shedding) if shedding else None
-    packed = [row for chain in chains for row in _packed(chain, channels, plan)]
+    packed = [row for chain in chains for row in _packed(chain, inputs, plan)]
     has_plans = any(chain.spec.shares for chain in chains)
     step = Step(
         tuple(chain.spec for chain in chains),
-        setting.published_streams,
-        setting.told,
-        str(pieces),
+        context.published_streams,
+        context.published_watermarks,
+        str(blobs),
         LARGE,
-        setting.late,
+        context.late,
         str(plans) if has_plans else None,
     )
     shards = reduce(DataFrame.unionByName, packed).groupBy("shard")
-    matched = shards.applyInPandasWithState(
+    emitted = shards.applyInPandasWithState(
         stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
     )
     collected = F.collect_list("metrics").alias(METRICS)
-    found = matched.observe(METRICS, collected).where("metrics IS NULL")
-    return NodeQuery(found.drop("metrics"), dict(_outputs(chains, setting)), chains)
+    rows = emitted.observe(METRICS, collected).where("metrics IS NULL").drop("metrics")
+    return NodeQuery(rows, dict(_outputs(chains, context)), chains)
 
 
 def _outputs(
-    chains: tuple[ChainRuntime, ...], setting: NodeContext
+    chains: tuple[ChainRuntime, ...], context: NodeContext
 ) -> Iterator[tuple[Stream, pa.Schema]]:
     for chain in chains:
         for stream, schema in chain.outputs.items():
-            if stream in setting.published_streams:
+            if stream in context.published_streams:
                 yield stream, schema
         for name, schema in chain.whole.items():
-            if name in setting.late:
+            if name in context.late:
                 yield late_output(name), schema
 
 
 def _packed(
-    chain: ChainRuntime, channels: Mapping[Stream, InputStream], plan: Limits | None
+    chain: ChainRuntime, inputs: Mapping[Stream, InputStream], plan: Limits | None
 ) -> Iterator[DataFrame]:
+    """Pack the events of each input by shard, and send its watermarks to all shards."""
     shards = chain.spec.placement.shards
-    every = f"explode(sequence({shards[0]}, {shards[-1]}))"
+    all_shards = f"explode(sequence({shards[0]}, {shards[-1]}))"
     for stream in chain.spec.placement.external:
-        packed = channels[stream].packed
+        packed = inputs[stream].packed
         if packed is not None and is_passthrough(chain.spec, stream):
-            yield _passed_on(chain, stream, packed)
+            yield _pass_through(chain, stream, packed)
         else:
-            kept = add_keep_flags_and_filter(chain, stream, channels[stream].events, plan)
+            kept = add_keep_flags_and_filter(chain, stream, inputs[stream].events, plan)
             kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, kept)))
             yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
-        yield channels[stream].marks.select(
-            F.expr(every).alias("shard"),
+        yield inputs[stream].watermarks.select(
+            F.expr(all_shards).alias("shard"),
             F.lit(stream.operator or "").alias("operator"),
             F.lit(stream.name).alias("name"),
             "origin",
@@ -209,8 +236,8 @@ def _packed(
         )
 
 
-def _passed_on(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:
-    """Give packed complex events to the only shard there is."""
+def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:
+    """Send packed complex events to the only shard there is."""
     for spec in chain.spec.placement.readers(stream):
         packed = observed_packed(packed, arrivals_name(spec.name, stream))
     return packed.selectExpr(
@@ -228,11 +255,10 @@ def _passed_on(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFr
 
 
 def _shard_sql(chain: ChainRuntime, events: DataFrame) -> str:
-    """Say which shard an event goes to: the hash of its key tells."""
-    placement = chain.spec.placement
-    start, number = placement.shards[0], len(placement.shards)
+    """Write the number of the shard that an event goes to: the hash of its key decides."""
+    shards = chain.spec.placement.shards
     schema = schema_of(arrow_schema(events))
-    there = [one for one in placement.key if one.column in schema]
-    if not there:
-        return f"CAST({start} AS INT)"
-    return f"CAST({start} + pmod({hash_sql(there, schema)}, {number}L) AS INT)"
+    key = [column for column in chain.spec.placement.key if column.column in schema]
+    if not key:
+        return f"CAST({shards[0]} AS INT)"
+    return f"CAST({shards[0]} + pmod({hash_sql(key, schema)}, {len(shards)}L) AS INT)"

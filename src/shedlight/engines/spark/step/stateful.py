@@ -53,18 +53,18 @@ class Step:
     Attributes:
         chains: What its parts are; it travels to where the shards run.
         published_streams: The streams that others read.
-        told: The operators whose watermarks others ask for.
-        pieces: The folder of what is large.
-        large: From how many bytes on something is.
-        late: The operators whose late events somebody asks for.
+        published_watermarks: The operators whose watermarks others read.
+        blobs: The folder of large payloads.
+        min_blob_bytes: From how many bytes on a payload is large.
+        late: The operators whose late events go to a side output.
         plans: The folder of the plans, if any operator sheds.
     """
 
     chains: tuple[ChainSpec, ...]
     published_streams: frozenset[Stream]
-    told: frozenset[str]
-    pieces: str
-    large: int
+    published_watermarks: frozenset[str]
+    blobs: str
+    min_blob_bytes: int
     late: frozenset[str] = frozenset()
     plans: str | None = None
 
@@ -81,7 +81,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         chain = built[shard]
         taken = _taken_apart(frames)
         old = from_bytes(chain, state.get[0]) if state.exists else new_chain_state(chain)
-        file = BlobFile(Path(step.pieces), step.large)
+        file = BlobFile(Path(step.blobs), step.min_blob_bytes)
         packed: dict[Stream, Pieces] = {}
 
         def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, EventTable]) -> None:
@@ -156,7 +156,7 @@ def _told(
 ) -> Iterator[_Row]:
     """Say how far the operators are that others ask for."""
     for operator, watermark in watermarks_of(chain, state).items():
-        if operator in step.told:
+        if operator in step.published_watermarks:
             yield (operator, "", shard, watermark, operator in done.idle, 0, None, None)
 
 

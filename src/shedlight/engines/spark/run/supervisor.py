@@ -1,0 +1,149 @@
+"""Supervises the queries of a run: starts them, restarts those that fail, stops them all."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+
+from shedlight.engines.spark.session.jvm_stderr import suppress_jvm_stderr
+from shedlight.engines.spark.support.spark_errors import full_message, root_cause, to_user_error
+from shedlight.errors import ShedlightError
+
+_LOG = logging.getLogger(__name__)
+
+POLL_INTERVAL_S = 0.1
+_SHUTDOWN_GRACE_S = 5.0
+"""How long a micro-batch may take to its end before its query is stopped."""
+_STABLE_RUN_S = 60.0
+"""A query that ran for so long has not failed in a row."""
+
+
+@dataclass(slots=True)
+class _SupervisedQuery:
+    """A query, its failures in a row, when to restart it, and the last batch that was seen."""
+
+    query: StreamingQuery
+    started: float
+    failures: int = 0
+    restart_at: float | None = None
+    last_batch: int = -1
+
+
+class Supervisor:
+    """Runs queries by name.
+
+    Args:
+        starters: Starts the query of a name.
+        restarts: How often a query is restarted that does not run for long in between.
+        restart_delay: How long to wait before that, in seconds; twice as long each time.
+        stopping: Set when nothing is to be started any more.
+    """
+
+    def __init__(
+        self,
+        starters: Mapping[str, Callable[[], StreamingQuery]],
+        restarts: int,
+        restart_delay: float,
+        stopping: threading.Event,
+    ) -> None:
+        self._starters, self._stopping = starters, stopping
+        self._restarts, self._restart_delay = restarts, restart_delay
+        self._running: dict[str, _SupervisedQuery] = {}
+
+    def start(self) -> None:
+        """Start all queries, in the order of their names."""
+        for name in self._starters:
+            self._start_query(name)
+
+    def stop(self) -> None:
+        """Stop all queries, after the micro-batches that are under way."""
+        for running in self._running.values():
+            _await_batch_end(running.query)
+        suppress_jvm_stderr(quiet=True)
+        for running in self._running.values():
+            running.query.stop()
+
+    def process_all(self) -> None:
+        """Wait until every query has processed all that had arrived for it."""
+        for name in self._starters:
+            while not self._stopping.is_set():
+                query = self._running[name].query
+                query.processAllAvailable()
+                if query.isActive and query is self._running[name].query:
+                    break
+                time.sleep(POLL_INTERVAL_S)  # it is being restarted
+
+    def restart(self, name: str, why: str) -> None:
+        """Stop a query, and start it with other settings."""
+        _LOG.warning("%s is started again: %s", name, why)
+        query = self._running[name].query
+        _await_batch_end(query)
+        query.stop()
+        self._start_query(name)
+
+    def restart_failed(self) -> None:
+        """Restart queries that failed, when their delay is over.
+
+        Raises:
+            ShedlightError: A query failed for good.
+        """
+        for name, running in list(self._running.items()):
+            if running.query.isActive or self._stopping.is_set():
+                continue
+            if running.restart_at is None:
+                self._on_failure(name, running)
+            elif time.monotonic() >= running.restart_at:
+                self._start_query(name)
+
+    def new_progress(self, name: str) -> list[StreamingQueryProgress]:
+        """List the micro-batches of a query that were not listed yet."""
+        running = self._running[name]
+        last, seen = running.query.lastProgress, running.last_batch
+        if last is None or last.batchId <= seen or "addBatch" not in last.durationMs:
+            return []  # nothing new, or it looked and there was nothing to do
+        running.last_batch = last.batchId
+        if 0 <= seen < last.batchId - 1:
+            recent = running.query.recentProgress
+            return [progress for progress in recent if progress.batchId > seen]
+        return [last]
+
+    def is_busy(self, name: str) -> bool:
+        """Say whether a query runs a micro-batch, or is about to be restarted."""
+        query = self._running[name].query
+        return not query.isActive or bool(query.status["isTriggerActive"])
+
+    def _start_query(self, name: str) -> None:
+        query = self._starters[name]()
+        before = self._running.get(name)
+        failures = before.failures if before else 0
+        self._running[name] = _SupervisedQuery(query, time.monotonic(), failures)
+
+    def _on_failure(self, name: str, running: _SupervisedQuery) -> None:
+        error = running.query.exception()
+        if error is None:  # somebody stopped it, and not through us
+            raise ShedlightError(f"the query of {name} was stopped from outside")
+        problem = to_user_error(error)
+        lasted = time.monotonic() - running.started
+        running.failures = 1 if lasted > _STABLE_RUN_S else running.failures + 1
+        if isinstance(problem, ShedlightError):
+            raise problem
+        cause = root_cause(full_message(problem))
+        if running.failures > self._restarts:
+            raise ShedlightError(
+                f"the query of {name} failed {running.failures} times in a row, last with: "
+                f"{cause}"
+            ) from problem
+        delay = self._restart_delay * 2 ** (running.failures - 1)
+        _LOG.warning("%s failed, again in %g s: %s", name, delay, cause)
+        running.restart_at = time.monotonic() + delay
+
+
+def _await_batch_end(query: StreamingQuery) -> None:
+    """Let a micro-batch end that is under way, if it does not take too long."""
+    over = time.monotonic() + _SHUTDOWN_GRACE_S
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < over:
+        time.sleep(POLL_INTERVAL_S)

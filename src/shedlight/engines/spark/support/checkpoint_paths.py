@@ -1,0 +1,52 @@
+"""The folders of a checkpoint.
+
+checkpoint/
+    application          the fingerprint of the application
+    <node>/query         Spark's checkpoint of the query of a node
+    <node>/outbox        what the operators of the node emit
+    <node>/blobs         large payloads of the outbox
+    <node>/watermarks    the watermarks of sources that the driver sends to shards
+    <node>/plan          plans, and the plan that each micro-batch used
+    deliveries/<name>    Spark's checkpoint of a delivery to a sink or side output
+    override.json        bounds and weights changed at run time
+    lock                 the process that runs the application
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPaths:
+    """Finds folders below the root of a checkpoint."""
+
+    root: Path
+
+    @property
+    def fingerprint(self) -> Path:
+        """The file with the fingerprint of the application."""
+        return self.root / "application"
+
+    def query(self, node: str) -> Path:
+        """Find Spark's checkpoint of the query of a node."""
+        return self.root / node / "query"
+
+    def outbox(self, node: str) -> Path:
+        """Find the outbox of a node."""
+        return self.root / node / "outbox"
+
+    def blobs(self, node: str) -> Path:
+        """Find the large payloads of the outbox of a node."""
+        return self.root / node / "blobs"
+
+    def watermarks(self, node: str) -> Path:
+        """Find the watermark files of a node."""
+        return self.root / node / "watermarks"
+
+    def plan(self, node: str) -> Path:
+        """Find the plans of a node."""
+        return self.root / node / "plan"
+
+    def delivery(self, name: str) -> Path:
+        """Find Spark's checkpoint of a delivery."""
+        return self.root / "deliveries" / name
