@@ -204,7 +204,7 @@ def test_a_run_over_all_that_is_there(folder):
 
     assert done.stderr == ""
     assert re.fullmatch(
-        r"node edge: 2 events in \d micro-batch(es)?, 100% of use and kept; OK\n"
+        r"node edge: 2 events in \d micro-batch(es)?, 100% relevant and kept; OK\n"
         r"found 1 of w.P\n",
         done.stdout,
     )

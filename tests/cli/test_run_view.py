@@ -1,11 +1,11 @@
-"""What `shedlight run` writes down of a run, with a stand-in for Spark, and the page of it."""
+"""What `shedlight run` logs of a run, with a stand-in for Spark, and the web UI of it."""
 
 import json
 from types import SimpleNamespace
 
 import pytest
 
-from shedlight.cli.run_view import LiveView, table_of
+from shedlight.cli.run_view import LiveView, live_table
 from shedlight.control.override import Override
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.override_store import (
@@ -32,7 +32,7 @@ def watched(tmp_path):
         world,
         on_decision=watch.decision,
         overrides=OverrideWatcher(tmp_path),
-        on_override=watch.wish,
+        on_override=watch.override,
     )
     watch.running = SimpleNamespace(loop=world.loop, deployment=world)  # type: ignore[assignment]
     watch.begin()
@@ -50,10 +50,10 @@ def batches(watched, number):
         watched.watch.batch(watched.world.batch(RATE, seconds=0.05)[0])
 
 
-def rows(watched, kind):
-    """Read the records of a kind."""
+def rows(watched, record_type):
+    """Read the records of a type."""
     lines = map(json.loads, watched.log.read_text().splitlines())
-    return [row for row in lines if row["kind"] == kind]
+    return [row for row in lines if row["record"] == record_type]
 
 
 def test_it_begins_once_with_what_is_run(watched):
@@ -61,14 +61,14 @@ def test_it_begins_once_with_what_is_run(watched):
     watched.watch.begin()
     batches(watched, 2)
     (header,) = rows(watched, "run")
-    assert header["nodes"] == {NODE: {"bound": BOUND}}
-    assert watched.log.read_text().startswith('{"kind":"run"')
+    assert header["bounds"] == {NODE: BOUND}
+    assert watched.log.read_text().startswith('{"record":"run"')
 
 
 def test_batches_say_what_was_offered_and_used(watched):
     """By type, with the plan and the pressure."""
     batches(watched, 20)
-    last = rows(watched, "batch")[-1]
+    last = rows(watched, "micro_batch")[-1]
     assert last["plan"] > 1
     assert last["relevant_events"] == pytest.approx(last["events"], abs=4)
     assert last["arrived"]["w2"]["s2"] == last["events"]
@@ -90,19 +90,19 @@ def test_the_page_shows_it_and_can_plan_from_it(watched):
     assert then > sum(one["now"] for one in longer["sinks"].values())
 
 
-def test_a_wish_is_in_the_table_the_log_and_the_page(watched):
-    """As soon as it is taken up."""
+def test_an_override_is_in_the_table_the_log_and_the_web_ui(watched):
+    """As soon as it is applied."""
     batches(watched, 10)
     store_override(watched.folder, Override(bounds={NODE: 7.0}))
     batches(watched, 5)
-    assert rows(watched, "wish")[-1]["bounds"] == {NODE: 7.0}
-    assert watched.watch.summary.nodes[NODE].bound == 7.0
-    assert "7 s" in list(table_of(watched.watch.summary).columns[5].cells)
+    assert rows(watched, "override")[-1]["bounds"] == {NODE: 7.0}
+    assert watched.watch.totals.nodes[NODE].bound == 7.0
+    assert "7 s" in list(live_table(watched.watch.totals).columns[5].cells)
     assert Asking(watched.log).get("/api/run")["nodes"][NODE]["bound"] == 7.0
 
 
-def test_a_refused_wish_is_told(watched):
+def test_a_rejected_override_is_logged(watched):
     """Nothing else changes."""
-    watched.watch.wish(OverrideOutcome(1.0, Override(), "there is no node 'x'"))
-    assert rows(watched, "wish")[0]["refused"] == "there is no node 'x'"
-    assert watched.watch.summary.nodes[NODE].bound == BOUND
+    watched.watch.override(OverrideOutcome(1.0, Override(), "there is no node 'x'"))
+    assert rows(watched, "override")[0]["rejected"] == "there is no node 'x'"
+    assert watched.watch.totals.nodes[NODE].bound == BOUND

@@ -10,14 +10,16 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def hostile_log(path):
     """Write the log of a run in which every name and every text means no good."""
     bad = HOSTILE
-    patterns = {f"{bad}.{bad}": {"kept": 60, "seconds": 0.1, "found": 3, "partial_matches": 1}}
+    patterns = {
+        f"{bad}.{bad}": {"kept": 60, "seconds": 0.1, "matches": 3, "partial_matches": 1}
+    }
     path.write_text(
         text(
             header(
                 100.0,
                 application=bad,
                 version=bad,
-                nodes={bad: {"bound": 2.0}},
+                bounds={bad: 2.0},
                 sources=[f"src{bad}"],
                 operators={bad: {"node": bad, "inputs": [f"src{bad}"], "patterns": [bad]}},
                 sinks={bad: f"{bad}.{bad}"},
@@ -27,8 +29,8 @@ def hostile_log(path):
                 102.0,
                 f"because {bad}",
                 replanned=True,
-                states={bad: "SHEDDING"},
-                remedies={bad: f"do {bad}"},
+                statuses={bad: "SHEDDING"},
+                advice={bad: f"do {bad}"},
                 loads={bad: 0.9},
                 shares={f"{bad}.{bad}": {f"kind = '{bad}'": 0.5}},
             ),
@@ -59,7 +61,7 @@ def large_log(path, number, nodes, seed=4):
     rows = [
         header(
             100.0,
-            nodes={f"node-{n}": {"bound": 2.0 if n % 2 else None} for n in range(nodes)},
+            bounds={f"node-{n}": 2.0 if n % 2 else None for n in range(nodes)},
             sources=["clicks", "orders"],
             operators=operators,
             sinks=sinks,
@@ -68,12 +70,12 @@ def large_log(path, number, nodes, seed=4):
     for second in range(1, 4):
         for node in range(nodes):
             found = {
-                f"{name}.P": {"kept": 60, "seconds": 0.1, "found": draw.randrange(1000)}
+                f"{name}.P": {"kept": 60, "seconds": 0.1, "matches": draw.randrange(1000)}
                 for name, one in operators.items()
                 if one["node"] == f"node-{node}"
             }
             rows.append(batch(100.0 + second, f"node-{node}", kept=60, patterns=found))
-    states = {f"node-{n}": ("OK", "SHEDDING", "BOUND-AT-RISK")[n % 3] for n in range(nodes)}
+    statuses = {f"node-{n}": ("OK", "SHEDDING", "BOUND-AT-RISK")[n % 3] for n in range(nodes)}
     loads = {f"node-{n}": 0.3 + 0.25 * n % 1.3 for n in range(nodes)}
-    rows.append(decision(104.0, states=states, loads=loads, replanned=True))
+    rows.append(decision(104.0, statuses=statuses, loads=loads, replanned=True))
     path.write_text(text(*rows), encoding="utf-8")

@@ -10,7 +10,12 @@ from shedlight.control.assessment import keep_arrays
 from shedlight.control.controller import Memory, decide
 from shedlight.control.observation import Observation
 from shedlight.control.override import apply_override, current_values
-from shedlight.engines.spark.control.event_log import RunLog
+from shedlight.engines.spark.control.event_log import (
+    BatchRecorder,
+    RunLog,
+    decision_record,
+    override_record,
+)
 from shedlight.engines.spark.control.loop import micro_batch_settings
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
@@ -22,7 +27,7 @@ from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
 from shedlight.model.snapshot import MicroBatchCosts, Snapshot
-from shedlight.runlog import run_row
+from shedlight.runlog import run_header
 from tests.engines.applications import paper_application
 
 BEGAN = 1_800_000_000.0
@@ -65,7 +70,8 @@ class Rehearsal:
         self.folder, self.clock, self.number, self.forced_reason = folder, clock, 0, ""
         self.memory = Memory(application=application, settings=micro_batch_settings())
         self.log, self.wishes = RunLog(self.path), OverrideWatcher(folder)
-        self.log.begin(run_row(application, self.clock, version="0.1.0"))
+        self.recorder = BatchRecorder()
+        self.log.write(run_header(application, self.clock, version="0.1.0"))
         self._heed()
 
     @property
@@ -83,8 +89,8 @@ class Rehearsal:
         latencies = {}
         for node in model.nodes:
             batch, latencies[node] = self._batch(model, node, rates)
-            used = {"plan": 1 + bool(keep), "pressure": 1.0} if node == "edge-2" else {}
-            self.log.batch(batch, used, _known(model, node))
+            active = (1 + bool(keep), 1.0) if node == "edge-2" else (None, None)
+            self.log.write(self.recorder.record(batch, _known(model, node), *active))
         if self.number % EVERY == 0:
             self._decide(model, rates, latencies)
         self.number += 1
@@ -95,7 +101,8 @@ class Rehearsal:
             application = apply_override(rehearsed_application(), wish)
             self.memory = replace(self.memory, application=application)
             self.forced_reason = f"as was asked for, {wish}"
-            self.log.wish(OverrideOutcome(self.clock, current_values(application)))
+            outcome = OverrideOutcome(self.clock, current_values(application))
+            self.log.write(override_record(outcome))
 
     def _decide(self, model, rates, latencies):
         seen = Observation(
@@ -115,7 +122,8 @@ class Rehearsal:
             self.memory, seen, clock=lambda: 0.0, forced_reason=self.forced_reason
         )
         self.forced_reason = ""
-        self.log.decision(decision, self.memory)
+        self.log.write(decision_record(decision, self.memory))
+        self.log.write_planning_input(self.memory)
 
     def _batch(self, model, node, rates):
         """Make the micro-batch of a node for the second that passed; give its latency too."""

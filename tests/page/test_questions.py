@@ -7,7 +7,7 @@ import pytest
 
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.page.status import MOST_KEEPS, STARTING
-from shedlight.runlog.aggregate import STATES
+from shedlight.runlog.aggregate import STATUSES
 from tests.page.asking import Asking, to_close
 from tests.page.rehearsal import BEGAN, BOUND, BUSY, QUIET, Rehearsal
 from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, text
@@ -178,7 +178,7 @@ def test_hostile_text_is_json_and_without_control_characters(tmp_path):
         assert reply.headers["content-type"] == "application/json"
         assert reply.headers["x-content-type-options"] == "nosniff"
     now = page.get("/api/now")
-    assert now["nodes"][HOSTILE]["state"] in STATES
+    assert now["nodes"][HOSTILE]["state"] in STATUSES
     told = [now["nodes"][HOSTILE]["remedy"], now["keeps"][0]["type"]]
     assert all("\u202e" not in one and "\n" not in one for one in told)
     assert page.get("/api/latency", params={"node": HOSTILE})["node"] == HOSTILE
@@ -201,7 +201,7 @@ def test_ten_thousand_types_are_bounded(tmp_path):
         tmp_path,
         header(100.0),
         batch(101.0, patterns=patterns),
-        decision(102.0, shares=shares, rates=rates, more=7),
+        decision(102.0, shares=shares, rates=rates, omitted_shares=7),
     )
     now = page.get("/api/now")
     assert len(now["keeps"]) == MOST_KEEPS
@@ -215,8 +215,13 @@ def test_ten_thousand_types_are_bounded(tmp_path):
 
 def test_a_wish_in_the_log_changes_bounds_and_weights(tmp_path):
     """One that was refused does not."""
-    refused = {"kind": "wish", "time": 103.0, "bounds": {"edge": 9.0}, "refused": "no"}
-    wish = {"kind": "wish", "time": 102.0, "bounds": {"edge": 5.0}, "weights": {"out": 3.0}}
+    refused = {"record": "override", "time": 103.0, "bounds": {"edge": 9.0}, "rejected": "no"}
+    wish = {
+        "record": "override",
+        "time": 102.0,
+        "bounds": {"edge": 5.0},
+        "weights": {"out": 3.0},
+    }
     page = written(tmp_path, header(100.0), batch(101.0), wish, refused)
     assert page.get("/api/run")["nodes"]["edge"]["bound"] == 5.0
     assert page.get("/api/now")["sinks"]["out"]["weight"] == 3.0

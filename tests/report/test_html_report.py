@@ -60,13 +60,13 @@ def overloaded():
         decision(
             105.0,
             "node 'edge': too busy",
-            state="BOUND-AT-RISK",
-            remedies={"edge": "give it more cores"},
+            status="BOUND-AT-RISK",
+            advice={"edge": "give it more cores"},
             replanned=True,
             shares=shares,
         ),
         batch(109.0, events=1000, kept=300),
-        decision(109.0, "all is well", state="SHEDDING", shares=shares),
+        decision(109.0, "all is well", status="SHEDDING", shares=shares),
     )
 
 
@@ -97,7 +97,7 @@ def test_a_run_is_told_in_sentences(overloaded):
         ([header(9.0, timed=False), batch(10.0)], "its latency says nothing"),
         ([batch(10.0, kept=0)], "kept no event"),
         ([batch(10.0, kept=40, relevant_events=70)], "; 30 were shed."),
-        ([batch(10.0, refused={"s": 1})], "Source s had 1 record that"),
+        ([batch(10.0, malformed={"s": 1})], "Source s: 1 malformed record."),
         ([batch(10.0, late={"flows": 2})], "At flows, 2 events came too late."),
         ([batch(10.0)], "The plan never changed."),
     ],
@@ -108,7 +108,7 @@ def test_each_outcome_has_its_words(rows, says):
 
 
 def test_the_page_has_figures_and_tables(overloaded):
-    """Five figures of the node, one of the patterns; remedies, shares and reasons in tables."""
+    """Five figures of the node, one of the patterns; advice, shares and reasons in tables."""
     page = report_page(overloaded)
 
     assert page.count("<figure>") == 6
@@ -135,7 +135,7 @@ def test_the_page_asks_for_nothing(overloaded):
 
 
 def test_what_a_log_says_is_text_and_nothing_else(overloaded):
-    """Every name, reason and remedy is a script here, and none becomes one."""
+    """Every name, reason and advice is a script here, and none becomes one."""
     page, fine = Page(report_page(hostile_run())), Page(report_page(overloaded))
 
     assert page.tags <= KNOWN

@@ -2,18 +2,19 @@
 
 import json
 
-from shedlight.runlog.follow import Lines, Run
+from shedlight.runlog.follow import LineParser, Run
+from shedlight.runlog.records import LOG_FORMAT
 
 HOSTILE = '<script>alert("x")</script>\'&\\\n\u202e'
 """A name as somebody would choose it who means no good."""
 
 
-def batch(time, node="edge", *, events=100, kept=100, mean=1.0, found=1, **more):
+def batch(time, node="edge", *, events=100, kept=100, mean=1.0, matches=1, **more):
     """Make a row of a micro-batch that took a second."""
     latency = {"mean": mean, "p50": mean, "p95": 2 * mean, "p99": 3 * mean} if kept else {}
-    patterns = {"flows.P": {"kept": kept, "seconds": 0.5, "found": found, "partial_matches": 4}}
+    pattern = {"kept": kept, "seconds": 0.5, "matches": matches, "partial_matches": 4}
     return {
-        "kind": "batch",
+        "record": "micro_batch",
         "time": time,
         "node": node,
         "number": 0,
@@ -22,22 +23,22 @@ def batch(time, node="edge", *, events=100, kept=100, mean=1.0, found=1, **more)
         "kept": kept,
         "lag": mean,
         "latency": latency,
-        "state": 1000,
-        "patterns": patterns,
+        "state_bytes": 1000,
+        "patterns": {"flows.P": pattern},
     } | more
 
 
-def decision(time, reason="all is well", *, state="OK", shares=None, **more):
+def decision(time, reason="all is well", *, status="OK", shares=None, **more):
     """Make a row of a decision."""
     return {
-        "kind": "decision",
+        "record": "decision",
         "time": time,
         "reason": reason,
         "replanned": False,
         "seconds": 0.01,
         "loads": {"edge": 0.5},
-        "remedies": {},
-        "states": {"edge": state},
+        "advice": {},
+        "statuses": {"edge": status},
         "shares": shares or {},
     } | more
 
@@ -45,12 +46,13 @@ def decision(time, reason="all is well", *, state="OK", shares=None, **more):
 def header(time, bound=2.0, **more):
     """Make the row that a log begins with."""
     return {
-        "kind": "run",
+        "record": "run",
+        "format": LOG_FORMAT,
         "time": time,
         "application": "demo",
         "version": "0.1",
         "timed": True,
-        "nodes": {"edge": {"bound": bound}},
+        "bounds": {"edge": bound},
         "sources": ["payments"],
         "operators": {"flows": {"node": "edge", "inputs": ["payments"], "patterns": ["P"]}},
         "sinks": {"out": "flows.P"},
@@ -64,9 +66,9 @@ def text(*rows):
 
 def run(*rows):
     """Make a run of rows."""
-    lines = Lines()
-    records = lines.take(text(*rows).encode())
-    return Run(tuple(records), lines.skipped, lines.unknown)
+    parser = LineParser()
+    records = parser.feed(text(*rows).encode())
+    return Run(tuple(records), parser.skipped, parser.unknown)
 
 
 def hostile_run():
@@ -77,7 +79,7 @@ def hostile_run():
             100.0,
             application=bad,
             version=bad,
-            nodes={bad: {"bound": 2.0}},
+            bounds={bad: 2.0},
             sources=[bad],
             operators={bad: {"node": bad, "inputs": [bad], "patterns": [bad]}},
             sinks={bad: bad},
@@ -85,16 +87,16 @@ def hostile_run():
         batch(
             101.0,
             bad,
-            refused={bad: 3},
+            malformed={bad: 3},
             late={bad: 2},
-            patterns={bad: {"kept": 1, "found": 1, "types": {bad: 5}}},
+            patterns={bad: {"kept": 1, "matches": 1, "types": {bad: 5}}},
         ),
         decision(
             102.0,
             bad,
             replanned=True,
-            states={bad: bad},
-            remedies={bad: bad},
+            statuses={bad: bad},
+            advice={bad: bad},
             loads={bad: 3.0},
             shares={bad: {bad: 0.5}},
         ),

@@ -21,7 +21,7 @@ def times(records):
 
 
 def test_a_log_is_read(log):
-    """Records are in order and by kind."""
+    """Records are in order and by type."""
     log.write_text(text(header(1.0), batch(2.0), decision(3.0), batch(4.0)))
 
     run = read_run(log)
@@ -51,7 +51,7 @@ def test_a_last_line_without_an_end_counts_if_it_is_whole(log):
 def test_bad_lines_between_good_ones_are_counted(log):
     """Also bytes that are no text; blank lines are nothing."""
     good = text(batch(2.0)).encode()
-    log.write_bytes(good + b"\xff\xfe\x00\n\nnot json\n" + good + b'{"kind":"new"}\n')
+    log.write_bytes(good + b"\xff\xfe\x00\n\nnot json\n" + good + b'{"record":"new"}\n')
 
     run = read_run(log)
 
@@ -71,7 +71,8 @@ def test_a_log_is_found_in_its_checkpoint(log):
     [
         ("", "it is empty: the run has written nothing yet"),
         ("a,b\n1,2\n", "it is no log of a run: none of its 2 lines"),
-        ('{"kind":"other"}\n', "it is no log of a run: none of its 1 lines"),
+        ('{"record":"other"}\n', "it is no log of a run: none of its 1 lines"),
+        ('{"kind":"batch","time":5}\n', "its records are not of log format 2"),
     ],
 )
 def test_what_is_no_log_is_said(log, content, message):
@@ -92,8 +93,8 @@ def test_what_is_not_there_is_said(log):
 
 def test_a_line_that_is_too_long_is_not_kept_in_memory(log, monkeypatch):
     """What follows it is read."""
-    monkeypatch.setattr(follow, "_LONGEST", 1000)
-    monkeypatch.setattr(follow, "_CHUNK", 100)
+    monkeypatch.setattr(follow, "_MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(follow, "_CHUNK_BYTES", 100)
     log.write_text("x" * 5000 + "\n" + text(batch(2.0)))
 
     run = read_run(log)
@@ -105,20 +106,20 @@ def test_a_line_that_is_too_long_is_not_kept_in_memory(log, monkeypatch):
 def test_records_are_given_as_the_file_grows(log):
     """Before it is there, nothing; half a line waits for its other half."""
     follower = Follower(log)
-    assert follower.new() == []
+    assert follower.read_new() == []
 
     line = text(batch(2.0))
     with log.open("w") as file:
         file.write(text(batch(1.0)) + line[:30])
         file.flush()
-        assert times(follower.new()) == [1]
-        assert follower.new() == []
+        assert times(follower.read_new()) == [1]
+        assert follower.read_new() == []
 
         file.write(line[30:])
         file.flush()
-        assert times(follower.new()) == [2]
+        assert times(follower.read_new()) == [2]
 
-    assert follower.lines.skipped == 0
+    assert follower.parser.skipped == 0
     follower.close()
 
 
@@ -126,13 +127,13 @@ def test_a_file_that_is_cut_off_is_read_from_its_beginning(log):
     """Shorter than before, or as long but with another beginning."""
     log.write_text(text(batch(1.0), batch(2.0)))
     follower = Follower(log)
-    follower.new()
+    follower.read_new()
 
     log.write_text(text(batch(3.0)))
-    assert times(follower.new()) == [3]
+    assert times(follower.read_new()) == [3]
 
     log.write_text(text(batch(4.0), batch(5.0), batch(6.0)))
-    assert times(follower.new()) == [4, 5, 6]
+    assert times(follower.read_new()) == [4, 5, 6]
     follower.close()
 
 
@@ -140,15 +141,15 @@ def test_nothing_is_lost_when_a_file_is_replaced(log):
     """What was written to the old one before it was moved away, and all of the new one."""
     log.write_text(text(batch(1.0)))
     follower = Follower(log)
-    follower.new()
+    follower.read_new()
 
     with log.open("a") as file:
         file.write(text(batch(2.0)))
     os.replace(log, log.with_suffix(".1"))  # noqa: PTH105
-    assert times(follower.new()) == [2]
+    assert times(follower.read_new()) == [2]
 
     log.write_text(text(batch(3.0)))
-    assert times(follower.new()) == [3]
+    assert times(follower.read_new()) == [3]
     follower.close()
 
 
@@ -157,25 +158,12 @@ def test_half_a_line_is_not_joined_with_what_comes_in_its_place(log, moved):
     """A run was killed while it wrote; the next one begins a new file, or the same anew."""
     log.write_text(text(batch(1.0)) + text(batch(2.0))[:30])
     follower = Follower(log)
-    follower.new()
+    follower.read_new()
 
     if moved:
         os.replace(log, log.with_suffix(".1"))  # noqa: PTH105
     log.write_text(text(header(3.0), batch(4.0)))
 
-    assert times(follower.new()) == [3, 4]
-    assert follower.lines.skipped == 1
+    assert times(follower.read_new()) == [3, 4]
+    assert follower.parser.skipped == 1
     follower.close()
-
-
-def test_following_ends_when_it_is_told_to(log):
-    """The pause decides; between two of them more may be written."""
-    log.write_text(text(batch(1.0)))
-    pauses = iter([True, False])
-
-    def pause():
-        with log.open("a") as file:
-            file.write(text(batch(2.0)))
-        return next(pauses)
-
-    assert times(follow(log, pause)) == [1, 2]

@@ -8,19 +8,31 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from shedlight.runlog.aggregate import RunTotals, run_totals
-from shedlight.runlog.exposition import Family, Sample, exposition
-from shedlight.runlog.prometheus import families
-from tests.runlog.exposition import parse
+from shedlight.runlog.prometheus import RunCollector, metrics_text
 from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, run
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 
 
+def parse(text):
+    """Read samples: {(name, ((label, value), ...)): number}; and the type of each metric."""
+    samples, types = {}, {}
+    for family in text_string_to_metric_families(text.decode()):
+        assert family.documentation
+        types[family.name] = family.type
+        for sample in family.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in samples, f"{key} is there twice"
+            samples[key] = sample.value
+    return samples, types
+
+
 def parsed(log, **options):
     """Read what is written of a run."""
-    return parse(exposition(families(run_totals(log.records), **options)))
+    return parse(metrics_text(run_totals(log.records), **options))
 
 
 @pytest.fixture
@@ -28,18 +40,18 @@ def log():
     """Have a run that sheds."""
     shares = {"flows.P": {"a": 0.5, "b": 0.25, "c": 1.0, "d": 0.0}}
     types = {"a": 10, "b": 60, "c": 30, "d": 10}
-    pattern = {"kept": 40, "seconds": 0.5, "found": 2, "partial_matches": 4, "types": types}
+    pattern = {"kept": 40, "seconds": 0.5, "matches": 2, "partial_matches": 4, "types": types}
     return run(
         header(9.0),
         batch(10.0),
-        batch(12.0, kept=40, mean=3.0, patterns={"flows.P": pattern}, refused={"s": 2}),
-        decision(12.0, state="SHEDDING", shares=shares, replanned=True),
+        batch(12.0, kept=40, mean=3.0, patterns={"flows.P": pattern}, malformed={"s": 2}),
+        decision(12.0, status="SHEDDING", shares=shares, replanned=True),
     )
 
 
 def test_counters_add_up_and_gauges_are_the_last(log):
     """Two micro-batches: 200 events, 140 kept; the last took half of its 2 seconds."""
-    samples, kinds = parsed(log)
+    samples, types = parsed(log)
     edge = (("node", "edge"),)
 
     assert samples["shedlight_events_total", edge] == 200
@@ -48,26 +60,55 @@ def test_counters_add_up_and_gauges_are_the_last(log):
     assert samples["shedlight_node_latency_bound_seconds", edge] == 2
     assert samples["shedlight_pattern_matches_total", (("pattern", "flows.P"),)] == 3
     assert samples["shedlight_plan_changes_total", ()] == 1
-    assert samples["shedlight_source_refused_total", (("source", "s"),)] == 2
-    assert all((kind == "counter") == name.endswith("_total") for name, kind in kinds.items())
+    assert samples["shedlight_source_malformed_records_total", (("source", "s"),)] == 2
+    assert types["shedlight_events"] == "counter"
 
 
-def test_latency_is_a_summary(log):
-    """Quantiles of the last micro-batch; the sum and the count give the mean of any time."""
-    samples, kinds = parsed(log)
+def test_names_are_conventional(log):
+    """Counters end in `_total`, and what has a unit in the base unit; nothing else does."""
+    for name, metric_type in parsed(log, max_types=1)[1].items():
+        assert name.startswith("shedlight_")
+        assert not re.search(r"_(ms|minutes|kb|mb|percent|count|sum|bucket)$", name)
+        if metric_type == "counter":  # the parser takes `_total` off
+            assert (
+                f"# TYPE {name}_total counter"
+                in metrics_text(run_totals(log.records), max_types=1).decode()
+            )
+        else:
+            assert not name.endswith("_total")
+
+
+def test_latency_is_a_histogram(log):
+    """100 events at 1 to 3 s and 40 at 3 to 9 s, as slow as the quantile they are below."""
+    samples, types = parsed(log)
     name, edge = "shedlight_node_latency_seconds", ("node", "edge")
 
-    assert kinds[name] == "summary"
-    assert samples[name, (edge, ("quantile", "0.95"))] == 6
+    assert types[name] == "histogram"
     assert samples[f"{name}_sum", (edge,)] == 100 * 1.0 + 40 * 3.0
     assert samples[f"{name}_count", (edge,)] == 140
+    below = {dict(k)["le"]: v for (n, k), v in samples.items() if n == f"{name}_bucket"}
+    assert below["0.5"] == 0
+    assert below["1.0"] == 50
+    assert below["2.0"] == 50 + 45
+    assert below["3.0"] == 50 + 45 + 5 + 20
+    assert below["7.5"] == 100 + 20 + 18
+    assert below["10.0"] == below["+Inf"] == 140
 
 
-def test_a_node_is_in_one_of_its_states(log):
-    """A series for each state that there is, so that none goes stale as 1."""
+def test_few_events_are_in_the_lower_buckets():
+    """One event is at the median, not at all quantiles; no event is nowhere."""
+    samples, _ = parsed(run(batch(10.0, kept=1), batch(11.0, kept=0, events=0)))
+
+    name = "shedlight_node_latency_seconds_bucket"
+    assert samples[name, (("le", "1.0"), ("node", "edge"))] == 1
+    assert samples[name, (("le", "+Inf"), ("node", "edge"))] == 1
+
+
+def test_a_node_has_one_status(log):
+    """A series for each status that there is, so that none goes stale as 1."""
     samples, _ = parsed(log)
 
-    found = {dict(k)["state"]: v for (n, k), v in samples.items() if n.endswith("node_state")}
+    found = {dict(k)["status"]: v for (n, k), v in samples.items() if n.endswith("node_status")}
     assert found == {"OK": 0, "SHEDDING": 1, "BOUND-AT-RISK": 0, "INFEASIBLE": 0}
 
 
@@ -80,7 +121,7 @@ def test_nothing_is_labelled_with_types_unless_asked(log):
 
 def test_the_types_that_come_most_often_are_told_and_the_others_together(log):
     """Of the rest, 10 events are of a (0.5) and 10 of d (0): 0.25 of them is kept."""
-    samples, _ = parsed(log, most_types=2)
+    samples, _ = parsed(log, max_types=2)
 
     name = "shedlight_pattern_type_keep_ratio"
     found = {dict(labels)["type"]: v for (n, labels), v in samples.items() if n == name}
@@ -91,7 +132,7 @@ def test_a_type_that_is_called_other_is_with_the_others():
     """No series is there twice."""
     log = run(decision(5.0, shares={"f.P": {"other": 0.5, "x": 1.0, "y": 0.0}}))
 
-    samples, _ = parsed(log, most_types=2)
+    samples, _ = parsed(log, max_types=2)
     assert sum("type" in dict(labels) for _, labels in samples) == 2
 
 
@@ -99,36 +140,36 @@ def test_a_thousand_types_are_not_a_thousand_series():
     """The number asked for, and one."""
     log = run(decision(5.0, shares={"f.P": {f"t{n}": 0.5 for n in range(1000)}}))
 
-    samples, _ = parsed(log, most_types=10)
+    samples, _ = parsed(log, max_types=10)
     assert sum("type" in dict(labels) for _, labels in samples) == 11
 
 
 def test_hostile_names_are_values_of_labels():
     """Quotes, backslashes and ends of lines are escaped, and come back as they were."""
-    samples, _ = parsed(hostile_run(), most_types=5)
+    samples, _ = parsed(hostile_run(), max_types=5)
 
     assert samples["shedlight_events_total", (("node", HOSTILE),)] == 100
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])), st.floats(allow_nan=False))
-def test_every_text_and_number_can_be_written(text, number):
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.floats(0, 1e15))
+def test_every_name_and_number_can_be_written(name, number):
     """And is read as what it was."""
-    family = Family("a_total", "counter", text, (Sample(number, {"x": text}),))
+    log = run(header(4.0, bounds={name: number}, operators={}))
 
-    samples, _ = parse(exposition([family]))
-    assert samples == {("a_total", (("x", text),)): number}
+    samples, _ = parsed(log)
+    assert samples["shedlight_node_latency_bound_seconds", (("node", name),)] == number
 
 
 def test_half_a_character_does_not_stop_the_metrics():
     """JSON can hold half a surrogate pair; UTF-8 cannot."""
-    text = exposition(families(run_totals(run(batch(5.0, "a\ud800")).records)))
+    samples, _ = parsed(run(batch(5.0, "a\ud800")))
 
-    assert text.encode()
+    assert samples["shedlight_micro_batches_total", (("node", "a?"),)] == 1
 
 
 def test_a_run_that_has_only_begun_has_metrics():
     """Nothing is known, and that is written without fault."""
-    samples, _ = parse(exposition(families(RunTotals())))
+    samples, _ = parse(metrics_text(RunTotals()))
 
     assert samples["shedlight_plan_changes_total", ()] == 0
 
@@ -140,12 +181,12 @@ def names_in(expression):
 
 def known():
     """Name what may be asked for."""
-    found = set()
-    for family in families(RunTotals(), most_types=1):
-        found.add(family.name)
-        if family.kind == "summary":
-            found |= {f"{family.name}_sum", f"{family.name}_count"}
-    return found
+    endings = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}
+    return {
+        family.name + ending
+        for family in RunCollector(RunTotals(), max_types=1).collect()
+        for ending in endings.get(family.type, [""])
+    }
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are():

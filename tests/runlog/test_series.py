@@ -3,7 +3,7 @@
 import pytest
 
 from shedlight.runlog.aggregate import run_totals
-from shedlight.runlog.series import decision_log, found_series, node_series, share_table
+from shedlight.runlog.series import decision_log, match_series, node_series, share_table
 from tests.runlog.logs import batch, decision, header, run
 
 
@@ -33,21 +33,21 @@ def test_no_events_have_no_share():
     assert (point.share, point.latency) == (None, {})
 
 
-def test_a_node_has_its_bound_loads_and_states():
-    """A state is told when it becomes another."""
+def test_a_node_has_its_bound_loads_and_statuses():
+    """A status is told when it becomes another."""
     log = run(
         header(9.0),
         batch(10.0),
         decision(10.0),
-        decision(11.0, state="SHEDDING"),
-        decision(12.0, state="SHEDDING"),
+        decision(11.0, status="SHEDDING"),
+        decision(12.0, status="SHEDDING"),
     )
 
     series = node_series(log.records)["edge"]
 
     assert series.bound == 2.0
     assert series.loads == ((10.0, 0.5), (11.0, 0.5), (12.0, 0.5))
-    assert series.states == ((10.0, "OK"), (11.0, "SHEDDING"))
+    assert series.statuses == ((10.0, "OK"), (11.0, "SHEDDING"))
 
 
 def test_the_mean_latency_is_of_events_not_of_micro_batches():
@@ -56,38 +56,38 @@ def test_the_mean_latency_is_of_events_not_of_micro_batches():
         run(header(9.0), batch(10.0, kept=10, mean=4.0), batch(11.0, kept=90)).records
     ).nodes["edge"]
 
-    assert node.mean == pytest.approx(1.3)
-    assert (node.over, node.looked_at, node.worst) == (1, 2, (4.0, 10.0))
+    assert node.mean_latency == pytest.approx(1.3)
+    assert (node.over, node.timed_batches, node.worst) == (1, 2, (4.0, 10.0))
 
 
 def test_latency_says_nothing_if_all_events_were_there_before():
     """As `shedlight run --once` has it."""
     log = run(header(9.0, timed=False), batch(10.0))
 
-    assert run_totals(log.records).nodes["edge"].mean is None
+    assert run_totals(log.records).nodes["edge"].mean_latency is None
     assert node_series(log.records)["edge"].points[0].latency == {}
 
 
 def test_patterns_are_summed_up():
-    """Found adds up, machines are those of the last micro-batch."""
-    log = run(batch(10.0, found=3), batch(11.0, found=4))
+    """Matches add up, partial matches are those of the last micro-batch."""
+    log = run(batch(10.0, matches=3), batch(11.0, matches=4))
 
     pattern = run_totals(log.records).patterns["flows.P"]
 
-    assert (pattern.kept, pattern.found, pattern.seconds, pattern.partial_matches) == (
+    assert (pattern.kept, pattern.matches, pattern.seconds, pattern.partial_matches) == (
         200,
         7,
         1.0,
         4,
     )
-    assert found_series(log.records) == {"flows.P": [(10.0, 3.0), (11.0, 7.0)]}
+    assert match_series(log.records) == {"flows.P": [(10.0, 3.0), (11.0, 7.0)]}
 
 
-def test_each_node_sees_all_records_that_are_no_events():
+def test_each_node_sees_all_malformed_records():
     """Two nodes read the source: 5 are not 10."""
-    log = run(batch(10.0, "a", refused={"s": 5}), batch(10.0, "b", refused={"s": 5}))
+    log = run(batch(10.0, "a", malformed={"s": 5}), batch(10.0, "b", malformed={"s": 5}))
 
-    assert run_totals(log.records).refused == {"s": 5}
+    assert run_totals(log.records).malformed == {"s": 5}
 
 
 def test_shares_are_told_with_their_range_and_last_change():
@@ -112,13 +112,13 @@ def test_a_type_that_the_last_plan_does_not_name_has_no_share_now():
 
 
 def test_decisions_that_change_nothing_are_put_together():
-    """A new plan or a new state has a line of its own."""
+    """A new plan or a new status has a line of its own."""
     log = run(
         decision(1.0),
         decision(2.0),
-        decision(3.0, "too much", state="SHEDDING", replanned=True),
-        decision(4.0, state="SHEDDING"),
-        decision(5.0, state="SHEDDING"),
+        decision(3.0, "too much", status="SHEDDING", replanned=True),
+        decision(4.0, status="SHEDDING"),
+        decision(5.0, status="SHEDDING"),
         decision(6.0),
     )
 

@@ -9,7 +9,7 @@ import typer
 from shedlight.errors import InputError
 from shedlight.graph import load_application
 from shedlight.report import report_page, sentences
-from shedlight.runlog import Run, header_of, log_of, read_run
+from shedlight.runlog import Run, find_log, read_run, run_header
 
 
 def report(
@@ -24,12 +24,12 @@ def report(
     ] = None,
 ) -> None:
     """Write a page about a run: latency against bounds, what was shed, decisions and why."""
-    log = log_of(run)
+    log = find_log(run)
     found = read_run(log)
     if output.exists() and output.samefile(log):
         raise InputError(f"{output}: it is the log itself; give another --output")
     if application is not None and not found.headers:
-        header = header_of(load_application(application).application, found.records[0].time)
+        header = run_header(load_application(application).application, found.records[0].time)
         found = Run((header, *found.records), found.skipped, found.unknown)
     page = report_page(found)
     try:

@@ -19,10 +19,11 @@ from shedlight.cli.run_view import LiveView, shown
 from shedlight.cli.serve import Host, Port, Token, announce, served_at
 from shedlight.cli.simulate_options import seconds_of
 from shedlight.graph import Application, SideOutput, Sink, Source, load_application
+from shedlight.runlog import RunTotals
+from shedlight.runlog.summary import summary_json, summary_text
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.engines.spark.run.streaming import Live, Options
-    from shedlight.engines.spark.run.summary import Summary
 
 
 class Engine(Enum):
@@ -108,8 +109,8 @@ def run(  # noqa: PLR0913  # one argument per option
     asked = _Asked(placed, state, shedder, seconds, log or state / "log.jsonl")
     check_places(placed, str(state), asked.log)
     with _paged(asked, host, port, token) if page else nullcontext():
-        summary = _on_spark(asked, master, settings, once=once)
-    print(json.dumps(summary.as_json(), indent=2) if as_json else summary.as_text())
+        totals = _on_spark(asked, master, settings, once=once)
+    print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
 
 
 def _placed(application: Application, file: Path) -> Application:
@@ -162,7 +163,7 @@ class _Asked:
     log: Path
 
 
-def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: bool) -> "Summary":
+def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
     from shedlight.engines.spark.session.session import close_session, open_session  # noqa: PLC0415
 
     application, checkpoint = asked.application, str(asked.checkpoint)
@@ -188,18 +189,18 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
                     deliver=True,
                     on_micro_batch=watch.batch,
                 )
-                return watch.summary
+                return watch.totals
             watch.running = running = Live(
                 application,
                 session,
                 checkpoint=checkpoint,
                 options=_options(asked.shedder),
-                listener=RunListener(watch.batch, watch.decision, watch.wish),
+                listener=RunListener(watch.batch, watch.decision, watch.override),
             )
             watch.begin()
             with _until_told(running), running, shown(watch):
                 running.wait(asked.seconds)
-            return watch.summary
+            return watch.totals
     finally:
         close_session(session)
 

@@ -1,4 +1,4 @@
-"""What `shedlight run` makes of what it sees: the log, the summary, a table in a terminal."""
+"""What `shedlight run` makes of its reports: the log, the totals, a table in a terminal."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from shedlight import __version__
 from shedlight.graph import Application
-from shedlight.runlog import run_row
+from shedlight.runlog import RunTotals, run_header
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.control.controller import Decision
@@ -20,95 +20,107 @@ if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.engines.spark.control.override_store import OverrideOutcome
     from shedlight.engines.spark.control.type_counts import TypeCatalog
     from shedlight.engines.spark.run.streaming import Live
-    from shedlight.engines.spark.run.summary import Summary
 
 _FINE = frozenset({"OK", "SHEDDING"})
-"""The states of a node that need nobody to do anything."""
+"""The statuses of a node that need nobody to do anything."""
 
 
 class LiveView:
-    """Sees what happens, writes it down, and tells what a user should know.
+    """Logs and adds up what a run reports, and prints what a user should know.
 
     Args:
         application: What is run.
-        log: Where to write it down.
+        log: Where to write the log.
         timed: Whether events come while it runs.
 
     Attributes:
-        summary: What is known so far.
+        totals: What was added up so far.
         running: What runs, once it does and if it is not over at once.
     """
 
     def __init__(self, application: Application, log: Path, *, timed: bool) -> None:
-        from shedlight.engines.spark.control.event_log import RunLog  # noqa: PLC0415
-        from shedlight.engines.spark.run.summary import new_summary  # noqa: PLC0415
+        from shedlight.engines.spark.control.event_log import BatchRecorder, RunLog  # noqa: PLC0415
 
-        self.summary = new_summary(application, timed=timed)
+        self.totals = RunTotals()
         self.console = Console(stderr=True)
         self.running: Live | None = None
-        self._log = RunLog(log)
-        self._header = run_row(application, time.time(), version=__version__, timed=timed)
+        self._log, self._recorder = RunLog(log), BatchRecorder()
+        self._header = run_header(application, time.time(), version=__version__, timed=timed)
+        self.totals.add(self._header)
         self._has_begun = False
-        self._known: dict[str, TypeCatalog] = {}
+        self._catalogs: dict[str, TypeCatalog] = {}
 
     def begin(self) -> None:
-        """Write down how it begins, once; till then the checkpoint is not ours to write to."""
+        """Log the start, once; till then the checkpoint is not ours to write to."""
         if not self._has_begun:
             self._has_begun = True
-            self._log.begin(self._header)
+            self._log.write(self._header)
 
-    def batch(self, one: "MicroBatchReport") -> None:
-        """See a micro-batch."""
+    def batch(self, report: "MicroBatchReport") -> None:
+        """Take a micro-batch."""
         self.begin()
-        self.summary.batch(one)
-        self._log.batch(one, self._used(one), self._types(one.node))
+        plan, pressure = self._active_plan(report)
+        record = self._recorder.record(report, self._catalog(report.node), plan, pressure)
+        self.totals.add(record)
+        self._log.write(record)
 
-    def _used(self, one: "MicroBatchReport") -> dict[str, float]:
+    def _active_plan(self, report: "MicroBatchReport") -> tuple[int | None, float | None]:
         """Find the plan and the pressure of a micro-batch, where there are any."""
-        bound = self.summary.nodes[one.node].bound
+        bound = self.totals.nodes[report.node].bound
         if self.running is None or self.running.loop is None or bound is None:
-            return {}
-        used = self.running.deployment.plans(one.node).plan_for_batch(one.number)
-        return {"plan": used.plan, "pressure": used.pressure}
+            return None, None
+        used = self.running.deployment.plans(report.node).plan_for_batch(report.number)
+        return used.plan, used.pressure
 
-    def _types(self, node: str) -> "TypeCatalog | None":
+    def _catalog(self, node: str) -> "TypeCatalog | None":
         from shedlight.engines.spark.control.type_counts import type_catalog  # noqa: PLC0415
 
         if self.running is None:
             return None
-        if node not in self._known:
-            self._known[node] = type_catalog(self.running.deployment.nodes[node].chains)
-        return self._known[node]
+        if node not in self._catalogs:
+            self._catalogs[node] = type_catalog(self.running.deployment.nodes[node].chains)
+        return self._catalogs[node]
 
-    def decision(self, one: "Decision") -> None:
-        """See a decision."""
-        for line in self.summary.decision(one):
-            self._say(line)
+    def decision(self, decision: "Decision") -> None:
+        """Take a decision; print the status of each node that has another now."""
+        from shedlight.engines.spark.control.event_log import decision_record  # noqa: PLC0415
+
+        for name, health in decision.health.items():
+            node = self.totals.nodes.get(name)
+            if node is not None and node.status != str(health.status):
+                self._say(f"node {name}: {' '.join(str(health).split())}")
         loop = None if self.running is None else self.running.loop
-        self._log.decision(one, None if loop is None else loop.memory)
+        memory = None if loop is None else loop.memory
+        record = decision_record(decision, memory)
+        self.totals.add(record)
+        self._log.write(record)
+        if memory is not None:
+            self._log.write_planning_input(memory)
 
-    def wish(self, one: "OverrideOutcome") -> None:
-        """See what became of a wish."""
-        self._log.wish(one)
-        if one.refused:
-            self._say(f"a wish was refused: {one.refused}")
-            return
-        for name, bound in one.wish.bounds.items():
-            node = self.summary.nodes.get(name)
+    def override(self, outcome: "OverrideOutcome") -> None:
+        """Take what became of an override."""
+        from shedlight.engines.spark.control.event_log import override_record  # noqa: PLC0415
+
+        record = override_record(outcome)
+        if record.rejected:
+            self._say(f"an override was rejected: {record.rejected}")
+        for name, bound in record.bounds.items():
+            node = self.totals.nodes.get(name)
             if node is not None and node.bound != bound:
                 self._say(f"node {name}: the bound is {bound:g} s, as was asked for")
-                node.bound = bound
+        self.totals.add(record)
+        self._log.write(record)
 
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def table_of(summary: "Summary") -> Table:
-    """Draw how it goes; below the table is what a user should know."""
+def live_table(totals: RunTotals) -> Table:
+    """Draw the nodes of a run; below the table is what a user should know."""
     table = Table(box=None, pad_edge=False, caption_justify="left")
-    for name in ("node", "events/s", "kept", "batch", "latency", "bound", "state"):
-        table.add_column(name, justify="left" if name in {"node", "state"} else "right")
-    for name, node in summary.nodes.items():
+    for name in ("node", "events/s", "kept", "batch", "latency", "bound", "status"):
+        table.add_column(name, justify="left" if name in {"node", "status"} else "right")
+    for name, node in totals.nodes.items():
         bound = "" if node.bound is None else f"{node.bound:g} s"
         if not node.batches:
             table.add_row(name, "", "", "", "", bound, "starting")
@@ -120,22 +132,22 @@ def table_of(summary: "Summary") -> Table:
             f"{node.seconds:.1f} s",
             "" if node.latency is None else f"{node.latency:.1f} s",
             bound,
-            node.state,
+            node.status,
         )
-    risks = [node.remedy for node in summary.nodes.values() if node.state not in _FINE]
-    table.caption = next(iter([*risks, summary.reason])) or "Ctrl-C stops it in order"
+    risks = [node.advice for node in totals.nodes.values() if node.status not in _FINE]
+    table.caption = next(iter([*risks, totals.reason])) or "Ctrl-C stops it in order"
     return table
 
 
 @contextmanager
-def shown(watch: LiveView) -> Iterator[None]:
-    """Show how it goes, in a terminal."""
-    if not watch.console.is_terminal:
+def shown(view: LiveView) -> Iterator[None]:
+    """Show the table while it runs, in a terminal."""
+    if not view.console.is_terminal:
         yield
         return
     with Shown(
-        console=watch.console,
-        get_renderable=lambda: table_of(watch.summary),
+        console=view.console,
+        get_renderable=lambda: live_table(view.totals),
         refresh_per_second=2,
         transient=True,
     ):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shedlight.errors import InputError
-from shedlight.runlog import log_of
+from shedlight.runlog import find_log
 
 if TYPE_CHECKING:  # a web server takes half a second to import
     from shedlight.page.server import PageServer
@@ -54,7 +54,7 @@ def serve(
             f"{run}: there is nothing; give the checkpoint of a run, or the log that "
             "`shedlight run` wrote"
         )
-    log = log_of(run)
+    log = find_log(run)
     served = served_at(log, run_paths(log).checkpoint, host, port, token)
     with closing(served):
         served.check()

@@ -27,8 +27,7 @@ from shedlight.page.run_view import RunView
 from shedlight.page.sse import Readers, news
 from shedlight.page.what_if import Planner, apply
 from shedlight.report.format import sanitize
-from shedlight.runlog.exposition import CONTENT_TYPE, exposition
-from shedlight.runlog.prometheus import families
+from shedlight.runlog.prometheus import CONTENT_TYPE, metrics_text
 from shedlight.runlog.records import DecisionRecord
 
 STATIC = Path(__file__).parent / "static"
@@ -138,7 +137,7 @@ def _decision(one: DecisionRecord) -> dict[str, Any]:
         "reason": sanitize(one.reason, 1000),
         "replanned": one.replanned,
         "seconds": one.seconds,
-        "states": {name: sanitize(state, 60) for name, state in one.states.items()},
+        "states": {name: sanitize(state, 60) for name, state in one.statuses.items()},
         "loads": dict(one.loads),
     }
 
@@ -187,5 +186,5 @@ def _add_news(app: FastAPI, watch: RunView, over: Callable[[], bool]) -> None:
     async def metrics() -> Response:
         """Write what is known of the run for Prometheus."""
         watch.refresh()
-        text = exposition(families(watch.seen.tally, most_types=_TYPES_IN_METRICS))
+        text = metrics_text(watch.seen.tally, max_types=_TYPES_IN_METRICS)
         return Response(text, media_type=CONTENT_TYPE)

@@ -87,14 +87,14 @@ class LogView:
     def refresh(self) -> bool:
         """Read what was written since the last time; say whether there was anything."""
         before = self.version
-        for records in self._follower.pieces():
+        for records in self._follower.read_chunks():
             for record in records:
                 self.take(record)
         return self.version > before
 
     def take(self, record: Record) -> None:
         """Take in a record."""
-        self.tally.take(record)
+        self.tally.add(record)
         self.version += 1
         self.latest = record.time
         match record:
@@ -110,7 +110,7 @@ class LogView:
     @property
     def is_foreign(self) -> bool:
         """Whether there is something, and none of it is a record."""
-        lines = self._follower.lines
+        lines = self._follower.parser
         return not self.version and bool(lines.skipped or lines.unknown)
 
     def window(self, node: str) -> RecentBatches:

@@ -5,7 +5,7 @@ from typing import Any
 
 from shedlight.page.log_follower import LogView, RecentBatches
 from shedlight.report.format import sanitize
-from shedlight.runlog.aggregate import STATES, NodeTotals, RunTotals
+from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals
 from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, RunHeader
 
 STARTING = "STARTING"
@@ -40,13 +40,13 @@ def run_status(seen: LogView, clock: float, *, live: bool) -> dict[str, Any]:
         "edges": list(_edges(seen, tally.header)) if tally.header else [],
         "sinks": _sinks(seen, tally.header) if tally.header else {},
         "keeps": keeps[:MOST_KEEPS],
-        "more": left_out + (tally.decision.more if tally.decision else 0),
+        "more": left_out + (tally.decision.omitted_shares if tally.decision else 0),
     }
 
 
 def worst(states: Iterator[str]) -> str:
     """Find the worst of some states; nothing is worse than to have no node at all."""
-    order = (STARTING, *STATES)
+    order = (STARTING, *STATUSES)
     return max(states, key=order.index, default=STARTING)
 
 
@@ -67,7 +67,7 @@ def _node(seen: LogView, name: str, node: NodeTotals) -> dict[str, Any]:
     shed = window.rate(lambda one: one.shed)
     return {
         "state": _state(node),
-        "remedy": sanitize(node.remedy) if last is not None else "",
+        "remedy": sanitize(node.advice) if last is not None else "",
         "load": node.load,
         "bound": node.bound,
         "headroom": None if node.bound is None or mean is None else node.bound - mean,
@@ -80,7 +80,7 @@ def _node(seen: LogView, name: str, node: NodeTotals) -> dict[str, Any]:
         "partial_matches": sum(one.partial_matches for one in last.patterns.values())
         if last
         else 0,
-        "state_bytes": last.state if last is not None else 0,
+        "state_bytes": last.state_bytes if last is not None else 0,
         "pressure": last.pressure if last is not None else None,
     }
 
@@ -92,7 +92,7 @@ def _of_use(batch: MicroBatchRecord) -> int:
 def _state(node: NodeTotals) -> str:
     if node.last is None:
         return STARTING
-    return node.state if node.state in STATES else "OK"
+    return node.status if node.status in STATUSES else "OK"
 
 
 def _edges(seen: LogView, header: RunHeader) -> Iterator[dict[str, Any]]:
@@ -129,7 +129,7 @@ def _found(seen: LogView, header: RunHeader, stream: str) -> float:
     if placed is None:
         return 0.0
     return seen.window(placed.node).rate(
-        lambda one: one.patterns[stream].found if stream in one.patterns else 0
+        lambda one: one.patterns[stream].matches if stream in one.patterns else 0
     )
 
 

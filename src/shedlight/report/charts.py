@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from shedlight.report.format import escaped, offset, short
-from shedlight.runlog.aggregate import STATES
+from shedlight.runlog.aggregate import STATUSES
 
 WIDTH, HEIGHT = 440, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 430, 22, 192
@@ -44,7 +44,7 @@ class Chart:
         limit: A level that matters, with what it is.
         top: The least that the axis goes up to.
         marks: When the plan changed.
-        states: When a node came to be in which state; drawn as a band on top.
+        statuses: When a node came to be in which status; drawn as a band on top.
     """
 
     title: str
@@ -52,7 +52,7 @@ class Chart:
     limit: tuple[str, float] | None = None
     top: float = 0.0
     marks: tuple[float, ...] = ()
-    states: tuple[tuple[float, str], ...] = ()
+    statuses: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def drawn(chart: Chart, start: float, end: float) -> str:
     step = nice_step(max(levels, default=0.0) or 1.0)
     top = step * math.ceil(max(*levels, step) / step - 1e-9)
     frame = _Frame(start, max(end, start + 1.0), top)
-    parts = [*_axes(frame, step), *_band(frame, chart.states)]
+    parts = [*_axes(frame, step), *_band(frame, chart.statuses)]
     if len(chart.marks) <= _MOST_MARKS:
         parts += [_mark(frame.x(time)) for time in chart.marks]
     if chart.limit is not None:
@@ -128,30 +128,30 @@ def _axes(frame: _Frame, step: float) -> Iterator[str]:
     yield f'<line class="axis" x1="{_LEFT}" x2="{_RIGHT}" y1="{_BOTTOM}" y2="{_BOTTOM}"/>'
 
 
-def _band(frame: _Frame, states: Sequence[tuple[float, str]]) -> Iterator[str]:
+def _band(frame: _Frame, statuses: Sequence[tuple[float, str]]) -> Iterator[str]:
     """Draw how a node was: the worse, the higher; the worst where it changed often."""
     worst: dict[int, str] = {}
-    for (begun, state), (ended, _) in pairwise([*states, (frame.end, "")]):
+    for (begun, status), (ended, _) in pairwise([*statuses, (frame.end, "")]):
         left = round(frame.x(begun))
         for place in range(left, max(left + 1, round(frame.x(ended)))):
-            worst[place] = max(worst.get(place, ""), state, key=_rank)
-    for state, places in groupby(sorted(worst), key=lambda place: worst[place]):
+            worst[place] = max(worst.get(place, ""), status, key=_rank)
+    for status, places in groupby(sorted(worst), key=lambda place: worst[place]):
         left, *others = places
-        height = 4 + 3 * max(0, _rank(state))
+        height = 4 + 3 * max(0, _rank(status))
         yield (
-            f'<rect class="{state_look(state)}" x="{left}" y="{16 - height}" '
+            f'<rect class="{status_class(status)}" x="{left}" y="{16 - height}" '
             f'width="{1 + len(others)}" height="{height}">'
-            f"<title>{escaped(state)}</title></rect>"
+            f"<title>{escaped(status)}</title></rect>"
         )
 
 
-def _rank(state: str) -> int:
-    return STATES.index(state) if state in STATES else -1
+def _rank(status: str) -> int:
+    return STATUSES.index(status) if status in STATUSES else -1
 
 
-def state_look(state: str) -> str:
-    """Name the class of a state; one that is not known looks like none."""
-    return f"state{_rank(state)}" if state in STATES else "state"
+def status_class(status: str) -> str:
+    """Name the class of a status; one that is not known looks like none."""
+    return f"status{_rank(status)}" if status in STATUSES else "status"
 
 
 def _mark(x: float) -> str:
@@ -212,8 +212,8 @@ def _legend(chart: Chart) -> str:
         items.append((stroke.format("limit"), chart.limit[0]))
     if 0 < len(chart.marks) <= _MOST_MARKS:
         items.append(('<line class="mark" x1="12" x2="12" y1="0" y2="10"/>', "new plan"))
-    for state in dict.fromkeys(state for _, state in chart.states):
-        box = f'<rect class="{state_look(state)}" x="4" y="1" width="16" height="8"/>'
-        items.append((box, state))
+    for status in dict.fromkeys(status for _, status in chart.statuses):
+        box = f'<rect class="{status_class(status)}" x="4" y="1" width="16" height="8"/>'
+        items.append((box, status))
     told = "".join(f"<li>{swatch.format(s)}{escaped(label, 40)}</li>" for s, label in items)
     return f'<ul class="legend">{told}</ul>'

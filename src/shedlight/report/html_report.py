@@ -7,7 +7,7 @@ requests.
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-from shedlight.report.charts import Chart, Line, drawn, state_look
+from shedlight.report.charts import Chart, Line, drawn, status_class
 from shedlight.report.format import count, escaped, moment, offset, percent, seconds
 from shedlight.report.narrative import extent_of, sentences
 from shedlight.runlog.aggregate import NodeTotals, RunTotals, run_totals
@@ -16,7 +16,7 @@ from shedlight.runlog.series import (
     LATENCIES,
     NodeSeries,
     decision_log,
-    found_series,
+    match_series,
     node_series,
     share_table,
 )
@@ -30,16 +30,16 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def report_page(run: Run) -> str:
     """Write the report of a run, as HTML."""
-    tally = run_totals(run.records)
+    totals = run_totals(run.records)
     start, end = extent_of(run)
-    name = escaped(tally.header.application if tally.header else "", 60) or "a run"
+    name = escaped(totals.header.application if totals.header else "", 60) or "a run"
     told = "".join(f"<li>{escaped(one, 3000)}</li>\n" for one in sentences(run))
     body = [
         f"<h1>{name}</h1>\n<p>{moment(start)} to {moment(end)}; times count from there.</p>",
-        f'<ul class="words">{told}</ul>',
-        _section("Nodes", _nodes(tally)),
+        f'<ul class="summary">{told}</ul>',
+        _section("Nodes", _nodes(totals)),
         *_figures(run, start, end),
-        _section("Patterns", _patterns(tally)),
+        _section("Patterns", _patterns(totals)),
         _section("What is kept", _shares(run, start)),
         _section("Decisions", _decisions(run, start)),
     ]
@@ -64,7 +64,7 @@ def _figures(run: Run, start: float, end: float) -> list[str]:
     for name, series in node_series(run.records).items():
         charts = [drawn(one, start, end) for one in node_charts(series, marks)]
         found.append(_section(f"Node {name}", f'<div class="charts">{"".join(charts)}</div>'))
-    lines = sorted(found_series(run.records).items(), key=lambda one: -one[1][-1][1])
+    lines = sorted(match_series(run.records).items(), key=lambda one: -one[1][-1][1])
     shown = tuple(
         Line(name, f"line{place}", points)
         for place, (name, points) in enumerate(lines[:_MOST_LINES])
@@ -103,7 +103,11 @@ def node_charts(series: NodeSeries, marks: tuple[float, ...]) -> list[Chart]:
     batch = [(one.time, one.seconds) for one in points]
     return [
         Chart(
-            title="Latency, s", lines=latency, limit=limit, marks=marks, states=series.states
+            title="Latency, s",
+            lines=latency,
+            limit=limit,
+            marks=marks,
+            statuses=series.statuses,
         ),
         Chart(title="Events per second", lines=rates, marks=marks),
         Chart(title="Events kept, %", lines=tuple(kept), top=100, marks=marks),
@@ -118,20 +122,20 @@ def node_charts(series: NodeSeries, marks: tuple[float, ...]) -> list[Chart]:
     ]
 
 
-def _nodes(tally: RunTotals) -> str:
-    head = ("node", "state", "bound", "mean latency", "above", "events", "kept", "what to do")
+def _nodes(totals: RunTotals) -> str:
+    head = ("node", "status", "bound", "mean latency", "above", "events", "kept", "what to do")
     rows = [
         (
             escaped(name, 80),
-            _badge(node.state),
+            _badge(node.status),
             "" if node.bound is None else seconds(node.bound),
-            "" if node.mean is None else seconds(node.mean),
+            "" if node.mean_latency is None else seconds(node.mean_latency),
             _over(node),
             count(node.events),
             percent(node.kept / node.events) if node.events else "",
-            _wide(escaped(node.remedy, 1000)),
+            _wide(escaped(node.advice, 1000)),
         )
-        for name, node in tally.nodes.items()
+        for name, node in totals.nodes.items()
     ]
     return _table("Nodes", head, rows, numbers=(2, 3, 4, 5, 6))
 
@@ -141,26 +145,26 @@ def _wide(text: str) -> str:
 
 
 def _over(node: NodeTotals) -> str:
-    if node.bound is None or not node.looked_at:
+    if node.bound is None or not node.timed_batches:
         return ""
-    return f"{count(node.over)} of {count(node.looked_at)}"
+    return f"{count(node.over)} of {count(node.timed_batches)}"
 
 
-def _badge(state: str) -> str:
-    return f'<span class="badge {state_look(state)}">{escaped(state, 40)}</span>'
+def _badge(status: str) -> str:
+    return f'<span class="badge {status_class(status)}">{escaped(status, 40)}</span>'
 
 
-def _patterns(tally: RunTotals) -> str:
+def _patterns(totals: RunTotals) -> str:
     head = ("pattern", "events given", "complex events", "matching took", "partial matches")
     rows = [
         (
             escaped(name, 120),
             count(one.kept),
-            count(one.found),
+            count(one.matches),
             seconds(one.seconds),
             count(one.partial_matches),
         )
-        for name, one in tally.patterns.items()
+        for name, one in totals.patterns.items()
     ]
     return _table("Patterns", head, rows, numbers=(1, 2, 3, 4))
 
@@ -203,12 +207,12 @@ def _decisions(run: Run, start: float) -> str:
         when = offset(one.decision.time - start)
         if one.number > 1:
             when += f" to {offset(one.last.time - start)}"
-        news = [f"{escaped(n, 80)} {_badge(state)}" for n, state in one.news.items()]
+        news = [f"{escaped(n, 80)} {_badge(status)}" for n, status in one.news.items()]
         what = ["<b>new plan</b>"] if one.decision.replanned else []
         why = escaped(one.last.reason, 1000)
         for node in one.news:
-            if node in one.decision.remedies:
-                why += f"<br>{escaped(node, 80)}: {escaped(one.decision.remedies[node], 1000)}"
+            if node in one.decision.advice:
+                why += f"<br>{escaped(node, 80)}: {escaped(one.decision.advice[node], 1000)}"
         if one.number > 1:
             why = f"{count(one.number, 'decision')} that changed nothing, the last: {why}"
         rows.append((when, "<br>".join(what + news), _wide(why)))

@@ -22,46 +22,46 @@ def extent_of(run: Run) -> tuple[float, float]:
 
 def sentences(run: Run) -> list[str]:
     """Say how a run went."""
-    tally = run_totals(run.records)
+    totals = run_totals(run.records)
     start, end = extent_of(run)
-    found = [_what(run, tally, start, end)]
-    for name, node in tally.nodes.items():
-        found.append(f"Node {sanitize(name, 60)} {_bound(node, tally, start)}.")
+    found = [_what(run, totals, start, end)]
+    for name, node in totals.nodes.items():
+        found.append(f"Node {sanitize(name, 60)} {_bound(node, totals, start)}.")
         if node.events:
             found.append(f"Node {sanitize(name, 60)} {_kept(node)}.")
-    found += _plans(run, tally, start)
-    found += _oddities(run, tally)
+    found += _plans(run, totals, start)
+    found += _oddities(run, totals)
     return found
 
 
-def _what(run: Run, tally: RunTotals, start: float, end: float) -> str:
-    name = sanitize(tally.header.application, 60) if tally.header else ""
-    batches = sum(node.batches for node in tally.nodes.values())
-    matches = sum(one.found for one in tally.patterns.values())
-    again = f", started {tally.starts} times" if tally.starts > 1 else ""
+def _what(run: Run, totals: RunTotals, start: float, end: float) -> str:
+    name = sanitize(totals.header.application, 60) if totals.header else ""
+    batches = sum(node.batches for node in totals.nodes.values())
+    matches = sum(one.matches for one in totals.patterns.values())
+    again = f", started {totals.starts} times" if totals.starts > 1 else ""
     return (
         f"The run{f' of {name}' * bool(name)} took {seconds(end - start)} from {moment(start)}"
-        f"{again}: {count(batches, 'micro-batch')} on {count(len(tally.nodes), 'node')}, "
+        f"{again}: {count(batches, 'micro-batch')} on {count(len(totals.nodes), 'node')}, "
         f"{count(matches, 'complex event')} found, "
         f"{count(len(run.decisions), 'decision')}."
     )
 
 
-def _bound(node: NodeTotals, tally: RunTotals, start: float) -> str:
-    if node.mean is None:
-        if tally.header is not None and not tally.header.timed:
+def _bound(node: NodeTotals, totals: RunTotals, start: float) -> str:
+    if node.mean_latency is None:
+        if totals.header is not None and not totals.header.timed:
             return "was given what was there before it began: its latency says nothing"
         return "kept no event whose latency could be measured"
-    mean = seconds(node.mean)
+    mean = seconds(node.mean_latency)
     if node.bound is None:
-        if tally.header is None:
+        if totals.header is None:
             return f"had a mean latency of {mean}; the log does not say its bound"
         return f"has no bound; its mean latency was {mean}"
-    verdict = "kept its bound" if node.mean <= node.bound else "did not keep its bound"
+    verdict = "kept its bound" if node.mean_latency <= node.bound else "did not keep its bound"
     text = f"{verdict}: the mean latency was {mean}, the bound is {seconds(node.bound)}"
     if node.over and node.worst is not None:
         worst, when = node.worst
-        of = count(node.looked_at, "micro-batch")
+        of = count(node.timed_batches, "micro-batch")
         text += f"; {count(node.over)} of {of} had a mean above it, at worst {seconds(worst)}"
         text += f" at {offset(when - start)}"
     return text
@@ -75,7 +75,7 @@ def _kept(node: NodeTotals) -> str:
     return text
 
 
-def _plans(run: Run, tally: RunTotals, start: float) -> Iterator[str]:
+def _plans(run: Run, totals: RunTotals, start: float) -> Iterator[str]:
     changes = [one for one in run.decisions if one.replanned]
     if not changes:
         yield "The plan never changed."
@@ -86,7 +86,7 @@ def _plans(run: Run, tally: RunTotals, start: float) -> Iterator[str]:
     yield f"The plan changed {often}{f'; the first {len(shown)}:' if more else '.'}"
     for one in shown:
         yield f"At {offset(one.time - start)} the plan changed: {sanitize(one.reason)}."
-    last = tally.decision.shares if tally.decision is not None else {}
+    last = totals.decision.shares if totals.decision is not None else {}
     shares = sorted((s, p, label) for p, one in last.items() for label, s in one.items())
     least = [one for one in shares if one[0] < 1][:_MOST_SHARES]
     if least:
@@ -96,11 +96,11 @@ def _plans(run: Run, tally: RunTotals, start: float) -> Iterator[str]:
         yield "The last plan keeps least of: " + ", ".join(told) + "."
 
 
-def _oddities(run: Run, tally: RunTotals) -> Iterator[str]:
-    for name, number in tally.refused.items():
+def _oddities(run: Run, totals: RunTotals) -> Iterator[str]:
+    for name, number in totals.malformed.items():
         if number:
             yield f"Source {sanitize(name, 60)}: {count(number, 'malformed record')}."
-    for name, number in tally.late.items():
+    for name, number in totals.late.items():
         if number:
             yield f"At {sanitize(name, 60)}, {count(number, 'event')} came too late."
     if run.skipped:

@@ -1,7 +1,7 @@
 """The log of a run: its records, how it is followed, and what they add up to."""
 
-from shedlight.runlog.follow import Follower, Run, follow, log_of, read_run
-from shedlight.runlog.parsing import header_of, record_of
+from shedlight.runlog.aggregate import RunTotals, run_totals
+from shedlight.runlog.follow import Follower, Run, find_log, read_run
 from shedlight.runlog.records import (
     DecisionRecord,
     MicroBatchRecord,
@@ -9,7 +9,8 @@ from shedlight.runlog.records import (
     PatternRecord,
     Record,
     RunHeader,
-    run_row,
+    parse_record,
+    run_header,
 )
 
 __all__ = [
@@ -21,10 +22,10 @@ __all__ = [
     "Record",
     "Run",
     "RunHeader",
-    "follow",
-    "header_of",
-    "log_of",
+    "RunTotals",
+    "find_log",
+    "parse_record",
     "read_run",
-    "record_of",
-    "run_row",
+    "run_header",
+    "run_totals",
 ]

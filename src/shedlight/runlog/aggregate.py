@@ -1,8 +1,10 @@
-"""What is known of a run so far, summed up record by record.
+"""Totals of a run, added up record by record.
 
-The metrics tell it to machines, the report and the page to people: one state for all of them.
+The summary, the metrics, the report and the web UI are all made from them, whether the records
+come from a log or from the run itself.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,31 +16,35 @@ from shedlight.runlog.records import (
     RunHeader,
 )
 
-STATES = ("OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE")
-"""How a node can be, from best to worst."""
+STATUSES = ("OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE")
+"""The statuses of a node, from best to worst."""
+LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60, 120)
+"""Upper limits in seconds of the buckets that latencies are counted in; one more has none."""
 
 
 @dataclass(slots=True)
 class NodeTotals:
-    """What is known of a node.
+    """Totals of a node.
 
     Attributes:
         bound: The mean time that an event may spend here, in seconds.
         batches: How many micro-batches there were.
         events: How many events were read.
         kept: How many of them some pattern kept.
-        shed: How many were not kept; `exact` says whether those of no use are left out.
+        shed: How many were not kept; `exact` says whether only relevant ones were counted.
         busy: The seconds of all micro-batches.
         waited: The seconds that all kept events together spent here.
         timed: How many events that is of.
-        looked_at: How many micro-batches had a latency.
+        buckets: How many of these events there are in each bucket of latency.
+        timed_batches: How many micro-batches had a latency.
         over: How many of those were above the bound on average.
         worst: The highest mean of a micro-batch, and when that was.
-        utilisation: The share of the time that the last micro-batch took, up to the one before.
-        last: The last micro-batch.
+        utilisation: The share of the time since the micro-batch before that the last one took.
+        last: The last micro-batch since the last start.
+        latency: The mean latency of the last micro-batch that had one, in seconds.
         load: The busy time as a share of its limit.
-        state: How it is, in a word.
-        remedy: What can be done about it.
+        status: One of `STATUSES`.
+        advice: What can be done about it.
     """
 
     bound: float | None = None
@@ -50,22 +56,39 @@ class NodeTotals:
     busy: float = 0.0
     waited: float = 0.0
     timed: int = 0
-    looked_at: int = 0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
+    timed_batches: int = 0
     over: int = 0
     worst: tuple[float, float] | None = None
     utilisation: float | None = None
     last: MicroBatchRecord | None = None
+    latency: float | None = None
     load: float | None = None
-    state: str = "OK"
-    remedy: str = ""
+    status: str = "OK"
+    advice: str = ""
 
     @property
-    def mean(self) -> float | None:
+    def mean_latency(self) -> float | None:
         """The mean latency of all that was kept, in seconds."""
         return self.waited / self.timed if self.timed else None
 
-    def take(self, batch: MicroBatchRecord, *, timed: bool) -> None:
-        """Take in a micro-batch."""
+    @property
+    def rate(self) -> float:
+        """Events of the last micro-batch per second that it took."""
+        return self.last.events / self.last.seconds if self.last and self.last.seconds else 0.0
+
+    @property
+    def share(self) -> float:
+        """The share of the last micro-batch's events that was kept."""
+        return self.last.kept / self.last.events if self.last and self.last.events else 1.0
+
+    @property
+    def seconds(self) -> float:
+        """How long the last micro-batch took."""
+        return self.last.seconds if self.last else 0.0
+
+    def add(self, batch: MicroBatchRecord, *, timed: bool) -> None:
+        """Add a micro-batch; `timed` says whether its latency counts."""
         self.batches += 1
         self.events += batch.events
         self.kept += batch.kept
@@ -76,23 +99,29 @@ class NodeTotals:
         self.last = batch
         mean = batch.latency.get("mean")
         if timed and batch.kept and mean is not None:
-            self._take_latency(batch, mean)
+            self._add_latency(batch, mean)
 
-    def _take_latency(self, batch: MicroBatchRecord, mean: float) -> None:
+    def _add_latency(self, batch: MicroBatchRecord, mean: float) -> None:
+        self.latency = mean
         self.waited += max(0.0, mean) * batch.kept
         self.timed += batch.kept
-        self.looked_at += 1
+        self.timed_batches += 1
         self.over += self.bound is not None and mean > self.bound
         if self.worst is None or mean > self.worst[0]:
             self.worst = (mean, batch.time)
+        slow, slowest = batch.kept // 2, batch.kept // 20
+        counts = {"p50": batch.kept - slow, "p95": slow - slowest, "p99": slowest}
+        for quantile, number in counts.items():  # an event counts as slow as its quantile
+            seconds = batch.latency.get(quantile, mean)
+            self.buckets[bisect_left(LATENCY_BUCKETS, seconds)] += number
 
 
 @dataclass(slots=True)
 class PatternTotals:
-    """What is known of a pattern: what it was given, found and took, and is waiting for."""
+    """Totals of a pattern; partial matches are those of its last micro-batch."""
 
     kept: int = 0
-    found: int = 0
+    matches: int = 0
     seconds: float = 0.0
     partial_matches: int = 0
     types: dict[str, int] = field(default_factory=dict)
@@ -100,15 +129,16 @@ class PatternTotals:
 
 @dataclass(slots=True)
 class RunTotals:
-    """What is known of a run.
+    """Totals of a run.
 
     Attributes:
-        header: How it began, the last time.
-        starts: How often it began, as far as the log says.
+        header: What is run, as of the last start.
+        starts: How often it was started, as far as the log says.
         nodes: By name.
         patterns: By operator and name.
         decisions: How many there were.
         plans: How many of them brought a new plan.
+        planning: The seconds that all decisions took.
         decision: The last one.
         prices: What one more busy millisecond per second of a node would bring.
         weights: What a complex event is worth at each sink.
@@ -126,56 +156,65 @@ class RunTotals:
     prices: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
-    _refused: dict[tuple[str, str], int] = field(default_factory=dict)
+    _malformed: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
-    def refused(self) -> dict[str, int]:
-        """How many records of each source were no events; each node that reads it sees all."""
-        found: dict[str, int] = {}
-        for (_, source), number in self._refused.items():
-            found[source] = max(found.get(source, 0), number)
-        return found
+    def timed(self) -> bool:
+        """Whether events come while it runs; if not, latency says nothing."""
+        return self.header is None or self.header.timed
 
-    def take(self, record: Record) -> None:
-        """Take in a record."""
+    @property
+    def reason(self) -> str:
+        """Why the last decision was made."""
+        return self.decision.reason if self.decision else ""
+
+    @property
+    def malformed(self) -> dict[str, int]:
+        """How many records of each source were malformed; each node that reads it sees all."""
+        totals: dict[str, int] = {}
+        for (_, source), number in self._malformed.items():
+            totals[source] = max(totals.get(source, 0), number)
+        return totals
+
+    def add(self, record: Record) -> None:
+        """Add a record."""
         match record:
             case RunHeader():
-                self._begin(record)
+                self._add_start(record)
             case MicroBatchRecord():
-                self._take_batch(record)
+                self._add_batch(record)
             case DecisionRecord():
-                self._take_decision(record)
+                self._add_decision(record)
             case OverrideRecord():
-                self._take_wish(record)
+                self._add_override(record)
 
-    def _begin(self, header: RunHeader) -> None:
+    def _add_start(self, header: RunHeader) -> None:
         self.header = header
         self.starts += 1
         self.weights = dict(header.weights)
-        used = {one.node for one in header.operators.values()} or set(header.bounds)
+        used = {spec.node for spec in header.operators.values()} or set(header.bounds)
         for name, bound in header.bounds.items():
             if name in used:
                 node = self.nodes.setdefault(name, NodeTotals())
                 node.bound, node.last = bound, None
 
-    def _take_batch(self, batch: MicroBatchRecord) -> None:
-        timed = self.header is None or self.header.timed
-        self.nodes.setdefault(batch.node, NodeTotals()).take(batch, timed=timed)
-        for name, one in batch.patterns.items():
+    def _add_batch(self, batch: MicroBatchRecord) -> None:
+        self.nodes.setdefault(batch.node, NodeTotals()).add(batch, timed=self.timed)
+        for name, record in batch.patterns.items():
             pattern = self.patterns.setdefault(name, PatternTotals())
-            pattern.kept += one.kept
-            pattern.found += one.found
-            pattern.seconds += one.seconds
-            pattern.partial_matches = one.partial_matches
-            for label, number in one.types.items():
+            pattern.kept += record.kept
+            pattern.matches += record.matches
+            pattern.seconds += record.seconds
+            pattern.partial_matches = record.partial_matches
+            for label, number in record.types.items():
                 pattern.types[label] = pattern.types.get(label, 0) + number
-        for source, number in batch.refused.items():
+        for source, number in batch.malformed.items():
             key = (batch.node, source)
-            self._refused[key] = self._refused.get(key, 0) + number
-        for operator, number in batch.late.items():  # groups that were silent may be missing
+            self._malformed[key] = self._malformed.get(key, 0) + number
+        for operator, number in batch.late.items():  # idle shards may be missing
             self.late[operator] = max(self.late.get(operator, 0), number)
 
-    def _take_decision(self, decision: DecisionRecord) -> None:
+    def _add_decision(self, decision: DecisionRecord) -> None:
         self.decisions += 1
         self.plans += decision.replanned
         self.planning += decision.seconds
@@ -183,33 +222,33 @@ class RunTotals:
         self.prices = dict(decision.prices) if decision.replanned else self.prices
         for name, load in decision.loads.items():
             self.nodes.setdefault(name, NodeTotals()).load = load
-        for name, state in decision.states.items():
+        for name, status in decision.statuses.items():
             node = self.nodes.setdefault(name, NodeTotals())
-            node.state, node.remedy = state, decision.remedies.get(name, "")
+            node.status, node.advice = status, decision.advice.get(name, "")
 
-    def _take_wish(self, wish: OverrideRecord) -> None:
-        if wish.refused:
+    def _add_override(self, override: OverrideRecord) -> None:
+        if override.rejected:
             return
-        self.weights |= wish.weights
-        for name, bound in wish.bounds.items():
+        self.weights |= override.weights
+        for name, bound in override.bounds.items():
             self.nodes.setdefault(name, NodeTotals()).bound = bound
 
 
 def run_totals(records: Iterable[Record]) -> RunTotals:
-    """Sum up records."""
-    tally = RunTotals()
+    """Add up records."""
+    totals = RunTotals()
     for record in records:
-        tally.take(record)
-    return tally
+        totals.add(record)
+    return totals
 
 
 def span_of(batch: MicroBatchRecord, before: MicroBatchRecord | None) -> float:
-    """Say how many seconds passed from the end of the micro-batch before to the end of this."""
+    """Measure the seconds from the end of the micro-batch before to the end of this one."""
     span = batch.seconds if before is None else batch.time - before.time
     return span if span > 0 else batch.seconds
 
 
 def utilisation_of(batch: MicroBatchRecord, before: MicroBatchRecord | None) -> float | None:
-    """Say what share of the time since the micro-batch before this one took, at most 1."""
+    """Measure the share of the time since the micro-batch before that this one took."""
     span = span_of(batch, before)
     return min(1.0, batch.seconds / span) if span > 0 else None

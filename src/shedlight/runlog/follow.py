@@ -1,21 +1,28 @@
 """Reading the log of a run, finished or growing."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from shedlight.errors import InputError
-from shedlight.runlog.parsing import record_of
-from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
+from shedlight.runlog.records import (
+    LOG_FORMAT,
+    DecisionRecord,
+    LogFormatError,
+    MicroBatchRecord,
+    Record,
+    RunHeader,
+    parse_record,
+)
 
 LOG = "log.jsonl"
 """What a log is called in a checkpoint."""
 
-_CHUNK = 1 << 20
-_LONGEST = 16 << 20  # bytes of a line; what is longer is no record of ours
-_HEAD = 256
+_CHUNK_BYTES = 1 << 20
+_MAX_LINE_BYTES = 16 << 20  # what is longer is no record of ours
+_HEAD_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,7 @@ class Run:
     Attributes:
         records: In the order in which they were written.
         skipped: How many lines were no records, such as a last one that is half written.
-        unknown: How many records were of a kind that is not known here.
+        unknown: How many records were of a type that is not known here.
     """
 
     records: tuple[Record, ...]
@@ -34,55 +41,76 @@ class Run:
 
     @property
     def headers(self) -> tuple[RunHeader, ...]:
-        """How it began, each time."""
-        return tuple(one for one in self.records if isinstance(one, RunHeader))
+        """Its starts."""
+        return tuple(record for record in self.records if isinstance(record, RunHeader))
 
     @property
     def batches(self) -> tuple[MicroBatchRecord, ...]:
         """Its micro-batches."""
-        return tuple(one for one in self.records if isinstance(one, MicroBatchRecord))
+        return tuple(record for record in self.records if isinstance(record, MicroBatchRecord))
 
     @property
     def decisions(self) -> tuple[DecisionRecord, ...]:
         """Its decisions."""
-        return tuple(one for one in self.records if isinstance(one, DecisionRecord))
+        return tuple(record for record in self.records if isinstance(record, DecisionRecord))
 
 
-class Lines:
-    """Takes the bytes of a log as they come, and gives the records of whole lines.
+class LineParser:
+    """Parses the bytes of a log as they come, a record for each whole line.
 
     Attributes:
+        parsed: How many records there were.
         skipped: How many lines were no records.
-        unknown: How many records were of a kind that is not known here.
+        unknown: How many records were of a type that is not known here.
+        other_format: How many records were of another log format.
     """
 
     def __init__(self) -> None:
-        self.skipped, self.unknown = 0, 0
-        self._rest = b""
+        self.parsed = self.skipped = self.unknown = self.other_format = 0
+        self._partial_line = b""
         self._too_long = False
 
-    def take(self, data: bytes) -> list[Record]:
+    def feed(self, data: bytes) -> list[Record]:
         """Give the records of the lines that end in this."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        if self._too_long and whole:
-            whole, self._too_long = whole[1:], False
-        if len(self._rest) > _LONGEST:
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        if self._too_long and lines:
+            lines, self._too_long = lines[1:], False
+        if len(self._partial_line) > _MAX_LINE_BYTES:
             self.skipped += not self._too_long
-            self._rest, self._too_long = b"", True
-        found = [self._record(line) for line in whole]
-        return [one for one in found if one is not None]
+            self._partial_line, self._too_long = b"", True
+        records = [record for record in map(self._parse, lines) if record is not None]
+        self.parsed += len(records)
+        return records
 
-    def end(self) -> list[Record]:
+    def finish(self) -> list[Record]:
         """Give the record of a last line that has no end, if it is one; begin anew."""
-        found = [] if self._too_long else self.take(b"\n")
-        self._rest, self._too_long = b"", False
-        return found
+        records = [] if self._too_long else self.feed(b"\n")
+        self._partial_line, self._too_long = b"", False
+        return records
 
-    def _record(self, line: bytes) -> Record | None:
+    def problem(self) -> str:
+        """Say why what was fed is no log of a run; nothing if it may be one."""
+        if self.other_format:
+            return (
+                f"its records are not of log format {LOG_FORMAT}, the only one that this "
+                "version reads; use the version that wrote it, or run again with another log"
+            )
+        lines = self.skipped + self.unknown
+        if self.parsed or not lines:
+            return ""
+        return (
+            f"it is no log of a run: none of its {lines:,} lines is a micro-batch or a "
+            "decision; give the file that `shedlight run` wrote, or its checkpoint"
+        )
+
+    def _parse(self, line: bytes) -> Record | None:
         if not line.strip():
             return None
         try:
-            record = record_of(line.decode("utf-8", "replace"))
+            record = parse_record(line)
+        except LogFormatError:
+            self.other_format += 1
+            return None
         except ValueError:
             self.skipped += 1
             return None
@@ -90,7 +118,7 @@ class Lines:
         return record
 
 
-def log_of(path: Path) -> Path:
+def find_log(path: Path) -> Path:
     """Find the log in a checkpoint; a file is taken to be one.
 
     Raises:
@@ -98,11 +126,11 @@ def log_of(path: Path) -> Path:
     """
     if not path.is_dir():
         return path
-    found = sorted(path.glob("*" + LOG))
-    if len(found) != 1:
-        what = "no log in it" if not found else f"{len(found)} logs in it"
+    logs = sorted(path.glob("*" + LOG))
+    if len(logs) != 1:
+        what = "no log in it" if not logs else f"{len(logs)} logs in it"
         raise InputError(f"{path}: there is {what}; give the file that `shedlight run` wrote")
-    return found[0]
+    return logs[0]
 
 
 def read_run(path: Path) -> Run:
@@ -112,32 +140,27 @@ def read_run(path: Path) -> Run:
         path: The log, or the checkpoint that it is in.
 
     Raises:
-        InputError: It cannot be read, has nothing in it yet, or is no log.
+        InputError: It cannot be read, has nothing in it yet, is no log, or of another format.
     """
-    path = log_of(path)
-    lines, records = Lines(), list[Record]()
+    path = find_log(path)
+    parser, records = LineParser(), list[Record]()
     try:
         with path.open("rb") as file:
-            while data := file.read(_CHUNK):
-                records += lines.take(data)
+            while data := file.read(_CHUNK_BYTES):
+                records += parser.feed(data)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror or error}; "
             "give the log of a run, or its checkpoint"
         ) from error
-    records += lines.end()
+    records += parser.finish()
+    if problem := parser.problem():
+        raise InputError(f"{path}: {problem}")
     if not records:
-        raise InputError(f"{path}: {_why_not(lines)}")
-    return Run(tuple(records), lines.skipped, lines.unknown)
-
-
-def _why_not(lines: Lines) -> str:
-    if not lines.skipped and not lines.unknown:
-        return "it is empty: the run has written nothing yet; try again later"
-    return (
-        f"it is no log of a run: none of its {lines.skipped + lines.unknown:,} lines is a "
-        "micro-batch or a decision; give the file that `shedlight run --log` wrote"
-    )
+        raise InputError(
+            f"{path}: it is empty: the run has written nothing yet; try again later"
+        )
+    return Run(tuple(records), parser.skipped, parser.unknown)
 
 
 class Follower:
@@ -148,27 +171,27 @@ class Follower:
     """
 
     def __init__(self, path: Path) -> None:
-        self.lines = Lines()
+        self.parser = LineParser()
         self._path = path
         self._file: BinaryIO | None = None
         self._head = b""
 
-    def new(self) -> list[Record]:
+    def read_new(self) -> list[Record]:
         """Give what was written since the last call."""
-        return [record for some in self.pieces() for record in some]
+        return [record for records in self.read_chunks() for record in records]
 
-    def pieces(self) -> Iterator[list[Record]]:
-        """Give what was written since the last call, piece by piece: it may be much."""
+    def read_chunks(self) -> Iterator[list[Record]]:
+        """Give what was written since the last call, chunk by chunk: it may be much."""
         if self._file is not None and self._is_cut(self._file):
-            yield self.lines.end()
+            yield self.parser.finish()
             self._file.seek(0)
             self._head = b""
-        yield from self._grown()
+        yield from self._read_file()
         if self._is_replaced():
-            yield self.lines.end()
+            yield self.parser.finish()
             self.close()
-            self._file = self._opened()
-            yield from self._grown()
+            self._file = self._open()
+            yield from self._read_file()
 
     def close(self) -> None:
         """Close the file."""
@@ -176,46 +199,25 @@ class Follower:
             self._file.close()
         self._file, self._head = None, b""
 
-    def _grown(self) -> Iterator[list[Record]]:
-        while self._file is not None and (data := self._file.read(_CHUNK)):
-            self._head += data[: _HEAD - len(self._head)]
-            yield self.lines.take(data)
+    def _read_file(self) -> Iterator[list[Record]]:
+        while self._file is not None and (data := self._file.read(_CHUNK_BYTES)):
+            self._head += data[: _HEAD_BYTES - len(self._head)]
+            yield self.parser.feed(data)
 
     def _is_cut(self, file: BinaryIO) -> bool:
         """Whether the file is shorter than what was read of it, or begins otherwise."""
-        place = file.tell()
         size = os.fstat(file.fileno()).st_size
-        return size < place or os.pread(file.fileno(), len(self._head), 0) != self._head
+        return size < file.tell() or os.pread(file.fileno(), len(self._head), 0) != self._head
 
     def _is_replaced(self) -> bool:
         try:
             there = self._path.stat()
         except OSError:  # not yet, or between two files: stay with the one at hand
             return False
-        if self._file is None:
-            return True
-        here = os.fstat(self._file.fileno())
-        return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+        return self._file is None or not os.path.samestat(there, os.fstat(self._file.fileno()))
 
-    def _opened(self) -> BinaryIO | None:
+    def _open(self) -> BinaryIO | None:
         try:
             return self._path.open("rb")
         except OSError:
             return None
-
-
-def follow(path: Path, pause: Callable[[], bool]) -> Iterator[Record]:
-    """Give the records of a log, and new ones as it grows.
-
-    Args:
-        path: The log; it need not be there yet.
-        pause: Waits a while for more, and says whether to go on.
-    """
-    follower = Follower(path)
-    try:
-        while True:
-            yield from follower.new()
-            if not pause():
-                return
-    finally:
-        follower.close()

@@ -1,30 +1,55 @@
-"""The log of a run as values: how it began, its micro-batches, its decisions, wishes for it.
+"""The records of a run's log, and how a line becomes one.
 
-`run_row` is the record that a run begins with; it says what the others are about.
+The engine writes its log by these models and everybody else reads it by them. A log is read
+while it is being written, or by another version: what is missing in a record or malformed has a
+default, and only a record without its time, or a micro-batch without its node, is none.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shedlight.graph import Application
 
+LOG_FORMAT = 2
+"""The format of the log that this version writes and reads; 1 had other names for its keys."""
 
-@dataclass(frozen=True, slots=True)
-class OperatorRecord:
+_YEAR_9999 = 253_370_764_800
+MAX_NUMBER = 10**15
+"""Numbers beyond it are malformed: nothing measured is that large."""
+
+
+Time = Annotated[float, Field(ge=0, lt=_YEAR_9999)]
+Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
+Count = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+
+
+class LogFormatError(ValueError):
+    """A record of a log format that this version does not read."""
+
+
+class LogModel(BaseModel):
+    """What the models of the log have in common; keys that are not known are left out."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class OperatorRecord(LogModel):
     """An operator: where it runs, what it reads, what it looks for."""
 
-    node: str
-    inputs: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
+    node: str = ""
+    inputs: list[str] = []
+    patterns: list[str] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunHeader:
-    """How a run began.
+class RunHeader(LogModel):
+    """What is run, written at each start.
 
     Attributes:
-        time: When, in seconds since 1970.
+        format: The format of the records that follow.
+        time: When it was started, in seconds since 1970.
         application: The name of the application.
         version: Of Shedlight.
         timed: Whether events came while it ran; if not, latency says nothing.
@@ -35,41 +60,41 @@ class RunHeader:
         weights: What a complex event is worth at each sink.
     """
 
-    time: float
+    record: Literal["run"] = "run"
+    format: int = LOG_FORMAT
+    time: Time
     application: str = ""
     version: str = ""
     timed: bool = True
-    bounds: Mapping[str, float | None] = field(default_factory=dict)
-    sources: tuple[str, ...] = ()
-    operators: Mapping[str, OperatorRecord] = field(default_factory=dict)
-    sinks: Mapping[str, str] = field(default_factory=dict)
-    weights: Mapping[str, float] = field(default_factory=dict)
+    bounds: dict[str, Number | None] = {}
+    sources: list[str] = []
+    operators: dict[str, OperatorRecord] = {}
+    sinks: dict[str, str] = {}
+    weights: dict[str, Number] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternRecord:
+class PatternRecord(LogModel):
     """What a pattern did in a micro-batch.
 
     Attributes:
         kept: How many events it was given.
-        seconds: How long it took.
-        found: How many complex events it found.
-        partial_matches: How many machines are open.
-        types: How many events of each type there were, before shedding, if it was logged; of
+        seconds: How long matching took.
+        matches: How many complex events it found.
+        partial_matches: How many partial matches there are.
+        types: How many events of each type there were before shedding, if it was logged; of
             many types those that came most often.
         offered: How many events of all types that it uses there were, if it was logged.
     """
 
-    kept: int = 0
-    seconds: float = 0.0
-    found: int = 0
-    partial_matches: int = 0
-    types: Mapping[str, int] = field(default_factory=dict)
-    offered: int | None = None
+    kept: Count = 0
+    seconds: Seconds = 0.0
+    matches: Count = 0
+    partial_matches: Count = 0
+    types: dict[str, Count] = {}
+    offered: Count | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicroBatchRecord:
+class MicroBatchRecord(LogModel):
     """A micro-batch of a node.
 
     Attributes:
@@ -79,103 +104,117 @@ class MicroBatchRecord:
         seconds: How long it took.
         events: How many events were read.
         kept: How many of them some pattern kept.
-        relevant_events: How many of them some pattern had a use for; None: it was not logged.
+        relevant_events: How many of them some pattern can take; None: it was not logged.
         lag: How long ago the newest event had arrived when it ended, in seconds.
         latency: In seconds, under `mean`, `p50`, `p95` and `p99`; empty if nothing was kept.
-        state: How many bytes of state the groups have that had something to do.
-        refused: How many records of each source were no events.
+        state_bytes: The state of the shards that had something to do.
+        malformed: How many records of each source were malformed.
         late: How many events were late at each operator, since the checkpoint was begun.
         patterns: By operator and name.
         arrived: How many events each operator was sent by each of its inputs.
-        plan: The number of the plan that it used, if it was logged.
-        pressure: By what the shares of the plan were lowered, if it was logged.
+        plan: The number of its plan, if it was logged.
+        pressure: The factor by which the shares of the plan were lowered, if it was logged.
     """
 
-    time: float
+    record: Literal["micro_batch"] = "micro_batch"
+    time: Time
     node: str
-    number: int = 0
-    seconds: float = 0.0
-    events: int = 0
-    kept: int = 0
-    relevant_events: int | None = None
-    lag: float | None = None
-    latency: Mapping[str, float] = field(default_factory=dict)
-    state: int = 0
-    refused: Mapping[str, int] = field(default_factory=dict)
-    late: Mapping[str, int] = field(default_factory=dict)
-    patterns: Mapping[str, PatternRecord] = field(default_factory=dict)
-    arrived: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    plan: int | None = None
-    pressure: float | None = None
+    number: Count = 0
+    seconds: Seconds = 0.0
+    events: Count = 0
+    kept: Count = 0
+    relevant_events: Count | None = None
+    lag: Number | None = None
+    latency: dict[str, Number] = {}
+    state_bytes: Count = 0
+    malformed: dict[str, Count] = {}
+    late: dict[str, Count] = {}
+    patterns: dict[str, PatternRecord] = {}
+    arrived: dict[str, dict[str, Count]] = {}
+    plan: Count | None = None
+    pressure: Number | None = None
+
+    @property
+    def offered(self) -> int:
+        """How many events were relevant; where that is not known, how many were read."""
+        return self.events if self.relevant_events is None else self.relevant_events
 
     @property
     def shed(self) -> int:
-        """How many events were not kept; where `relevant_events` is not known, all."""
-        return max(
-            0,
-            (self.events if self.relevant_events is None else self.relevant_events) - self.kept,
-        )
+        """How many of the offered events no pattern kept."""
+        return max(0, self.offered - self.kept)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionRecord:
-    """A decision of the controller.
+class DecisionSummary(LogModel):
+    """A decision of the controller, without its plan.
 
     Attributes:
-        time: When, in seconds since 1970.
-        reason: In words.
+        time: When it was made, in seconds since 1970.
+        reason: Why, as a sentence.
         replanned: Whether a new plan came of it.
         seconds: How long it took.
         loads: The busy time of each node with a limit, as a share of the limit.
-        states: How each node is, in a word.
-        remedies: What can be done about it.
-        shares: What share of each type each pattern keeps from now on; of many types those of
-            which most is shed.
-        rates: How many events of these types come in a second, before shedding.
-        more: How many shares are left out.
-        sinks: How many complex events each sink gets in a second, as the plan in force says.
-        prices: What one more busy millisecond per second of a node would bring, by the last
-            plan that was made; empty: none was made now.
+        statuses: The status of each node.
     """
 
-    time: float
+    time: Time
     reason: str = ""
     replanned: bool = False
-    seconds: float = 0.0
-    loads: Mapping[str, float] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)
-    remedies: Mapping[str, str] = field(default_factory=dict)
-    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    more: int = 0
-    sinks: Mapping[str, float] = field(default_factory=dict)
-    prices: Mapping[str, float] = field(default_factory=dict)
+    seconds: Seconds = 0.0
+    loads: dict[str, Number] = {}
+    statuses: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverrideRecord:
-    """What became of a wish for other bounds or weights.
+class DecisionRecord(DecisionSummary):
+    """A decision of the controller.
 
     Attributes:
-        time: When it was taken up, in seconds since 1970.
-        bounds: The bounds from then on, in seconds.
-        weights: The weights of sinks from then on.
-        refused: Why it was not taken up; empty: it was.
+        advice: What can be done about the status of a node.
+        shares: What share of each type each pattern keeps from now on; of many types those of
+            which most is shed.
+        rates: How many events of these types arrive in a second, before shedding.
+        omitted_shares: How many shares are left out.
+        sinks: How many complex events each sink gets in a second by the active plan.
+        prices: What one more busy millisecond per second of a node would bring, by the plan
+            that was made now; empty: none was.
     """
 
-    time: float
-    bounds: Mapping[str, float] = field(default_factory=dict)
-    weights: Mapping[str, float] = field(default_factory=dict)
-    refused: str = ""
+    record: Literal["decision"] = "decision"
+    advice: dict[str, str] = {}
+    shares: dict[str, dict[str, Number]] = {}
+    rates: dict[str, dict[str, Number]] = {}
+    omitted_shares: Count = 0
+    sinks: dict[str, Number] = {}
+    prices: dict[str, Number] = {}
+
+
+class OverrideRecord(LogModel):
+    """What became of an override of bounds or weights.
+
+    Attributes:
+        time: When it was applied, in seconds since 1970.
+        bounds: The bounds from then on, in seconds.
+        weights: The weights of sinks from then on.
+        rejected: Why it was not applied; empty: it was.
+    """
+
+    record: Literal["override"] = "override"
+    time: Time
+    bounds: dict[str, Number] = {}
+    weights: dict[str, Number] = {}
+    rejected: str = ""
 
 
 Record = RunHeader | MicroBatchRecord | DecisionRecord | OverrideRecord
 
+_RECORD_TYPES = frozenset({"run", "micro_batch", "decision", "override"})
+_RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="record")])
 
-def run_row(
+
+def run_header(
     application: Application, time: float, *, version: str = "", timed: bool = True
-) -> dict[str, Any]:
-    """Write the record that the log of a run should begin with.
+) -> RunHeader:
+    """Make the record that the log of a run begins with.
 
     Args:
         application: What is run.
@@ -183,23 +222,73 @@ def run_row(
         version: Of Shedlight.
         timed: Whether events come while it runs.
     """
-    sinks = {name: one for name, one in application.sinks.items() if not one.timed_out}
-    return {
-        "kind": "run",
-        "time": time,
-        "application": application.name,
-        "version": version,
-        "timed": timed,
-        "nodes": {name: {"bound": node.bound} for name, node in application.nodes.items()},
-        "sources": list(application.sources),
-        "operators": {
-            name: {
-                "node": spec.node,
-                "inputs": list(map(str, spec.inputs)),
-                "patterns": list(spec.patterns),
-            }
+    sinks = {name: sink for name, sink in application.sinks.items() if not sink.timed_out}
+    return RunHeader(
+        time=time,
+        application=application.name,
+        version=version,
+        timed=timed,
+        bounds={name: node.bound for name, node in application.nodes.items()},
+        sources=list(application.sources),
+        operators={
+            name: OperatorRecord(
+                node=spec.node,
+                inputs=list(map(str, spec.inputs)),
+                patterns=list(spec.patterns),
+            )
             for name, spec in application.operators.items()
         },
-        "sinks": {name: str(sink.input) for name, sink in sinks.items()},
-        "weights": {name: sink.weight for name, sink in sinks.items()},
-    }
+        sinks={name: str(sink.input) for name, sink in sinks.items()},
+        weights={name: sink.weight for name, sink in sinks.items()},
+    )
+
+
+def parse_record(line: bytes | str) -> Record | None:
+    """Read a line of a log; None if it is a record that is not known here.
+
+    Raises:
+        LogFormatError: It is a record of another format.
+        ValueError: It is no record.
+
+    Example:
+        >>> parse_record('{"record":"decision","time":5,"reason":"the load fits"}').reason
+        'the load fits'
+    """
+    record: Record | None
+    try:
+        record = _RECORD.validate_json(line)
+    except ValidationError:
+        record = _parse_leniently(line)
+    if isinstance(record, RunHeader) and record.format != LOG_FORMAT:
+        raise LogFormatError(f"a record of log format {record.format}")
+    return record
+
+
+def _parse_leniently(line: bytes | str) -> Record | None:
+    """Read a line of which not all is well-formed: what is malformed is taken as missing."""
+    text = line if isinstance(line, str) else line.decode("utf-8", "replace")
+    try:
+        row = json.loads(text)
+        row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if isinstance(row, dict) and "record" not in row and "kind" in row:
+        raise LogFormatError("a record of log format 1")
+    if not isinstance(row, dict) or not isinstance(row.get("record"), str):
+        raise ValueError("a log record must be an object that names its record type")  # noqa: TRY004
+    if row["record"] not in _RECORD_TYPES:
+        return None
+    try:
+        return _RECORD.validate_json(json.dumps(row))
+    except ValidationError as error:
+        for problem in reversed(error.errors(include_url=False, include_input=False)):
+            _drop(row, problem["loc"][1:])
+    return _RECORD.validate_json(json.dumps(row))
+
+
+def _drop(value: Any, path: tuple[int | str, ...]) -> None:  # noqa: ANN401  # it is any JSON
+    """Delete what is at the end of a path through objects and lists, unless it is missing."""
+    for key in path[:-1]:
+        value = value[key]
+    if isinstance(path[-1], int) or path[-1] in value:
+        del value[path[-1]]

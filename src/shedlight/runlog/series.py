@@ -49,14 +49,14 @@ class NodeSeries:
         bound: The mean time that an event may spend there in seconds, if it is known.
         points: A point for each micro-batch.
         loads: Its busy time as a share of its limit, at each decision.
-        states: When it came to be in which state.
+        statuses: When it came to be in which status.
     """
 
     node: str
     bound: float | None
     points: tuple[NodePoint, ...]
     loads: tuple[tuple[float, float], ...]
-    states: tuple[tuple[float, str], ...]
+    statuses: tuple[tuple[float, str], ...]
 
 
 def node_series(records: Sequence[Record]) -> dict[str, NodeSeries]:
@@ -75,7 +75,7 @@ def node_series(records: Sequence[Record]) -> dict[str, NodeSeries]:
                 point = _point(record, before.get(record.node), timed=timed)
                 points.setdefault(record.node, []).append(point)
                 before[record.node] = record
-            case OverrideRecord() if not record.refused:
+            case OverrideRecord() if not record.rejected:
                 bounds |= record.bounds
             case _:
                 pass
@@ -86,7 +86,7 @@ def node_series(records: Sequence[Record]) -> dict[str, NodeSeries]:
             bound=bounds.get(name),
             points=tuple(found),
             loads=tuple((d.time, d.loads[name]) for d in decisions if name in d.loads),
-            states=_states(name, decisions),
+            statuses=_states(name, decisions),
         )
         for name, found in points.items()
     }
@@ -111,20 +111,20 @@ def _point(
 def _states(node: str, decisions: Iterable[DecisionRecord]) -> tuple[tuple[float, str], ...]:
     found: list[tuple[float, str]] = []
     for one in decisions:
-        state = one.states.get(node)
-        if state is not None and (not found or found[-1][1] != state):
-            found.append((one.time, state))
+        status = one.statuses.get(node)
+        if status is not None and (not found or found[-1][1] != status):
+            found.append((one.time, status))
     return tuple(found)
 
 
-def found_series(records: Iterable[Record]) -> dict[str, list[tuple[float, float]]]:
+def match_series(records: Iterable[Record]) -> dict[str, list[tuple[float, float]]]:
     """Follow how many complex events each pattern has found up to a time."""
     found: dict[str, list[tuple[float, float]]] = {}
     for record in records:
         if isinstance(record, MicroBatchRecord):
             for name, one in record.patterns.items():
                 line = found.setdefault(name, [])
-                line.append((record.time, (line[-1][1] if line else 0.0) + one.found))
+                line.append((record.time, (line[-1][1] if line else 0.0) + one.matches))
     return found
 
 
@@ -181,7 +181,7 @@ class DecisionEntry:
         decision: The first of them.
         last: The last of them.
         number: How many there are.
-        news: Which nodes came to be in another state, and which.
+        news: Which nodes came to be in another status, and which.
     """
 
     decision: DecisionRecord
@@ -191,16 +191,16 @@ class DecisionEntry:
 
 
 def decision_log(decisions: Iterable[DecisionRecord]) -> tuple[DecisionEntry, ...]:
-    """List what was decided; decisions that change neither plan nor state are put together."""
+    """List what was decided; decisions that change neither plan nor status are put together."""
     found: list[DecisionEntry] = []
-    states: Mapping[str, str] = {}
+    statuses: Mapping[str, str] = {}
     for one in decisions:
-        news = {node: s for node, s in one.states.items() if states.get(node, "OK") != s}
+        news = {node: s for node, s in one.statuses.items() if statuses.get(node, "OK") != s}
         quiet = not one.replanned and not news
         if quiet and found and not found[-1].decision.replanned and not found[-1].news:
             first = found.pop()
             found.append(replace(first, last=one, number=first.number + 1))
         else:
             found.append(DecisionEntry(decision=one, last=one, number=1, news=news))
-        states = {**states, **one.states}
+        statuses = {**statuses, **one.statuses}
     return tuple(found)

@@ -14,7 +14,7 @@ from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_appl
 from shedlight.language import parse_pattern
 from shedlight.model.build import build_model
 from shedlight.model.snapshot import Snapshot
-from shedlight.runlog.records import run_row
+from shedlight.runlog.records import run_header
 from shedlight.shedding.shares import sheddable_by_pressure
 
 TEXTS = {
@@ -108,8 +108,8 @@ def test_its_sink_cannot_be_given_a_weight():
     assert current_values(changed).weights == {"p": 2.0, "q": 1.0}
     assert changed.sinks["slow"] == application.sinks["slow"]
 
-    record = run_row(changed, 0.0)
-    assert (record["sinks"], record["weights"]) == (
+    record = run_header(changed, 0.0)
+    assert (record.sinks, record.weights) == (
         {"p": "w.P", "q": "w.Q"},
         {"p": 2.0, "q": 1.0},
     )

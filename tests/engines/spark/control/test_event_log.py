@@ -1,4 +1,4 @@
-"""What is in the log of a run: how it began, types that matter, and no more than is bounded."""
+"""What is in the log of a run: its starts, types that matter, and no more than is bounded."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,13 @@ import pytest
 from shedlight import runlog as logged
 from shedlight.control.controller import Memory
 from shedlight.control.override import Override
-from shedlight.engines.spark.control.event_log import MOST_SHARES, RunLog, decision_row
+from shedlight.engines.spark.control.event_log import (
+    MAX_SHARES,
+    BatchRecorder,
+    RunLog,
+    decision_record,
+    override_record,
+)
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
 from shedlight.engines.spark.control.type_counts import (
@@ -18,10 +24,17 @@ from shedlight.engines.spark.control.type_counts import (
     relevant_events,
     type_catalog,
 )
-from shedlight.engines.spark.source.arrival import ArrivalStats
-from shedlight.engines.spark.step.metrics import OperatorMetrics, ShardMetrics
+from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.graph import Stream
-from shedlight.runlog import DecisionRecord, MicroBatchRecord, RunHeader, read_run, run_row
+from shedlight.runlog import (
+    DecisionRecord,
+    MicroBatchRecord,
+    PatternRecord,
+    RunHeader,
+    read_run,
+    run_header,
+)
 from shedlight.shedding.shares import PatternShares
 from tests.control.loops import TOO_MUCH, run
 from tests.control.observations import APPLICATION
@@ -118,11 +131,11 @@ def decided():
 def test_a_decision_says_what_the_sinks_get_and_what_more_would_bring(decided):
     """Prices are of a plan that was made."""
     memory, decision = decided
-    row = decision_row(decision, memory)
-    assert set(row["sinks"]) == set(APPLICATION.sinks)
-    assert set(row["prices"]) == {"edge-2"}
-    assert row["more"] == 0
-    assert row["rates"]["w2.Q21"].keys() == row["shares"]["w2.Q21"].keys()
+    record = decision_record(decision, memory)
+    assert set(record.sinks) == set(APPLICATION.sinks)
+    assert set(record.prices) == {"edge-2"}
+    assert record.omitted_shares == 0
+    assert record.rates["w2.Q21"].keys() == record.shares["w2.Q21"].keys()
 
 
 def test_of_many_shares_those_are_told_of_which_most_is_shed(decided):
@@ -131,34 +144,38 @@ def test_of_many_shares_those_are_told_of_which_most_is_shed(decided):
     shares = {f"type={i}": 0.5 if i < 60 else 1.0 for i in range(200)}
     rates = {f"type={i}": float(i) for i in range(200)}
     mean = replace(memory.smoothed.mean, arrivals={"w2": {Stream("s2"): rates}})
-    memory = replace(memory, recent=replace(memory.recent, mean=mean))
+    memory = replace(memory, smoothed=replace(memory.smoothed, mean=mean))
     decision = replace(decision, shares={Stream("Q21", "w2"): PatternShares(shares)})
-    row = decision_row(decision, memory)
-    assert list(row["shares"]["w2.Q21"]) == [f"type={i}" for i in range(59, 9, -1)]
-    assert row["more"] == 200 - MOST_SHARES
+    record = decision_record(decision, memory)
+    assert list(record.shares["w2.Q21"]) == [f"type={i}" for i in range(59, 9, -1)]
+    assert record.omitted_shares == 200 - MAX_SHARES
 
 
 def test_a_log_begins_with_what_is_run(tmp_path, decided):
     """And what is written is what is read; the situation is beside it."""
     memory, decision = decided
     log = RunLog(tmp_path / "log.jsonl")
-    log.begin(run_row(APPLICATION, 100.0, version="9", timed=False))
-    log.batch(batch({("w", "s"): {1: 3}}), {"plan": 2, "pressure": 0.5}, KNOWN)
-    log.decision(replace(decision, time=102.0), memory)
-    log.wish(OverrideOutcome(103.0, Override({"edge-2": 5.0}, {"sink1": 2.0})))
+    log.write(run_header(APPLICATION, 100.0, version="9", timed=False))
+    log.write(BatchRecorder().record(batch({("w", "s"): {1: 3}}), KNOWN, 2, 0.5))
+    log.write(decision_record(replace(decision, time=102.0), memory))
+    log.write_planning_input(memory)
+    override = OverrideOutcome(103.0, Override({"edge-2": 5.0}, {"sink1": 2.0}))
+    log.write(override_record(override))
     log.close()
 
-    header, one, other, wish = read_run(tmp_path).records
+    header, one, other, applied = read_run(tmp_path).records
     assert isinstance(header, RunHeader)
     assert isinstance(one, MicroBatchRecord)
     assert isinstance(other, DecisionRecord)
-    assert isinstance(wish, logged.OverrideRecord)
+    assert isinstance(applied, logged.OverrideRecord)
     assert (header.version, header.timed) == ("9", False)
     assert header.weights == dict.fromkeys(APPLICATION.sinks, 1.0)
     assert (one.relevant_events, one.arrived) == (3, {"w": {"s": 3}})
     assert one.patterns["w.Q"].types == {"a": 3}
     assert other.sinks == pytest.approx(dict(decision.sinks))
-    assert (wish.bounds, wish.weights, wish.refused) == ({"edge-2": 5.0}, {"sink1": 2.0}, "")
+    assert (one.plan, one.pressure) == (2, 0.5)
+    assert (applied.bounds, applied.weights) == ({"edge-2": 5.0}, {"sink1": 2.0})
+    assert not applied.rejected
     written = json.loads(planning_input_path(tmp_path / "log.jsonl").read_text())
     assert set(written["snapshot"]["rates"]) >= {"s1", "s2"}
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -167,9 +184,45 @@ def test_a_log_begins_with_what_is_run(tmp_path, decided):
     ]
 
 
-def test_without_a_controller_there_is_no_situation(tmp_path, decided):
+def test_before_the_first_observation_there_is_no_planning_input(tmp_path, decided):
     """A decision alone does not say what it was made from."""
     log = RunLog(tmp_path / "log.jsonl")
-    log.decision(decided[1])
+    log.write(decision_record(decided[1]))
+    log.write_planning_input(Memory(application=APPLICATION))
     log.close()
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+def test_a_load_that_is_no_number_is_left_out(decided):
+    """A log has none of these, and a run does not stop over them."""
+    decision = replace(decided[1], loads={"edge-1": float("inf"), "edge-2": 0.5})
+    assert decision_record(decision).loads == {"edge-2": 0.5}
+
+
+def late_batch(number, late, shards=1):
+    """Make a micro-batch of shards that have each had so many late events."""
+    metrics = OperatorMetrics(10, 0, late, 0, {"A": PatternMetrics({}, 0.1, 3, 1, 0, 0)})
+    return MicroBatchReport(
+        node="edge",
+        number=number,
+        start=100.0,
+        seconds=2.0,
+        arrived={("w1", "s1"): ArrivalStats(10, 5, 99_000_000, {})},
+        passed={"s1": KeptArrivals(4, 99.5e6, (99.5e6, 99e6, 98e6))},
+        shards=tuple(ShardMetrics(i, 0.2, 100, {"w1": metrics}) for i in range(shards)),
+        refused={"s1": 1},
+    )
+
+
+def test_a_micro_batch_adds_up_its_shards():
+    """A shard that has nothing to do has had its late events all the same."""
+    recorder = BatchRecorder()
+    first = recorder.record(late_batch(0, late=2, shards=2), plan=3)
+    second = recorder.record(late_batch(1, late=3))
+
+    assert (first.late, second.late) == ({"w1": 4}, {"w1": 5})
+    assert first.patterns == {
+        "w1.A": PatternRecord(kept=0, seconds=0.2, matches=6, partial_matches=2)
+    }
+    assert (first.plan, second.plan, first.malformed) == (3, None, {"s1": 1})
+    assert first.latency == {"mean": 2.5, "p50": 2.5, "p95": 3.0, "p99": 4.0}

@@ -1,10 +1,9 @@
-"""The log of a run: a line of JSON for how it began, every micro-batch, decision and wish.
+"""The log of a run: a line of JSON for each start, micro-batch, decision and override.
 
-It is what the page, the report and anybody with a JSON reader can look at afterwards. Types are
-many, so only those are told one by one that come most often, or of which most is shed.
+The web UI, the report and anybody with a JSON reader can look at it afterwards. Types are many,
+so only those are logged one by one that arrive most often, or of which most is shed.
 """
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,10 +26,18 @@ from shedlight.engines.spark.control.type_counts import (
     relevant_events,
 )
 from shedlight.model.snapshot import ByType
+from shedlight.runlog.records import (
+    MAX_NUMBER,
+    DecisionRecord,
+    MicroBatchRecord,
+    OverrideRecord,
+    PatternRecord,
+    Record,
+)
 
-MOST_SHARES = 50
-"""How many shares of a pattern are told one by one."""
-_MOST_IN_ALL = 500
+MAX_SHARES = 50
+"""How many shares of a pattern are logged one by one."""
+_MAX_ALL_SHARES = 500
 
 
 class RunLog:
@@ -43,163 +50,170 @@ class RunLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: TextIO | None = None
-        self._late = LateEventCounter()
 
-    def begin(self, row: Mapping[str, Any]) -> None:
-        """Write down what is run, as `dashboard.run_row` has it."""
-        self._write(row)
+    def write(self, record: Record) -> None:
+        """Write down a record."""
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("a", encoding="utf-8")
+        self._file.write(record.model_dump_json() + "\n")
+        self._file.flush()
 
-    def batch(
-        self, batch: MicroBatchReport, used: Mapping[str, Any], known: TypeCatalog | None = None
-    ) -> None:
-        """Write down a micro-batch, what it used, and what is known of its types."""
-        self._late.take(batch)
-        self._write(batch_row(batch, known) | {"late": self._late.at()} | dict(used))
-
-    def decision(self, decision: Decision, memory: Memory | None = None) -> None:
-        """Write down a decision, and leave the situation of the controller beside the log."""
-        self._write(decision_row(decision, memory))
-        situation = None if memory is None else planning_input_of(memory)
-        if situation is None:
+    def write_planning_input(self, memory: Memory) -> None:
+        """Write what the next plan is made from beside the log, if anything is known yet."""
+        planning_input = planning_input_of(memory)
+        if planning_input is None:
             return
-        with suppress(OSError):  # nobody but the page misses it
+        with suppress(OSError):  # nobody but the web UI misses it
             write_atomically(
-                planning_input_path(self._path), planning_input_text(situation) or ""
+                planning_input_path(self._path), planning_input_text(planning_input) or ""
             )
-
-    def wish(self, heard: OverrideOutcome) -> None:
-        """Write down a wish."""
-        self._write(
-            {
-                "kind": "wish",
-                "time": heard.time,
-                "bounds": dict(heard.wish.bounds),
-                "weights": dict(heard.wish.weights),
-                "refused": heard.refused,
-            }
-        )
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _write(self, row: Mapping[str, Any]) -> None:
-        if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a", encoding="utf-8")
-        self._file.write(json.dumps(row, separators=(",", ":")) + "\n")
-        self._file.flush()
 
+class BatchRecorder:
+    """Makes the log records of micro-batches; it remembers how many events were late.
 
-def batch_row(batch: MicroBatchReport, known: TypeCatalog | None = None) -> dict[str, Any]:
-    """Write a micro-batch as a row."""
-    patterns: dict[str, dict[str, Any]] = dict(patterns_of(batch))
-    if known is not None:
-        for name, row in offered_rows(batch, known).items():
-            patterns[name] = patterns.get(name, {}) | row
-    latency = {}
-    number = sum(one.number for one in batch.passed.values())
-    if number:
-        mean = sum(one.number * one.mean for one in batch.passed.values()) / number
-        latency["mean"] = batch.end - mean / 1e6
-        for place, name in enumerate(("p50", "p95", "p99")):
-            oldest = min(one.quantiles[place] for one in batch.passed.values())
-            latency[name] = batch.end - oldest / 1e6
-    return {
-        "kind": "batch",
-        "time": batch.end,
-        "node": batch.node,
-        "number": batch.number,
-        "seconds": batch.seconds,
-        "events": batch.events,
-        "kept": batch.kept,
-        "relevant_events": None if known is None else relevant_events(batch, known),
-        "lag": None if batch.newest is None else batch.end - batch.newest,
-        "latency": latency,
-        "state": sum(shard.state for shard in batch.shards),
-        "refused": dict(batch.refused),
-        "arrived": arrived_row(batch),
-        "patterns": patterns,
-    }
-
-
-def patterns_of(batch: MicroBatchReport) -> dict[str, dict[str, float]]:
-    """Add up what the shards counted of each pattern."""
-    found: dict[str, dict[str, float]] = {}
-    for shard in batch.shards:
-        for operator, metrics in shard.operators.items():
-            for name, one in metrics.patterns.items():
-                sums = found.setdefault(f"{operator}.{name}", dict.fromkeys(_COUNTED, 0))
-                sums["kept"] += sum(one.kept.values())
-                for counted in _COUNTED[1:]:
-                    sums[counted] += getattr(one, counted)
-    return found
-
-
-_COUNTED = ("kept", "seconds", "found", "partial_matches")
-
-
-class LateEventCounter:
-    """Counts late events; each shard says how many it has had since the beginning."""
+    Each shard says how many late events it has had since the checkpoint was begun, and only
+    those shards speak that had something to do.
+    """
 
     def __init__(self) -> None:
-        self._shards: dict[tuple[str, int], int] = {}
+        self._late: dict[tuple[str, int], int] = {}
 
-    def take(self, batch: MicroBatchReport) -> None:
-        """Take in what the shards say that had something to do."""
-        for shard in batch.shards:
+    def record(
+        self,
+        report: MicroBatchReport,
+        catalog: TypeCatalog | None = None,
+        plan: int | None = None,
+        pressure: float | None = None,
+    ) -> MicroBatchRecord:
+        """Make the record of a micro-batch.
+
+        Args:
+            report: What Spark reported of it.
+            catalog: The types of its node, if they are known.
+            plan: The number of its plan.
+            pressure: The pressure of its node.
+        """
+        latency = {}
+        if report.kept:
+            passed = report.passed.values()
+            mean = sum(one.number * one.mean for one in passed) / report.kept
+            latency["mean"] = report.end - mean / 1e6
+            for index, name in enumerate(("p50", "p95", "p99")):
+                oldest = min(one.quantiles[index] for one in passed)
+                latency[name] = report.end - oldest / 1e6
+        return MicroBatchRecord(
+            time=report.end,
+            node=report.node,
+            number=report.number,
+            seconds=report.seconds,
+            events=report.events,
+            kept=report.kept,
+            relevant_events=None if catalog is None else relevant_events(report, catalog),
+            lag=None if report.newest is None else report.end - report.newest,
+            latency=latency,
+            state_bytes=sum(shard.state for shard in report.shards),
+            malformed=dict(report.refused),
+            late=self._late_events(report),
+            arrived=arrived_row(report),
+            patterns=pattern_records(report, catalog),
+            plan=plan,
+            pressure=pressure,
+        )
+
+    def _late_events(self, report: MicroBatchReport) -> dict[str, int]:
+        for shard in report.shards:
             for name, metrics in shard.operators.items():
-                self._shards[name, shard.shard] = metrics.late
-
-    def at(self) -> dict[str, int]:
-        """Say how many there were at each operator, as far as its shards have spoken."""
-        found: dict[str, int] = {}
-        for (name, _), number in self._shards.items():
-            found[name] = found.get(name, 0) + number
-        return found
+                self._late[name, shard.shard] = metrics.late
+        totals: dict[str, int] = {}
+        for (name, _), number in self._late.items():
+            totals[name] = totals.get(name, 0) + number
+        return totals
 
 
-def decision_row(decision: Decision, memory: Memory | None = None) -> dict[str, Any]:
-    """Write a decision as a row.
+def pattern_records(
+    report: MicroBatchReport, catalog: TypeCatalog | None = None
+) -> dict[str, PatternRecord]:
+    """Add up what the shards counted of each pattern."""
+    rows: dict[str, dict[str, Any]] = {}
+    for shard in report.shards:
+        for operator, metrics in shard.operators.items():
+            for name, counted in metrics.patterns.items():
+                row = rows.setdefault(f"{operator}.{name}", dict.fromkeys(_COUNTED, 0))
+                row["kept"] += sum(counted.kept.values())
+                row["seconds"] += counted.seconds
+                row["matches"] += counted.found
+                row["partial_matches"] += counted.partial_matches
+    if catalog is not None:
+        for name, offered in offered_rows(report, catalog).items():
+            rows[name] = rows.get(name, {}) | offered
+    return {name: PatternRecord(**row) for name, row in rows.items()}
+
+
+_COUNTED = ("kept", "seconds", "matches", "partial_matches")
+
+
+def decision_record(decision: Decision, memory: Memory | None = None) -> DecisionRecord:
+    """Make the log record of a decision.
 
     Args:
         decision: The decision.
-        memory: What the controller remembers; None: how often types come is not known.
+        memory: What the controller remembers; None: how often types arrive is not known.
     """
     plan = decision.plan
-    usual = None if memory is None else memory.smoothed.mean
-    most = min(MOST_SHARES, _MOST_IN_ALL // max(1, len(decision.shares)))
-    shares: dict[str, ByType] = {}
-    rates: dict[str, ByType] = {}
-    for stream, one in decision.shares.items():
-        seen = {} if usual is None else offered_to(usual, str(stream.operator))
-        told = _shed_most(one.shares, seen)[:most]
-        shares[str(stream)] = {label: one.shares[label] for label in told}
-        rates[str(stream)] = {label: float(seen[label]) for label in told if label in seen}
-    all_shares = sum(len(one.shares) for one in decision.shares.values())
-    return {
-        "kind": "decision",
-        "time": decision.time or time.time(),
-        "reason": decision.reason,
-        "replanned": plan is not None,
-        "seconds": decision.seconds,
-        "loads": {name: float(load) for name, load in decision.loads.items()},
-        "remedies": {n: one.advice for n, one in decision.health.items() if one.advice},
-        "states": {name: str(one.status) for name, one in decision.health.items()},
-        "shares": shares,
-        "rates": rates,
-        "more": all_shares - sum(map(len, shares.values())),
-        "sinks": {name: float(rate) for name, rate in decision.sinks.items()},
-        "prices": {} if plan is None else {n: float(one) for n, one in plan.prices.items()},
-    }
+    mean = None if memory is None else memory.smoothed.mean
+    most = min(MAX_SHARES, _MAX_ALL_SHARES // max(1, len(decision.shares)))
+    shares: dict[str, dict[str, float]] = {}
+    rates: dict[str, dict[str, float]] = {}
+    for stream, pattern in decision.shares.items():
+        offered = {} if mean is None else offered_to(mean, str(stream.operator))
+        labels = _order_by_shed(pattern.shares, offered)[:most]
+        shares[str(stream)] = {label: pattern.shares[label] for label in labels}
+        rates[str(stream)] = _finite({label: offered.get(label) for label in labels})
+    all_shares = sum(len(pattern.shares) for pattern in decision.shares.values())
+    return DecisionRecord(
+        time=decision.time or time.time(),
+        reason=decision.reason,
+        replanned=plan is not None,
+        seconds=decision.seconds,
+        loads=_finite(decision.loads),
+        statuses={name: str(health.status) for name, health in decision.health.items()},
+        advice={n: health.advice for n, health in decision.health.items() if health.advice},
+        shares=shares,
+        rates=rates,
+        omitted_shares=all_shares - sum(map(len, shares.values())),
+        sinks=_finite(decision.sinks),
+        prices={} if plan is None else _finite(plan.prices),
+    )
 
 
-def _shed_most(shares: ByType, seen: ByType) -> list[str]:
+def override_record(outcome: OverrideOutcome) -> OverrideRecord:
+    """Make the log record of what became of an override."""
+    return OverrideRecord(
+        time=outcome.time,
+        bounds=dict(outcome.wish.bounds),
+        weights=dict(outcome.wish.weights),
+        rejected=outcome.refused,
+    )
+
+
+def _finite(numbers: Mapping[str, float | None]) -> dict[str, float]:
+    """Leave out what is no number: a log has none of these."""
+    known = {name: float(number) for name, number in numbers.items() if number is not None}
+    return {name: number for name, number in known.items() if abs(number) <= MAX_NUMBER}
+
+
+def _order_by_shed(shares: ByType, rates: ByType) -> list[str]:
     """Order types: those first of which most events are shed, then those that come often."""
 
     def key(label: str) -> tuple[float, float, float, str]:
-        rate = seen.get(label, 0.0)
+        rate = rates.get(label, 0.0)
         return -rate * (1 - shares[label]), -rate, shares[label], label
 
     return sorted(shares, key=key)
