@@ -38,16 +38,16 @@ from shedlight.language.ast.expression import KEYWORDS, AggregateFunction, Expre
 from shedlight.language.ast.pattern import Element, Not, Part, Repeat, Seq
 from shedlight.language.ast.window import UNITS
 from shedlight.language.check.normal_form import (
-    MOST_DEPTH,
-    MOST_ELEMENTS,
-    MOST_LEVELS,
-    MOST_NODES,
-    MOST_REPEAT,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_LEVELS,
+    MAX_NODES,
+    MAX_REPEAT,
 )
 from shedlight.language.check.rules import RESERVED
 from shedlight.language.eval.evaluate import Column, arrow_of, evaluate
 from shedlight.language.functions import FUNCTIONS
-from shedlight.language.parse.syntax import MOST_CHARACTERS
+from shedlight.language.parse.syntax import MAX_CHARACTERS
 from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES
 from shedlight.matching.compile.nfa import MOST_STATES
 from shedlight.matching.kernel.scan_bindings import MOST_THREADS
@@ -156,12 +156,12 @@ def value(text: str) -> object:
 def test_the_caps_are_those_of_the_code():
     """In the order of the table."""
     caps = (
-        MOST_CHARACTERS,
-        MOST_ELEMENTS,
-        MOST_REPEAT,
-        MOST_DEPTH,
-        MOST_LEVELS,
-        MOST_NODES,
+        MAX_CHARACTERS,
+        MAX_ELEMENTS,
+        MAX_REPEAT,
+        MAX_DEPTH,
+        MAX_LEVELS,
+        MAX_NODES,
         MOST_STATES,
         MAX_PARTIAL_MATCHES,
         MOST_THREADS,

@@ -2,6 +2,7 @@
 
     ShedlightError
         LanguageError        a pattern or an expression, with the place in its text
+            RuleError        one that breaks a rule, with the part that does
         ApplicationError     an application file, with the place in the file
         SnapshotError        a snapshot, with the place in it
         InputError           a file of events, its columns or its ids
@@ -73,6 +74,20 @@ class LanguageError(ShedlightError):
     ) -> None:
         self.problem, self.text, self.span, self.hint = problem, text, span, hint
         super().__init__(_pointed_at(problem, text, span, hint))
+
+
+class RuleError(LanguageError):
+    """A pattern or expression that breaks a rule.
+
+    Args:
+        node: The part that is wrong, the very object in the pattern.
+        problem: What is wrong, lower case, without a full stop.
+        hint: What was expected or what to do.
+    """
+
+    def __init__(self, node: object, problem: str, hint: str = "") -> None:
+        self.node = node
+        super().__init__(problem, hint=hint)
 
 
 def _pointed_at(problem: str, text: str, span: Span | None, hint: str) -> str:

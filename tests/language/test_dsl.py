@@ -169,7 +169,7 @@ MISTAKES = {
     "unknown variable 'C'; known: A": lambda: p.pattern(where=a, select=[c.x]),
     "unknown unit 'secs'": lambda: p.pattern(where=PLACE, within="10 secs"),
     "'soon' is not a window": lambda: p.pattern(where=PLACE, within="soon"),
-    "a window cannot have this length": lambda: p.pattern(where=PLACE, within=timedelta(-1)),
+    "this length is out of range": lambda: p.pattern(where=PLACE, within=timedelta(-1)),
     "a selected value needs a name: A.x + 1; give it one with as_('name')": lambda: p.pattern(
         where=a, select=[a.x + 1]
     ),

@@ -32,7 +32,7 @@ from shedlight.engines.tables import (
 from shedlight.errors import InputError, known_names
 from shedlight.graph import load_application
 from shedlight.language import parse_pattern
-from shedlight.language.ast.window import read_window
+from shedlight.language.ast.window import read_duration
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.text_table import align_columns
@@ -146,13 +146,20 @@ def _match_patterns(
         patterns[f"P{number}"] = parsed.pattern
         for warning in parsed.warnings:
             say(f"warning: {warning}")
-    behind = 0 if lateness.split(maxsplit=1)[0] == "0" else read_window(lateness).length
+    behind = _lateness_of(lateness)
     one = StreamInput(str(path), names, EVENT_TIME, behind, column in names)
     announce_compiling()
     table = add_event_time(events, column, unit, str(path))
     result = match_tables([(one, table)], patterns, timed_out=timed_out)
     kind = events.schema.field(column).type
     return [result], combine_results(result, kind, unit, timed_out=timed_out)
+
+
+def _lateness_of(text: str) -> int:
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--lateness {error}") from error
 
 
 def _match_application(

@@ -12,7 +12,7 @@ from shedlight.cli.console import Json, say
 from shedlight.cli.plan_text import as_json, as_text
 from shedlight.errors import PlanError
 from shedlight.graph import load_application
-from shedlight.graph.duration import read_duration
+from shedlight.language.ast.window import read_duration
 from shedlight.model.build import build_model
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.model import Model

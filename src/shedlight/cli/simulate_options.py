@@ -20,7 +20,7 @@ from shedlight.engines.simulator.scenario import (
 from shedlight.errors import InputError, known_names
 from shedlight.generate.for_sources import StreamKind, with_generated_sources
 from shedlight.graph import Application, Stream
-from shedlight.graph.duration import read_duration
+from shedlight.language.ast.window import read_duration
 from shedlight.model.snapshot import read_snapshot
 
 

@@ -12,6 +12,7 @@ from shedlight.graph.application import (
     TimeUnit,
     build_application,
 )
+from shedlight.graph.check import check_application, with_schemas
 from shedlight.graph.columns import operator_columns, operator_schema
 from shedlight.graph.explain import explain
 from shedlight.graph.file.loader import LoadResult, load_application
@@ -25,7 +26,6 @@ from shedlight.graph.topology import (
     sinks_of,
     successors,
 )
-from shedlight.graph.with_schemas import check_application, with_schemas
 
 __all__ = [
     "Application",

@@ -1,27 +1,63 @@
-"""What has to hold between the parts of an application: references, names, partition keys."""
+"""Checks between the parts of an application: references, names, keys, columns, constraints."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from shedlight.errors import known_names
 from shedlight.graph.application import (
     Application,
     OperatorSpec,
+    ShedBy,
     SideOutput,
     Sink,
     Source,
     Stream,
 )
-from shedlight.graph.file.problem import Path, Problem, dotted, shortened
-from shedlight.graph.topology import find_cycle
-from shedlight.language import Pattern
+from shedlight.graph.column_types import data_type_problems
+from shedlight.graph.file.problem import Path, Problem, dotted, raise_any, shortened
+from shedlight.graph.lint import lint_application
+from shedlight.graph.topology import find_cycle, key_name
+from shedlight.language import Pattern, Schema
 from shedlight.language.ast.expression import Aggregate, AggregateFunction, Attribute
-from shedlight.language.ast.pattern import Item
+from shedlight.language.ast.pattern import Item, elements
+from shedlight.matching.compile.type_labels import OTHER, build_vocabulary
 
 FILE_FORMATS = frozenset({"avro", "csv", "delta", "json", "orc", "parquet", "text"})
 """The formats that need a path."""
 
 _LONGEST_CYCLE = 12
+
+
+def check_application(application: Application) -> tuple[str, ...]:
+    """Check an application that was made in Python, and list its warnings.
+
+    Raises:
+        ApplicationError: The message has all that is wrong.
+    """
+    raise_any(reference_problems(application))
+    raise_any(content_problems(application))
+    return tuple(warning.message for warning in lint_application(application))
+
+
+def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> Application:
+    """Give sources the schemas that their data turned out to have, and check once more.
+
+    Args:
+        application: An application that was checked.
+        schemas: By the name of the source, without its derived columns. A declared schema
+            stays as it is.
+
+    Raises:
+        ApplicationError: A column is missing or has the wrong data type.
+    """
+    sources = {
+        name: replace(source, schema=schemas.get(name)) if source.schema is None else source
+        for name, source in application.sources.items()
+    }
+    found = replace(application, sources=sources)
+    raise_any(data_type_problems(found))
+    return found
 
 
 def reference_problems(application: Application) -> Iterator[Problem]:
@@ -33,6 +69,22 @@ def reference_problems(application: Application) -> Iterator[Problem]:
         yield problem
     if not wrong:  # else a name that is wrong makes others look unused
         yield from _dangling_problems(application)
+
+
+def content_problems(
+    application: Application, texts: Mapping[Path, str] | None = None
+) -> Iterator[Problem]:
+    """Find wrong keys, columns and constraints, where the references hold.
+
+    Args:
+        application: What to check.
+        texts: The texts of patterns and expressions, so that errors point into them.
+    """
+    return chain(
+        _key_problems(application),
+        data_type_problems(application, texts),
+        _constraint_problems(application),
+    )
 
 
 def _wrong_references(application: Application) -> Iterator[Problem]:
@@ -71,10 +123,10 @@ def _unknown_stream(application: Application, path: Path, stream: Stream) -> Pro
         outputs = ", ".join(map(str, application.operators[stream.name].outputs[:12]))
         hint = f"{stream.name} is an operator; name a pattern of it: {outputs}"
         return Problem(path, f"{problem}; {hint}")
-    same = [one for one in application.streams if one.operator and one.name == stream.name]
+    same = [s for s in application.streams if s.operator and s.name == stream.name]
     if same:
         return Problem(path, f"{problem}; did you mean '{same[0]}'?")
-    names = [str(one) for one in application.streams]
+    names = list(map(str, application.streams))
     return Problem(path, f"{problem}; {known_names(shortened(str(stream)), names)}")
 
 
@@ -129,9 +181,9 @@ def _path_problems(application: Application) -> Iterator[Problem]:
         *((("sources", name), source) for name, source in sources.items()),
         *((("sinks", name), sink) for name, sink in sinks.items()),
         *(
-            (("sources", name, side), one)
+            (("sources", name, setting), side)
             for name, source in sources.items()
-            for side, one in source.sides.items()
+            for setting, side in source.sides.items()
         ),
     ]
     for here, part in parts:
@@ -148,23 +200,24 @@ def _path_problems(application: Application) -> Iterator[Problem]:
         taken.setdefault(part.path, dotted(here))
 
 
-def key_problems(application: Application) -> Iterator[Problem]:
-    """Find nodes whose patterns cannot run side by side: a node has one partition key."""
+def _key_problems(application: Application) -> Iterator[Problem]:
+    """Find nodes whose patterns have different partition keys: a node has one."""
     first: dict[str, Stream] = {}
     for spec in application.operators.values():
         for stream in spec.outputs:
-            one, other = first.setdefault(spec.node, stream), stream
-            keys = [_key(application.pattern(each)) for each in (one, other)]
-            if keys[0] != keys[1]:
+            earlier = first.setdefault(spec.node, stream)
+            key, earlier_key = (
+                key_name(application.pattern(s).partition_by) or "nothing"
+                for s in (stream, earlier)
+            )
+            if key != earlier_key:
                 path = ("operators", spec.name, "patterns", stream.name)
-                problem = f"{dotted(path)} is partitioned by {keys[1]}, but {one} by {keys[0]}"
+                problem = (
+                    f"{dotted(path)} is partitioned by {key}, but {earlier} by {earlier_key}"
+                )
                 hint = f"both are on node {spec.node!r}, and a node has one partition key"
                 yield Problem(path, f"{problem}; {hint}: put them on different nodes")
         yield from _inherited_key_problems(application, spec)
-
-
-def _key(pattern: Pattern) -> str:
-    return ", ".join(map(str, pattern.partition_by)) or "nothing"
 
 
 def _inherited_key_problems(application: Application, spec: OperatorSpec) -> Iterator[Problem]:
@@ -189,16 +242,45 @@ def _selects(pattern: Pattern, key: Attribute) -> bool:
 
 
 def _is_key(item: Item, key: Attribute) -> bool:
-    match item.expression:
-        case Attribute(_, path):
-            return path == key.path and item.name == key.column
-        case Aggregate(
-            AggregateFunction.FIRST
-            | AggregateFunction.LAST
-            | AggregateFunction.MIN
-            | AggregateFunction.MAX,
-            _,
-            path,
-        ):
-            return path == key.path and item.name == key.column
-    return False
+    value = item.expression
+    if not isinstance(value, Attribute | Aggregate):
+        return False
+    changed = isinstance(value, Aggregate) and value.fold in _NOT_OF_KEY
+    return value.path == key.path and item.name == key.column and not changed
+
+
+_NOT_OF_KEY = {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
+
+
+def _constraint_problems(application: Application) -> Iterator[Problem]:
+    """Find constraints on unknown types, and keys or windows that a pattern lacks."""
+    for spec in application.operators.values():
+        if spec.never_shed:
+            yield from _label_problems(spec)
+        if spec.shed_by is ShedBy.KEY:
+            yield from _shed_by_problems(spec)
+    for sink in application.sinks.values():
+        if sink.timed_out and application.pattern(sink.input).within is None:
+            here = ("sinks", sink.name, "timed_out")
+            problem = f"{dotted(here)} asks for what timed out, but {sink.input} has no WITHIN"
+            yield Problem(here, f"{problem}; add one, or leave the sink out")
+
+
+def _label_problems(spec: OperatorSpec) -> Iterator[Problem]:
+    patterns = spec.patterns.values()
+    words = build_vocabulary(e for pattern in patterns for e in elements(pattern.where))
+    path: Path = ("operators", spec.name, "never_shed")
+    for number, label in enumerate(spec.never_shed):
+        if words.saying(label) is None:
+            here = path if len(spec.never_shed) == 1 else (*path, number)
+            hint = known_names(shortened(label), [*words.words, OTHER])
+            problem = f"{dotted(here)} names the unknown type {shortened(label)!r}"
+            yield Problem(here, f"{problem}; {hint}")
+
+
+def _shed_by_problems(spec: OperatorSpec) -> Iterator[Problem]:
+    for name, pattern in spec.patterns.items():
+        if not pattern.partition_by:
+            path = ("operators", spec.name, "shed_by")
+            problem = f"{dotted(path)} is 'key', but {name} has no PARTITION BY"
+            yield Problem(path, f"{problem}; add one, or write 'event'")

@@ -23,7 +23,7 @@ from shedlight.language.ast.pattern import Item, selected
 from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.check.rules import check_row
 
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 """How many columns and fields the complex events of a pattern may have."""
 
 _OF_COMPLEX_EVENT = {"source": DataType.STRING, "time": DataType.BIGINT, "id": DataType.STRING}
@@ -87,7 +87,7 @@ def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Column
     """Find the columns of a pattern's complex events, of those of its input.
 
     Raises:
-        ApplicationError: There are more than `MOST_COLUMNS`.
+        ApplicationError: There are more than `MAX_COLUMNS`.
     """
     data_types: dict[str, DataType] = dict(_OF_COMPLEX_EVENT)
     open_: set[str] = set()
@@ -95,9 +95,9 @@ def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Column
         part = _item_columns(item, columns)
         data_types.update(part.data_types)
         open_ |= part.open
-        if len(data_types) > MOST_COLUMNS:
+        if len(data_types) > MAX_COLUMNS:
             raise ApplicationError(
-                f"{stream} selects more than {MOST_COLUMNS:,} columns, with the fields of "
+                f"{stream} selects more than {MAX_COLUMNS:,} columns, with the fields of "
                 "whole events; select single attributes, such as E1.cpu"
             )
     if pattern.each and not pattern.select and not columns.complete:

@@ -22,7 +22,7 @@ from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 
 WIDTH = 96
 """How wide a line may be; a single word may be wider."""
-MOST_LISTED = 20
+MAX_LISTED = 20
 """How many types, columns, states or lines of a pattern are shown."""
 
 
@@ -237,9 +237,9 @@ def _automaton(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[str]
     except CapError as error:
         raise ApplicationError(f"operators.{spec.name}.patterns.{name}: {error}") from error
     lines = str(automaton).split("\n")
-    yield from lines[:MOST_LISTED]
-    if len(lines) > MOST_LISTED:
-        yield f"... and {len(lines) - MOST_LISTED:,} more lines"
+    yield from lines[:MAX_LISTED]
+    if len(lines) > MAX_LISTED:
+        yield f"... and {len(lines) - MAX_LISTED:,} more lines"
     if len(automaton.lanes) > 1:
         yield "a match needs every lane"
 
@@ -253,7 +253,7 @@ def _warnings(warnings: Sequence[str]) -> Iterator[str]:
 def _list(texts: Iterable[str]) -> list[str]:
     """Put commas between texts; of a long list give only the start."""
     remaining = iter(texts)
-    shown = list(islice(remaining, MOST_LISTED))
+    shown = list(islice(remaining, MAX_LISTED))
     more = sum(1 for _ in remaining)
     return [f"{text}," for text in shown[:-1]] + (
         [f"{shown[-1]},", f"... and {more:,} more"] if more else shown[-1:]
@@ -275,7 +275,7 @@ def _row(start: str, words: Iterable[str]) -> Iterator[str]:
         if len(line) + len(word) > WIDTH and line not in (start, margin):
             yield line.rstrip()
             lines, line = lines + 1, margin
-            if lines > MOST_LISTED:
+            if lines > MAX_LISTED:
                 yield f"{margin}... and more"
                 return
         line += f"{word} "

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from shedlight.graph.application import Application, OperatorSpec, Sink, Stream
+from shedlight.language.ast.expression import Attribute
+from shedlight.language.ast.pattern import WindowUnit
 
 
 def operator_order(application: Application) -> tuple[OperatorSpec, ...]:
@@ -101,3 +103,19 @@ def _read_by(application: Application) -> Mapping[Stream, Sequence[OperatorSpec]
         for stream in spec.inputs:
             found.setdefault(stream, []).append(spec)
     return found
+
+
+def key_name(key: Sequence[Attribute]) -> str:
+    """Name a key."""
+    return ", ".join(map(str, key))
+
+
+def longest_windows(application: Application) -> Mapping[str, int]:
+    """Find the longest window of all patterns of each key, in microseconds."""
+    longest: dict[str, int] = {}
+    for spec in application.operators.values():
+        for pattern in spec.patterns.values():
+            if pattern.within and pattern.within.span is WindowUnit.TIME:
+                key = key_name(pattern.partition_by)
+                longest[key] = max(longest.get(key, 1), pattern.within.length)
+    return longest

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
+from shedlight.errors import RuleError
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import (
     TRUE,
@@ -44,7 +45,7 @@ from shedlight.language.ast.pattern import (
     default_name,
 )
 from shedlight.language.ast.window import read_window, window_lasting, window_of
-from shedlight.language.check.normal_form import RuleError, flattened, normalize, require_levels
+from shedlight.language.check.normal_form import flattened, normalize, require_levels
 from shedlight.language.check.rules import check, element_of
 from shedlight.language.dsl_value import Event, Value, to_expression
 

@@ -5,7 +5,7 @@ The classes of `expression.py` have no operators themselves: there `==` compares
 
 import math
 
-from shedlight.errors import known_names
+from shedlight.errors import RuleError, known_names
 from shedlight.language.ast.data_type import TYPE_NAMES
 from shedlight.language.ast.expression import (
     Attribute,
@@ -23,7 +23,6 @@ from shedlight.language.ast.expression import (
     negated,
 )
 from shedlight.language.ast.pattern import Item
-from shedlight.language.check.normal_form import RuleError
 
 
 class Value:

@@ -7,8 +7,7 @@ import numpy as np
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
 from shedlight.graph.columns import operator_columns
-from shedlight.graph.keys import key_name
-from shedlight.graph.topology import operator_order
+from shedlight.graph.topology import key_name, operator_order
 from shedlight.language.ast.pattern import Pattern, WindowUnit, elements
 from shedlight.model.arrays import Flags, Floats
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel

@@ -16,9 +16,9 @@ from shedlight.graph import (
     application_json_schema,
     load_application,
 )
-from shedlight.graph.duration import read_duration
 from shedlight.graph.file.yaml_lines import read_document
 from shedlight.language import DataType, parse_expression
+from shedlight.language.ast.window import read_duration
 from tests.graph.applications import PAPER, SMALL, edited, loaded
 
 

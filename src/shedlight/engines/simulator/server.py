@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from shedlight.engines.simulator.api import Chooser, Counts, Service, ServiceKind
 from shedlight.graph.application import OperatorSpec, Stream
-from shedlight.graph.keys import key_name
+from shedlight.graph.topology import key_name
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array

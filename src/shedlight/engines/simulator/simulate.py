@@ -26,7 +26,7 @@ from shedlight.engines.simulator.queueing import served
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Application, Stream, operator_order
-from shedlight.graph.keys import longest_windows
+from shedlight.graph.topology import longest_windows
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import ID, TIME
 from shedlight.model.arrays import Floats

@@ -1,7 +1,7 @@
 """Application file -> Application.
 
-    text --document.py--> values and lines --validation.py--> settings
-         --here---------> an Application   --rules.py, column_types.py--> checked
+    text --yaml_lines.py--> values and lines --validation.py--> settings
+         --here-----------> an Application   --check.py-------> checked
 
 All that is wrong at one stage is reported together, with the place in the file.
 """
@@ -21,9 +21,8 @@ from shedlight.graph.application import (
     Source,
     stream_of,
 )
-from shedlight.graph.check import key_problems, reference_problems
-from shedlight.graph.column_types import data_type_problems, text_problem
-from shedlight.graph.constraints import constraint_problems
+from shedlight.graph.check import content_problems, reference_problems
+from shedlight.graph.column_types import text_problem
 from shedlight.graph.file.problem import Path, Problem, all_shown, raise_any
 from shedlight.graph.file.settings import (
     ApplicationSettings,
@@ -40,7 +39,7 @@ from shedlight.language import Expression, Pattern, parse_expression, parse_patt
 from shedlight.language.ast.expression import Literal
 from shedlight.language.ast.pattern import Element
 
-MOST_BYTES = 10_000_000
+MAX_BYTES = 10_000_000
 """The largest file."""
 
 _FILE_NAME = re.compile(r"[^\n:{}]+\.ya?ml\s*")
@@ -48,7 +47,7 @@ _FILE_NAME = re.compile(r"[^\n:{}]+\.ya?ml\s*")
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """An application that holds together, and what in it cannot be what was meant."""
+    """An application that was checked, and its warnings."""
 
     application: Application
     warnings: tuple[str, ...] = ()
@@ -83,12 +82,12 @@ def load_application(text_or_path: str | FilePath) -> LoadResult:
 def _text_of(path: FilePath) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ApplicationError(f"{path}: the file cannot be read: {reason}") from error
-    if len(data) > MOST_BYTES:
-        raise ApplicationError(f"{path}: the file has more than {MOST_BYTES:,} bytes")
+    if len(data) > MAX_BYTES:
+        raise ApplicationError(f"{path}: the file has more than {MAX_BYTES:,} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -108,21 +107,16 @@ def _load(text: str, file: str) -> LoadResult:
     application = reading.application(settings)
     problems = chain(reading.problems, reference_problems(application))
     raise_any(problems, document.lines, file)
-    problems = chain(
-        key_problems(application),
-        data_type_problems(application, reading.texts),
-        constraint_problems(application),
-    )
-    raise_any(problems, document.lines, file)
+    raise_any(content_problems(application, reading.texts), document.lines, file)
     warnings = [*reading.warnings, *lint_application(application)]
     return LoadResult(application, all_shown(warnings, document.lines, file))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Turns settings into an application, and keeps what is wrong or looks so.
+    """Turns settings into an application, and keeps problems and warnings.
 
-    A pattern or expression that is not understood leaves a stand-in behind, so that the rest
+    A pattern or expression that is not understood is replaced by a stand-in, so that the rest
     of the file can be checked too.
     """
 
@@ -133,15 +127,13 @@ class _Reading:
     def application(self, settings: ApplicationSettings) -> Application:
         return Application(
             name=settings.name,
-            sources={name: self._source(name, one) for name, one in settings.sources.items()},
+            sources={name: self._source(name, s) for name, s in settings.sources.items()},
             nodes={
-                name: Node(name=name, bound=one.bound / 1e6 if one and one.bound else None)
-                for name, one in settings.nodes.items()
+                name: Node(name=name, bound=node.bound / 1e6 if node and node.bound else None)
+                for name, node in settings.nodes.items()
             },
-            operators={
-                name: self._operator(name, one) for name, one in settings.operators.items()
-            },
-            sinks={name: _sink(name, one) for name, one in settings.sinks.items()},
+            operators={name: self._operator(name, s) for name, s in settings.operators.items()},
+            sinks={name: _sink(name, s) for name, s in settings.sinks.items()},
         )
 
     def _source(self, name: str, settings: SourceSettings) -> Source:
@@ -174,7 +166,7 @@ class _Reading:
                 pattern: self._pattern(("operators", name, "patterns", pattern), text)
                 for pattern, text in settings.patterns.items()
             },
-            never_shed=tuple(one.strip() for one in settings.never_shed or ()),
+            never_shed=tuple(label.strip() for label in settings.never_shed or ()),
             shed_by=settings.shed_by,
         )
 
@@ -193,7 +185,9 @@ class _Reading:
         except LanguageError as error:
             self.problems.append(text_problem(path, "pattern", error))
             return _ANYTHING
-        self.warnings.extend(text_problem(path, "pattern", each) for each in parsed.warnings)
+        self.warnings.extend(
+            text_problem(path, "pattern", warning) for warning in parsed.warnings
+        )
         return parsed.pattern
 
 

@@ -9,7 +9,7 @@ from shedlight.errors import ApplicationError
 Path = tuple[str | int, ...]
 """The way to a part of an application: `("operators", "w1", "input", 0)`."""
 
-MOST_REPORTED = 20
+MAX_REPORTED = 20
 """How many problems are reported at once."""
 
 _LONGEST = 60
@@ -76,7 +76,7 @@ def raise_any(
     """
     remaining = iter(problems)
     places = lines or {}
-    found = list(islice(remaining, MOST_REPORTED))
+    found = list(islice(remaining, MAX_REPORTED))
     if not found:
         return
     rows = list(all_shown(found, places, file))

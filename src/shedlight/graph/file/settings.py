@@ -23,9 +23,9 @@ from pydantic import (
 
 from shedlight.errors import known_names
 from shedlight.graph.application import ShedBy, TimeUnit
-from shedlight.graph.duration import read_duration
 from shedlight.graph.file.problem import shortened
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
+from shedlight.language.ast.window import read_duration
 
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
 _LONGEST_NAME = 100

@@ -14,11 +14,11 @@ from shedlight.graph.file.problem import Path, Problem, dotted, shortened
 
 Value = str | list["Value"] | dict[str, "Value"] | None
 
-MOST_CHARACTERS = 10_000_000
+MAX_CHARACTERS = 10_000_000
 """The longest text."""
-MOST_VALUES = 200_000
+MAX_VALUES = 200_000
 """How many values a file may have, those of its aliases counted each time."""
-MOST_DEPTH = 50
+MAX_DEPTH = 50
 """How many mappings and lists may stand inside each other."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -69,8 +69,8 @@ class Document:
 
 def read_document(text: str) -> Document:
     """Read YAML; what is wrong with it is part of the result."""
-    if len(text) > MOST_CHARACTERS:
-        problem = f"the file has {len(text):,} characters; {MOST_CHARACTERS:,} are allowed"
+    if len(text) > MAX_CHARACTERS:
+        problem = f"the file has {len(text):,} characters; {MAX_CHARACTERS:,} are allowed"
         return Document(problems=(Problem((), problem),))
     unfit = _UNFIT.search(text)
     if unfit:
@@ -142,10 +142,10 @@ _OPEN = 10**12
 def _too_much(depth: int, count: int) -> str:
     if count >= _OPEN:
         return "this alias stands inside of what it stands for; write out what is meant"
-    if depth > MOST_DEPTH:
-        return f"more than {MOST_DEPTH} mappings or lists stand inside each other"
-    if count > MOST_VALUES:
-        return f"the file has more than {MOST_VALUES:,} values, with those of aliases"
+    if depth > MAX_DEPTH:
+        return f"more than {MAX_DEPTH} mappings or lists stand inside each other"
+    if count > MAX_VALUES:
+        return f"the file has more than {MAX_VALUES:,} values, with those of aliases"
     return ""
 
 

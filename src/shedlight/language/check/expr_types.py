@@ -8,7 +8,7 @@ bigint it is only known that they are numbers, so that their sum is unknown agai
 from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 
-from shedlight.errors import LanguageError, known_names
+from shedlight.errors import RuleError, known_names
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType
 from shedlight.language.ast.expression import (
     COMPARISONS,
@@ -72,18 +72,8 @@ _SPECIAL_ADVICE = {
 _FREE = frozenset({DataType.NULL, DataType.UNKNOWN})
 
 
-class DataTypeError(LanguageError):
-    """An expression whose parts do not fit together.
-
-    Args:
-        node: The part that is wrong, the very object in the tree.
-        problem: What is wrong, lower case, without a full stop.
-        hint: What was expected or what to do.
-    """
-
-    def __init__(self, node: Expression, problem: str, hint: str = "") -> None:
-        self.node = node
-        super().__init__(problem, hint=hint)
+class DataTypeError(RuleError):
+    """An expression whose parts do not fit together."""
 
 
 def data_type_of(expression: Expression, scope: Scope) -> DataType:

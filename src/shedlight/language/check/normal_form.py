@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from shedlight.errors import LanguageError
+from shedlight.errors import RuleError
 from shedlight.language.ast.expression import (
     TRUE,
     Expression,
@@ -27,30 +27,16 @@ from shedlight.language.ast.pattern import (
     walk_parts,
 )
 
-MOST_ELEMENTS = 1_000
+MAX_ELEMENTS = 1_000
 """How many elements a pattern may have, those under NOT included."""
-MOST_REPEAT = 10_000
+MAX_REPEAT = 10_000
 """The largest number in a repetition."""
-MOST_DEPTH = 50
+MAX_DEPTH = 50
 """How many parts of a pattern, or parentheses of a text, may stand inside each other."""
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """How many operators may stand inside each other; those in a row count too."""
-MOST_NODES = 200_000
+MAX_NODES = 200_000
 """How many values and operators an expression may have."""
-
-
-class RuleError(LanguageError):
-    """A pattern that breaks a rule.
-
-    Args:
-        node: The part that is wrong, the very object in the pattern.
-        problem: What is wrong, lower case, without a full stop.
-        hint: What was expected or what to do.
-    """
-
-    def __init__(self, node: object, problem: str, hint: str = "") -> None:
-        self.node = node
-        super().__init__(problem, hint=hint)
 
 
 def normalize(
@@ -137,10 +123,10 @@ def trailing_nots(where: Part) -> tuple[Not, ...]:
 def require_size(where: Part, conditions: Sequence[Expression]) -> None:
     """Refuse what is nested too deeply for the rest of the code; without recursion itself."""
     parts_inside = [where]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         parts_inside = [inner for part in parts_inside for inner in inner_parts(part)]
     if parts_inside:
-        raise RuleError(where, f"more than {MOST_DEPTH} parts inside each other")
+        raise RuleError(where, f"more than {MAX_DEPTH} parts inside each other")
     for element in elements(where):
         require_levels(element.condition)
     for condition in conditions:
@@ -150,16 +136,16 @@ def require_size(where: Part, conditions: Sequence[Expression]) -> None:
 def require_levels(expression: Expression) -> None:
     """Refuse an expression that is nested too deeply or too large."""
     nodes, count = [expression], 1
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         nodes = [part for node in nodes for part in parts(node)]
         if not nodes:
             return
         count += len(nodes)
-        if count > MOST_NODES:
-            problem = f"an expression has at most {MOST_NODES:,} values and operators"
+        if count > MAX_NODES:
+            problem = f"an expression has at most {MAX_NODES:,} values and operators"
             raise RuleError(expression, problem, "what BETWEEN compares counts twice")
     hint = "write it flatter: IN (...) for many values, parentheses to halve a long row"
-    problem = f"more than {MOST_LEVELS} operators inside each other"
+    problem = f"more than {MAX_LEVELS} operators inside each other"
     raise RuleError(expression, problem, hint)
 
 
@@ -170,9 +156,9 @@ def check_tree(where: Part) -> None:
         RuleError: Something is where it has no meaning.
     """
     found = elements(where)
-    if len(found) > MOST_ELEMENTS:
+    if len(found) > MAX_ELEMENTS:
         raise RuleError(
-            where, f"a pattern has at most {MOST_ELEMENTS:,} elements, got {len(found):,}"
+            where, f"a pattern has at most {MAX_ELEMENTS:,} elements, got {len(found):,}"
         )
     counts = Counter(element.variable for element in found)
     for element in reversed(found):
@@ -202,8 +188,8 @@ def _check_repeat(part: Repeat) -> None:
     if most is not None and most < least:
         hint = f"write {{{most},{least}}}"
         raise RuleError(part, f"at least {least} and at most {most} times is never", hint)
-    if max(least, most or 0) > MOST_REPEAT:
-        raise RuleError(part, f"a part is repeated at most {MOST_REPEAT:,} times")
+    if max(least, most or 0) > MAX_REPEAT:
+        raise RuleError(part, f"a part is repeated at most {MAX_REPEAT:,} times")
 
 
 def _check_nots(where: Part) -> None:

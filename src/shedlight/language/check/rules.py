@@ -7,7 +7,7 @@ about the tree alone are in `normal_form.py`; what is allowed but means little i
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from shedlight.errors import known_names
+from shedlight.errors import RuleError, known_names
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import (
     TRUE,
@@ -36,7 +36,6 @@ from shedlight.language.ast.pattern import (
 from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.check.lint import PatternWarning, lint_pattern
 from shedlight.language.check.normal_form import (
-    RuleError,
     check_tree,
     longest,
     require_levels,

@@ -37,7 +37,7 @@ from shedlight.language.parse.syntax import SyntaxTree, operands, place, words
 
 _SPELLINGS = {"==": Operator.EQUAL, "!=": Operator.NOT_EQUAL}
 _PATTERN_WORDS = ("SEQ", "AND", "OR", "NOT")
-_MOST_DIGITS = 20  # a bigint has 19; the next step says what is wrong with more
+_MAX_DIGITS = 20  # a bigint has 19; the next step says what is wrong with more
 
 _Node = TypeVar("_Node")
 
@@ -161,7 +161,7 @@ def _number(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (token,) = words(tree)
     if token.isdigit():
         digits = token.lstrip("0") or "0"
-        if len(digits) > _MOST_DIGITS:
+        if len(digits) > _MAX_DIGITS:
             raise read.places.error("this number has too many digits", tree)
         return Literal(int(digits))
     value = float(token)

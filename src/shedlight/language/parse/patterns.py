@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from lark import Token
 
-from shedlight.errors import LanguageError
+from shedlight.errors import LanguageError, RuleError
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import TRUE, Attribute, Expression, WholeEvent
 from shedlight.language.ast.pattern import (
@@ -34,9 +34,8 @@ from shedlight.language.ast.pattern import (
     walk_parts,
 )
 from shedlight.language.ast.window import window_of
-from shedlight.language.check.expr_types import DataTypeError
 from shedlight.language.check.lint import PatternWarning
-from shedlight.language.check.normal_form import RuleError, flattened, normalize, require_levels
+from shedlight.language.check.normal_form import flattened, normalize, require_levels
 from shedlight.language.check.rules import check, check_row, element_of
 from shedlight.language.parse.expressions import (
     ExpressionReader,
@@ -57,7 +56,7 @@ _GROUPS: dict[str, Callable[[tuple[Part, ...]], Part]] = {
     "all": And,
     "any": Or,
 }
-_MOST_DIGITS = 9  # of a repetition; the rules say what is wrong with large ones
+_MAX_DIGITS = 9  # of a repetition; the rules say what is wrong with large ones
 
 _Result = TypeVar("_Result")
 
@@ -125,7 +124,7 @@ def _placed(read: Callable[[], _Result], places: SourceMap) -> _Result:
     """Do something, and say in which place of the text a rule is broken."""
     try:
         return read()
-    except (RuleError, DataTypeError) as error:
+    except RuleError as error:
         span = places.of(error.node)
         raise LanguageError(error.problem, places.text, span, error.hint) from error
 
@@ -263,7 +262,7 @@ def _counts(token: Token, places: SourceMap) -> tuple[int, int | None]:
     if token.type != "TIMES":
         return (1, None) if token.type == "MANY" else (0, 1)
     least, comma, most = (part.strip() for part in token[1:-1].partition(","))
-    if max(len(least), len(most)) > _MOST_DIGITS:
+    if max(len(least), len(most)) > _MAX_DIGITS:
         raise places.error("this repetition has too many digits", token)
     if not comma:
         return int(least), int(least)

@@ -15,11 +15,11 @@ from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 from shedlight.errors import LanguageError, Span
 from shedlight.language.ast.expression import KEYWORDS
 from shedlight.language.ast.pattern import MICROSECONDS
-from shedlight.language.check.normal_form import MOST_DEPTH, MOST_LEVELS
+from shedlight.language.check.normal_form import MAX_DEPTH, MAX_LEVELS
 
-MOST_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 1_000_000
 """The longest text that is read."""
-MOST_PARENTHESES = MOST_DEPTH + MOST_LEVELS
+MAX_PARENTHESES = MAX_DEPTH + MAX_LEVELS
 """How many parentheses may stand inside each other: what the deepest pattern needs."""
 
 SyntaxTree = Tree[Token]
@@ -145,10 +145,10 @@ def place(node: SyntaxTree | Token) -> Span:
 
 
 def _tree(text: str, ahead: list[Token]) -> SyntaxTree:
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise LanguageError(
             f"the text has {len(text):,} characters",
-            hint=f"at most {MOST_CHARACTERS:,} are read",
+            hint=f"at most {MAX_CHARACTERS:,} are read",
         )
     parser = _grammar().parse_interactive(text)
     for token in ahead:
@@ -198,8 +198,8 @@ def _nested_well(text: str, tokens: Iterator[Token]) -> Iterator[Token]:
             if not opened:
                 raise LanguageError("this parenthesis closes nothing", text, place(token))
             opened.pop()
-        if len(opened) > MOST_PARENTHESES:
-            problem = f"more than {MOST_PARENTHESES} parentheses inside each other"
+        if len(opened) > MAX_PARENTHESES:
+            problem = f"more than {MAX_PARENTHESES} parentheses inside each other"
             raise LanguageError(problem, text, place(token), "write it flatter")
         yield token
     if opened:
@@ -212,8 +212,8 @@ def _require_shallow(text: str, tree: SyntaxTree) -> None:
     open_trees = [(tree, 0)]
     while open_trees:
         node, level = open_trees.pop()
-        if level > MOST_LEVELS + _CLAUSE_LEVELS:
-            problem = f"more than {MOST_LEVELS} operators inside each other"
+        if level > MAX_LEVELS + _CLAUSE_LEVELS:
+            problem = f"more than {MAX_LEVELS} operators inside each other"
             raise LanguageError(problem, text, place(node), "write it flatter")
         inner = level + (node.data not in _IN_PARENTHESES)
         open_trees.extend((child, inner) for child in operands(node))

@@ -19,7 +19,7 @@ from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.graph import Stream
-from shedlight.graph.keys import longest_windows
+from shedlight.graph.topology import longest_windows
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import sheddable, sheddable_by_pressure
 from tests.engines.applications import edge_application

@@ -34,7 +34,7 @@ from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Stream, load_application
-from shedlight.graph.keys import key_name, longest_windows
+from shedlight.graph.topology import key_name, longest_windows
 from shedlight.matching.operators.reorder import FOREVER, StreamInput
 from shedlight.shedding.shares import PatternShares, sheddable
 from shedlight.shedding.shedder import event_hashes, key_hashes, threshold

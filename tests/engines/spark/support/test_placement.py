@@ -5,7 +5,7 @@ import pytest
 from shedlight.engines.spark.support.placement import node_order, operator_chains
 from shedlight.errors import ApplicationError
 from shedlight.graph import Node, OperatorSpec, Source, Stream, build_application
-from shedlight.graph.keys import longest_windows
+from shedlight.graph.topology import longest_windows
 from shedlight.language import parse_pattern
 from tests.engines.applications import paper_application
 

@@ -27,7 +27,7 @@ from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain, is_passthrough
 from shedlight.graph import Application, Stream
-from shedlight.graph.keys import longest_windows
+from shedlight.graph.topology import longest_windows
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import Shares

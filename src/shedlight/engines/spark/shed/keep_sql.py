@@ -23,7 +23,7 @@ from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable
 from shedlight.graph import OperatorSpec, Stream
-from shedlight.graph.keys import key_name
+from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.eval.spark_sql import quote_name

@@ -6,7 +6,7 @@ import pyarrow as pa
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.graph import OperatorSpec, Stream
-from shedlight.graph.keys import key_name
+from shedlight.graph.topology import key_name
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import Masks, Operator
 from shedlight.matching.operators.step import ReadyBatch
