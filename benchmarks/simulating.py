@@ -7,9 +7,9 @@ from pathlib import Path
 from benchmarks.question import Answer
 from shedlight.engines.simulator import Service, simulate
 from shedlight.generate.for_sources import (
-    StreamKind,
-    asked_of_sources,
+    StreamProfile,
     make_sources,
+    source_demands,
     with_generated_sources,
 )
 from shedlight.graph import Stream, load_application
@@ -30,10 +30,12 @@ def paper_example() -> Iterator[Answer]:
     Processor time counts, so that others on the machine do not; the best of some runs.
     """
     loaded = load_application(_FILE).application
-    asked, application = asked_of_sources(loaded), with_generated_sources(loaded)
+    asked, application = source_demands(loaded), with_generated_sources(loaded)
     times = dict.fromkeys(_SHARES, 2 / _RATE / 1.25)  # of four types, five uses
     for name, rate, limit in (("50,000", _RATE, 1.0), ("1,000", 1_000.0, None)):
-        tables = make_sources(asked, StreamKind.BALANCED, rate=rate, duration=_SECONDS, seed=1)
+        tables = make_sources(
+            asked, StreamProfile.BALANCED, rate=rate, duration=_SECONDS, seed=1
+        )
         events = sum(map(len, tables.values()))
         service = Service(seconds={one: s * _RATE / rate for one, s in times.items()})
         taken = []

@@ -20,7 +20,7 @@ from experiments.scalability_text import check_optima, scalability_lines
 from experiments.text import quality_lines, steady_state_lines, timeline_lines
 from experiments.timing import measure
 from shedlight.cli.console import Json, progress_bar, say
-from shedlight.engines.simulator.csv_rows import plain, versions_and_machine, write_results
+from shedlight.engines.simulator.csv_rows import provenance, to_json_values, write_results
 from shedlight.errors import ShedlightError
 
 app = typer.Typer(
@@ -170,7 +170,7 @@ def _print(results: _Results, *, as_json: bool) -> None:
 
 
 def _as_json(results: _Results) -> dict[str, Any]:
-    rows = {name: [*map(plain, table)] for name, table in results.rows.items()}
+    rows = {name: [*map(to_json_values, table)] for name, table in results.rows.items()}
     return {"made_with": dict(results.made_with), **rows}
 
 
@@ -238,7 +238,7 @@ def _run_scalability(options: _Options) -> _Results:
         "experiment": grid.name,
         "seed": str(grid.seed),
         "time_limit": f"{grid.time_limit:g}",
-        **versions_and_machine(),
+        **provenance(),
     }
     csv, image = _files(options.output, grid.name)
     began = time.perf_counter()
@@ -255,7 +255,7 @@ def _made_with(name: str, seeds: Sequence[int], options: _Options) -> dict[str, 
         "experiment": name,
         "seed": ", ".join(map(str, seeds)),
         "trace": "streams like it" if options.data is None else "as read",
-        **versions_and_machine(),
+        **provenance(),
     }
 
 

@@ -224,7 +224,9 @@ def run_steady_state(job: SteadyStateJob) -> SteadyStateRow:
         done = run(data, Shedder.NONE, ShedderSettings(), setting, seed=job.seed, shares=shares)
     else:
         control = (
-            PAPER_SETTINGS if job.method is Method.PAPER else ShedderSettings(pressed=False)
+            PAPER_SETTINGS
+            if job.method is Method.PAPER
+            else ShedderSettings(with_pressure=False)
         )
         control = replace(control, every=1)
         done = run(data, Shedder.LOCAL, control, setting, seed=job.seed)

@@ -149,7 +149,7 @@ def run_job(job: QualityJob) -> tuple[QualityRow, ...]:
     data = job.data.draw(job.load, job.setting.duration, job.seed)
 
     def run_one(which: tuple[Shedder, bool]) -> ExperimentRun:
-        control = ShedderSettings(every=job.every, pressed=which[1])
+        control = ShedderSettings(every=job.every, with_pressure=which[1])
         return run(data, which[0], control, job.setting, seed=job.seed)
 
     runs = {which: run_one(which) for which in _RUNS}

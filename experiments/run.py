@@ -14,7 +14,12 @@ import numpy as np
 from experiments.data_sets import DrawnData
 from experiments.running_example import BOTTLENECK, BOUND, SERVICE, running_example
 from shedlight.engines.simulator import ServedEvents, Simulation, simulate
-from shedlight.engines.simulator.shedders import Shedder, ShedderSettings, planning, policy_of
+from shedlight.engines.simulator.shedders import (
+    Shedder,
+    ShedderSettings,
+    make_policy,
+    planning_effort,
+)
 from shedlight.generate.streams import MICROSECONDS
 from shedlight.matching.output.complex_events import TIME
 from shedlight.model.arrays import Floats
@@ -132,7 +137,7 @@ def run(
         shares: Kept at first, or all the time if nothing is planned.
     """
     application = running_example(setting.bound, setting.window)
-    policy = policy_of(shedder, application, control, BOTTLENECK)
+    policy = make_policy(shedder, application, control, BOTTLENECK)
     served: list[ServedEvents] = []
     began = time.process_time()
     simulation = simulate(
@@ -143,10 +148,10 @@ def run(
         shares=shares,
         policy=policy,
         seed=seed,
-        watch=served.append,
+        on_served=served.append,
     )
     seconds = time.process_time() - began
-    replans, planning_seconds = planning(policy)
+    replans, planning_seconds = planning_effort(policy)
     factors = [factor[BOTTLENECK] for factor in policy.factors] if policy else []
     batches = [events for events in served if events.node == BOTTLENECK]
     processing = _concatenate([events.processing for events in batches])

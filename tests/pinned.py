@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from shedlight.engines.simulator import Service, ServiceKind, simulate
+from shedlight.engines.simulator import Service, ServiceDistribution, simulate
 from shedlight.engines.simulator.policies import ControllerPolicy
 from shedlight.engines.spark.session.session import close_session, open_session
 from shedlight.engines.tables import match_tables, run_application
@@ -131,12 +131,12 @@ def simulations() -> dict[str, Any]:
             stream for spec in application.operators.values() for stream in spec.outputs
         ]
         for shed in (False, True):
-            for kind in (ServiceKind.CONSTANT, ServiceKind.EXPONENTIAL):
+            for kind in (ServiceDistribution.CONSTANT, ServiceDistribution.EXPONENTIAL):
                 policy = ControllerPolicy(application) if shed else None
                 done = simulate(
                     application,
                     tables,
-                    Service(seconds=dict.fromkeys(patterns, seconds), kind=kind),
+                    Service(seconds=dict.fromkeys(patterns, seconds), distribution=kind),
                     interval=10.0,
                     policy=policy,
                     seed=7,

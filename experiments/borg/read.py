@@ -29,7 +29,7 @@ from experiments.borg.files import (
 )
 from shedlight.errors import InputError, known_names
 from shedlight.generate.specs import check_amounts
-from shedlight.generate.streams import fed_as
+from shedlight.generate.streams import scale_rate
 from shedlight.model.arrays import Ints
 
 GRID_2011 = 300_000_000
@@ -155,7 +155,7 @@ def read_source(
     order = np.argsort(events["time"].to_numpy(), kind="stable")
     ids = np.arange(first_id, first_id + len(events))
     events = events.take(pa.array(order)).add_column(1, "id", pa.array(ids))
-    return Trace(fed_as(events, reading.compression), tuple(malformed), dict(flaws))
+    return Trace(scale_rate(events, reading.compression), tuple(malformed), dict(flaws))
 
 
 def _files(folder: Path, source: Source) -> Iterator[tuple[Path, FilePart]]:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shedlight.engines.simulator.csv_rows import cannot_write
+from shedlight.engines.simulator.csv_rows import cannot_write_error
 
 GREY = "#555555"
 BLACK = "#000000"
@@ -64,4 +64,4 @@ def save(figure: Figure, image: Path) -> None:
     try:
         figure.savefig(image)
     except OSError as error:
-        raise cannot_write(image, error) from error
+        raise cannot_write_error(image, error) from error

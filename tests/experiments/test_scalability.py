@@ -17,8 +17,8 @@ from experiments.scalability import (
 )
 from experiments.timing import measure, reason_to_skip
 from shedlight.engines.simulator.csv_rows import (
+    provenance,
     read_results,
-    versions_and_machine,
     write_results,
 )
 from shedlight.errors import InputError
@@ -124,7 +124,7 @@ def test_rows_are_read_back_as_they_were(points, tmp_path):
     """Every digit, every None, and what they were made with."""
     path = tmp_path / "new" / "rows.csv"
     rows = (*points, a_point(None))
-    made_with = MADE_WITH | versions_and_machine()
+    made_with = MADE_WITH | provenance()
 
     assert write_results(path, iter(rows), TimedSolve, made_with) == rows
 

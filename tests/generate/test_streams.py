@@ -14,8 +14,8 @@ from shedlight.generate.streams import (
     balanced,
     bursty,
     drifting,
-    fed_as,
     make_stream,
+    scale_rate,
     skewed,
     sparse,
     stepped,
@@ -240,7 +240,7 @@ def test_ids_go_on_where_they_are_told_to():
 def test_a_stream_can_be_fed_faster(load):
     """Times are divided by the load; nothing else changes."""
     stream = make_stream(SPECS["skewed"])
-    fed = fed_as(stream, load)
+    fed = scale_rate(stream, load)
 
     times, before = fed["time"].to_numpy(), stream["time"].to_numpy()
     assert fed.schema == stream.schema
@@ -283,4 +283,4 @@ def test_bursts_and_drifts_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="the rate of a step must not be negative, got -1"):
         stepped([replace(STEPS[0], rate=-1), *STEPS[1:]], duration=100, seed=0)
     with pytest.raises(ValueError, match="load must be positive and finite, got 0"):
-        fed_as(make_stream(SPECS["sparse"]), 0)
+        scale_rate(make_stream(SPECS["sparse"]), 0)

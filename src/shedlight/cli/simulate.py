@@ -15,17 +15,22 @@ from shedlight.cli.simulate_options import (
     with_bound,
 )
 from shedlight.cli.simulate_text import SimulationReport, as_json, as_text, plan_row
-from shedlight.engines.simulator import ServiceKind
+from shedlight.engines.simulator import ServiceDistribution
 from shedlight.engines.simulator.csv_rows import (
-    cannot_write,
-    versions_and_machine,
+    cannot_write_error,
+    provenance,
     write_results,
 )
 from shedlight.engines.simulator.latency_file import latency_file
 from shedlight.engines.simulator.scenario import Scenario, Unshed, check_bounds
-from shedlight.engines.simulator.scenario_run import LOOKS, NodeRow, SinkRow, run_scenario
+from shedlight.engines.simulator.scenario_run import (
+    CHECKS_PER_DECISION,
+    NodeRow,
+    SinkRow,
+    run_scenario,
+)
 from shedlight.engines.simulator.shedders import Shedder
-from shedlight.generate.for_sources import StreamKind
+from shedlight.generate.for_sources import StreamProfile
 from shedlight.graph import load_application
 from shedlight.model.latency import LatencyModel, Target
 
@@ -50,7 +55,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
         Shedder, typer.Option(help="Who decides what is shed.")
     ] = Shedder.GLOBAL,
     stream: Annotated[
-        StreamKind | None,
+        StreamProfile | None,
         typer.Option(help="Generate events of this kind.  [default: read the sources' files]"),
     ] = None,
     input_: Annotated[
@@ -58,7 +63,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
         typer.Option("--input", help="Events of a source: NAME=FILE; may be repeated."),
     ] = None,
     service: Annotated[
-        ServiceKind | None,
+        ServiceDistribution | None,
         typer.Option(
             help="How processing times vary.  [default: measured; exponential if given]"
         ),
@@ -125,8 +130,8 @@ def _run(
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise cannot_write(output, error) from error
-    number = int(scenario.duration / every * LOOKS) + 2
+            raise cannot_write_error(output, error) from error
+    number = int(scenario.duration / every * CHECKS_PER_DECISION) + 2
     with (
         progress_bar("simulating", number) as advance,
         latency_file(output / "latency.parquet" if output else None) as rows,
@@ -137,8 +142,8 @@ def _run(
             target=target,
             interval=every,
             limits=limits,
-            watch=rows.add if rows else None,
-            told=advance,
+            on_served=rows.add if rows else None,
+            on_interval=advance,
         )
     report = SimulationReport(scenario=scenario, unshed=unshed, outcome=outcome, events=words)
     if output is not None:
@@ -154,7 +159,7 @@ def _write(report: SimulationReport, folder: Path) -> None:
         "shedder": report.outcome.shedder.value,
         "load": f"{max(report.unshed.asked.values()):.2f}",
         "seed": str(report.scenario.seed),
-        **versions_and_machine(),
+        **provenance(),
     }
     nodes, sinks = folder / "nodes.csv", folder / "sinks.csv"
     write_results(nodes, report.outcome.nodes, NodeRow, made_with)
@@ -164,7 +169,7 @@ def _write(report: SimulationReport, folder: Path) -> None:
     try:
         decisions.write_text(lines, encoding="utf-8")
     except OSError as error:
-        raise cannot_write(decisions, error) from error
+        raise cannot_write_error(decisions, error) from error
     draw_simulation(nodes, sinks, folder / "simulation.png")
     names = "nodes.csv, sinks.csv, decisions.jsonl, latency.parquet, simulation.png"
     say(f"-> {folder}: {names}")

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shedlight.engines.simulator.csv_rows import cannot_write, read_results
+from shedlight.engines.simulator.csv_rows import cannot_write_error, read_results
 from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
 from shedlight.errors import InputError
 
@@ -50,7 +50,7 @@ def draw_simulation(nodes: Path, sinks: Path, image: Path) -> None:
     try:
         figure.savefig(image, metadata={"Software": None})
     except OSError as error:
-        raise cannot_write(image, error) from error
+        raise cannot_write_error(image, error) from error
 
 
 def _draw_node(latency: Axes, busy: Axes, rows: Sequence[NodeRow], place: int) -> None:

@@ -8,17 +8,17 @@ import pyarrow as pa
 import typer
 
 from shedlight.engines.event_files import read_events
-from shedlight.engines.simulator import Service, ServiceKind
-from shedlight.engines.simulator.measure import measure
+from shedlight.engines.simulator import Service, ServiceDistribution
+from shedlight.engines.simulator.measure import measure_service_times
 from shedlight.engines.simulator.scenario import (
     Scenario,
     Unshed,
+    generate_pilot,
     generate_scenario,
-    pilot,
     replay_scenario,
 )
 from shedlight.errors import InputError, known_names
-from shedlight.generate.for_sources import StreamKind, with_generated_sources
+from shedlight.generate.for_sources import StreamProfile, with_generated_sources
 from shedlight.graph import Application, Stream
 from shedlight.language.ast.window import read_duration
 from shedlight.model.snapshot import read_snapshot
@@ -28,7 +28,7 @@ from shedlight.model.snapshot import read_snapshot
 class ScenarioOptions:
     """What the options say about the events."""
 
-    stream: StreamKind | None
+    stream: StreamProfile | None
     inputs: tuple[str, ...]
     load: float | None
     duration: float | None
@@ -89,7 +89,7 @@ def make_scenario(
     application: Application,
     folder: Path,
     wish: ScenarioOptions,
-    given: tuple[ServiceKind | None, Mapping[Stream, float]],
+    given: tuple[ServiceDistribution | None, Mapping[Stream, float]],
 ) -> tuple[Scenario, Unshed, str]:
     """Put events and processing times together, and say where the events are from."""
     if wish.stream is not None:
@@ -98,7 +98,9 @@ def make_scenario(
         made = with_generated_sources(application)
         service = _service(
             made,
-            lambda: pilot(application, wish.stream or StreamKind.BALANCED, wish.seed),
+            lambda: generate_pilot(
+                application, wish.stream or StreamProfile.BALANCED, wish.seed
+            ),
             given,
         )
         load = 2.0 if wish.load is None else wish.load
@@ -121,27 +123,29 @@ def make_scenario(
 def _service(
     application: Application,
     sample: Callable[[], Mapping[str, pa.Table]],
-    given: tuple[ServiceKind | None, Mapping[Stream, float]],
+    given: tuple[ServiceDistribution | None, Mapping[Stream, float]],
 ) -> Service:
     """Take the times that are given, or measure those of the nodes with a bound."""
     kind, times = given
     if times:
-        if kind is ServiceKind.MEASURED:
+        if kind is ServiceDistribution.MEASURED:
             raise typer.BadParameter(
                 "--service measured leaves no room for given processing times; "
                 "leave one of the two out"
             )
         _check_complete(application, times)
-        return Service(seconds=times, kind=kind or ServiceKind.EXPONENTIAL)
+        return Service(seconds=times, distribution=kind or ServiceDistribution.EXPONENTIAL)
     wanted = set(_bounded(application))
-    found = measure(application, sample(), wanted)
+    found = measure_service_times(application, sample(), wanted)
     for stream in sorted(map(str, wanted - {one for one, taken in found.items() if taken})):
         raise InputError(
             f"the processing time of {stream} cannot be measured, for it has a use for none of "
             f"the first events; give --processing-time {stream}=TIME"
         )
     seconds = {stream: sum(taken) / len(taken) for stream, taken in found.items()}
-    return Service(seconds=seconds, kind=kind or ServiceKind.MEASURED, samples=found)
+    return Service(
+        seconds=seconds, distribution=kind or ServiceDistribution.MEASURED, samples=found
+    )
 
 
 def _bounded(application: Application) -> Iterator[Stream]:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shedlight.control.controller import Decision
-from shedlight.engines.simulator import ServiceKind
+from shedlight.engines.simulator import ServiceDistribution
 from shedlight.engines.simulator.scenario import Scenario, Unshed
 from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult
 from shedlight.engines.simulator.shedders import Shedder
@@ -49,7 +49,7 @@ def as_json(report: SimulationReport) -> dict[str, Any]:
         "pace": scenario.pace,
         "seed": scenario.seed,
         "service": {
-            "kind": scenario.service.kind.value,
+            "kind": scenario.service.distribution.value,
             "processing_time": {str(k): v for k, v in scenario.service.seconds.items()},
         },
         "nodes": {name: _node(report, name) for name in scenario.application.nodes},
@@ -92,10 +92,10 @@ def _top(report: SimulationReport) -> Iterator[str]:
     yield f"  events: {report.events}"
     times = ", ".join(f"{k} {seconds(v)}" for k, v in scenario.service.seconds.items())
     how = {
-        ServiceKind.CONSTANT: "always the same",
-        ServiceKind.EXPONENTIAL: "exponential",
-        ServiceKind.MEASURED: "drawn from what the matcher took here, event by event",
-    }[scenario.service.kind]
+        ServiceDistribution.CONSTANT: "always the same",
+        ServiceDistribution.EXPONENTIAL: "exponential",
+        ServiceDistribution.MEASURED: "drawn from what the matcher took here, event by event",
+    }[scenario.service.distribution]
     yield f"  processing times: {times}; {how}"
     timed = {
         scenario.application.operators[str(s.operator)].node for s in scenario.service.seconds

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.generate.specs import check_amounts
-from shedlight.generate.streams import MICROSECONDS, fed_as, poisson_times
+from shedlight.generate.streams import MICROSECONDS, poisson_times, scale_rate
 from shedlight.model.arrays import Floats, Ints
 
 DAYS = 31.0
@@ -115,7 +115,7 @@ def make_borg_like(spec: BorgLike, first_id: int = 0) -> pa.Table:
         "type": machines[order] % TYPES,
         "key": machines[order],
     }
-    return fed_as(pa.table(events), spec.compression)
+    return scale_rate(pa.table(events), spec.compression)
 
 
 def per_minute(times: Ints) -> Ints:

@@ -34,7 +34,7 @@ _CALM = 0.5
 """The first half of a step has so much of the mean rate, the second the rest."""
 
 
-class StreamKind(Enum):
+class StreamProfile(Enum):
     """What generated events are like."""
 
     BALANCED = "balanced"
@@ -63,7 +63,7 @@ class SourceDemand:
     window: float
 
 
-def asked_of_sources(application: Application) -> Mapping[str, SourceDemand]:
+def source_demands(application: Application) -> Mapping[str, SourceDemand]:
     """Find out what to generate for each source.
 
     Raises:
@@ -100,7 +100,7 @@ def sparse_rate(asked: Mapping[str, SourceDemand]) -> float:
 
 def make_sources(
     asked: Mapping[str, SourceDemand],
-    kind: StreamKind,
+    kind: StreamProfile,
     *,
     rate: float,
     duration: float,
@@ -117,7 +117,7 @@ def make_sources(
     """
     tables = {}
     for place, (name, one) in enumerate(asked.items()):
-        if kind is StreamKind.BORG_LIKE:
+        if kind is StreamProfile.BORG_LIKE:
             table = _borg_like(place, len(asked), (rate, duration, seed))
             types = table["key"].to_numpy() % len(one.values)
         else:
@@ -134,16 +134,18 @@ def make_sources(
     return tables
 
 
-def _spec(kind: StreamKind, types: int, rate: float, duration: float, seed: int) -> StreamSpec:
-    if kind is StreamKind.STEP:
+def _spec(
+    kind: StreamProfile, types: int, rate: float, duration: float, seed: int
+) -> StreamSpec:
+    if kind is StreamProfile.STEP:
         shares = (1 / types,) * types
         calm = RateStep(at=0.0, rate=_CALM * rate, shares=shares)
         rush = RateStep(at=duration / 2, rate=(2 - _CALM) * rate, shares=shares)
         return streams.stepped([calm, rush], duration=duration, seed=seed)
     make = {
-        StreamKind.SKEWED: streams.skewed,
-        StreamKind.BURSTY: streams.bursty,
-        StreamKind.DRIFTING: streams.drifting,
+        StreamProfile.SKEWED: streams.skewed,
+        StreamProfile.BURSTY: streams.bursty,
+        StreamProfile.DRIFTING: streams.drifting,
     }.get(kind, streams.balanced)
     spec: StreamSpec = make(rate=rate, duration=duration, seed=seed, types=types)
     return spec

@@ -151,7 +151,7 @@ def poisson_times(rng: np.random.Generator, ends: Floats, rates: Floats) -> Floa
     return np.sort(np.repeat(ends - lengths, counts) + places * np.repeat(lengths, counts))
 
 
-def fed_as(events: pa.Table, load: float) -> pa.Table:
+def scale_rate(events: pa.Table, load: float) -> pa.Table:
     """Feed a stream faster, or slower: its times are divided by the load, its rate multiplied.
 
     Example:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.simulator import Service, simulate
-from shedlight.engines.simulator.espice import UtilityPolicy, refilled
+from shedlight.engines.simulator.espice import UtilityPolicy, refill
 from shedlight.engines.simulator.policies import RandomPolicy
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern
@@ -124,7 +124,7 @@ some = st.lists(
 def test_the_limit_is_filled_and_kept(cells, limit):
     """Everything is kept if that fits; else the limit is used up, with shares from 0 to 1."""
     shares, work, worth = (np.array(column) for column in zip(*cells, strict=True))
-    new = refilled(shares, work, worth, limit)
+    new = refill(shares, work, worth, limit)
     assert ((new >= 0) & (new <= 1)).all()
     if work.sum() <= limit:
         assert (new == 1).all()
@@ -137,7 +137,7 @@ def test_the_most_useful_are_filled_first_and_the_like_alike():
     shares, work = np.full(4, 0.5), np.ones(4)
     worth = np.array([9.0, 3.0, 3.01, 0.0])
     for _ in range(100):
-        shares = refilled(shares, work, worth, 2.0)
+        shares = refill(shares, work, worth, 2.0)
     assert shares[0] == pytest.approx(1.0)
     assert shares[1] == pytest.approx(shares[2])
     assert shares[1] == pytest.approx(0.5, abs=0.02)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.simulator import ServedEvents, Service, ServiceKind, simulate
-from shedlight.engines.simulator.queueing import served
+from shedlight.engines.simulator import ServedEvents, Service, ServiceDistribution, simulate
+from shedlight.engines.simulator.simulate import serve_in_order
 from shedlight.engines.tables import run_application
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern
@@ -41,16 +41,23 @@ def _mean_time(simulation):
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
-@pytest.mark.parametrize("kind", [ServiceKind.CONSTANT, ServiceKind.EXPONENTIAL])
-def test_the_mean_time_in_a_node_is_that_of_theory(load, kind):
+@pytest.mark.parametrize(
+    "distribution", [ServiceDistribution.CONSTANT, ServiceDistribution.EXPONENTIAL]
+)
+def test_the_mean_time_in_a_node_is_that_of_theory(load, distribution):
     """M/M/1 and M/D/1 at three loads, within the confidence interval of ten runs."""
     rate, mean = 100.0, load / 100.0
     times = []
     for seed in range(10):
-        service = Service(seconds={ALONE: mean}, kind=kind)
+        service = Service(seconds={ALONE: mean}, distribution=distribution)
         tables = {"s": drawn_events(rate, 400, seed, types=1)}
         times.append(_mean_time(simulate(_single(), tables, service, interval=50.0, seed=seed)))
-    waiting = load * mean / (1 - load) * (1.0 if kind is ServiceKind.EXPONENTIAL else 0.5)
+    waiting = (
+        load
+        * mean
+        / (1 - load)
+        * (1.0 if distribution is ServiceDistribution.EXPONENTIAL else 0.5)
+    )
     error = 4 * np.std(times, ddof=1) / np.sqrt(len(times)) + 1e-5
     assert abs(np.mean(times) - (mean + waiting)) <= error
 
@@ -61,9 +68,9 @@ def test_a_server_can_be_stopped_anywhere(events, cut):
     """Serving in two parts is serving at once; nobody leaves before it has come."""
     arrivals = np.sort([a for a, _ in events])
     service = np.array([s for _, s in events])
-    whole, free = served(arrivals, service, 0.0)
-    first, between = served(arrivals[:cut], service[:cut], 0.0)
-    second, end = served(arrivals[cut:], service[cut:], between)
+    whole, free = serve_in_order(arrivals, service, 0.0)
+    first, between = serve_in_order(arrivals[:cut], service[:cut], 0.0)
+    second, end = serve_in_order(arrivals[cut:], service[cut:], between)
     assert np.array_equal(whole, np.concatenate([first, second]))
     assert free == end
     assert (whole >= arrivals + service - 1e-12).all()
@@ -74,7 +81,7 @@ def test_littles_law():
     table = drawn_events(50, 200, 3, types=1)
     rng = np.random.default_rng(5)
     arrivals = table["time"].to_numpy() / 1e6
-    leave, _ = served(arrivals, rng.exponential(0.015, len(arrivals)), 0.0)
+    leave, _ = serve_in_order(arrivals, rng.exponential(0.015, len(arrivals)), 0.0)
     end = leave.max()
     moments = np.linspace(0, end, 20_001)
     inside = np.searchsorted(arrivals, moments) - np.searchsorted(np.sort(leave), moments)
@@ -157,7 +164,7 @@ def test_every_event_is_accounted_for_once(seed, interval, shares):
         interval=interval,
         shares={stream: PatternShares(shares) for stream in _plan()},
         seed=seed,
-        watch=told.append,
+        on_served=told.append,
     )
     for name, one in done.counts.items():
         fates = (one.processed, one.shed, one.unused, one.late, one.duplicates, one.expired)
@@ -174,11 +181,15 @@ def test_every_event_is_accounted_for_once(seed, interval, shares):
 def test_measured_times_are_drawn_from_what_was_measured():
     """Scaled to the mean that is asked for; the same samples give the same."""
     service = Service(
-        seconds={ALONE: 0.004}, kind=ServiceKind.MEASURED, samples={ALONE: (1.0, 2.0, 5.0)}
+        seconds={ALONE: 0.004},
+        distribution=ServiceDistribution.MEASURED,
+        samples={ALONE: (1.0, 2.0, 5.0)},
     )
     told: list[ServedEvents] = []
     for _ in range(2):
-        simulate(_single(), {"s": drawn_events(50, 40, 1, types=1)}, service, watch=told.append)
+        simulate(
+            _single(), {"s": drawn_events(50, 40, 1, types=1)}, service, on_served=told.append
+        )
     half = len(told) // 2
     first, second = (
         np.concatenate([s.processing for s in part]) for part in (told[:half], told[half:])
@@ -186,13 +197,13 @@ def test_measured_times_are_drawn_from_what_was_measured():
     assert np.array_equal(first, second)
     assert np.allclose(np.unique(first), [0.0015, 0.003, 0.0075])
     with pytest.raises(ValueError, match=r"no processing times of w\.Q were measured"):
-        Service(seconds={ALONE: 1.0}, kind=ServiceKind.MEASURED)
+        Service(seconds={ALONE: 1.0}, distribution=ServiceDistribution.MEASURED)
 
 
 def test_pace_is_how_fast_events_come():
     """Twice as fast is twice the load, in half the time."""
     tables = {"s": drawn_events(50, 40, 1, types=1)}
-    service = Service(seconds={ALONE: 0.001}, kind=ServiceKind.CONSTANT)
+    service = Service(seconds={ALONE: 0.001}, distribution=ServiceDistribution.CONSTANT)
     slow, fast = (simulate(_single(), tables, service, pace=pace) for pace in (1.0, 2.0))
     assert len(fast.intervals) == pytest.approx(len(slow.intervals) / 2, abs=1)
     busy = [sum(i.busy["n"] for i in one.intervals) for one in (slow, fast)]

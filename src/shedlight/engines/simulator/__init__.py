@@ -1,13 +1,7 @@
 """The simulator: an application in virtual time, with a queue and a server at each node."""
 
-from shedlight.engines.simulator.api import (
-    Counts,
-    Interval,
-    Policy,
-    ServedEvents,
-    Service,
-    ServiceKind,
-)
+from shedlight.engines.simulator.api import Counts, Interval, Policy, ServedEvents
+from shedlight.engines.simulator.service import Service, ServiceDistribution
 from shedlight.engines.simulator.simulate import Simulation, simulate
 
 __all__ = [
@@ -16,7 +10,7 @@ __all__ = [
     "Policy",
     "ServedEvents",
     "Service",
-    "ServiceKind",
+    "ServiceDistribution",
     "Simulation",
     "simulate",
 ]

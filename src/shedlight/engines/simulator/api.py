@@ -1,8 +1,7 @@
-"""What a simulation is told, and what it tells of each interval."""
+"""Policies that a simulation asks, and its record of intervals and events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from shedlight.graph.application import Stream
@@ -13,41 +12,9 @@ from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
 
 
-class ServiceKind(Enum):
-    """How the processing time of an event varies."""
-
-    CONSTANT = "constant"
-    EXPONENTIAL = "exponential"
-    MEASURED = "measured"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """How long processing takes.
-
-    Attributes:
-        seconds: The mean for an event that a pattern keeps, by pattern; nothing, for one that
-            is not in it.
-        kind: How it varies.
-        samples: Times that were measured, by pattern, for the kind that draws from them; those
-            of a pattern are scaled to its mean.
-    """
-
-    seconds: Mapping[Stream, float]
-    kind: ServiceKind = ServiceKind.EXPONENTIAL
-    samples: Mapping[Stream, tuple[float, ...]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for stream, seconds in self.seconds.items():
-            if not 0 <= seconds < float("inf"):
-                raise ValueError(f"{stream} cannot take {seconds} s for an event")
-            if self.kind is ServiceKind.MEASURED and not sum(self.samples.get(stream, ())) > 0:
-                raise ValueError(f"no processing times of {stream} were measured")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """What happened between two control instants.
+    """What was counted between two control instants.
 
     Attributes:
         start: When it began, in seconds from the first event.
@@ -63,7 +30,7 @@ class Interval:
         latency: The sum of the times that these spent there, in seconds; what is not busy
             time of it is queueing.
         unknown: Types that the shares did not know, by pattern.
-        shed: Events at each node that some pattern has a use for, and none kept.
+        shed: Relevant events at each node that no pattern kept.
     """
 
     start: float
@@ -87,8 +54,8 @@ class Counts:
     Attributes:
         arrived: All of them.
         processed: Some pattern kept it.
-        shed: Some pattern has a use for it, and none kept it.
-        unused: No pattern has any use for it.
+        shed: Some pattern can take it, and none kept it.
+        unused: No pattern can take it.
         late: It came behind the watermark of its input.
         duplicates: It came again.
         expired: It waited for another input until the end, and was never ready.
@@ -137,10 +104,10 @@ class Chooser(Protocol):
     def choose(
         self, matcher: Matcher, ready: ReadyBatch, offered: Array, hashes: Array
     ) -> Array:
-        """Say which events are kept, of those that the pattern has a use for."""
+        """Say which events are kept, of those that the pattern can take."""
 
     def learn(self, hashes: Array, brought: Floats) -> None:
-        """Take in what events brought, by the hashes of their ids: parts of complex events."""
+        """Learn what events brought, by the hashes of their ids: parts of complex events."""
 
 
 @runtime_checkable

@@ -35,7 +35,7 @@ class Results(Generic[Row]):
     rows: tuple[Row, ...]
 
 
-def versions_and_machine() -> dict[str, str]:
+def provenance() -> dict[str, str]:
     """Say what results are made with here."""
     packages = {name: version(name) for name in ("shedlight", "highspy", "numpy")}
     return packages | {
@@ -45,7 +45,7 @@ def versions_and_machine() -> dict[str, str]:
     }
 
 
-def plain(row: Any) -> dict[str, Any]:  # noqa: ANN401  # any frozen row
+def to_json_values(row: Any) -> dict[str, Any]:  # noqa: ANN401  # any frozen row
     """Give a row as values that JSON has."""
     return {
         name: value.value if isinstance(value, Enum) else value
@@ -73,18 +73,18 @@ def write_results(
             table = csv.DictWriter(file, [one.name for one in fields(_class(kind))])
             table.writeheader()
             for row in rows:
-                table.writerow(plain(row))
+                table.writerow(to_json_values(row))
                 written.append(row)
         unfinished.replace(path)
     except OSError as error:
-        raise cannot_write(path, error) from error
+        raise cannot_write_error(path, error) from error
     finally:
         if path.parent.is_dir():
             unfinished.unlink(missing_ok=True)
     return tuple(written)
 
 
-def cannot_write(path: Path, error: OSError) -> InputError:
+def cannot_write_error(path: Path, error: OSError) -> InputError:
     """Say that a file cannot be written, and why."""
     return InputError(
         f"{path}: cannot be written: {error.strerror or error}; "

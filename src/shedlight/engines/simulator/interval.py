@@ -1,4 +1,4 @@
-"""What is gathered while an interval is simulated."""
+"""Builds the record of an interval while it is simulated."""
 
 from collections.abc import Mapping
 
@@ -12,15 +12,19 @@ from shedlight.model.arrays import Floats
 
 
 class IntervalBuilder:
-    """What is gathered of one interval.
+    """Builds the record of one interval.
 
     Args:
         start: When it begins, in seconds.
         end: When it ends; infinity, if it is the last.
+        is_last: Whether it is the last.
+
+    Attributes:
+        outputs: Complex events of each pattern, and what timed out.
     """
 
-    def __init__(self, start: float, end: float) -> None:
-        self.start, self.end = start, end
+    def __init__(self, start: float, end: float, *, is_last: bool) -> None:
+        self.start, self.end, self.is_last = start, end, is_last
         self.outputs: dict[Stream, int] = {}
         self._arrivals: dict[str, dict[Stream, dict[str, int]]] = {}
         self._spent: dict[Stream, tuple[float, float]] = {}
@@ -31,11 +35,11 @@ class IntervalBuilder:
         self._latency: dict[str, float] = {}
         self._unknown: dict[Stream, tuple[str, ...]] = {}
 
-    def note(self, node: str, station: Server, batch: ServiceBatch, leave: Floats) -> None:
-        """Note what was decided about a batch."""
-        ready, labels = batch.ready, station.labels(batch.ready)
-        inputs = station.spec.inputs
-        self._arrivals[station.spec.name] = {
+    def add(self, node: str, server: Server, batch: ServiceBatch, leave: Floats) -> None:
+        """Add what was decided about a batch, and when its events leave."""
+        ready, labels = batch.ready, server.labels(batch.ready)
+        inputs = server.spec.inputs
+        self._arrivals[server.spec.name] = {
             stream: _counted(
                 labels,
                 ready.numbers if len(inputs) == 1 else ready.numbers[ready.inputs == number],
@@ -43,18 +47,18 @@ class IntervalBuilder:
             for number, stream in enumerate(inputs)
         }
         self._spent |= batch.spent
-        for stream in station.spec.outputs:
+        for stream in server.spec.outputs:
             self._kept[stream] = _counted(labels, ready.numbers[batch.masks[stream.name]])
         processed = int(np.count_nonzero(batch.kept))
         spent = float((leave - batch.arrivals)[batch.kept].sum())
         _add(self._busy, node, float(batch.service.sum()))
         _add(self._latency, node, spent)
         self._processed[node] = self._processed.get(node, 0) + processed
-        self._shed[node] = self._shed.get(node, 0) + batch.used - processed
+        self._shed[node] = self._shed.get(node, 0) + batch.relevant - processed
         self._unknown |= {stream: names for stream, names in batch.unknown.items() if names}
 
-    def interval(self, free: Mapping[str, float]) -> Interval:
-        """Put it together, given when each node is free."""
+    def build(self, free: Mapping[str, float]) -> Interval:
+        """Build the record, given when each node is free."""
         end = self.end if np.isfinite(self.end) else max([self.start, *free.values()])
         return Interval(
             start=self.start,
@@ -72,13 +76,15 @@ class IntervalBuilder:
         )
 
 
-def served_of(node: str, station: Server, batch: ServiceBatch, leave: Floats) -> ServedEvents:
+def served_events(
+    node: str, server: Server, batch: ServiceBatch, leave: Floats
+) -> ServedEvents:
     """Say of each event of a batch that was processed how long it waited and took."""
     kept = batch.kept
     arrival, processing = batch.arrivals[kept], batch.service[kept]
     return ServedEvents(
         node=node,
-        operator=station.spec.name,
+        operator=server.spec.name,
         time=batch.ready.time[kept],
         arrival=arrival,
         # rounding may leave a little less than nothing

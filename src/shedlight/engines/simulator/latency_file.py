@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shedlight.engines.simulator import ServedEvents
-from shedlight.engines.simulator.csv_rows import cannot_write
+from shedlight.engines.simulator.csv_rows import cannot_write_error
 from shedlight.model.arrays import Floats
 
 _LEAST, _MOST, _BINS = 1e-9, 1e7, 8192
@@ -103,7 +103,7 @@ class LatencyFile:
         try:
             self._writer = pq.ParquetWriter(self._unfinished, SCHEMA)
         except OSError as error:
-            raise cannot_write(path, error) from error
+            raise cannot_write_error(path, error) from error
 
     def add(self, served: ServedEvents) -> None:
         """Take events in."""
@@ -143,7 +143,7 @@ class LatencyFile:
             if kind is None:
                 self._unfinished.replace(self._path)
         except OSError as problem:
-            raise cannot_write(self._path, problem) from problem
+            raise cannot_write_error(self._path, problem) from problem
         finally:
             self._unfinished.unlink(missing_ok=True)
 

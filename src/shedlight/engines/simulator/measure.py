@@ -31,7 +31,7 @@ _TIMED, _WARM = 300, 20
 """How many events of a pattern are timed, after how many that are not."""
 
 
-def measure(
+def measure_service_times(
     application: Application,
     tables: Mapping[str, pa.Table],
     wanted: Collection[Stream],

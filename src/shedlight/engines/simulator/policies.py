@@ -1,11 +1,11 @@
-"""Who decides in a simulation: nobody, the controller, or a baseline to compare it with.
+"""Policies of a simulation: the controller, or a baseline to compare it with.
 
 All of them have the same limits and the same pressure between decisions.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
 from shedlight.control.observation import (
@@ -30,66 +30,63 @@ Factors = Mapping[str, float]
 """The pressure of each node."""
 
 
-class Decider(Protocol):
-    """Says what patterns keep, by what was observed and by the pressure since then."""
-
-    def observe(self, observation: Observation) -> None:
-        """Take an observation in."""
-
-    def shares(self, factors: Factors) -> Shares:
-        """Give what patterns keep under the pressure of each node."""
-
-    def limit(self, node: str) -> float:
-        """Give the limit of a node as far as it is known, in busy seconds per second."""
-
-
-class PressureLoop:
-    """Tells a decider what happened, every few intervals, and of the pressure after each.
+class PressurePolicy(ABC):
+    """A policy that decides every few intervals, with pressure after each.
 
     Args:
         application: What is simulated.
         every: After how many intervals there is an observation.
-        pressed: Whether there is pressure at all.
+        with_pressure: Whether there is pressure at all.
 
     Attributes:
-        factors: The pressure after each interval so far.
+        factors: The pressure of each node after each interval so far.
     """
 
-    def __init__(self, application: Application, every: int, *, pressed: bool) -> None:
+    def __init__(self, application: Application, every: int, *, with_pressure: bool) -> None:
         if every < 1:
             raise ValueError(f"a decision after {every} intervals is none")
         self.factors: list[Factors] = []
-        self._nodes, self._every, self._pressed = application.nodes, every, pressed
-        self._seen: list[Interval] = []
+        self._nodes, self._every, self._with_pressure = application.nodes, every, with_pressure
+        self._unobserved: list[Interval] = []
 
-    def decide(self, decider: Decider, interval: Interval) -> Shares:
-        """Let a decider observe if it is time, and say what patterns keep next."""
-        self._seen.append(interval)
-        if len(self._seen) == self._every:
-            decider.observe(observation_of(join_intervals(self._seen)))
-            self._seen = []
-        self.factors.append(
-            {name: self._factor(decider, name, interval) for name in self._nodes}
-        )
-        return decider.shares(self.factors[-1])
+    def decide(self, interval: Interval) -> Shares:
+        """Observe if it is time, and say what patterns keep next under pressure."""
+        self._unobserved.append(interval)
+        if len(self._unobserved) == self._every:
+            self.observe(observation_of(join_intervals(self._unobserved)))
+            self._unobserved = []
+        self.factors.append({name: self._factor(name, interval) for name in self._nodes})
+        return self.shares(self.factors[-1])
 
-    def _factor(self, decider: Decider, node: str, interval: Interval) -> float:
-        bound = self._nodes[node].bound if self._pressed else None
-        return pressure(interval.backlog.get(node, 0.0), bound, decider.limit(node))
+    def _factor(self, node: str, interval: Interval) -> float:
+        bound = self._nodes[node].bound if self._with_pressure else None
+        return pressure(interval.backlog.get(node, 0.0), bound, self.limit(node))
+
+    @abstractmethod
+    def observe(self, observation: Observation) -> None:
+        """Decide anew by an observation."""
+
+    @abstractmethod
+    def shares(self, factors: Factors) -> Shares:
+        """Give what patterns keep under the pressure of each node."""
+
+    @abstractmethod
+    def limit(self, node: str) -> float:
+        """Give the limit of a node as far as it is known, in busy seconds per second."""
 
 
-class ControllerPolicy:
-    """The controller: replans when there is a cause.
+class ControllerPolicy(PressurePolicy):
+    """The controller: replans when there is a reason to.
 
     Args:
         application: What is simulated.
         settings: How to control.
-        every: After how many intervals it is told what was observed.
-        pressed: Whether there is pressure between decisions.
+        every: After how many intervals there is an observation.
+        with_pressure: Whether there is pressure between decisions.
 
     Attributes:
         memory: What the controller remembers.
-        log: What it decided.
+        log: Its decisions.
     """
 
     def __init__(
@@ -98,20 +95,11 @@ class ControllerPolicy:
         settings: ControlSettings | None = None,
         every: int = 1,
         *,
-        pressed: bool = True,
+        with_pressure: bool = True,
     ) -> None:
+        super().__init__(application, every, with_pressure=with_pressure)
         self.memory = Memory(application=application, settings=settings or ControlSettings())
         self.log: list[Decision] = []
-        self._pressed = PressureLoop(application, every, pressed=pressed)
-
-    @property
-    def factors(self) -> list[Factors]:
-        """The pressure after each interval."""
-        return self._pressed.factors
-
-    def decide(self, interval: Interval) -> Shares:
-        """Replan if it is time and there is a cause, and put pressure on the plan."""
-        return self._pressed.decide(self, interval)
 
     def observe(self, observation: Observation) -> None:
         """Let the controller decide."""
@@ -119,19 +107,18 @@ class ControllerPolicy:
         self.log.append(decision)
 
     def shares(self, factors: Factors) -> Shares:
-        """Give those of the plan in force, and all of what it does not plan."""
+        """Give those of the active plan, and all of what it does not plan."""
         application = self.memory.application
-        return _under(
-            {**sheddable_by_pressure(application), **self.memory.shares}, application, factors
-        )
+        shares = {**sheddable_by_pressure(application), **self.memory.shares}
+        return _lower_shares(shares, application, factors)
 
     def limit(self, node: str) -> float:
         """Give the limit of the last decision."""
         return self.log[-1].busy_limits.get(node, 1.0) if self.log else 1.0
 
 
-class Limits:
-    """How much work the nodes have, and how much they may have, for whoever does not plan.
+class NodeLimits:
+    """The work of nodes and their limits, for a policy that does not plan.
 
     Args:
         application: What is simulated.
@@ -139,14 +126,14 @@ class Limits:
 
     Attributes:
         model: The application as last observed; what patterns emit is as measured.
-        works: The work of every node that has a limit, if nothing is shed there.
+        loads: The work of every node that has a limit, if nothing is shed there.
     """
 
     def __init__(self, application: Application, target: Target) -> None:
         self._application, self._target = application, target
         self._times: Times = {}
         self.model = Model(nodes={}, operators={}, sinks={})
-        self.works: dict[str, NodeLoad] = {}
+        self.loads: dict[str, NodeLoad] = {}
 
     def observe(self, observation: Observation) -> None:
         """Find the work and the limits of all nodes."""
@@ -159,12 +146,12 @@ class Limits:
         for node in self.model.nodes.values():
             limit = node_limit(self.model, node, target)
             if limit is not None:
-                self.works[node.name] = node_load(self.model, limit, rates)
+                self.loads[node.name] = node_load(self.model, limit, rates)
 
-    def of(self, node: str) -> float:
+    def limit(self, node: str) -> float:
         """Give the limit of a node as far as it is known, in busy seconds per second."""
-        work = self.works.get(node)
-        return 1.0 if work is None else work.busy_limit / self._target.aim
+        load = self.loads.get(node)
+        return 1.0 if load is None else load.busy_limit / self._target.aim
 
     def seconds(self, stream: Stream) -> float:
         """Give the mean processing time of a pattern."""
@@ -172,14 +159,14 @@ class Limits:
         return float(seconds.mean()) if len(seconds) else 0.0
 
 
-class RandomPolicy:
+class RandomPolicy(PressurePolicy):
     """Drops whole events, whatever they are, at the rate that keeps the limit.
 
     Args:
         application: What is simulated.
         target: How bounds are kept.
         every: After how many intervals the rate is set anew.
-        pressed: Whether there is pressure in between.
+        with_pressure: Whether there is pressure in between.
     """
 
     def __init__(
@@ -188,47 +175,38 @@ class RandomPolicy:
         target: Target | None = None,
         every: int = 1,
         *,
-        pressed: bool = True,
+        with_pressure: bool = True,
     ) -> None:
+        super().__init__(application, every, with_pressure=with_pressure)
         self._application = application
-        self._limits = Limits(application, target or Target())
-        self._pressed = PressureLoop(application, every, pressed=pressed)
+        self._limits = NodeLimits(application, target or Target())
         self._shares: Shares = sheddable_by_pressure(application)
-
-    @property
-    def factors(self) -> list[Factors]:
-        """The pressure after each interval."""
-        return self._pressed.factors
-
-    def decide(self, interval: Interval) -> Shares:
-        """Set the shares anew if it is time, and put pressure on them."""
-        return self._pressed.decide(self, interval)
 
     def observe(self, observation: Observation) -> None:
         """Set the share of every node that has a limit."""
         self._limits.observe(observation)
-        for node, work in self._limits.works.items():
-            share = min(1.0, work.limit / work.cost) if work.cost > 0 else 1.0
-            self._shares = {**self._shares, **_alike(self._limits.model, node, share)}
+        for node, load in self._limits.loads.items():
+            share = min(1.0, load.limit / load.cost) if load.cost > 0 else 1.0
+            self._shares = {**self._shares, **_same_share(self._limits.model, node, share)}
 
     def shares(self, factors: Factors) -> Shares:
         """Give one share per node."""
-        return _under(self._shares, self._application, factors)
+        return _lower_shares(self._shares, self._application, factors)
 
     def limit(self, node: str) -> float:
         """Give the limit of the last observation."""
-        return self._limits.of(node)
+        return self._limits.limit(node)
 
 
-def _under(shares: Shares, application: Application, factors: Factors) -> Shares:
+def _lower_shares(shares: Shares, application: Application, factors: Factors) -> Shares:
     """Lower shares by the pressure of their nodes."""
     return {
-        stream: one.under(factors[application.operators[str(stream.operator)].node])
-        for stream, one in shares.items()
+        stream: kept.under(factors[application.operators[str(stream.operator)].node])
+        for stream, kept in shares.items()
     }
 
 
-def _alike(model: Model, node: str, share: float) -> Shares:
+def _same_share(model: Model, node: str, share: float) -> Shares:
     """Keep the same share of everything at a node."""
     return {
         pattern.stream: PatternShares(dict.fromkeys(operator.types, share))

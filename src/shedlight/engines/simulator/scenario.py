@@ -19,26 +19,26 @@ from shedlight.engines.simulator.observation import join_intervals, observation_
 from shedlight.engines.tables import EVENT_TIME, prepare_source
 from shedlight.errors import InputError
 from shedlight.generate.for_sources import (
-    StreamKind,
-    asked_of_sources,
+    StreamProfile,
     make_sources,
+    source_demands,
     sparse_rate,
     with_generated_sources,
 )
-from shedlight.generate.streams import fed_as
+from shedlight.generate.streams import scale_rate
 from shedlight.graph import Application
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, check_feasible, node_limit
 from shedlight.model.load import node_load
 from shedlight.model.rates import predict
 
-MOST_EVENTS = 50_000_000
+MAX_EVENTS = 50_000_000
 """More than so many are refused rather than waited for."""
 
 _TRIES = 12
 _CLOSE = 0.01
 """How far from the load that was asked for is near enough."""
-_UNEVEN = frozenset({StreamKind.BORG_LIKE})
+_UNEVEN = frozenset({StreamProfile.BORG_LIKE})
 """Streams whose rate over a while says little; a start of a long one is taken, fed faster..."""
 _WORLD = 8
 """...which is so many times as long as needed."""
@@ -109,17 +109,19 @@ def run_unshed(scenario: Scenario) -> Unshed:
     )
 
 
-def pilot(application: Application, kind: StreamKind, seed: int) -> Mapping[str, pa.Table]:
+def generate_pilot(
+    application: Application, kind: StreamProfile, seed: int
+) -> Mapping[str, pa.Table]:
     """Generate some events to measure processing times on."""
     rate, duration = _PILOT
-    asked = asked_of_sources(application)
+    asked = source_demands(application)
     return make_sources(asked, kind, rate=rate, duration=duration, seed=seed)
 
 
 def generate_scenario(  # what events are generated from
     application: Application,
     service: Service,
-    kind: StreamKind,
+    kind: StreamProfile,
     *,
     load: float,
     duration: float,
@@ -132,9 +134,9 @@ def generate_scenario(  # what events are generated from
     Raises:
         InputError: The sources cannot be generated, or would have too many events.
     """
-    asked = asked_of_sources(application)
+    asked = source_demands(application)
     application = with_generated_sources(application)
-    is_sparse = kind is StreamKind.SPARSE
+    is_sparse = kind is StreamProfile.SPARSE
     mean = sum(service.seconds.values()) or 1.0
     start = sparse_rate(asked) if is_sparse else load / mean
 
@@ -161,16 +163,16 @@ def generate_scenario(  # what events are generated from
 
 
 def _refuse_many(events: float) -> None:
-    if events > MOST_EVENTS:
+    if events > MAX_EVENTS:
         raise InputError(
-            f"that load for that time is {events:,.0f} events, and {MOST_EVENTS:,} is the "
+            f"that load for that time is {events:,.0f} events, and {MAX_EVENTS:,} is the "
             "most; shorten --duration, or give longer times by --processing-time"
         )
 
 
 def _start_of(events: pa.Table, pace: float, duration: float) -> pa.Table:
     """Feed events faster, and take those until a time."""
-    faster = fed_as(events, pace)
+    faster = scale_rate(events, pace)
     return faster.slice(0, int(np.searchsorted(faster["time"].to_numpy(), duration * 1e6)))
 
 

@@ -1,55 +1,22 @@
-"""A scenario simulated under a shedder: what came of it, as rows."""
+"""A scenario simulated under a shedder, and its outcome as rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from types import MappingProxyType
-from typing import Protocol
 
-from shedlight.control.controller import ControlSettings, Decision
-from shedlight.engines.simulator import Interval, Policy, ServedEvents, Simulation, simulate
+from shedlight.control.controller import Decision
+from shedlight.engines.simulator import Interval, ServedEvents, Simulation, simulate
 from shedlight.engines.simulator.api import Chooser, Choosing
-from shedlight.engines.simulator.espice import UtilityPolicy
 from shedlight.engines.simulator.latency_file import LatencyCollector, LatencySummary
-from shedlight.engines.simulator.policies import ControllerPolicy, Factors, RandomPolicy
+from shedlight.engines.simulator.policies import ControllerPolicy, Factors, PressurePolicy
 from shedlight.engines.simulator.scenario import Scenario
-from shedlight.engines.simulator.shedders import Shedder
+from shedlight.engines.simulator.shedders import Shedder, ShedderSettings, make_policy
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import Target
-from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import Shares
 
-
-class Shedding(Policy, Protocol):
-    """A policy that keeps limits and puts pressure on nodes."""
-
-    @property
-    def factors(self) -> list[Factors]:
-        """The pressure after each interval."""
-
-    def limit(self, node: str) -> float:
-        """Give the limit of a node as far as it is known, in busy seconds per second."""
-
-
-LOOKS = 5
-"""How often a node looks at its queue between two decisions."""
-
-
-def _controlled(
-    application: Application, target: Target, *, local: bool = False
-) -> ControllerPolicy:
-    settings = ControlSettings(plan_settings=PlanSettings(target=target, local=local))
-    return ControllerPolicy(application, settings, LOOKS)
-
-
-_POLICIES: Mapping[Shedder, Callable[[Application, Target], Shedding]] = MappingProxyType(
-    {
-        Shedder.GLOBAL: _controlled,
-        Shedder.LOCAL: lambda application, target: _controlled(application, target, local=True),
-        Shedder.RANDOM: lambda application, target: RandomPolicy(application, target, LOOKS),
-        Shedder.UTILITY: lambda application, target: UtilityPolicy(application, target, LOOKS),
-    }
-)
+CHECKS_PER_DECISION = 5
+"""How often a node looks at its backlog between two decisions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +64,7 @@ class SinkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScenarioResult:
-    """What came of a scenario.
+    """The outcome of a scenario under a shedder.
 
     Attributes:
         shedder: Who decided.
@@ -105,7 +72,7 @@ class ScenarioResult:
         nodes: By interval and node.
         sinks: By interval and sink.
         latency: What events spent at each node.
-        decisions: What the controller decided; empty if there is none.
+        decisions: Of the controller; empty if there is none.
     """
 
     shedder: Shedder
@@ -117,12 +84,12 @@ class ScenarioResult:
 
 
 @dataclass(slots=True)
-class _Recorded:
-    """A policy whose limits are written down, and that tells of each interval."""
+class _RecordingPolicy:
+    """A policy whose limits are recorded after each interval, which is then reported."""
 
-    policy: Shedding | None
+    policy: PressurePolicy | None
     limits: Mapping[str, float]
-    told: Callable[[], None]
+    on_interval: Callable[[], None]
     history: list[Mapping[str, float]] = field(default_factory=list)
 
     @property
@@ -133,19 +100,19 @@ class _Recorded:
         shares = self.policy.decide(interval) if self.policy else None
         limits = {name: self.policy.limit(name) for name in self.limits} if self.policy else {}
         self.history.append({**self.limits, **limits})
-        self.told()
+        self.on_interval()
         return shares
 
 
-def run_scenario(  # noqa: PLR0913  # what a simulation is of, and who is told
+def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     scenario: Scenario,
     shedder: Shedder,
     *,
     target: Target,
     interval: float,
     limits: Mapping[str, float],
-    watch: Callable[[ServedEvents], None] | None = None,
-    told: Callable[[], None] = lambda: None,
+    on_served: Callable[[ServedEvents], None] | None = None,
+    on_interval: Callable[[], None] = lambda: None,
 ) -> ScenarioResult:
     """Simulate a scenario under a shedder.
 
@@ -155,28 +122,28 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and who is told
         target: How bounds are kept.
         interval: From one decision to the next, in seconds.
         limits: Of each node with a bound, as long as nobody decides.
-        watch: Is told how long events waited and took.
-        told: Is called after each interval.
+        on_served: Called with the events that were processed, and how long they took.
+        on_interval: Called after each interval.
     """
-    make = _POLICIES.get(shedder)
-    policy = make(scenario.application, target) if make else None
-    recorded = _Recorded(policy, limits, told)
+    settings = ShedderSettings(every=CHECKS_PER_DECISION, target=target)
+    policy = make_policy(shedder, scenario.application, settings)
+    recording = _RecordingPolicy(policy, limits, on_interval)
     latencies = LatencyCollector()
 
-    def watched(served: ServedEvents) -> None:
+    def collect(served: ServedEvents) -> None:
         latencies.add(served)
-        if watch is not None:
-            watch(served)
+        if on_served is not None:
+            on_served(served)
 
     done = simulate(
         scenario.application,
         scenario.tables,
         scenario.service,
-        interval=interval / LOOKS,
-        policy=recorded,
+        interval=interval / CHECKS_PER_DECISION,
+        policy=recording,
         seed=scenario.seed,
         pace=scenario.pace,
-        watch=watched,
+        on_served=collect,
     )
     return ScenarioResult(
         shedder=shedder,
@@ -185,7 +152,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and who is told
             _node_rows(
                 scenario.application,
                 done.intervals,
-                recorded.history,
+                recording.history,
                 policy.factors if policy else [],
             )
         ),
@@ -203,21 +170,21 @@ def _node_rows(
 ) -> Iterator[NodeRow]:
     """Put rows together; in the last interval what is queued is worked off, undecided."""
     first, last = intervals[0].start, limits[-1] if limits else {}
-    for one, limit, factor in zip_longest(intervals, limits, factors):
+    for interval, limit, factor in zip_longest(intervals, limits, factors):
         for name, node in application.nodes.items():
-            busy, number = one.busy.get(name, 0.0), one.processed.get(name, 0)
-            spent = one.latency.get(name, 0.0)
+            busy, number = interval.busy.get(name, 0.0), interval.processed.get(name, 0)
+            spent = interval.latency.get(name, 0.0)
             yield NodeRow(
-                start=one.start - first,
-                length=one.length,
+                start=interval.start - first,
+                length=interval.length,
                 node=name,
                 bound=node.bound,
                 limit=(limit or last).get(name),
-                busy=busy / one.length if one.length else 0.0,
-                backlog=one.backlog.get(name, 0.0),
+                busy=busy / interval.length if interval.length else 0.0,
+                backlog=interval.backlog.get(name, 0.0),
                 pressure=(factor or {}).get(name, 1.0),
                 processed=number,
-                shed=one.shed.get(name, 0),
+                shed=interval.shed.get(name, 0),
                 latency=spent / number if number else None,
                 queueing=(spent - busy) / number if number else None,
             )
@@ -225,11 +192,11 @@ def _node_rows(
 
 def _sink_rows(application: Application, done: Simulation) -> Iterator[SinkRow]:
     first = done.intervals[0].start
-    for one in done.intervals:
+    for interval in done.intervals:
         for name, sink in application.sinks.items():
             yield SinkRow(
-                start=one.start - first,
-                length=one.length,
+                start=interval.start - first,
+                length=interval.length,
                 sink=name,
-                results=one.outputs.get(sink.takes, 0),
+                results=interval.outputs.get(sink.takes, 0),
             )

@@ -1,4 +1,4 @@
-"""An operator in a simulation: what arrives, what is kept, how long that takes."""
+"""An operator as a server in virtual time: what arrives, what it keeps, when that leaves."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.engines.simulator.api import Chooser, Counts, Service, ServiceKind
+from shedlight.engines.simulator.api import Chooser, Counts
+from shedlight.engines.simulator.service import ServiceTimes
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.graph.topology import key_name
 from shedlight.language.ast.pattern import WindowUnit
@@ -24,9 +25,9 @@ from shedlight.matching.operators.cep_operator import (
 from shedlight.matching.operators.classify import EventTypes, looked_up
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.matching.output.complex_events import EVENTS, ID, TIME
+from shedlight.matching.output.complex_events import EVENTS, TIME
 from shedlight.matching.output.timed_out import timed_out_name
-from shedlight.model.arrays import Floats, dot
+from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 
@@ -35,48 +36,46 @@ _SECOND = 1e6
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """Complex events on their way to a station, and when those before them arrived.
+    """Complex events on their way to a server, and when those before them arrived.
 
     Attributes:
-        waiting: Tables of complex events with the seconds at which each arrives.
-        times: The timestamps of the complex events that the station has been given.
+        in_transit: Tables of complex events with the seconds at which each arrives.
+        times: The timestamps of the complex events that have arrived.
         arrivals: When each of them arrived.
     """
 
-    waiting: list[tuple[pa.Table, Floats]] = field(default_factory=list)
+    in_transit: list[tuple[pa.Table, Floats]] = field(default_factory=list)
     times: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     arrivals: Floats = field(default_factory=lambda: np.zeros(0))
 
     def until(self, end: float) -> list[pa.Table]:
         """Take out what arrives before a time."""
-        taken, left = [], []
-        for table, arrivals in self.waiting:
+        arrived, left = [], []
+        for table, arrivals in self.in_transit:
             number = int(np.searchsorted(arrivals, end))
             if number:
-                taken.append(table.slice(0, number))
-                self.times = np.concatenate(
-                    [self.times, table[TIME].slice(0, number).to_numpy()]
-                )
+                arrived.append(table.slice(0, number))
+                times = table[TIME].slice(0, number).to_numpy()
+                self.times = np.concatenate([self.times, times])
                 self.arrivals = np.concatenate([self.arrivals, arrivals[:number]])
             if number < len(table):
                 left.append((table.slice(number), arrivals[number:]))
-        self.waiting = left
-        return taken
+        self.in_transit = left
+        return arrived
 
     def arrived(self, times: Array) -> Floats:
         """Say when the complex events of these timestamps arrived, and forget those before."""
         if not len(times):
             return np.zeros(0)
-        places = np.searchsorted(self.times, times, side="right") - 1
-        arrivals = self.arrivals[np.maximum(places, 0)]
-        first = int(places.min())
-        self.times, self.arrivals = self.times[max(first, 0) :], self.arrivals[max(first, 0) :]
+        rows = np.maximum(np.searchsorted(self.times, times, side="right") - 1, 0)
+        arrivals, first = self.arrivals[rows], int(rows.min())
+        self.times, self.arrivals = self.times[first:], self.arrivals[first:]
         return arrivals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServiceBatch:
-    """Events that are ready at a station, and what was decided about them.
+    """Events that are ready at a server, and what was decided about them.
 
     Attributes:
         ready: The events.
@@ -85,7 +84,7 @@ class ServiceBatch:
         spent: Seconds that each pattern takes, and the sum of their squares.
         masks: Which of them each pattern keeps.
         kept: Which of them some pattern keeps.
-        used: How many of them some pattern has a use for.
+        relevant: How many of them some pattern can take.
         unknown: Types that the shares did not know, by pattern.
     """
 
@@ -95,7 +94,7 @@ class ServiceBatch:
     spent: Mapping[Stream, tuple[float, float]]
     masks: Mapping[str, Array]
     kept: Array
-    used: int
+    relevant: int
     unknown: Mapping[Stream, tuple[str, ...]]
 
 
@@ -107,9 +106,11 @@ class Server:
         inputs: Its inputs with the schema of each.
         windows: The longest window of all patterns of each key, in microseconds.
         timed_out: The patterns of which a sink takes what timed out.
+        unique: Whether no event comes twice.
 
     Attributes:
-        ended: What timed out of them in the last batch.
+        choosers: Who chooses for patterns, whatever their shares are.
+        timed_out: What timed out in the last batch.
     """
 
     def __init__(
@@ -118,18 +119,19 @@ class Server:
         inputs: list[tuple[StreamInput, pa.Schema]],
         windows: Mapping[str, int],
         timed_out: Collection[Stream] = (),
+        *,
+        unique: bool = False,
     ) -> None:
         self.spec = spec
-        asked = {stream.name for stream in spec.outputs if stream in timed_out}
-        self.operator: Operator = build_operator(inputs, spec.patterns, timed_out=asked)
-        self.ended: Mapping[Stream, pa.Table] = {}
+        reported = {stream.name for stream in spec.outputs if stream in timed_out}
+        self.operator: Operator = build_operator(inputs, spec.patterns, timed_out=reported)
+        self.timed_out: Mapping[Stream, pa.Table] = {}
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
         self.choosers: Mapping[Stream, Chooser] = {}
-        self.unique = False
-        self.arrived = self.processed = self.shed = self.unused = 0
-        self._windows = windows
-        self._uses: dict[str, Array] = {}
+        self._arrived = self._processed = self._shed = self._unused = 0
+        self._windows, self._unique = windows, unique
+        self._relevant: dict[str, Array] = {}
         self._labels: list[str] = []
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
 
@@ -137,47 +139,52 @@ class Server:
         """Give the columns of the complex events of a pattern."""
         state = new_operator_state(self.operator)
         state, ready, _ = ingest(self.operator, state, {}, frozenset())
-        _, found = match_batch(self.operator, state, ready, {}, self.spec.patterns)
-        return found[name].schema
+        _, matches = match_batch(self.operator, state, ready, {}, self.spec.patterns)
+        return matches[name].schema
 
     def counts(self) -> Counts:
         """Say what became of the events so far."""
         return Counts(
-            arrived=self.arrived,
-            processed=self.processed,
-            shed=self.shed,
-            unused=self.unused,
+            arrived=self._arrived,
+            processed=self._processed,
+            shed=self._shed,
+            unused=self._unused,
             late=sum(self.state.waiting.late),
             duplicates=sum(self.state.waiting.duplicates),
             expired=len(self.state.waiting.buffer),
         )
 
-    def take(
+    def admit(
         self,
         tables: Mapping[int, pa.Table],
         ended: frozenset[int],
         shares: Shares,
-        service: tuple[Service, np.random.Generator],
+        service_times: ServiceTimes,
     ) -> ServiceBatch:
-        """Take in what arrived, and decide about what is ready by that."""
+        """Admit what arrived, and decide about what is ready by that.
+
+        Args:
+            tables: Events of each input, by its number.
+            ended: The inputs that have no more events.
+            shares: What patterns keep.
+            service_times: How long events take.
+        """
         self.state, ready, _ = ingest(
-            self.operator, self.state, tables, ended, unique=self.unique
+            self.operator, self.state, tables, ended, unique=self._unique
         )
         hashes: dict[str, Array] = {}
         masks, unknown, spent = {}, {}, {}
         size = len(ready.time)
-        work, kept_by_any, used = np.zeros(size), np.zeros(size, np.bool_), 0
-        uses = self._used_types(ready)
+        work, kept_by_any, relevant = np.zeros(size), np.zeros(size, np.bool_), 0
+        by_pattern = self._relevant_types(ready)
         if size:
-            used = int(
-                np.count_nonzero(looked_up(np.any(list(uses.values()), 0), ready.numbers))
-            )
-        times, rng = service
+            by_any = np.any(list(by_pattern.values()), 0)
+            relevant = int(np.count_nonzero(looked_up(by_any, ready.numbers)))
         for stream in self.spec.outputs:
             mine = shares.get(stream)
-            mask = looked_up(uses[stream.name], ready.numbers)
+            mask = looked_up(by_pattern[stream.name], ready.numbers)
             if stream in self.choosers:
-                mask = self._chosen(ready, stream, mask, hashes)
+                mask = self._choose(ready, stream, mask, hashes)
             elif mine is not None:
                 kept = kept_events(
                     mine, ready.types, ready.numbers, self._hashes(ready, stream, mine, hashes)
@@ -186,25 +193,24 @@ class Server:
                 unknown[stream] = kept.unknown
             masks[stream.name] = mask
             kept_by_any |= mask
-            spent[stream] = _spend(times, stream, mask, work, rng)
-        self._count(tables, size, used, int(np.count_nonzero(kept_by_any)))
-        arrivals = self._arrived(ready)
-        return ServiceBatch(ready, arrivals, work, spent, masks, kept_by_any, used, unknown)
+            spent[stream] = service_times.spend(stream, mask, work)
+        processed = int(np.count_nonzero(kept_by_any))
+        self._arrived += sum(map(len, tables.values()))
+        self._processed += processed
+        self._shed += relevant - processed
+        self._unused += size - relevant
+        arrivals = self._arrival_times(ready)
+        return ServiceBatch(ready, arrivals, work, spent, masks, kept_by_any, relevant, unknown)
 
-    def _count(
-        self, tables: Mapping[int, pa.Table], ready: int, used: int, processed: int
-    ) -> None:
-        self.arrived += sum(map(len, tables.values()))
-        self.processed += processed
-        self.shed += used - processed
-        self.unused += ready - used
-
-    def _used_types(self, ready: ReadyBatch) -> Mapping[str, Array]:
-        """Say which types each pattern has any use for."""
+    def _relevant_types(self, ready: ReadyBatch) -> Mapping[str, Array]:
+        """Say which types each pattern can take."""
         number = len(ready.types.signatures)
-        if not self._uses or len(next(iter(self._uses.values()))) != number:
-            self._uses = {one.name: _uses(one, ready.types) for one in self.operator.matchers}
-        return self._uses
+        if not self._relevant or len(next(iter(self._relevant.values()))) != number:
+            self._relevant = {
+                matcher.name: _relevant_types(matcher, ready.types)
+                for matcher in self.operator.matchers
+            }
+        return self._relevant
 
     def labels(self, ready: ReadyBatch) -> list[str]:
         """Name the types so far."""
@@ -212,11 +218,11 @@ class Server:
             self._labels.append(ready.types.label(number))
         return self._labels
 
-    def _chosen(
+    def _choose(
         self, ready: ReadyBatch, stream: Stream, offered: Array, known: dict[str, Array]
     ) -> Array:
         hashes = self._hashes(ready, stream, PatternShares({}), known)
-        matcher = next(one for one in self.operator.matchers if one.name == stream.name)
+        matcher = next(m for m in self.operator.matchers if m.name == stream.name)
         return self.choosers[stream].choose(matcher, ready, offered, hashes)
 
     def _hashes(
@@ -231,7 +237,7 @@ class Server:
                 known[name] = event_hashes(ready.table, self.operator.ids)
         return known[name]
 
-    def _arrived(self, ready: ReadyBatch) -> Floats:
+    def _arrival_times(self, ready: ReadyBatch) -> Floats:
         arrivals = ready.time / _SECOND
         for number, stream in enumerate(self.spec.inputs):
             if stream in self.channels:
@@ -243,35 +249,32 @@ class Server:
         self, batch: ServiceBatch, departures: Floats
     ) -> dict[Stream, tuple[pa.Table, Floats]]:
         """Match what is ready; give complex events with the times at which they leave."""
-        chosen = {stream.name for stream in self.choosers}
-        unlisted = self.spec.patterns.keys() - chosen
-        self.state, found = match_batch(
-            self.operator, self.state, batch.ready, batch.masks, unlisted
+        without_event_ids = self.spec.patterns.keys() - {s.name for s in self.choosers}
+        self.state, matches = match_batch(
+            self.operator, self.state, batch.ready, batch.masks, without_event_ids
         )
         self._departed = (
             np.concatenate([self._departed[0][-1:], batch.ready.time]),
             np.concatenate([self._departed[1][-1:], departures]),
         )
-        self.ended = {
-            Stream(timed_out_name(one.name), self.spec.name): found[timed_out_name(one.name)]
-            for one in self.operator.matchers
-            if one.timed_out
-        }
+        names = [timed_out_name(m.name) for m in self.operator.matchers if m.timed_out]
+        self.timed_out = {Stream(name, self.spec.name): matches[name] for name in names}
         times, leave = self._departed
         leave = np.maximum.accumulate(leave) if len(leave) else leave
         results = {}
         for stream, chooser in self.choosers.items():
-            chooser.learn(*_brought(found[stream.name][EVENTS], self.operator.ids))
+            chooser.learn(*_brought(matches[stream.name][EVENTS], self.operator.ids))
         for stream in self.spec.outputs:
-            table = found[stream.name]
+            table = matches[stream.name]
             table = table.drop_columns([EVENTS]) if stream in self.choosers else table
-            at = np.searchsorted(times, table[TIME].to_numpy(), side="right") - 1
-            results[stream] = (table, leave[np.maximum(at, 0)] if len(leave) else np.zeros(0))
+            rows = np.searchsorted(times, table[TIME].to_numpy(), side="right") - 1
+            at = leave[np.maximum(rows, 0)] if len(leave) else np.zeros(0)
+            results[stream] = (table, at)
         return results
 
 
-def _uses(matcher: Matcher, types: EventTypes) -> Array:
-    """Say which types a pattern has any use for."""
+def _relevant_types(matcher: Matcher, types: EventTypes) -> Array:
+    """Say which types a pattern can take; in a window of so many events, every one counts."""
     within = matcher.pattern.within
     if within is not None and within.span is WindowUnit.EVENTS:
         return np.ones(len(types.signatures), np.bool_)
@@ -282,31 +285,6 @@ def _brought(events: pa.ChunkedArray, ids: Sequence[str]) -> tuple[Array, Floats
     """Hash the ids of the events of complex events, with the part of one that each brought."""
     sizes = pc.list_value_length(events).to_numpy()
     values = pc.list_flatten(events)
-    columns = pc.struct_field if len(ids) > 1 else lambda one, _: one
+    columns = pc.struct_field if len(ids) > 1 else lambda column, _: column
     table = pa.table({name: columns(values, i) for i, name in enumerate(ids)})
     return event_hashes(table, ids), np.repeat(1 / sizes, sizes)
-
-
-def _spend(
-    service: Service, stream: Stream, mask: Array, work: Floats, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Add the times of the events that a pattern keeps; give their sum and that of squares."""
-    if not service.seconds.get(stream, 0.0):
-        return 0.0, 0.0
-    places = np.flatnonzero(mask)
-    seconds = _drawn(service, stream, len(places), rng)
-    work[places] += seconds
-    return float(seconds.sum()), dot(seconds, seconds)
-
-
-def _drawn(service: Service, stream: Stream, number: int, rng: np.random.Generator) -> Floats:
-    mean = service.seconds[stream]
-    if service.kind is ServiceKind.EXPONENTIAL:
-        return rng.exponential(mean, number)
-    if service.kind is ServiceKind.MEASURED:
-        samples = np.array(service.samples[stream])
-        return rng.choice(samples * (mean / samples.mean()), number)
-    return np.full(number, mean)
-
-
-__all__ = ["ID", "Channel", "Server", "ServiceBatch"]

@@ -1,19 +1,19 @@
-"""Who sheds in an experiment; they differ in nothing else."""
+"""The shedders that a simulation can have; they differ in nothing else."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from shedlight.control.controller import ControlSettings
 from shedlight.control.replan_trigger import DEFAULT_POLICY, PAPER_POLICY, ReplanPolicy
-from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.espice import UtilityPolicy
-from shedlight.engines.simulator.policies import ControllerPolicy, RandomPolicy
+from shedlight.engines.simulator.policies import (
+    ControllerPolicy,
+    PressurePolicy,
+    RandomPolicy,
+)
 from shedlight.graph import Application
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
-from shedlight.shedding.shares import Shares
 
 
 class Shedder(Enum):
@@ -28,62 +28,57 @@ class Shedder(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShedderSettings:
-    """How is decided.
+    """How a shedder decides.
 
     Attributes:
         every: After how many intervals there is an observation.
-        pressed: Whether there is pressure between decisions.
-        latency: How the bound becomes a limit.
-        aim: The share of the limit to aim at.
-        rule: When to replan.
+        with_pressure: Whether there is pressure between decisions.
+        target: How bounds are kept.
+        replan_policy: When the controller replans.
     """
 
     every: int = 2
-    pressed: bool = True
-    latency: LatencyModel = LatencyModel.MG1
-    aim: float = 0.9
-    rule: ReplanPolicy = DEFAULT_POLICY
-
-    @property
-    def target(self) -> Target:
-        """How the bound is kept."""
-        return Target(latency=self.latency, aim=self.aim)
+    with_pressure: bool = True
+    target: Target = field(default_factory=Target)
+    replan_policy: ReplanPolicy = DEFAULT_POLICY
 
 
 PAPER_SETTINGS = ShedderSettings(
-    pressed=False, latency=LatencyModel.MM1, aim=1.0, rule=PAPER_POLICY
+    with_pressure=False,
+    target=Target(latency=LatencyModel.MM1, aim=1.0),
+    replan_policy=PAPER_POLICY,
 )
 """As the paper does it: M/M/1, the whole limit, 10 % either way, no pressure."""
 
 
-class Deciding(Protocol):
-    """A policy that tells of its pressure."""
+def make_policy(
+    shedder: Shedder,
+    application: Application,
+    settings: ShedderSettings,
+    bottleneck: str | None = None,
+) -> PressurePolicy | None:
+    """Make the policy of a shedder; None if nothing is shed.
 
-    @property
-    def factors(self) -> list[Mapping[str, float]]:
-        """The pressure of each node after each interval."""
-
-    def decide(self, interval: Interval) -> Shares:
-        """Give the shares of the next interval."""
-
-
-def policy_of(
-    shedder: Shedder, application: Application, control: ShedderSettings, bottleneck: str
-) -> Deciding | None:
-    """Make a policy that plans one node; None sheds nothing."""
+    Args:
+        shedder: Who sheds.
+        application: What is simulated.
+        settings: How it decides.
+        bottleneck: The node that the controller plans; None: all that are over their limits.
+    """
+    every, with_pressure = settings.every, settings.with_pressure
     if shedder is Shedder.NONE:
         return None
     if shedder in (Shedder.GLOBAL, Shedder.LOCAL):
         plan_settings = PlanSettings(
-            target=control.target, bottleneck=bottleneck, local=shedder is Shedder.LOCAL
+            target=settings.target, bottleneck=bottleneck, local=shedder is Shedder.LOCAL
         )
-        settings = ControlSettings(policy=control.rule, plan_settings=plan_settings)
-        return ControllerPolicy(application, settings, control.every, pressed=control.pressed)
-    kind = RandomPolicy if shedder is Shedder.RANDOM else UtilityPolicy
-    return kind(application, control.target, control.every, pressed=control.pressed)
+        control = ControlSettings(policy=settings.replan_policy, plan_settings=plan_settings)
+        return ControllerPolicy(application, control, every, with_pressure=with_pressure)
+    baseline = RandomPolicy if shedder is Shedder.RANDOM else UtilityPolicy
+    return baseline(application, settings.target, every, with_pressure=with_pressure)
 
 
-def planning(policy: Deciding | None) -> tuple[int, float]:
+def planning_effort(policy: PressurePolicy | None) -> tuple[int, float]:
     """Say how often a policy replanned, and how many seconds planning took in all."""
     if not isinstance(policy, ControllerPolicy):
         return 0, 0.0
