@@ -63,8 +63,8 @@ class Outcome:
             self.events += batch.events
             self.kept += batch.kept
         if batch.node == NODE and batch.kept:
-            number = sum(one.number for one in batch.passed.values())
-            mean = sum(one.number * one.mean for one in batch.passed.values()) / number
+            number = sum(one.number for one in batch.kept_arrivals.values())
+            mean = sum(one.number * one.mean for one in batch.kept_arrivals.values()) / number
             self.points.append((batch.end - began, batch.end - mean / 1e6))
         counted = [shard.operators.get("cases") for shard in batch.shards]
         patterns = [one for metrics in counted if metrics for one in metrics.patterns.values()]

@@ -20,8 +20,9 @@ from shedlight.engines.spark.control.loop import micro_batch_settings
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.control.type_counts import TypeCatalog
-from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
@@ -129,8 +130,8 @@ class Rehearsal:
         """Make the micro-batch of a node for the second that passed; give its latency too."""
         took = min(0.95, FIXED + _work(model, node, rates))
         end, wait = self.clock * 1e6, 1.5e6 * took
-        times = (end - wait, end - 1.5 * wait, end - 1.8 * wait)
-        arrived, metrics, passed = {}, {}, {}
+        times = (end - 1.8 * wait,) * 2 + (end - 1.5 * wait,) * 10 + (end - wait,) * 88
+        arrived, metrics, kept_arrivals = {}, {}, {}
         for operator in model.operators_on(node):
             for stream, types in _sent(operator, rates).items():
                 number = sum(types.values())
@@ -143,14 +144,14 @@ class Rehearsal:
                 max(p.kept.get(label, 0) for p in patterns.values()) for label in operator.types
             )
             if number:
-                passed[operator.name] = KeptArrivals(number, end - wait, times)
+                kept_arrivals[operator.name] = ArrivalSketch(number, end - wait, times)
         batch = MicroBatchReport(
             node=node,
             number=self.number,
             start=self.clock - took,
             seconds=took,
             arrived=arrived,
-            passed=passed,
+            kept_arrivals=kept_arrivals,
             shards=(ShardMetrics(0, took, 10_000, metrics),),
         )
         return batch, 1.5 * took

@@ -5,8 +5,9 @@ import pytest
 
 from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS, Costs, fit_costs
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 
 TRUE = Costs(fixed=0.9, reading=2e-6, carrying=8e-6)
 
@@ -23,7 +24,7 @@ def _batch(number, events, kept, costs=TRUE, matching=0.5, extra=0.0):
         start=float(number),
         seconds=seconds,
         arrived={("w", "s"): ArrivalStats(events, 1, 1_000_000 * number, {0: events})},
-        passed={"s": KeptArrivals(kept, 1e6 * number, (1e6, 1e6, 1e6))},
+        kept_arrivals={"s": ArrivalSketch(kept, 1e6 * number, (1_000_000,))},
         shards=(shard,),
     )
 

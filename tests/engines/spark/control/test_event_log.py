@@ -24,8 +24,9 @@ from shedlight.engines.spark.control.type_counts import (
     relevant_events,
     type_catalog,
 )
-from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.graph import Stream
 from shedlight.runlog import (
     DecisionRecord,
@@ -52,7 +53,7 @@ def batch(arrived, types=None):
         start=100.0,
         seconds=1.0,
         arrived={key: ArrivalStats(sum(of.values()), 1, 1, of) for key, of in arrived.items()},
-        passed={},
+        kept_arrivals={},
         shards=shards,
     )
 
@@ -202,13 +203,14 @@ def test_a_load_that_is_no_number_is_left_out(decided):
 def late_batch(number, late, shards=1):
     """Make a micro-batch of shards that have each had so many late events."""
     metrics = OperatorMetrics(10, 0, late, 0, {"A": PatternMetrics({}, 0.1, 3, 1, 0, 0)})
+    arrivals = (98_000_000,) * 2 + (99_000_000,) * 10 + (99_500_000,) * 88
     return MicroBatchReport(
         node="edge",
         number=number,
         start=100.0,
         seconds=2.0,
         arrived={("w1", "s1"): ArrivalStats(10, 5, 99_000_000, {})},
-        passed={"s1": KeptArrivals(4, 99.5e6, (99.5e6, 99e6, 98e6))},
+        kept_arrivals={"s1": ArrivalSketch(4, 99.5e6, arrivals)},
         shards=tuple(ShardMetrics(i, 0.2, 100, {"w1": metrics}) for i in range(shards)),
         refused={"s1": 1},
     )

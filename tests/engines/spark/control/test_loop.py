@@ -12,7 +12,7 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow
 from shedlight.engines.spark.shed.keep_sql import plan_tables
 from shedlight.engines.spark.shed.type_sql import all_signatures
-from shedlight.engines.spark.source.arrival import ArrivalStats, KeptArrivals
+from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.chain import build_chain
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
@@ -97,7 +97,7 @@ class World:
             matching, most = matching + cost, max(most, sum(kept.values()))
             metrics[name] = PatternMetrics(kept, cost, sum(kept.values()) // 6, 5, 0, 0)
         middle = (self.clock + self.newest) / 2 * 1e6
-        passed = {"s2": KeptArrivals(most, middle, (middle,) * 3)} if most else {}
+        kept_arrivals = {"s2": ArrivalSketch(most, middle, (round(middle),))} if most else {}
         took = FIXED + matching + events * 1e-6 + most * 2e-6
         types = {labels.index(label): events // 4 for label in known}
         done = MicroBatchReport(
@@ -106,7 +106,7 @@ class World:
             start=self.clock,
             seconds=took,
             arrived={("w2", "s2"): ArrivalStats(events, 1, round(self.clock * 1e6), types)},
-            passed=passed,
+            kept_arrivals=kept_arrivals,
             shards=(
                 ShardMetrics(
                     0, matching, 10, {"w2": OperatorMetrics(events, 0, 0, 0, metrics)}
@@ -189,7 +189,7 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
         start=1042.0,
         seconds=3.0,
         arrived={("w2", "s2"): burst},
-        passed={},
+        kept_arrivals={},
         shards=(ShardMetrics(0, 1.0, 1, kept={"s2": kept}),),
     )
     watched = ObservationWindow(

@@ -170,7 +170,7 @@ def test_an_event_may_say_when_it_arrived(spark, tmp_path):
         on_micro_batch=batches.append,
     )
 
-    mean = next(one for one in batches if one.events).passed["s"].mean / 1e6
+    mean = next(one for one in batches if one.events).kept_arrivals["s"].mean / 1e6
     assert mean == pytest.approx(now - 20, abs=10)
 
 

@@ -102,11 +102,11 @@ class BatchRecorder:
         """
         latency = {}
         if report.kept:
-            passed = report.passed.values()
-            mean = sum(one.number * one.mean for one in passed) / report.kept
+            sketches = report.kept_arrivals.values()
+            mean = sum(sketch.number * sketch.mean for sketch in sketches) / report.kept
             latency["mean"] = report.end - mean / 1e6
-            for index, name in enumerate(("p50", "p95", "p99")):
-                oldest = min(one.quantiles[index] for one in passed)
+            for name, share in (("p50", 0.5), ("p95", 0.05), ("p99", 0.01)):
+                oldest = min(sketch.at(share) for sketch in sketches)
                 latency[name] = report.end - oldest / 1e6
         return MicroBatchRecord(
             time=report.end,

@@ -6,12 +6,7 @@ from datetime import datetime
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from shedlight.engines.spark.source.arrival import (
-    ArrivalStats,
-    KeptArrivals,
-    arrival_stats,
-    kept_arrivals,
-)
+from shedlight.engines.spark.source.arrival import ArrivalStats, read_arrival_stats
 from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS, malformed_count
 from shedlight.engines.spark.step.metrics import METRICS, ShardMetrics, decoded
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
@@ -29,7 +24,7 @@ class MicroBatchReport:
         start: When it began, in seconds since 1970.
         seconds: How long it took.
         arrived: What arrived, by operator and stream.
-        passed: What was kept of each stream that comes from outside; not there if nothing was.
+        kept_arrivals: When kept events had arrived, by stream; without those that kept none.
         shards: What was counted in the shards.
         refused: How many records of each source were no events and left out.
     """
@@ -39,7 +34,7 @@ class MicroBatchReport:
     start: float
     seconds: float
     arrived: Mapping[tuple[str, str], ArrivalStats]
-    passed: Mapping[str, KeptArrivals]
+    kept_arrivals: Mapping[str, ArrivalSketch]
     shards: tuple[ShardMetrics, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
 
@@ -59,7 +54,7 @@ class MicroBatchReport:
     @property
     def kept(self) -> int:
         """How many of them some pattern kept."""
-        return sum(one.number for one in self.passed.values())
+        return sum(one.number for one in self.kept_arrivals.values())
 
     @property
     def newest(self) -> float | None:
@@ -112,11 +107,11 @@ def read_report(
     if METRICS not in observed:
         return None
     rows = {name: row.asDict(recursive=True) for name, row in observed.items()}
-    arrived = {}
+    arrived, start = {}, round(since * 1e6)
     for name, row in rows.items():
         if name.startswith(_ARRIVED):
             operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
-            arrived[operator, stream] = arrival_stats(row).not_before(round(since * 1e6))
+            arrived[operator, stream] = read_arrival_stats(row).not_before(start)
     shards = tuple(map(decoded, rows[METRICS][METRICS] or ()))
     return MicroBatchReport(
         node=node,
@@ -124,10 +119,7 @@ def read_report(
         start=datetime.fromisoformat(progress.timestamp).timestamp(),
         seconds=progress.durationMs["triggerExecution"] / 1e3,
         arrived=arrived,
-        passed={
-            name: kept_arrivals(sample).not_before(since * 1e6)
-            for name, sample in _kept(shards).items()
-        },
+        kept_arrivals={name: one.not_before(start) for name, one in _kept(shards).items()},
         shards=shards,
         refused={
             name.removeprefix(MALFORMED_ROWS): malformed_count(row)

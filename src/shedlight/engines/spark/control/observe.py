@@ -160,7 +160,7 @@ def _latencies(watched: ObservationWindow) -> list[float]:
     """Give the mean latency of what was kept; nothing, if nothing was."""
     total = number = 0.0
     for batch in watched.batches:
-        for one in batch.passed.values():
+        for one in batch.kept_arrivals.values():
             total += one.number * (batch.end - one.mean / 1e6)
             number += one.number
     return [total / number] if number else []

@@ -19,7 +19,7 @@ from shedlight.engines.spark.shed.keep_sql import (
 )
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_sql import hash_sql
-from shedlight.engines.spark.source.arrival import observed_packed
+from shedlight.engines.spark.source.arrival import observe_packed
 from shedlight.engines.spark.source.reader import arrow_schema
 from shedlight.engines.spark.step.chain import ChainRuntime, build_chain
 from shedlight.engines.spark.step.metrics import METRICS
@@ -239,7 +239,7 @@ def _packed(
 def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:
     """Send packed complex events to the only shard there is."""
     for spec in chain.spec.placement.readers(stream):
-        packed = observed_packed(packed, arrivals_name(spec.name, stream))
+        packed = observe_packed(packed, arrivals_name(spec.name, stream))
     return packed.selectExpr(
         f"{chain.spec.placement.shards[0]} AS shard",
         "operator",

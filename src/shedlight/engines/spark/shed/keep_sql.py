@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from shedlight.engines.spark.codec.event_refs import ROW
 from shedlight.engines.spark.shed.plan_column import Limits
 from shedlight.engines.spark.shed.type_sql import all_signatures, hash_sql, type_sql
-from shedlight.engines.spark.source.arrival import observed_arrivals
+from shedlight.engines.spark.source.arrival import TYPE, observe_arrivals
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import flag_column, kept_kinds, kept_names
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
@@ -37,7 +37,7 @@ from shedlight.shedding.shedder import EPOCH_WINDOWS
 _ONCE = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
 """Nothing, of which Spark does not know that; so it computes the flags once, not for the filter
 again, and asks once for the plan."""
-_TYPE, _LIMITS, _OF_USE = "#type", "#limits", "#of use"
+_LIMITS, _RELEVANT = "#limits", "#relevant"
 
 
 def plan_tables(chain: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
@@ -116,10 +116,10 @@ def _typed(
     spec, stream = which
     signatures = all_signatures(operator.alphabet)
     if signatures is not None:
-        frame = frame.withColumn(_TYPE, F.expr(f"CAST({type_sql(operator)} AS INT)"))
+        frame = frame.withColumn(TYPE, F.expr(f"CAST({type_sql(operator)} AS INT)"))
     if ARRIVAL in frame.columns:
         types = None if signatures is None else len(signatures)
-        frame = observed_arrivals(frame, arrivals_name(spec.name, stream), time, types)
+        frame = observe_arrivals(frame, arrivals_name(spec.name, stream), time, types)
     return frame
 
 
@@ -139,7 +139,7 @@ def _judged(
     if plan is not None and has_shares(spec, given.shares):
         frame = frame.withColumn(_LIMITS, plan[spec.name].scalar())
         return _with_flags(frame, given, which), _kept_by_any(operator, flags)
-    relevant_events = flag_column(spec.name, _OF_USE)
+    relevant_events = flag_column(spec.name, _RELEVANT)
     frame = frame.withColumn(relevant_events, F.expr(_of_use(operator, signatures)))
     return frame, quote_name(relevant_events)
 
@@ -167,7 +167,7 @@ def _of_use(operator: Operator, signatures: Sequence[Signature]) -> str:
     ]
     if len(used) == len(signatures):
         return "true"
-    return f"{quote_name(_TYPE)} IN ({', '.join(map(str, used))})" if used else "false"
+    return f"{quote_name(TYPE)} IN ({', '.join(map(str, used))})" if used else "false"
 
 
 def _kept_by_any(operator: Operator, flags: Iterable[str]) -> str:
@@ -185,7 +185,7 @@ def _with_flags(
     time = given.inputs[read][0].time
 
     def told(row: int) -> str:
-        return f"get({quote_name(_LIMITS)}, {row * types} + {quote_name(_TYPE)})"
+        return f"get({quote_name(_LIMITS)}, {row * types} + {quote_name(TYPE)})"
 
     needed = [_hash(given, operator, output, time) for output in spec.outputs]
     hashes = {one: f"#hash{number}" for number, one in enumerate(dict.fromkeys(needed))}

@@ -1,9 +1,9 @@
-"""When events arrived, and how many of each type, observed on their way through the JVM.
+"""When events arrived, and how many of each event type, observed on their way through the JVM.
 
 Arrival is when the event itself says, if the source names a column for it; else when a file was
 complete, when Kafka took the event, or when Spark read it. What is observed comes with the
 progress of the query and costs no pass of its own. When those had arrived that were kept, the
-groups say (`samples.py`).
+shards say (`arrival_sketch.py`).
 """
 
 from collections.abc import Mapping
@@ -13,54 +13,45 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
-from shedlight.engines.spark.support.arrival_sketch import ARRIVAL, ArrivalSketch
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.language.eval.spark_sql import quote_name
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 """The formats of files."""
-_FEW = 64
-"""Up to so many types are counted one by one."""
-_ROOM = 16
-"""A histogram has a bin for each type in each of so many partitions."""
-_SHARES = (0.5, 0.05, 0.01)
+TYPE = "#type"
+"""The column with the number of an event's type."""
+MAX_EXACT_TYPES = 64
+"""Up to so many event types are counted one by one."""
+BINS_PER_TYPE = 16
+"""A histogram has a bin for each event type in each of so many partitions."""
 
 
-def with_arrivals(frame: DataFrame, kind: str = "parquet") -> DataFrame:
-    """Add the time of arrival to a stream as it is read.
-
-    Args:
-        frame: The stream.
-        kind: Its format.
-    """
-    if kind in FILES:
+def with_arrivals(frame: DataFrame, source_format: str = "parquet") -> DataFrame:
+    """Add the time of arrival to a stream as it is read."""
+    if source_format in FILES:
         arrival = "unix_micros(_metadata.file_modification_time)"
-    elif kind == "kafka" and "timestamp" in frame.columns:
+    elif source_format == "kafka" and "timestamp" in frame.columns:
         arrival = "unix_micros(timestamp)"
     else:
         arrival = "unix_micros(current_timestamp())"
     return frame.select("*", F.expr(arrival).alias(ARRIVAL))
 
 
-def with_declared_arrival(frame: DataFrame, told: str) -> DataFrame:
-    """Have events say themselves when they arrived, if they do, and not after now.
-
-    Args:
-        frame: A stream with arrivals.
-        told: When they say, in microseconds, in SQL.
-    """
-    own = f"least(coalesce({told}, `{ARRIVAL}`), unix_micros(current_timestamp()))"
+def with_declared_arrival(frame: DataFrame, declared: str) -> DataFrame:
+    """Take the arrival that events declare (microseconds, in SQL), if any and not after now."""
+    own = f"least(coalesce({declared}, `{ARRIVAL}`), unix_micros(current_timestamp()))"
     return frame.withColumn(ARRIVAL, F.expr(own))
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalStats:
-    """What arrived in a micro-batch by one way, before shedding.
+    """What arrived of a stream at an operator in a micro-batch, before shedding.
 
     Attributes:
         number: How many events.
         latest: The latest time of an event, in microseconds; None if there is none.
         newest: When the newest arrived, in microseconds.
-        types: How many there are of each type, by its number.
+        types: How many there are of each event type, by its number.
         oldest: When the oldest arrived, in microseconds.
     """
 
@@ -77,71 +68,46 @@ class ArrivalStats:
         return replace(self, newest=newest, oldest=oldest)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptArrivals:
-    """What was kept of it.
-
-    Attributes:
-        number: How many events.
-        mean: Their mean time of arrival, in microseconds.
-        quantiles: That of the 50th, 5th and 1st of a hundred, from the newest on.
-    """
-
-    number: int
-    mean: float
-    quantiles: tuple[float, ...]
-
-    def not_before(self, time: float) -> "KeptArrivals":
-        """Take what arrived before a time to have arrived then."""
-        later = tuple(max(one, time) for one in self.quantiles)
-        return KeptArrivals(self.number, max(self.mean, time), later)
-
-
-def observed_arrivals(frame: DataFrame, name: str, time: str, types: int | None) -> DataFrame:
+def observe_arrivals(frame: DataFrame, name: str, time: str, types: int | None) -> DataFrame:
     """Observe what arrives.
 
     Args:
-        frame: Events, with their number of type in `#type` if types are counted.
+        frame: Events, with the numbers of their types if these are counted.
         name: What the observation is called.
         time: The column with the time of an event.
-        types: How many types there are; None: they are not counted.
+        types: How many event types there are; None: they are not counted.
     """
-    counted: list[Column] = [
-        F.count(F.lit(1)).alias("number"),
-        F.max(F.col(quote_name(time))).alias("latest"),
-        F.max(F.col(quote_name(ARRIVAL))).alias("newest"),
-        F.min(F.col(quote_name(ARRIVAL))).alias("oldest"),
-    ]
-    if types is not None and types <= _FEW:
-        each = [F.count_if(F.col("`#type`") == number) for number in range(types)]
-        counted += [one.alias(f"type{number}") for number, one in enumerate(each)]
+    number = F.count(F.lit(1)).alias("number")
+    counted = [number, F.max(F.col(quote_name(time))).alias("latest"), *_first_and_last()]
+    if types is not None and types <= MAX_EXACT_TYPES:
+        each = [F.count_if(F.col(quote_name(TYPE)) == number) for number in range(types)]
+        counted += [count.alias(f"type{number}") for number, count in enumerate(each)]
     elif types is not None:
-        bins = F.histogram_numeric(F.col("`#type`").cast("double"), F.lit(types * _ROOM))
+        number_of_type = F.col(quote_name(TYPE)).cast("double")
+        bins = F.histogram_numeric(number_of_type, F.lit(types * BINS_PER_TYPE))
         counted.append(bins.alias("types"))
     return frame.observe(name, *counted)
 
 
-def observed_packed(frame: DataFrame, name: str) -> DataFrame:
+def observe_packed(frame: DataFrame, name: str) -> DataFrame:
     """Observe what arrives in packed rows."""
     number = F.coalesce(F.sum("number"), F.lit(0)).alias("number")
+    return frame.observe(name, number, *_first_and_last())
+
+
+def _first_and_last() -> list[Column]:
     arrival = F.col(quote_name(ARRIVAL))
-    ends = (F.max(arrival).alias("newest"), F.min(arrival).alias("oldest"))
-    return frame.observe(name, number, *ends)
+    return [F.max(arrival).alias("newest"), F.min(arrival).alias("oldest")]
 
 
-def arrival_stats(row: Mapping[str, Any]) -> ArrivalStats:
-    """Read what `observed_arrivals` observed."""
+def read_arrival_stats(row: Mapping[str, Any]) -> ArrivalStats:
+    """Read what was observed of arrivals."""
     types = {
         int(name.removeprefix("type")): int(count)
         for name, count in row.items()
         if name.startswith("type") and name != "types" and count
     }
-    for one in row.get("types") or ():
-        types[round(one["x"])] = round(one["y"])
+    for bin_ in row.get("types") or ():
+        types[round(bin_["x"])] = round(bin_["y"])
     number, latest = int(row["number"]), row.get("latest")
     return ArrivalStats(number, latest, row.get("newest"), types, row.get("oldest"))
-
-
-def kept_arrivals(sample: ArrivalSketch) -> KeptArrivals:
-    """Say what was kept, by a sample of it."""
-    return KeptArrivals(sample.number, sample.mean, tuple(map(sample.at, _SHARES)))

@@ -6,7 +6,7 @@ percentiles of latency cost next to nothing for an event.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,11 @@ class ArrivalSketch:
     def at(self, share: float) -> float:
         """Give the time before which a share of the events had arrived."""
         return float(self.points[min(int(share * len(self.points)), len(self.points) - 1)])
+
+    def not_before(self, time: int) -> "ArrivalSketch":
+        """Take what arrived before a time to have arrived then."""
+        points = tuple(max(point, time) for point in self.points)
+        return replace(self, mean=max(self.mean, time), points=points)
 
 
 def sketch_arrivals(times: Array) -> ArrivalSketch:
