@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from shedlight.language.ast.pattern import Pattern
 from shedlight.matching.kernel.match_state import MatchState
-from shedlight.matching.kernel.records import BLOCKS, NODES, PARTIAL_MATCHES, THREADS
+from shedlight.matching.kernel.records import BINDINGS, KEY_SLOTS, NODES, PARTIAL_MATCHES
 from shedlight.matching.operators.cep_operator import (
     Operator,
     OperatorState,
@@ -98,7 +98,7 @@ def run_all(
             over_selected += table.to_pylist()
         if saved:
             states = (from_bytes(matcher, to_bytes(matcher, state.states[0])),)
-            state = OperatorState(state.waiting, state.types, states)
+            state = OperatorState(state.reorder_buffer, state.types, states)
     return found, selected, over, over_selected, state
 
 
@@ -108,8 +108,8 @@ def step(
     """Do what `operator.process` does, but give the matches themselves."""
     tables = {i: table_of([e for e in arrivals if e.input == i]) for i in (0, 1)}
     everyone = frozenset({0, 1}) if ended else frozenset[int]()
-    waiting, arrived = admit_arrivals(
-        state.waiting, operator.inputs, tables, operator.remember, everyone
+    reorder_buffer, arrived = admit_arrivals(
+        state.reorder_buffer, operator.inputs, tables, operator.dedup_horizon, everyone
     )
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
@@ -119,20 +119,20 @@ def step(
         types,
         numbers,
         operator_keys(operator, table),
-        waiting.watermark,
+        reorder_buffer.watermark,
     )
     new, matches = match(operator.matchers[0], state.states[0], ready)
     check_sizes(new)
-    return OperatorState(waiting, types, (new,)), matches
+    return OperatorState(reorder_buffer, types, (new,)), matches
 
 
 def check_sizes(state: MatchState) -> None:
-    """Check that no more machines, nodes, keys and assignments are in use than there are."""
-    counts, pools = state.pools.counts, state.pools
-    assert counts[PARTIAL_MATCHES] <= len(pools.partial_matches)
-    assert counts[NODES] <= len(pools.nodes)
-    assert counts[BLOCKS] <= len(pools.blocks)
-    assert counts[THREADS] <= len(state.threads.threads)
+    """Check that no more partial matches, nodes, keys, bindings are in use than there are."""
+    counts, records = state.records.counts, state.records
+    assert counts[PARTIAL_MATCHES] <= len(records.partial_matches)
+    assert counts[NODES] <= len(records.nodes)
+    assert counts[KEY_SLOTS] <= len(records.key_slots)
+    assert counts[BINDINGS] <= len(state.bindings.records)
 
 
 def listed(operator: Operator, matches: Matches) -> list[Found]:

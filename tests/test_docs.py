@@ -49,8 +49,8 @@ from shedlight.language.eval.evaluate import Column, arrow_of, evaluate
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import MAX_CHARACTERS
 from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES
-from shedlight.matching.compile.nfa import MOST_STATES
-from shedlight.matching.kernel.scan_bindings import MOST_THREADS
+from shedlight.matching.compile.nfa import MAX_STATES
+from shedlight.matching.kernel.scan_bindings import MAX_BINDINGS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -162,9 +162,9 @@ def test_the_caps_are_those_of_the_code():
         MAX_DEPTH,
         MAX_LEVELS,
         MAX_NODES,
-        MOST_STATES,
+        MAX_STATES,
         MAX_PARTIAL_MATCHES,
-        MOST_THREADS,
+        MAX_BINDINGS,
     )
     assert [row[1] for row in rows(LANGUAGE, "cap")] == [f"{cap:,}" for cap in caps]
 

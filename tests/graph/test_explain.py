@@ -50,13 +50,13 @@ patterns
       state 1: E2 -> 2
       state 2: E3 -> match
     Q12: SELECT E1, E2, E3 WHERE AND(E1.type = 1, E2.type = 2, E3.type = 3) WITHIN 10 s
-      lane 1
+      region 1
         state 0: E1 -> match
-      lane 2
+      region 2
         state 0: E2 -> match
-      lane 3
+      region 3
         state 0: E3 -> match
-      a match needs every lane
+      a match needs every region
 """
 
 

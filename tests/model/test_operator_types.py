@@ -211,8 +211,8 @@ def test_types_are_accepted_as_the_alphabet_says(pattern, data):
 
     assert list(types.signatures) == sorted(set(types.signatures))
     for each in elements(pattern.where):
-        demand = words.alphabet.demand(each)
-        passing = [demand.met_by(one, len(words.closed)) for one in types.signatures]
+        predicate = words.alphabet.predicate(each)
+        passing = [predicate.met_by(one, len(words.closed)) for one in types.signatures]
         assert types.accepts(each).tolist() == np.flatnonzero(passing).tolist()
     assert types.sources["s1"].sum() + types.unused["s1"] == len(rates)
 

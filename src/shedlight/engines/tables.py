@@ -26,7 +26,7 @@ from shedlight.matching.operators.cep_operator import (
     schema_of,
     step_operator,
 )
-from shedlight.matching.operators.reorder import FOREVER, StreamInput, refuse_nulls
+from shedlight.matching.operators.reorder import FOREVER, StreamInput, require_values
 from shedlight.matching.operators.step import count_partial_matches
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 from shedlight.matching.permuted import row_column
@@ -68,7 +68,7 @@ def add_event_time(table: pa.Table, column: str, unit: str, name: str) -> pa.Tab
         InputError: The column holds no times.
     """
     times = column_of(table[column])
-    refuse_nulls(name, column, times.valid)
+    require_values(name, column, times.valid)
     if times.data_type is DataType.TIMESTAMP or (
         times.data_type is DataType.BIGINT and unit == "us"
     ):
@@ -81,7 +81,7 @@ def add_event_time(table: pa.Table, column: str, unit: str, name: str) -> pa.Tab
             "number is needed"
         )
     scaled = np.rint(times.values * float(TIME_UNITS[unit]))
-    refuse_nulls(name, column, np.abs(scaled) < FOREVER)
+    require_values(name, column, np.abs(scaled) < FOREVER)
     if times.data_type is DataType.BIGINT:
         scaled = times.values * TIME_UNITS[unit]
     return table.append_column(EVENT_TIME, pa.array(scaled.astype(np.int64)))
@@ -130,8 +130,8 @@ def run_operator(operator: Operator, tables: Sequence[pa.Table]) -> Result:
     return Result(
         outcome.complex_events,
         outcome.ready,
-        sum(state.waiting.late),
-        sum(state.waiting.duplicates),
+        sum(state.reorder_buffer.late),
+        sum(state.reorder_buffer.duplicates),
         sum(count.evicted for count in counts),
         sum(count.dropped for count in counts),
         outcome.timed_out,

@@ -271,7 +271,7 @@ def _label_problems(spec: OperatorSpec) -> Iterator[Problem]:
     words = build_vocabulary(e for pattern in patterns for e in elements(pattern.where))
     path: Path = ("operators", spec.name, "never_shed")
     for number, label in enumerate(spec.never_shed):
-        if words.saying(label) is None:
+        if words.parse(label) is None:
             here = path if len(spec.never_shed) == 1 else (*path, number)
             hint = known_names(shortened(label), [*words.words, OTHER])
             problem = f"{dotted(here)} names the unknown type {shortened(label)!r}"

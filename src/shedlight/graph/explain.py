@@ -240,8 +240,8 @@ def _automaton(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[str]
     yield from lines[:MAX_LISTED]
     if len(lines) > MAX_LISTED:
         yield f"... and {len(lines) - MAX_LISTED:,} more lines"
-    if len(automaton.lanes) > 1:
-        yield "a match needs every lane"
+    if len(automaton.regions) > 1:
+        yield "a match needs every region"
 
 
 def _warnings(warnings: Sequence[str]) -> Iterator[str]:

@@ -39,8 +39,8 @@ def _finished(h: np.uint64) -> np.uint64:
 
 
 @jit_inline
-def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
-    return _rotated(lane + word * _P2, 31) * _P1
+def _round(accumulator: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotated(accumulator + word * _P2, 31) * _P1
 
 
 @jit_inline
@@ -72,8 +72,8 @@ def _hash_stripes(data: Array, start: int, end: int, seed: np.uint64) -> np.uint
         d = _round(d, _word(data, at + 24, 8))
         at += 32
     h = _rotated(a, 1) + _rotated(b, 7) + _rotated(c, 12) + _rotated(d, 18)
-    for lane in (a, b, c, d):
-        h = (h ^ _round(np.uint64(0), lane)) * _P1 + _P4
+    for accumulator in (a, b, c, d):
+        h = (h ^ _round(np.uint64(0), accumulator)) * _P1 + _P4
     return h
 
 
@@ -103,11 +103,11 @@ def hash_onto(values: Array, seeds: Array) -> None:
 
 
 @compiled
-def hash_first(values: Array, seed: int, found: Array) -> None:
+def hash_with_seed(values: Array, seed: int, hashes: Array) -> None:
     """Hash whole numbers onto the same seed."""
     start = np.uint64(seed)
-    for i in range(found.shape[0]):
-        found[i] = hash_number(values[i], start)
+    for i in range(hashes.shape[0]):
+        hashes[i] = hash_number(values[i], start)
 
 
 @compiled
@@ -140,15 +140,15 @@ def text_buffers(texts: pa.Array) -> tuple[Array, Array]:
 
 def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
     """Hash rows as Spark SQL's `xxhash64(columns...)` does: whole numbers and texts."""
-    found = np.empty(rows, np.uint64)
+    hashes = np.empty(rows, np.uint64)
     plain = bool(columns) and _is_plain(columns[0])
     if plain:
-        hash_first(_as_whole(columns[0]), seed, found)
+        hash_with_seed(_as_integers(columns[0]), seed, hashes)
     else:
-        found[:] = seed
+        hashes[:] = seed
     for column in columns[int(plain) :]:
-        _hash_column(column, found)
-    return found.view(np.int64)
+        _hash_column(column, hashes)
+    return hashes.view(np.int64)
 
 
 def _is_plain(column: Column) -> bool:
@@ -159,9 +159,9 @@ def _hash_column(column: Column, seeds: Array) -> None:
     if column.data_type is DataType.STRING:
         _hash_texts(*text_buffers(column.values), column.valid, seeds)
     elif _is_plain(column):
-        hash_onto(_as_whole(column), seeds)
+        hash_onto(_as_integers(column), seeds)
     else:
-        _hash_valid(_as_whole(column), column.valid, seeds)
+        _hash_valid(_as_integers(column), column.valid, seeds)
 
 
 def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
@@ -169,31 +169,31 @@ def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     if len(columns) == 1 and columns[0].data_type is not DataType.STRING:
         return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
     both = tuple(hash_rows(columns, rows, seed) for seed in (SEED, _OTHER_SEED))
-    for start in range(0, len(columns), _MARKS):
-        some = columns[start : start + _MARKS]
+    for start in range(0, len(columns), _MAX_NULL_FLAGS):
+        some = columns[start : start + _MAX_NULL_FLAGS]
         if all(column.valid.all() for column in some):
             for one in both:
                 _hash_same((1 << len(some)) - 1, one.view(np.uint64))
         else:
-            marks = _null_marks(some)
+            flags = _null_flags(some)
             for one in both:
-                hash_onto(marks, one.view(np.uint64))
+                hash_onto(flags, one.view(np.uint64))
     return both[0], both[1]
 
 
-_MARKS = 62
+_MAX_NULL_FLAGS = 62
 """How many columns one column of null marks is for."""
 
 
-def _null_marks(columns: Sequence[Column]) -> Array:
+def _null_flags(columns: Sequence[Column]) -> Array:
     """Say which columns are not null, in bits, so that (null, 1) is not (1, null)."""
-    marks = np.zeros(len(columns[0]), np.int64)
+    flags = np.zeros(len(columns[0]), np.int64)
     for place, column in enumerate(columns):
-        marks |= column.valid.astype(np.int64) << place
-    return marks
+        flags |= column.valid.astype(np.int64) << place
+    return flags
 
 
-def _as_whole(column: Column) -> Array:
+def _as_integers(column: Column) -> Array:
     """Give the values as whole numbers; equal decimal numbers give equal ones."""
     if column.data_type is not DataType.DOUBLE:
         return np.ascontiguousarray(column.values, np.int64)

@@ -196,7 +196,7 @@ def _by_use(types: OperatorTypes, demand: MatchDemand, by_label: Mapping[str, fl
     by_signature = {
         words.signature(said): value
         for label, value in by_label.items()
-        if (said := words.saying(label)) is not None
+        if (said := words.parse(label)) is not None
     }
     return np.array(
         [by_signature.get(types.signatures[use], np.nan) for use in demand.uses], np.float64

@@ -54,10 +54,10 @@ class OperatorTypes:
 
     def holding(self, label: str) -> Ints:
         """Find the types of which all words of a label hold."""
-        said = self.vocabulary.saying(label)
+        said = self.vocabulary.parse(label)
         if said is None:
             return np.zeros(0, np.int64)
-        wanted = said or dict(enumerate(self.vocabulary.nothing))
+        wanted = said or dict(enumerate(self.vocabulary.null_signature))
         found = (
             place
             for place, signature in enumerate(self.signatures)
@@ -88,7 +88,9 @@ def operator_types(
     """
     words = vocabulary or vocabulary_of(spec)
     asks = {
-        each: words.asks(each) for one in spec.patterns.values() for each in elements(one.where)
+        each: words.tests_of(each)
+        for one in spec.patterns.values()
+        for each in elements(one.where)
     }
     distinct = tuple(dict.fromkeys(asks.values()))
     sources = {
@@ -121,7 +123,7 @@ def _source_amounts(words: Vocabulary, rates: Mapping[str, float]) -> _Amounts:
     """Read rates by label; a label that is another operator's says nothing here."""
     found: dict[Signature, float] = {}
     for label, rate in rates.items():
-        said = words.saying(label)
+        said = words.parse(label)
         if said is not None:
             signature = words.signature(said)
             found[signature] = found.get(signature, 0.0) + rate
@@ -140,7 +142,7 @@ def _unused(
     words: Vocabulary, rates: Mapping[str, float], places: Mapping[Signature, int]
 ) -> float:
     """Add up what is of no type here; what only others know is of no use here."""
-    said = ((words.saying(label), rate) for label, rate in rates.items())
+    said = ((words.parse(label), rate) for label, rate in rates.items())
     return sum(rate for s, rate in said if s is None or words.signature(s) not in places)
 
 
@@ -166,16 +168,16 @@ class _Feeding:
 
     def _undecided(self, known: Mapping[int, int]) -> int | None:
         """Find a component that matters to an element and is not known."""
-        nothing = self.words.nothing
+        nothing = self.words.null_signature
         for asks in self.asked:
             if all(
-                ask.allows(known[ask.place], nothing[ask.place])
+                ask.allows(known[ask.component], nothing[ask.component])
                 for ask in asks
-                if ask.place in known
+                if ask.component in known
             ):
                 for ask in asks:
-                    if ask.place not in known:
-                        return ask.place
+                    if ask.component not in known:
+                        return ask.component
         return None
 
     def _measured(self, stream: Stream, known: Mapping[int, int], undecided: int) -> _Amounts:
@@ -183,7 +185,7 @@ class _Feeding:
         rates = self.snapshot.rates.get(stream, {})
         found: dict[Signature, float] = {}
         for label, rate in rates.items():
-            said = self.words.saying(label)
+            said = self.words.parse(label)
             if said is None:
                 continue
             if any(known.get(place, code) != code for place, code in said.items()):

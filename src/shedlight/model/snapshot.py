@@ -258,7 +258,7 @@ def _check_labels(
 ) -> None:
     """See that each label is one of somebody who reads the stream."""
     for label in labels if vocabularies else ():
-        if all(one.saying(label) is None for one in vocabularies):
+        if all(one.parse(label) is None for one in vocabularies):
             words = [word for one in vocabularies for word in one.words]
             hint = known_names(label, [*words, OTHER])
             raise snapshot.error(f"{dotted(*place)} has the unknown type {label!r}; {hint}")

@@ -47,10 +47,10 @@ def accepted_types(
 def _least(words: Vocabulary, asks: Asks) -> Signature | None:
     """Find the first type that meets what is asked, and nothing more; None if none can."""
     said: dict[int, int] = {}
-    nothing = words.nothing
+    nothing = words.null_signature
     closed = len(words.closed)
-    for place in dict.fromkeys(ask.place for ask in asks):
-        here = [ask for ask in asks if ask.place == place]
+    for place in dict.fromkeys(ask.component for ask in asks):
+        here = [ask for ask in asks if ask.component == place]
         codes = range(nothing[place]) if place < closed else (1,)
         null = nothing[place] if place < closed else -1
         passing = (code for code in codes if all(ask.allows(code, null) for ask in here))
@@ -66,7 +66,7 @@ class _Table:
 
     def __init__(self, words: Vocabulary, signatures: Iterable[Signature]) -> None:
         self.signatures = tuple(sorted(signatures))
-        self.nulls = words.nothing
+        self.nulls = words.null_signature
         shape = (len(self.signatures), len(self.nulls))
         self._codes = np.array(self.signatures, np.int32).reshape(shape).T
         self._closed = len(words.closed)
@@ -78,21 +78,21 @@ class _Table:
         found = np.arange(len(self.signatures)) if first is None else self._with(first)
         for ask in asks:
             if ask is not first:
-                codes = self._codes[ask.place][found]
+                codes = self._codes[ask.component][found]
                 among = np.isin(codes, list(ask.codes))
-                null = self.nulls[ask.place]
+                null = self.nulls[ask.component]
                 found = found[~among & (codes != null) if ask.negated else among]
         return found
 
     def _is_narrow(self, ask: PredicateTest) -> bool:
-        return len(ask.codes) == 1 and not ask.negated and ask.place < self._closed
+        return len(ask.codes) == 1 and not ask.negated and ask.component < self._closed
 
     def _with(self, ask: PredicateTest) -> Ints:
         """Find the signatures with one constant, by bisection."""
-        if ask.place not in self._sorted:
-            order = np.argsort(self._codes[ask.place], kind="stable")
-            self._sorted[ask.place] = order, self._codes[ask.place][order]
-        order, codes = self._sorted[ask.place]
+        if ask.component not in self._sorted:
+            order = np.argsort(self._codes[ask.component], kind="stable")
+            self._sorted[ask.component] = order, self._codes[ask.component][order]
+        order, codes = self._sorted[ask.component]
         (code,) = ask.codes
         start, end = np.searchsorted(codes, [code, code + 1])
         return order[start:end]

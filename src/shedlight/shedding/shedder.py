@@ -20,7 +20,7 @@ from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.column import Column
 from shedlight.matching.hashing import hash_rows
 from shedlight.matching.jit import Array, compiled
-from shedlight.matching.operators.classify import EventTypes, counted
+from shedlight.matching.operators.classify import EventTypes, count_numbers
 from shedlight.matching.permuted import PermutedTable, row_column
 from shedlight.shedding.shares import PatternShares
 
@@ -85,7 +85,7 @@ def keeps_all(shares: PatternShares, types: EventTypes, numbers: Array) -> bool:
 
 def _occurring(types: EventTypes, numbers: Array) -> list[tuple[int, str]]:
     """List the types that occur: their numbers and their labels."""
-    found = np.flatnonzero(counted(numbers, len(types.signatures))).tolist()
+    found = np.flatnonzero(count_numbers(numbers, len(types.signatures))).tolist()
     return [(number, types.label(number)) for number in found]
 
 

@@ -18,7 +18,7 @@ def words_of(where: str) -> Vocabulary:
 def read(where: str, label: str) -> str | None:
     """Read a label and write it again."""
     words = words_of(where)
-    said = words.saying(label)
+    said = words.parse(label)
     return None if said is None else words.label(words.signature(said))
 
 
@@ -46,13 +46,13 @@ def test_constants_may_look_like_labels():
     """The longest word that is known counts."""
     where = "SEQ(A.x = 'a', B.x = 'a & y=b', C.y = 'b') WITHIN 1 s"
 
-    assert words_of(where).saying("x=a & y=b") == {0: 1}
-    assert words_of(where).saying("y=b & x=a") == {1: 0, 0: 0}
+    assert words_of(where).parse("x=a & y=b") == {0: 1}
+    assert words_of(where).parse("y=b & x=a") == {1: 0, 0: 0}
 
 
 def test_a_label_cannot_say_two_things_of_one_column():
     """No event is of such a type."""
-    assert words_of("SEQ(A.x = 1, B.x = 2) WITHIN 1 s").saying("x=1 & x=2") is None
+    assert words_of("SEQ(A.x = 1, B.x = 2) WITHIN 1 s").parse("x=1 & x=2") is None
 
 
 def test_any_other_value_is_named_by_what_it_is_not():
@@ -72,12 +72,12 @@ def test_a_label_that_was_written_is_understood(pattern, data):
     sizes = [one.codes for one in words.alphabet.closed] + [2] * len(words.alphabet.open)
     signature = tuple(data.draw(st.integers(0, size - 1)) for size in sizes)
 
-    said = words.saying(words.label(signature))
+    said = words.parse(words.label(signature))
 
     assert said is not None
     again = words.signature(said)
     for each in found:
-        demand = words.alphabet.demand(each)
+        demand = words.alphabet.predicate(each)
         expected = demand.met_by(signature, len(words.closed))
         assert demand.met_by(again, len(words.closed)) == expected
         assert allows(words, each, signature) == expected
@@ -86,6 +86,6 @@ def test_a_label_that_was_written_is_understood(pattern, data):
 def allows(words: Vocabulary, element: Element, signature: tuple[int, ...]) -> bool:
     """Whether an element accepts a signature, by what it asks."""
     return all(
-        ask.allows(signature[ask.place], words.nothing[ask.place])
-        for ask in words.asks(element)
+        ask.allows(signature[ask.component], words.null_signature[ask.component])
+        for ask in words.tests_of(element)
     )

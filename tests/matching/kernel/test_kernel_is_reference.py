@@ -28,12 +28,12 @@ def _agree(pattern, arrivals, cuts, lateness=(0, 0)):
 
     found, selected, state = run(operator, arrivals, [c for c in cuts if c <= len(arrivals)])
 
-    # past the cap on the assignments of a machine the kernel says so and may find less
+    # past the cap on the bindings of a partial match the kernel says so and may find less
     assume(count_partial_matches(state.states[0]).dropped == 0)
     expected = reference.match(pattern, events)
     assert found == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in expected]
-    assert sum(state.waiting.late) == len(late)
-    assert sum(state.waiting.duplicates) == len(duplicates)
+    assert sum(state.reorder_buffer.late) == len(late)
+    assert sum(state.reorder_buffer.duplicates) == len(duplicates)
     _same_values(pattern, selected, [reference.selected(pattern, m) for m in expected])
 
 
@@ -80,9 +80,9 @@ def test_queues_find_what_the_reference_finds(pattern, events, cuts):
 @settings(max_examples=200)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
 def test_exploring_states_as_late_as_possible_changes_nothing(pattern, events, cuts):
-    """Sets of states are explored when a machine gets there, none ahead."""
+    """Sets of states are explored when a partial match gets there, none ahead."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dfa, "AHEAD", 0)
+        patch.setattr(dfa, "EXPLORED_AHEAD", 0)
         _agree(pattern, events, cuts)
 
 
@@ -103,7 +103,7 @@ def test_queues_time_out_what_the_reference_does(pattern, events, cuts):
 @settings(max_examples=300)
 @given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts)
 def test_the_scan_times_out_what_the_reference_does(pattern, events, cuts):
-    """The same with conditions across events: of several assignments the first as written."""
+    """The same with conditions across events: of several bindings the first as written."""
     _agree_on_what_timed_out(pattern, events, cuts)
 
 
@@ -120,9 +120,13 @@ def test_what_times_out_finds_room_where_there_is_little(pattern, events, cuts):
     """There is room for one match at first, and it grows as it is needed."""
     new = driver.new_output
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "_MATCHES", 1)
-        patch.setattr(driver, "_NODES", 1)
-        patch.setattr(driver, "new_output", lambda _=0, *, marked=True: new(marked=marked))
+        patch.setattr(driver, "_INITIAL_MATCHES", 1)
+        patch.setattr(driver, "_INITIAL_NODES", 1)
+        patch.setattr(
+            driver,
+            "new_output",
+            lambda _=0, *, with_symbols=True: new(with_symbols=with_symbols),
+        )
         _agree_on_what_timed_out(pattern, events, cuts)
 
 

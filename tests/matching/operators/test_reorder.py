@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.errors import InputError
-from shedlight.matching.operators.reorder import StreamInput, admit_arrivals, new_waiting
+from shedlight.matching.operators.reorder import StreamInput, admit_arrivals, new_reorder_buffer
 
 SCHEMA = pa.schema({"id": pa.int64(), "at": pa.int64()})
 
@@ -21,13 +21,13 @@ def _table(rows):
 
 
 def _outcome(inputs, batches):
-    waiting, ready, late = new_waiting(SCHEMA, len(inputs)), [], []
+    reorder_buffer, ready, late = new_reorder_buffer(SCHEMA, len(inputs)), [], []
     for batch in batches:
         arrivals = {number: _table(rows) for number, rows in enumerate(batch) if rows}
-        waiting, arrived = admit_arrivals(waiting, inputs, arrivals, 15)
+        reorder_buffer, arrived = admit_arrivals(reorder_buffer, inputs, arrivals, 15)
         ready += arrived.ready.select(SCHEMA.names).to_pylist()
         late += arrived.late.to_pylist()
-    return ready, late, waiting
+    return ready, late, reorder_buffer
 
 
 @given(
@@ -41,37 +41,37 @@ def test_a_time_in_the_id_changes_only_what_is_remembered(batches, in_order, lat
         batches = [
             tuple(sorted(rows, key=lambda one: one[1]) for rows in batch) for batch in batches
         ]
-    undated, dated = (
-        [StreamInput(f"s{i}", ("id", "at"), "at", lateness, dated=flag) for i in range(2)]
+    undated, id_has_time = (
+        [StreamInput(f"s{i}", ("id", "at"), "at", lateness, id_has_time=flag) for i in range(2)]
         for flag in (False, True)
     )
     ready, late, before = _outcome(undated, batches)
-    same_ready, same_late, after = _outcome(dated, batches)
+    same_ready, same_late, after = _outcome(id_has_time, batches)
     assert (ready, late) == (same_ready, same_late)
     assert before.late == after.late
     assert before.duplicates == after.duplicates
     assert before.watermark == after.watermark
-    for one, other in zip(before.seen, after.seen, strict=True):
+    for one, other in zip(before.dedup, after.dedup, strict=True):
         assert (other.times >= other.watermark).all(), "nothing is remembered in vain"
         assert set(other.times) == set(one.times[one.times >= one.watermark])
 
 
 def test_little_is_remembered_of_a_long_stream_in_order():
     """However long the window is."""
-    one = StreamInput("s", ("id", "at"), "at", 10, dated=True)
-    waiting = new_waiting(SCHEMA, 1)
+    one = StreamInput("s", ("id", "at"), "at", 10, id_has_time=True)
+    reorder_buffer = new_reorder_buffer(SCHEMA, 1)
     times = np.arange(100_000)
     table = pa.table({"id": times % 7, "at": times}, schema=SCHEMA)
-    waiting, _ = admit_arrivals(waiting, [one], {0: table}, 1 << 40)
-    assert len(waiting.seen[0].times) == 11
+    reorder_buffer, _ = admit_arrivals(reorder_buffer, [one], {0: table}, 1 << 40)
+    assert len(reorder_buffer.dedup[0].times) == 11
 
 
 def test_an_id_that_is_null_is_refused_wherever_it_is():
     """Also among those that need not be remembered."""
-    one = StreamInput("s", ("id", "at"), "at", 0, dated=True)
+    one = StreamInput("s", ("id", "at"), "at", 0, id_has_time=True)
     table = pa.table({"id": [1, None, 3], "at": [1, 2, 3]}, schema=SCHEMA)
     with pytest.raises(InputError, match="'id' is null in 1 of 3 events, first in event 2"):
-        admit_arrivals(new_waiting(SCHEMA, 1), [one], {0: table}, 100)
+        admit_arrivals(new_reorder_buffer(SCHEMA, 1), [one], {0: table}, 100)
 
 
 @given(
@@ -79,15 +79,21 @@ def test_an_id_that_is_null_is_refused_wherever_it_is():
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=4, max_size=4),
     st.sampled_from([None, 15]),
 )
-def test_what_inputs_are_told_to_be_counts_after_what_arrives(batches, told, remember):
+def test_what_inputs_are_told_to_be_counts_after_what_arrives(
+    batches, watermarks, dedup_horizon
+):
     """At once, it is as if it were told when all has arrived."""
     inputs = [StreamInput(f"s{i}", ("id", "at"), "at") for i in range(2)]
-    at_once = afterwards = new_waiting(SCHEMA, 2)
-    for batch, watermarks in zip(batches, told, strict=False):
+    at_once = afterwards = new_reorder_buffer(SCHEMA, 2)
+    for batch, awaited_watermarks in zip(batches, watermarks, strict=False):
         arrivals = {number: _table(rows) for number, rows in enumerate(batch) if rows}
-        at_once, one = admit_arrivals(at_once, inputs, arrivals, remember, told=watermarks)
-        afterwards, first = admit_arrivals(afterwards, inputs, arrivals, remember)
-        afterwards, second = admit_arrivals(afterwards, inputs, {}, remember, told=watermarks)
+        at_once, one = admit_arrivals(
+            at_once, inputs, arrivals, dedup_horizon, watermarks=awaited_watermarks
+        )
+        afterwards, first = admit_arrivals(afterwards, inputs, arrivals, dedup_horizon)
+        afterwards, second = admit_arrivals(
+            afterwards, inputs, {}, dedup_horizon, watermarks=awaited_watermarks
+        )
         parts = [part.ready.select(SCHEMA.names).to_pylist() for part in (first, second)]
         assert one.ready.select(SCHEMA.names).to_pylist() == parts[0] + parts[1]
         assert one.late.to_pylist() == first.late.to_pylist()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import Column
 from shedlight.matching.hashing import hash_rows
-from shedlight.matching.output.match_id import DIGITS, match_ids, octets_of
+from shedlight.matching.output.match_id import DIGITS, match_ids, unhex_ids
 
 BIGINT = st.integers(-(2**63), 2**63 - 1)
 MATCHES = st.lists(st.lists(st.tuples(BIGINT, BIGINT), min_size=1, max_size=4), max_size=20)
@@ -49,7 +49,7 @@ def _rows(texts):
 @given(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=20))
 def test_digits_stand_for_bytes(octets):
     """All ids are read back as what they were written from."""
-    found = octets_of(_rows([one.hex() for one in octets]))
+    found = unhex_ids(_rows([one.hex() for one in octets]))
     assert found is not None
     assert found.tobytes() == b"".join(octets)
 
@@ -58,7 +58,7 @@ def test_ids_are_read_wherever_they_lie_in_memory():
     """Digits need not begin at a multiple of eight bytes."""
     for shift in range(9):
         data = b"." * shift + bytes(range(16)).hex().encode()
-        found = octets_of(np.frombuffer(data, np.uint8)[shift:].reshape(1, DIGITS))
+        found = unhex_ids(np.frombuffer(data, np.uint8)[shift:].reshape(1, DIGITS))
         assert found is not None
         assert found.tobytes() == bytes(range(16))
 
@@ -70,4 +70,4 @@ def test_what_is_no_digit_is_noticed_at_every_place():
     for place in range(DIGITS):
         for other in map(chr, range(256)):
             text = good[:place] + other + good[place + 1 :]
-            assert (octets_of(_rows([text])) is None) == (other not in digits), text
+            assert (unhex_ids(_rows([text])) is None) == (other not in digits), text

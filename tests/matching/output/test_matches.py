@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.matching.output.matches import numbered
+from shedlight.matching.output.matches import view_events
 
 INNER = pa.struct([pa.field("x", pa.int64())])
 SCHEMA = pa.schema(
@@ -50,7 +50,7 @@ def test_rows_are_those_of_both_put_together(stored, new, cut, data):
     drawn = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
     some = st.lists(st.sampled_from(SCHEMA.names), unique=True, min_size=1)
     names = data.draw(st.none() | some)
-    events = numbered(store, batch)
+    events = view_events(store, batch)
     for missing in (None, np.array(drawn, np.bool_)):
         found = events.take(rows, names, missing)
         expected = both.take(pa.array(rows, mask=missing))
@@ -65,7 +65,7 @@ def test_whole_numbers_without_a_null_are_given_as_numbers(stored, new, data):
     store, batch = _table(stored, 1), _table(new, 0).combine_chunks()
     size = len(store) + len(batch)
     rows = data.draw(st.lists(st.integers(0, size - 1), max_size=9)) if size else []
-    events, places = numbered(store, batch), np.array(rows, np.int64)
+    events, places = view_events(store, batch), np.array(rows, np.int64)
     values = [one["whole"] for one in (*stored, *new)]
     found = events.numbers("whole", places)
     assert found is not None

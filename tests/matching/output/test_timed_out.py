@@ -1,4 +1,4 @@
-"""What times out: which machines, when, and as what; the rest is held against the reference."""
+"""What times out: which partial matches, when, and as what; see the reference for the rest."""
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +107,7 @@ def test_each_gives_a_complex_event_for_every_event_taken():
 
 
 def test_an_id_is_that_of_no_match():
-    """The same events can be a match of one machine and time out in another."""
+    """The same events can be a match of one partial match and time out in another."""
     text = "SELECT a.n WHERE OR(SEQ(a.type = 'A', b.type = 'B'), c.type = 'C') WITHIN 9 us"
     result = _result(text, ["A", "C"], [0, 0])
     other = _result(text, ["C", "A"], [0, 0])

@@ -126,7 +126,7 @@ class UtilityCells:
         symbols = [matcher.symbol(signature) for signature in new]
         automaton, nots = matcher.automaton, negated_elements(matcher.pattern.where)
         watches = {i for i, element in enumerate(automaton.elements) if element in nots}
-        starts = {element for lane in automaton.lanes for element, _ in lane[0].edges}
+        starts = {element for lane in automaton.regions for element, _ in lane[0].edges}
         mean = float(self.shares.mean()) if len(self.protected) else 1.0
         self.protected = np.append(
             self.protected, [bool(symbol & watches) for symbol in symbols]

@@ -80,7 +80,7 @@ def _timed(
         one = _single(ready, place)
         began = clock()
         state, matches = match(matcher, state, one)
-        complex_events(matcher, matches, ids, listed=False)
+        complex_events(matcher, matches, ids, with_event_ids=False)
         seconds = clock() - began
         if count >= min(_WARM, len(places) - 1):
             yield seconds

@@ -22,7 +22,7 @@ from shedlight.matching.operators.cep_operator import (
     match_batch,
     new_operator_state,
 )
-from shedlight.matching.operators.classify import EventTypes, looked_up
+from shedlight.matching.operators.classify import EventTypes, gather
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, TIME
@@ -149,9 +149,9 @@ class Server:
             processed=self._processed,
             shed=self._shed,
             unused=self._unused,
-            late=sum(self.state.waiting.late),
-            duplicates=sum(self.state.waiting.duplicates),
-            expired=len(self.state.waiting.buffer),
+            late=sum(self.state.reorder_buffer.late),
+            duplicates=sum(self.state.reorder_buffer.duplicates),
+            expired=len(self.state.reorder_buffer.buffer),
         )
 
     def admit(
@@ -179,10 +179,10 @@ class Server:
         by_pattern = self._relevant_types(ready)
         if size:
             by_any = np.any(list(by_pattern.values()), 0)
-            relevant = int(np.count_nonzero(looked_up(by_any, ready.numbers)))
+            relevant = int(np.count_nonzero(gather(by_any, ready.numbers)))
         for stream in self.spec.outputs:
             mine = shares.get(stream)
-            mask = looked_up(by_pattern[stream.name], ready.numbers)
+            mask = gather(by_pattern[stream.name], ready.numbers)
             if stream in self.choosers:
                 mask = self._choose(ready, stream, mask, hashes)
             elif mine is not None:

@@ -1,4 +1,4 @@
-"""What a machine still waits for, as a term.
+"""What a partial match still waits for, as a term.
 
 A term is what is left of a pattern. Three questions about it give the whole automaton:
 

@@ -1,17 +1,17 @@
 """The automaton made deterministic over the symbols that occur (the subset construction).
 
-A *symbol* is what an event is to one pattern: the elements whose conditions it meets. Machines
-in the same set of states are alike, so a set of states gets a number of its own and the tables
-say where each symbol leads. Only symbols that have occurred are in the tables; a new one makes
-larger tables in which the old numbers still hold.
+A *symbol* is what an event is to one pattern: the elements whose conditions it meets. Partial
+matches in the same set of states are alike, so a set of states gets a number of its own and the
+tables say where each symbol leads. Only symbols that have occurred are in the tables; a new one
+makes larger tables in which the old numbers still hold.
 
 There can be very many sets of states, of which a stream visits few. So a few hundred are
-explored ahead; when a machine gets into one that is not, the kernel stops and `explored` goes
-on from there.
+explored ahead; when a partial match gets into one that is not, the kernel stops and `explore`
+goes on from there.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,35 +20,38 @@ from shedlight.errors import CapError
 from shedlight.matching.compile.nfa import Automaton, State
 from shedlight.matching.jit import Array
 
-MOST_CELLS = 30_000_000
+MAX_TRANSITIONS = 30_000_000
 """How many entries a table may have."""
-AHEAD = 256
+EXPLORED_AHEAD = 256
 """How many sets of states are explored before they are needed."""
 
 Symbol = frozenset[int]
 Subset = tuple[int, frozenset[int]]
-"""A lane and the states in it that a machine may be in."""
+"""A region and the states in it that a partial match may be in."""
 
-NOWHERE = -1
+NO_TARGET = -1
 
 
-MOVE = np.dtype(
+TRANSITION = np.dtype(
     [
-        ("after", "i4"),  # the subset after taking the event, or NOWHERE
-        ("who", "i4"),  # the element that takes it, or -1 if several could
-        ("lane", "i4"),  # the lane of the subsets before and after
-        ("accepts", "i4"),  # how many more lanes accept: -1, 0 or 1
-        ("waits", "i4"),  # whether machines in the subset after must be found by later events
-        ("known", "i4"),  # whether the subset after is explored
+        ("target", "i4"),  # the subset after taking the event, or NOWHERE
+        ("element", "i4"),  # the element that takes it, or -1 if several could
+        ("region", "i4"),  # the region of the subsets before and after
+        ("accepting", "i4"),  # how many more regions accept: -1, 0 or 1
+        (
+            "queued",
+            "i4",
+        ),  # whether partial matches in the subset after must be found by later events
+        ("explored", "i4"),  # whether the subset after is explored
     ],
     align=True,
 )
-# What `DfaTables.facts` says of a subset:
-ACCEPTS, WAITS, KNOWN = range(3)
-# What `DfaTables.signs` says of a symbol:
-SPOILS, CLOSES = range(2)
+# What `DfaTables.subset_facts` says of a subset:
+ACCEPTING, QUEUED, EXPLORED = range(3)
+# What `DfaTables.symbol_facts` says of a symbol:
+HAS_NOTS, CLOSES_ALL = range(2)
 # What `DfaTables.bits` says of a symbol, a bit per subset:
-TAKERS, SPOILED = range(2)
+TAKERS, CHANGED_BY_NOTS = range(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,30 +59,30 @@ class DfaTables:
     """Where each symbol leads from each set of states.
 
     Attributes:
-        symbols: The symbols by number; 0 is the one that no element wants.
-        subsets: The sets of states by number; first the start of each lane.
-        moves: [subset, symbol] what taking an event does (MOVE).
-        opens: [symbol] what opening a machine with it does (MOVE).
-        spoil: [subset, symbol] the subset after its NOTs, itself if they change nothing, or
-            NOWHERE.
-        facts: [.., subset] ACCEPTS: whether it accepts; WAITS: whether machines in it must be
-            found by later events; KNOWN: whether it is explored.
-        signs: [.., symbol] SPOILS: whether its NOTs change anything; CLOSES: whether they close
-            every machine of the key.
-        bits: [.., symbol, word] TAKERS: the subsets that can take it; SPOILED: the subsets that
-            its NOTs change.
+        symbols: The symbols by number; 0 is the one that no element accepts.
+        subsets: The sets of states by number; first the start of each region.
+        transitions: [subset, symbol] what taking an event does (TRANSITION).
+        opens: [symbol] what opening a partial match with it does (TRANSITION).
+        after_not: [subset, symbol] the subset after its NOTs, itself if they change nothing, or
+            NO_TARGET.
+        subset_facts: [.., subset] ACCEPTING: whether it accepts; QUEUED: whether partial
+            matches in it must be found by later events; EXPLORED: whether it is explored.
+        symbol_facts: [.., symbol] HAS_NOTS: whether its NOTs change anything; CLOSES_ALL:
+            whether they close every partial match of the key.
+        bits: [.., symbol, word] TAKERS: the subsets that can take it; CHANGED_BY_NOTS: the
+            subsets that its NOTs change.
+        entries: What was found out about pairs of subset and symbol, for larger tables.
     """
 
     symbols: tuple[Symbol, ...]
     subsets: tuple[Subset, ...]
-    moves: Array
+    transitions: Array
     opens: Array
-    spoil: Array
-    facts: Array
-    signs: Array
+    after_not: Array
+    subset_facts: Array
+    symbol_facts: Array
     bits: Array
-    entries: dict[tuple[Subset, Symbol], "Entry"]
-    """What has been found out about sets of states, kept for larger tables."""
+    entries: Mapping[tuple[Subset, Symbol], "Entry"]
 
 
 Entry = tuple[Subset | None, int, Subset | None]
@@ -90,7 +93,7 @@ def build_tables(
     automaton: Automaton,
     symbols: Iterable[Symbol] = (),
     subsets: Iterable[Subset] = (),
-    known: Iterable[int] = (),
+    explored: Iterable[int] = (),
 ) -> DfaTables:
     """Make the tables for these symbols; numbers follow the order given.
 
@@ -98,9 +101,9 @@ def build_tables(
         automaton: The pattern.
         symbols: Symbols that occur; the empty one comes first in any case.
         subsets: Sets of states that keep their numbers.
-        known: The numbers of those that must be explored.
+        explored: The numbers of those that must be explored.
     """
-    return _built(automaton, tuple(symbols), tuple(subsets), tuple(known), {})
+    return _build(automaton, tuple(symbols), tuple(subsets), tuple(explored), {})
 
 
 def with_symbols(
@@ -108,45 +111,46 @@ def with_symbols(
 ) -> DfaTables:
     """Make tables that have more symbols."""
     more = (*tables.symbols, *symbols)
-    return _built(automaton, more, tables.subsets, known_subsets(tables), tables.entries)
+    return _build(automaton, more, tables.subsets, explored_subsets(tables), tables.entries)
 
 
-def explored(automaton: Automaton, tables: DfaTables, wanted: Iterable[int]) -> DfaTables:
+def explore(automaton: Automaton, tables: DfaTables, wanted: Iterable[int]) -> DfaTables:
     """Make tables in which some sets of states are explored, and some beyond them."""
-    known = (*known_subsets(tables), *wanted)
-    return _built(automaton, tables.symbols, tables.subsets, known, tables.entries)
+    explored = (*explored_subsets(tables), *wanted)
+    return _build(automaton, tables.symbols, tables.subsets, explored, tables.entries)
 
 
-def known_subsets(tables: DfaTables) -> tuple[int, ...]:
+def explored_subsets(tables: DfaTables) -> tuple[int, ...]:
     """List the sets of states that are explored."""
-    return tuple(np.flatnonzero(tables.facts[KNOWN]).tolist())
+    return tuple(np.flatnonzero(tables.subset_facts[EXPLORED]).tolist())
 
 
-def _built(
+def _build(
     automaton: Automaton,
     symbols: tuple[Symbol, ...],
     subsets: tuple[Subset, ...],
-    known: tuple[int, ...],
-    entries: dict[tuple[Subset, Symbol], Entry],
+    explored: tuple[int, ...],
+    known: Mapping[tuple[Subset, Symbol], Entry],
 ) -> DfaTables:
+    entries = dict(known)  # other tables hold what was known
     alphabet = tuple(dict.fromkeys((Symbol(), *symbols)))
-    starts = [(lane, frozenset({0})) for lane in range(len(automaton.lanes))]
+    starts = [(region, frozenset({0})) for region in range(len(automaton.regions))]
     numbers: dict[Subset, int] = {}
     for subset in (*starts, *subsets):
         numbers.setdefault(subset, len(numbers))
     rows: dict[int, list[Entry]] = {}
     if not automaton.pattern.conditions:  # the scan kernel needs symbols alone
-        first = dict.fromkeys((*range(len(starts)), *known))
-        rows = _rows(automaton, alphabet, numbers, tuple(first), entries)
-    if len(numbers) * len(alphabet) > MOST_CELLS:
+        first = dict.fromkeys((*range(len(starts)), *explored))
+        rows = _explore_rows(automaton, alphabet, numbers, tuple(first), entries)
+    if len(numbers) * len(alphabet) > MAX_TRANSITIONS:
         raise CapError(
-            f"the pattern needs more than {MOST_CELLS:,} transitions; make its ANDs of "
+            f"the pattern needs more than {MAX_TRANSITIONS:,} transitions; make its ANDs of "
             "fewer parts that may take the same event, or its repetitions shorter"
         )
-    return _tables(automaton, alphabet, numbers, rows, entries)
+    return _pack_tables(automaton, alphabet, numbers, rows, entries)
 
 
-def _rows(
+def _explore_rows(
     automaton: Automaton,
     alphabet: tuple[Symbol, ...],
     numbers: dict[Subset, int],
@@ -162,21 +166,25 @@ def _rows(
     rows: dict[int, list[Entry]] = {}
     while ahead:
         number = ahead.popleft()
-        if number in rows or (len(rows) >= len(first) + AHEAD and number not in needed):
+        if number in rows or (
+            len(rows) >= len(first) + EXPLORED_AHEAD and number not in needed
+        ):
             continue
-        rows[number] = [_looked_up(automaton, found[number], one, entries) for one in alphabet]
-        for target, _, spoilt in rows[number]:
-            for new in (one for one in (target, spoilt) if one is not None):
+        rows[number] = [
+            _cached_entry(automaton, found[number], one, entries) for one in alphabet
+        ]
+        for target, _, left_by_nots in rows[number]:
+            for new in (one for one in (target, left_by_nots) if one is not None):
                 if new not in numbers:
                     numbers[new] = len(found)
                     found.append(new)
                 ahead.append(numbers[new])
-            if spoilt is not None:
-                needed.add(numbers[spoilt])
+            if left_by_nots is not None:
+                needed.add(numbers[left_by_nots])
     return rows
 
 
-def _looked_up(
+def _cached_entry(
     automaton: Automaton,
     subset: Subset,
     symbol: Symbol,
@@ -190,8 +198,8 @@ def _looked_up(
 
 def _entry(automaton: Automaton, subset: Subset, symbol: Symbol) -> Entry:
     """Say where a symbol leads, by which element, and what its NOTs leave."""
-    lane, members = subset
-    states = automaton.lanes[lane]
+    region, members = subset
+    states = automaton.regions[region]
     targets, takers = set(), set()
     if not _is_over(automaton, states, members):
         for member in members:
@@ -199,22 +207,22 @@ def _entry(automaton: Automaton, subset: Subset, symbol: Symbol) -> Entry:
                 if element in symbol:
                     targets.add(target)
                     takers.add(element)
-    after = (lane, frozenset(targets)) if targets else None
-    left = spoilt_states(states, members, symbol)
-    who = takers.pop() if len(takers) == 1 else -1
-    return after, who, (lane, left) if left else None
+    after = (region, frozenset(targets)) if targets else None
+    left = states_after_nots(states, members, symbol)
+    taker = takers.pop() if len(takers) == 1 else -1
+    return after, taker, (region, left) if left else None
 
 
 def _is_over(automaton: Automaton, states: tuple[State, ...], members: frozenset[int]) -> bool:
-    """Whether machines never stay in this subset, because it is a match."""
+    """Whether partial matches never stay in this subset, because it is a match."""
     return (
         not automaton.absence
-        and len(automaton.lanes) == 1
-        and any(states[member].accepts for member in members)
+        and len(automaton.regions) == 1
+        and any(states[member].accepting for member in members)
     )
 
 
-def spoilt_states(
+def states_after_nots(
     states: tuple[State, ...], members: frozenset[int], symbol: Symbol
 ) -> frozenset[int]:
     """Find the states that are left after the NOTs of a symbol."""
@@ -226,7 +234,7 @@ def spoilt_states(
     return members
 
 
-def _tables(
+def _pack_tables(
     automaton: Automaton,
     symbols: tuple[Symbol, ...],
     numbers: dict[Subset, int],
@@ -234,48 +242,54 @@ def _tables(
     entries: dict[tuple[Subset, Symbol], Entry],
 ) -> DfaTables:
     subsets = tuple(numbers)
-    facts = np.zeros((3, len(subsets)), np.int32)
-    facts[[ACCEPTS, WAITS]] = np.array([_facts(automaton, subset) for subset in subsets]).T
-    facts[KNOWN, list(rows)] = True
-    lanes = np.array([lane for lane, _ in subsets], np.int32)
-    moves = np.zeros((len(subsets), len(symbols)), MOVE)
-    moves["after"] = NOWHERE
-    spoil = np.repeat(np.arange(len(subsets), dtype=np.int32)[:, None], len(symbols), axis=1)
+    subset_facts = np.zeros((3, len(subsets)), np.int32)
+    subset_facts[[ACCEPTING, QUEUED]] = np.array(
+        [_subset_facts(automaton, subset) for subset in subsets]
+    ).T
+    subset_facts[EXPLORED, list(rows)] = True
+    regions = np.array([region for region, _ in subsets], np.int32)
+    transitions = np.zeros((len(subsets), len(symbols)), TRANSITION)
+    transitions["target"] = NO_TARGET
+    after_not = np.repeat(
+        np.arange(len(subsets), dtype=np.int32)[:, None], len(symbols), axis=1
+    )
     for i, row in rows.items():
-        for j, (target, taker, spoilt) in enumerate(row):
-            moves[i, j]["after"] = NOWHERE if target is None else numbers[target]
-            moves[i, j]["who"] = taker
-            spoil[i, j] = NOWHERE if spoilt is None else numbers[spoilt]
-    after = moves["after"]
-    moves["lane"] = lanes[:, None]
-    moves["accepts"] = facts[ACCEPTS][after] - facts[ACCEPTS][:, None]
-    moves["waits"] = facts[WAITS][after]
-    moves["known"] = facts[KNOWN][after]
-    starts = moves[: len(automaton.lanes)]
-    opening = np.argmax(starts["after"] != NOWHERE, axis=0)
-    changed = spoil != np.arange(len(subsets))[:, None]
+        for j, (target, taker, left_by_nots) in enumerate(row):
+            transitions[i, j]["target"] = NO_TARGET if target is None else numbers[target]
+            transitions[i, j]["element"] = taker
+            after_not[i, j] = NO_TARGET if left_by_nots is None else numbers[left_by_nots]
+    targets = transitions["target"]
+    transitions["region"] = regions[:, None]
+    transitions["accepting"] = (
+        subset_facts[ACCEPTING][targets] - subset_facts[ACCEPTING][:, None]
+    )
+    transitions["queued"] = subset_facts[QUEUED][targets]
+    transitions["explored"] = subset_facts[EXPLORED][targets]
+    starts = transitions[: len(automaton.regions)]
+    opening = np.argmax(starts["target"] != NO_TARGET, axis=0)
+    changed = after_not != np.arange(len(subsets))[:, None]
     closes = np.array([bool(automaton.forbidden & symbol) for symbol in symbols])
     return DfaTables(
         symbols,
         subsets,
-        moves,
+        transitions,
         starts[opening, np.arange(len(symbols))],
-        spoil,
-        facts,
+        after_not,
+        subset_facts,
         np.array([changed.any(axis=0) | closes, closes], np.int32),
-        np.stack([_bits(after != NOWHERE), _bits(changed)]),
+        np.stack([_pack_bits(targets != NO_TARGET), _pack_bits(changed)]),
         entries,
     )
 
 
-def _facts(automaton: Automaton, subset: Subset) -> tuple[bool, bool]:
-    lane, members = subset
-    states = [automaton.lanes[lane][member] for member in members]
-    accepts = any(state.accepts for state in states)
-    return accepts, any(state.edges or state.nots for state in states)
+def _subset_facts(automaton: Automaton, subset: Subset) -> tuple[bool, bool]:
+    region, members = subset
+    states = [automaton.regions[region][member] for member in members]
+    accepting = any(state.accepting for state in states)
+    return accepting, any(state.edges or state.nots for state in states)
 
 
-def _bits(chosen: Array) -> Array:
+def _pack_bits(chosen: Array) -> Array:
     """Pack [subset, symbol] truth into [symbol, word] bits of 64 subsets a word."""
     words = (chosen.shape[0] + 63) // 64
     padded = np.zeros((words * 64, chosen.shape[1]), np.bool_)

@@ -1,4 +1,4 @@
-"""Conditions across events as programs for the stack machine of `stack.py`.
+"""Conditions across events as programs for the stack VM of `guard_vm.py`.
 
 What concerns one event alone (`E1.cpu * 2` in `E3.cpu > E1.cpu * 2`) is computed for whole
 batches, as columns; these are the *cells* of an event. The rest of a condition becomes a
@@ -70,7 +70,7 @@ class GuardPrograms:
     Attributes:
         programs: One per condition.
         cells: What is computed of each event: expressions on the row at hand.
-        kinds: The kinds of the cells.
+        data_types: The data types of the cells.
         numbers: Constants that are whole numbers (or places in `texts`).
         decimals: Constants that are decimal numbers.
         texts: Constants that are text.
@@ -78,7 +78,7 @@ class GuardPrograms:
 
     programs: tuple[GuardProgram, ...]
     cells: tuple[Expression, ...]
-    kinds: tuple[DataType, ...]
+    data_types: tuple[DataType, ...]
     numbers: tuple[int, ...]
     decimals: tuple[float, ...]
     texts: tuple[str, ...]
@@ -93,24 +93,24 @@ class GuardPrograms:
 def build_programs(
     conditions: tuple[Expression, ...],
     element_of: dict[str, int],
-    kind_of_row: Callable[[Expression], DataType],
+    data_type_of_row: Callable[[Expression], DataType],
 ) -> GuardPrograms:
     """Compile the conditions of a pattern.
 
     Args:
         conditions: Conditions that mention several variables.
         element_of: The number of the element of a variable.
-        kind_of_row: The kind of an attribute without its variable.
+        data_type_of_row: Gives the data type of an attribute without its variable.
 
     Raises:
-        KindError: A function that cannot combine events of several elements.
+        DataTypeError: A function that cannot combine events of several elements.
     """
-    assembler = _Assembler(element_of, kind_of_row)
+    assembler = _Assembler(element_of, data_type_of_row)
     programs = tuple(assembler.program(condition) for condition in conditions)
     return GuardPrograms(
         programs,
         tuple(assembler.cells),
-        tuple(data_type_of(cell, kind_of_row) for cell in assembler.cells),
+        tuple(data_type_of(cell, data_type_of_row) for cell in assembler.cells),
         tuple(assembler.numbers),
         tuple(assembler.decimals),
         tuple(assembler.texts),
@@ -121,9 +121,9 @@ class _Assembler:
     """Collects cells and constants while it writes programs."""
 
     def __init__(
-        self, element_of: dict[str, int], kind_of_row: Callable[[Expression], DataType]
+        self, element_of: dict[str, int], data_type_of_row: Callable[[Expression], DataType]
     ) -> None:
-        self.element_of, self.kind_of_row = element_of, kind_of_row
+        self.element_of, self.data_type_of_row = element_of, data_type_of_row
         self.cells: dict[Expression, int] = {}
         self.numbers: dict[int, int] = {}
         self.decimals: dict[float, int] = {}
@@ -131,16 +131,16 @@ class _Assembler:
 
     def program(self, condition: Expression) -> GuardProgram:
         code = tuple(self._code(condition))
-        if _depth(code) > op.MOST_STACK:
+        if _depth(code) > op.MAX_STACK:
             raise DataTypeError(
                 condition, "the condition is nested too deeply", "split it at AND"
             )
         names = sorted(self.element_of[name] for name in variables(condition))
         return GuardProgram(code, tuple(names))
 
-    def _kind(self, expression: Expression) -> DataType:
+    def _data_type(self, expression: Expression) -> DataType:
         def scope(node: Expression) -> DataType:
-            return self.kind_of_row(without_variable(node))
+            return self.data_type_of_row(without_variable(node))
 
         return data_type_of(expression, scope)
 
@@ -157,7 +157,7 @@ class _Assembler:
                 yield op.NEITHER, 0
             case Unary(_, operand):
                 yield from self._code(operand)
-                whole = self._kind(operand) is DataType.BIGINT
+                whole = self._data_type(operand) is DataType.BIGINT
                 yield (op.NEGATE if whole else op.NEGATE_DECIMAL), 0
             case Binary():
                 yield from self._binary(node)
@@ -189,9 +189,9 @@ class _Assembler:
     def _number(self, value: int) -> int:
         return self.numbers.setdefault(value, len(self.numbers))
 
-    def _as(self, node: Expression, kind: DataType) -> Iterator[tuple[int, int]]:
+    def _as(self, node: Expression, data_type: DataType) -> Iterator[tuple[int, int]]:
         yield from self._code(node)
-        if kind is DataType.DOUBLE and self._kind(node) is DataType.BIGINT:
+        if data_type is DataType.DOUBLE and self._data_type(node) is DataType.BIGINT:
             yield op.TO_DECIMAL, 0
 
     def _binary(self, node: Binary) -> Iterator[tuple[int, int]]:
@@ -201,13 +201,13 @@ class _Assembler:
             yield from self._code(node.right)
             yield (op.BOTH if operator is Operator.AND else op.EITHER), 0
             return
-        kinds = {self._kind(node.left), self._kind(node.right)}
-        decimal = DataType.DOUBLE in kinds or operator is Operator.DIVIDE
+        data_types = {self._data_type(node.left), self._data_type(node.right)}
+        decimal = DataType.DOUBLE in data_types or operator is Operator.DIVIDE
         common = DataType.DOUBLE if decimal else DataType.BIGINT
         yield from self._as(node.left, common)
         yield from self._as(node.right, common)
         if operator in COMPARISONS:
-            text = DataType.STRING in kinds
+            text = DataType.STRING in data_types
             yield (
                 (op.COMPARE_TEXT if text else op.COMPARE_DECIMAL if decimal else op.COMPARE),
                 0,
@@ -222,11 +222,11 @@ class _Assembler:
         branches: tuple[tuple[Expression, Expression], ...],
         otherwise: Expression,
     ) -> Iterator[tuple[int, int]]:
-        kind = self._kind(node)
+        data_type = self._data_type(node)
         for test, result in branches:
             yield from self._code(test)
-            yield from self._as(result, kind)
-        yield from self._as(otherwise, kind)
+            yield from self._as(result, data_type)
+        yield from self._as(otherwise, data_type)
         yield from ((op.PICK, 0) for _ in branches)
 
 

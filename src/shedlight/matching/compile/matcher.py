@@ -31,7 +31,7 @@ from shedlight.matching.compile.nfa import Automaton, build_automaton
 from shedlight.matching.compile.predicates import Alphabet, ElementPredicate, Signature
 
 MAX_PARTIAL_MATCHES = 10_000_000
-"""How many machines of a pattern may be open; past it the oldest goes, and is counted."""
+"""How many partial matches a pattern may have; past it the oldest goes, and is counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,18 +41,18 @@ class Matcher:
     Attributes:
         name: The pattern's name.
         automaton: The pattern compiled.
-        demands: What each element asks of an event.
-        closed_sets: How many closed sets the alphabet of the demands has.
+        predicates: What each element asks of an event.
+        closed_sets: How many closed sets the alphabet of the predicates has.
         programs: The conditions across events.
         triggers: For each element, the conditions that its events decide.
-        store_schema: The columns that are kept of the events of open machines.
-        cap: How many machines may be open.
-        timed_out: Whether machines that time out are asked for, beside the matches.
+        store_schema: The columns that are kept of the events of partial matches.
+        cap: How many partial matches there may be.
+        timed_out: Whether partial matches that time out are asked for, beside the matches.
     """
 
     name: str
     automaton: Automaton
-    demands: tuple[ElementPredicate, ...]
+    predicates: tuple[ElementPredicate, ...]
     closed_sets: int
     programs: GuardPrograms
     triggers: tuple[tuple[int, ...], ...]
@@ -74,8 +74,8 @@ class Matcher:
         """Say which elements events of a signature satisfy."""
         return frozenset(
             i
-            for i, demand in enumerate(self.demands)
-            if demand.met_by(signature, self.closed_sets)
+            for i, predicate in enumerate(self.predicates)
+            if predicate.met_by(signature, self.closed_sets)
         )
 
 
@@ -92,7 +92,7 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     schema: pa.Schema,
     *,
     ids: Sequence[str],
-    kind_of_row: Callable[[Expression], DataType],
+    data_type_of_row: Callable[[Expression], DataType],
     cap: int = MAX_PARTIAL_MATCHES,
     timed_out: bool = False,
 ) -> Matcher:
@@ -104,19 +104,19 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
         alphabet: What all patterns of the operator ask of single events.
         schema: The columns of the stream.
         ids: The columns that identify an event.
-        kind_of_row: The kind of an attribute of the stream.
-        cap: How many machines may be open.
-        timed_out: Whether machines that time out are asked for.
+        data_type_of_row: Gives the data type of an attribute of the stream.
+        cap: How many partial matches there may be.
+        timed_out: Whether partial matches that time out are asked for.
     """
     automaton = build_automaton(pattern)
     element_of = {element.variable: i for i, element in enumerate(automaton.elements)}
-    programs = build_programs(pattern.conditions, element_of, kind_of_row)
+    programs = build_programs(pattern.conditions, element_of, data_type_of_row)
     needed = set(ids) | set(_columns(pattern, schema.names, programs.cells))
     stored = [field for field in schema if field.name in needed]
     return Matcher(
         name,
         automaton,
-        tuple(alphabet.demand(element) for element in automaton.elements),
+        tuple(alphabet.predicate(element) for element in automaton.elements),
         len(alphabet.closed),
         programs,
         _triggers(pattern, automaton.elements),

@@ -1,11 +1,12 @@
-"""The state machine of one pattern: the definition, immutable and shared.
+"""The automaton of one pattern: the definition, immutable and shared.
 
 States are numbered in the order in which they are found; 0 is the start. An edge takes an event
 for one element. A state with several places to wait at has several edges, also for one and the
-same event: which of them a machine is on is settled later (`subsets.py`), or never has to be.
+same event: which of them a partial match is on is settled later (`dfa.py`), or never has to be.
 
-An AND whose parts have no type in common is kept as *lanes*, one per part: a machine is in one
-state of every lane, and 20 parts cost 20 times two states, not two to the power of 20.
+An AND whose parts have no type in common is kept as *regions*, one per part (the orthogonal
+regions of a statechart): a partial match is in one state of every region, and 20 parts cost
+20 times two states, not two to the power of 20.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,9 +41,9 @@ from shedlight.matching.compile.derivatives import (
     loop,
     steps,
 )
-from shedlight.matching.compile.predicates import exclusive, same_demand
+from shedlight.matching.compile.predicates import exclusive, same_predicate
 
-MOST_STATES = 16_384
+MAX_STATES = 16_384
 """How many states a pattern may have."""
 
 
@@ -53,13 +54,13 @@ class State:
     Attributes:
         edges: Which element can take the next event, and the state after it, as written.
         nots: For a NOT (by element) whose event changes something here: the states that are
-            left; none means that the machine closes.
+            left; none means that the partial match closes.
         accepts: Whether what was taken so far is enough.
     """
 
     edges: tuple[tuple[int, int], ...]
     nots: tuple[tuple[int, tuple[int, ...]], ...]
-    accepts: bool
+    accepting: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +70,23 @@ class Automaton:
     Attributes:
         pattern: Where it comes from.
         elements: All elements, those under NOT included; edges name them by number.
-        lanes: The states of each lane; nearly always there is one lane.
-        forbidden: With several lanes: the NOTs that close any machine.
+        regions: The states of each region; nearly always there is one region.
+        forbidden: With several regions: the NOTs that close any partial match.
         absence: Whether a match comes at the end of the window, by what did not happen.
     """
 
     pattern: Pattern
     elements: tuple[Element, ...]
-    lanes: tuple[tuple[State, ...], ...]
+    regions: tuple[tuple[State, ...], ...]
     forbidden: frozenset[int]
     absence: bool
 
     @property
-    def single(self) -> bool:
-        """Whether there are several lanes and each is over with its first event."""
-        several = len(self.lanes) > 1
-        return several and all(len(lane) == 2 and not lane[1].edges for lane in self.lanes)  # noqa: PLR2004
+    def single_event_regions(self) -> bool:
+        """Whether there are several regions and each is over with its first event."""
+        return len(self.regions) > 1 and all(
+            [bool(state.edges) for state in region] == [True, False] for region in self.regions
+        )
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -94,18 +96,18 @@ def build_automaton(pattern: Pattern) -> Automaton:
     """Compile a pattern.
 
     Raises:
-        CapError: It needs more than `MOST_STATES` states.
+        CapError: It needs more than `MAX_STATES` states.
     """
     compiler = _Compiler(pattern)
     term = compiler.term(pattern.where)
-    lanes, forbidden = [term], frozenset[int]()
+    regions, forbidden = [term], frozenset[int]()
     if isinstance(term, Interleaving) and not pattern.conditions:
         groups = _groups(term.terms, compiler.elements)
         if len(groups) > 1 and all(map(_ends_for_good, term.terms)):
-            lanes = [interleaving(group, frozenset(), begun=False) for group in groups]
+            regions = [interleaving(group, frozenset(), begun=False) for group in groups]
             forbidden = term.forbidden
     try:
-        tables = tuple(_states(lane) for lane in lanes)
+        tables = tuple(_states(region) for region in regions)
     except RecursionError as error:
         raise CapError("the pattern is nested too deeply; split it into two") from error
     last = term.terms[-1] if isinstance(term, Chain) else term
@@ -164,7 +166,7 @@ class _Compiler:
     def _alike(self, one: Term, other: Term) -> bool:
         if not (isinstance(one, Leaf) and isinstance(other, Leaf)):
             return False
-        return same_demand(self.elements[one.element], self.elements[other.element])
+        return same_predicate(self.elements[one.element], self.elements[other.element])
 
 
 def _groups(terms: tuple[Term, ...], found: tuple[Element, ...]) -> list[tuple[Term, ...]]:
@@ -198,7 +200,7 @@ def _ends_for_good(term: Term) -> bool:
     """Whether a part of an AND is over as soon as it may be, and has no NOT in it."""
     if any(isinstance(inner, Gap) for inner in _inside(term)) or can_end(term):
         return False
-    return all(not (state.accepts and state.edges) for state in _states(term))
+    return all(not (state.accepting and state.edges) for state in _states(term))
 
 
 def _inside(term: Term) -> Iterator[Term]:
@@ -224,9 +226,9 @@ def _states(start: Term) -> tuple[State, ...]:
         if term not in numbers:
             numbers[term] = len(found)
             found.append(term)
-            if len(found) > MOST_STATES:
+            if len(found) > MAX_STATES:
                 raise CapError(
-                    f"the pattern needs more than {MOST_STATES:,} states; an AND doubles them "
+                    f"the pattern needs more than {MAX_STATES:,} states; an AND doubles them "
                     "with every part unless no event fits two parts, it is the whole pattern "
                     "and there are no conditions across events; make it of fewer parts, or "
                     "repetitions shorter"
@@ -246,29 +248,29 @@ def _states(start: Term) -> tuple[State, ...]:
 
 def _lines(automaton: Automaton) -> Iterable[str]:
     names = [element.variable for element in automaton.elements]
-    several = len(automaton.lanes) > 1
-    for lane_number, lane in enumerate(automaton.lanes):
+    several = len(automaton.regions) > 1
+    for region_number, region in enumerate(automaton.regions):
         if several:
-            yield f"lane {lane_number + 1}"
-        for number, state in enumerate(lane):
-            if number and state.accepts and not state.edges and not automaton.absence:
+            yield f"region {region_number + 1}"
+        for number, state in enumerate(region):
+            if number and state.accepting and not state.edges and not automaton.absence:
                 continue
             yield (
                 "  " * several
                 + f"state {number}: "
-                + ", ".join(_words(state, lane, names, absence=automaton.absence))
+                + ", ".join(_words(state, region, names, absence=automaton.absence))
             )
     if automaton.forbidden:
         yield f"NOT {', '.join(names[x] for x in sorted(automaton.forbidden))} closes"
 
 
 def _words(
-    state: State, lane: tuple[State, ...], names: list[str], *, absence: bool
+    state: State, region: tuple[State, ...], names: list[str], *, absence: bool
 ) -> Iterator[str]:
     for element, target in state.edges:
-        ends = lane[target].accepts and not absence
+        ends = region[target].accepting and not absence
         yield f"{names[element]} -> {'match' if ends else target}"
     for element, left in state.nots:
         yield f"NOT {names[element]} -> {' or '.join(map(str, left)) if left else 'closes'}"
-    if absence and state.accepts:
+    if absence and state.accepting:
         yield "end of window -> match"

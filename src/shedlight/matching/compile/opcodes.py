@@ -1,6 +1,6 @@
 """The instructions of guard programs: what `compile/guards.py` writes and the guard VM runs."""
 
-MOST_STACK = 64
+MAX_STACK = 64
 
 # The operations: those that put a value on the stack, those with one operand, and the others.
 (

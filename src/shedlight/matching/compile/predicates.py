@@ -24,7 +24,9 @@ from shedlight.language.ast.pattern import Element
 Value = int | str
 Signature = tuple[int, ...]
 """What the conditions of an alphabet say of an event: a code for each; see `Alphabet`."""
-_MOST_EXACT = 1 << 53  # beyond it, two whole numbers may be one and the same decimal number
+_MAX_EXACT_NUMBER = (
+    1 << 53
+)  # beyond it, two whole numbers may be one and the same decimal number
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def _constants(options: Iterable[Expression]) -> frozenset[Value]:
     """Give the constants, or nothing unless all are whole numbers or all are text."""
     values = [option.value if isinstance(option, Literal) else None for option in options]
     texts = frozenset(value for value in values if isinstance(value, str))
-    numbers = frozenset(v for v in values if type(v) is int and abs(v) <= _MOST_EXACT)
+    numbers = frozenset(v for v in values if type(v) is int and abs(v) <= _MAX_EXACT_NUMBER)
     same = (found for found in (texts, numbers) if len(found) == len(set(values)))
     return next(same, frozenset())
 
@@ -124,7 +126,7 @@ class Alphabet:
     open: tuple[Expression, ...]
     tests: tuple[ValueTest, ...]
 
-    def demand(self, element: Element) -> ElementPredicate:
+    def predicate(self, element: Element) -> ElementPredicate:
         """Say what an element asks in terms of this alphabet."""
         closed: list[tuple[int, frozenset[int]]] = []
         others: list[int] = []
@@ -183,7 +185,7 @@ def exclusive(first: Element, second: Element) -> bool:
     return any(one.excludes(other) for one in ours for other in theirs)
 
 
-def same_demand(first: Element, second: Element) -> bool:
+def same_predicate(first: Element, second: Element) -> bool:
     """Whether two elements ask exactly the same of an event."""
     return set(_conditions(first)) == set(_conditions(second))
 

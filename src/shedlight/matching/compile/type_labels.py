@@ -36,7 +36,7 @@ class PredicateTest:
         negated: See `codes`.
     """
 
-    place: int
+    component: int
     codes: frozenset[int]
     negated: bool = False
 
@@ -62,29 +62,29 @@ class Vocabulary:
     open: Mapping[Expression, int]
 
     @property
-    def nothing(self) -> Signature:
+    def null_signature(self) -> Signature:
         """The signature of an event of which nothing holds: null in all columns."""
         alphabet = self.alphabet
         return (*(one.codes - 1 for one in alphabet.closed), *(0 for _ in alphabet.open))
 
-    def asks(self, element: Element) -> tuple[PredicateTest, ...]:
+    def tests_of(self, element: Element) -> tuple[PredicateTest, ...]:
         """Say what an element asks of a signature; all of it must hold."""
         conditions = conjuncts(without_variable(element.condition))
-        return tuple(self._ask(each, value_test(each)) for each in conditions)
+        return tuple(self._test(each, value_test(each)) for each in conditions)
 
-    def _ask(self, condition: Expression, test: ValueTest | None) -> PredicateTest:
+    def _test(self, condition: Expression, test: ValueTest | None) -> PredicateTest:
         if test is None:
             return PredicateTest(len(self.closed) + self.open[condition], _HOLDS)
-        place, codes = self.closed[test.column]
+        component, codes = self.closed[test.column]
         return PredicateTest(
-            place, frozenset(codes[value] for value in test.values), test.negated
+            component, frozenset(codes[value] for value in test.values), test.negated
         )
 
     def label(self, signature: Signature) -> str:
         """Name a type."""
         return self.alphabet.label(signature) or OTHER
 
-    def saying(self, label: str) -> Mapping[int, int] | None:
+    def parse(self, label: str) -> Mapping[int, int] | None:
         """Read what a label says: codes by component; None if it is no label of this alphabet.
 
         Example:
@@ -92,57 +92,58 @@ class Vocabulary:
             >>> from shedlight.language.ast.pattern import elements
             >>> pattern = parse_pattern("SELECT E WHERE E.type = 7 AND E.cpu > 0.5").pattern
             >>> words = build_vocabulary(elements(pattern.where))
-            >>> words.saying("cpu > 0.5 & type=7"), words.saying("type=8")
+            >>> words.parse("cpu > 0.5 & type=7"), words.parse("type=8")
             ({1: 1, 0: 0}, None)
         """
         if label in self.words:
-            place, code = self.words[label]
-            return {place: code}
-        words = () if label in {OTHER, ""} else _taken_apart(label, self.words)
+            component, code = self.words[label]
+            return {component: code}
+        words = () if label in {OTHER, ""} else _split_label(label, self.words)
         if words is None:
             return None
-        said: dict[int, int] = {}
-        for place, code in (self.words[word] for word in words):
-            if said.setdefault(place, code) != code:
+        codes: dict[int, int] = {}
+        for component, code in (self.words[word] for word in words):
+            if codes.setdefault(component, code) != code:
                 return None  # it says two things of one column
-        return said
+        return codes
 
-    def signature(self, said: Mapping[int, int]) -> Signature:
+    def signature(self, codes: Mapping[int, int]) -> Signature:
         """Give the signature of an event of which no more than this holds."""
-        codes = list(self.nothing)
-        for place, code in said.items():
-            codes[place] = code
-        return tuple(codes)
+        null = self.null_signature
+        return tuple(codes.get(component, null[component]) for component in range(len(null)))
 
 
 def build_vocabulary(elements: Iterable[Element]) -> Vocabulary:
     """Collect the words of the elements of all patterns of an operator."""
     alphabet = build_alphabet(elements)
-    columns = {one.column: place for place, one in enumerate(alphabet.closed)}
+    columns = {one.column: component for component, one in enumerate(alphabet.closed)}
     words: dict[str, tuple[int, int]] = {}
-    for place, one in enumerate(alphabet.closed):
+    for component, one in enumerate(alphabet.closed):
         for code, value in enumerate(one.values):
-            words.setdefault(f"{one.column}={value}", (place, code))
+            words.setdefault(f"{one.column}={value}", (component, code))
     for test in alphabet.tests:
         if test.negated:
-            place = columns[test.column]
-            one = alphabet.closed[place]
+            component = columns[test.column]
+            one = alphabet.closed[component]
             word = Alphabet((one,), (), (test,)).label((len(one.values),))
-            words.setdefault(word, (place, len(one.values)))
+            words.setdefault(word, (component, len(one.values)))
     for number, condition in enumerate(alphabet.open):
         words.setdefault(str(condition), (len(columns) + number, 1))
     return Vocabulary(
         alphabet,
         words,
         {
-            column: (place, {v: code for code, v in enumerate(alphabet.closed[place].values)})
-            for column, place in columns.items()
+            column: (
+                component,
+                {v: code for code, v in enumerate(alphabet.closed[component].values)},
+            )
+            for column, component in columns.items()
         },
         {condition: number for number, condition in enumerate(alphabet.open)},
     )
 
 
-def _taken_apart(label: str, known: Mapping[str, object]) -> tuple[str, ...] | None:
+def _split_label(label: str, known: Mapping[str, object]) -> tuple[str, ...] | None:
     """Find known words that make up a label, the longest first; None if there are none."""
     pieces = label.split(_JOINT)
     rest: list[tuple[str, ...] | None] = [None] * len(pieces) + [()]

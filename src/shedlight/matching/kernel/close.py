@@ -1,16 +1,16 @@
-"""How machines in queues end without taking an event: by the window, by a NOT, by the cap."""
+"""How queued partial matches end without taking an event: by the window, a NOT or the cap."""
 
 import numpy as np
 
-from shedlight.matching.compile.dfa import ACCEPTS, WAITS
+from shedlight.matching.compile.dfa import ACCEPTING, QUEUED
 from shedlight.matching.jit import i64, idx, jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
-    leave,
-    leave_row,
+    advance_region_heads,
+    dequeue,
     lowest_bit,
-    oldest,
-    pass_by,
+    oldest_in_queue,
+    pop_key_list,
 )
 from shedlight.matching.kernel.records import (
     EVICTED,
@@ -19,116 +19,117 @@ from shedlight.matching.kernel.records import (
     OLDEST,
     Output,
     PartialMatchRecords,
+    emit_match,
+    events_that_fit,
     free_chain,
     free_partial_match,
-    hand_out,
     mark_timed_out,
-    room,
 )
 from shedlight.matching.kernel.tables import KernelTables
 
 
 @jit_inline
-def close(pools: PartialMatchRecords, rules: KernelTables, partial_match: int) -> None:
-    """Give a machine that is in no queue and all its nodes back."""
-    one = pools.partial_matches[idx(partial_match)]
-    if rules.single:
-        leave_row(pools, partial_match)
-    free_chain(pools, i64(one.node), i64(one.size))
-    free_partial_match(pools, partial_match)
+def close(records: PartialMatchRecords, tables: KernelTables, partial_match: int) -> None:
+    """Give a partial match that is in no queue and all its nodes back."""
+    record = records.partial_matches[idx(partial_match)]
+    if tables.single_event_regions:
+        pop_key_list(records, partial_match)
+    free_chain(records, i64(record.node), i64(record.size))
+    free_partial_match(records, partial_match)
 
 
 @jit_inline
-def withdraw(
-    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, partial_match: int
+def dequeue_everywhere(
+    records: PartialMatchRecords, queues: Queues, tables: KernelTables, partial_match: int
 ) -> None:
-    """Take the oldest machine of its key out of all its queues; it heads each of them."""
-    block = i64(pools.partial_matches[idx(partial_match)].block)
-    if rules.single:
-        pass_by(pools, waiting, block, rules.lanes, partial_match)
+    """Take the oldest partial match of its key out of all its queues; it heads each of them."""
+    key_slot = i64(records.partial_matches[idx(partial_match)].key_slot)
+    if tables.single_event_regions:
+        advance_region_heads(records, queues, key_slot, tables.regions, partial_match)
         return
-    for lane in range(rules.lanes):
-        subset = i64(waiting.links[idx(partial_match), idx(lane)].state)
-        if rules.facts[WAITS, subset]:
-            leave(pools, waiting, block, subset, i64(lane), partial_match)
+    for region in range(tables.regions):
+        subset = i64(queues.links[idx(partial_match), idx(region)].state)
+        if tables.subset_facts[QUEUED, subset]:
+            dequeue(records, queues, key_slot, subset, i64(region), partial_match)
 
 
 @jit_noinline
 def expire(
-    pools: PartialMatchRecords,
-    waiting: Queues,
-    rules: KernelTables,
+    records: PartialMatchRecords,
+    queues: Queues,
+    tables: KernelTables,
     output: Output,
     before: int,
 ) -> bool:
-    """Close the machines opened before a time; False if there is no room to write matches."""
-    counts = pools.counts
-    while counts[OLDEST] != NONE and pools.partial_matches[counts[OLDEST]].time < before:
-        writes = rules.absence or rules.timed_out
-        if writes and room(pools, output, i64(1), i64(1)) < 1:
+    """Close the partial matches opened before a time; False if the output is full."""
+    counts = records.counts
+    while counts[OLDEST] != NONE and records.partial_matches[counts[OLDEST]].time < before:
+        writes = tables.absence or tables.timed_out
+        if writes and events_that_fit(records, output, i64(1), i64(1)) < 1:
             return False
         partial_match = i64(counts[OLDEST])
-        withdraw(pools, waiting, rules, partial_match)
+        dequeue_everywhere(records, queues, tables, partial_match)
         found = (
-            rules.absence and rules.facts[ACCEPTS, waiting.links[idx(partial_match), 0].state]
+            tables.absence
+            and tables.subset_facts[ACCEPTING, queues.links[idx(partial_match), 0].state]
         )
-        if found or rules.timed_out:
-            end = pools.partial_matches[idx(partial_match)].time + rules.window
-            hand_out(pools, output, partial_match, end)
+        if found or tables.timed_out:
+            end = records.partial_matches[idx(partial_match)].time + tables.window
+            emit_match(records, output, partial_match, end)
         if not found:
             counts[EXPIRED] += 1
-            if rules.timed_out:
-                mark_timed_out(pools, output)
-        close(pools, rules, partial_match)
+            if tables.timed_out:
+                mark_timed_out(records, output)
+        close(records, tables, partial_match)
     return True
 
 
 @jit_noinline
 def expire_by_count(
-    pools: PartialMatchRecords,
-    waiting: Queues,
-    rules: KernelTables,
+    records: PartialMatchRecords,
+    queues: Queues,
+    tables: KernelTables,
     output: Output,
-    block: int,
+    key_slot: int,
     time: int,
 ) -> None:
-    """Close the machines of a key that have seen as many events as the window has.
+    """Close the partial matches of a key that have seen as many events as the window has.
 
-    Only an event of the key opens a machine of it, so each event closes one at most.
+    Only an event of the key opens a partial match of it, so each event closes one at most.
     """
-    limit = pools.blocks[idx(block)].count - rules.events
+    limit = records.key_slots[idx(key_slot)].count - tables.events
     while True:
-        partial_match = _oldest_of_key(pools, waiting, rules, block)
-        if partial_match == NONE or pools.partial_matches[idx(partial_match)].count > limit:
+        partial_match = _oldest_of_key(records, queues, tables, key_slot)
+        if partial_match == NONE or records.partial_matches[idx(partial_match)].count > limit:
             return
-        withdraw(pools, waiting, rules, partial_match)
-        pools.counts[EXPIRED] += 1
-        if rules.timed_out:
-            hand_out(pools, output, partial_match, time)
-            mark_timed_out(pools, output)
-        last = pools.blocks[idx(block)].open == 1
-        close(pools, rules, partial_match)
+        dequeue_everywhere(records, queues, tables, partial_match)
+        records.counts[EXPIRED] += 1
+        if tables.timed_out:
+            emit_match(records, output, partial_match, time)
+            mark_timed_out(records, output)
+        last = records.key_slots[idx(key_slot)].open == 1
+        close(records, tables, partial_match)
         if last:
             return
 
 
 @jit_inline
 def _oldest_of_key(
-    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, block: int
+    records: PartialMatchRecords, queues: Queues, tables: KernelTables, key_slot: int
 ) -> int:
-    if rules.single:
-        return i64(pools.blocks[idx(block)].first)
+    if tables.single_event_regions:
+        return i64(records.key_slots[idx(key_slot)].first)
     found = i64(NONE)
-    for w in range(waiting.filled.shape[1]):
-        bits = waiting.filled[idx(block), idx(w)]
+    for w in range(queues.filled.shape[1]):
+        bits = queues.filled[idx(key_slot), idx(w)]
         while bits:
             subset = i64(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
-            head = oldest(pools, waiting, block, subset)
+            head = oldest_in_queue(records, queues, key_slot, subset)
             if (
                 found == NONE
-                or pools.partial_matches[idx(head)].opened
-                < pools.partial_matches[idx(found)].opened
+                or records.partial_matches[idx(head)].opened
+                < records.partial_matches[idx(found)].opened
             ):
                 found = head
     return found
@@ -136,19 +137,19 @@ def _oldest_of_key(
 
 @jit_inline
 def close_all(
-    pools: PartialMatchRecords, waiting: Queues, rules: KernelTables, block: int
+    records: PartialMatchRecords, queues: Queues, tables: KernelTables, key_slot: int
 ) -> None:
-    """Close all machines of a key."""
-    for _ in range(pools.blocks[idx(block)].open):
-        partial_match = _oldest_of_key(pools, waiting, rules, block)
-        withdraw(pools, waiting, rules, partial_match)
-        close(pools, rules, partial_match)
+    """Close all partial matches of a key."""
+    for _ in range(records.key_slots[idx(key_slot)].open):
+        partial_match = _oldest_of_key(records, queues, tables, key_slot)
+        dequeue_everywhere(records, queues, tables, partial_match)
+        close(records, tables, partial_match)
 
 
 @jit_noinline
-def evict(pools: PartialMatchRecords, waiting: Queues, rules: KernelTables) -> None:
-    """Close the oldest machine of all, because there are too many."""
-    partial_match = i64(pools.counts[OLDEST])
-    withdraw(pools, waiting, rules, partial_match)
-    close(pools, rules, partial_match)
-    pools.counts[EVICTED] += 1
+def evict(records: PartialMatchRecords, queues: Queues, tables: KernelTables) -> None:
+    """Close the oldest partial match of all, because there are too many."""
+    partial_match = i64(records.counts[OLDEST])
+    dequeue_everywhere(records, queues, tables, partial_match)
+    close(records, tables, partial_match)
+    records.counts[EVICTED] += 1

@@ -11,38 +11,38 @@ from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.pattern import WindowUnit, negated_elements
 from shedlight.language.eval.column import TEXT
 from shedlight.language.eval.evaluate import evaluate
-from shedlight.matching.compile.dfa import KNOWN, SPOILS, DfaTables, explored
+from shedlight.matching.compile.dfa import EXPLORED, HAS_NOTS, DfaTables, explore
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import text_buffers
 from shedlight.matching.jit import Array
-from shedlight.matching.kernel.bind import bind_elements, paths
-from shedlight.matching.kernel.fifo import run_queues
+from shedlight.matching.kernel.bind import bind_elements, nfa_arrays
+from shedlight.matching.kernel.fifo import run_fifo
 from shedlight.matching.kernel.guard_vm import Cells, code_arrays
-from shedlight.matching.kernel.match_state import MatchState, enlarged, widened, with_blocks
+from shedlight.matching.kernel.match_state import MatchState, grow, grow_key_slots, grow_queues
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import (
-    BLOCKS,
     END,
-    FORBIDDEN,
-    KEYS,
+    KEY_SLOTS,
     LONGEST,
     MATCHES,
+    NEGATION_HIT,
     NONE,
     OPEN,
     OUT,
+    UNEXPLORED_SUBSET,
+    USED_BINDINGS,
+    USED_KEY_SLOTS,
     USED_NODES,
-    USED_THREADS,
-    WANTED,
     Output,
     PartialMatchRecords,
 )
 from shedlight.matching.kernel.scan import Scan, ScanSettings, run_scan
-from shedlight.matching.kernel.scan_bindings import MOST_THREADS, Bindings
-from shedlight.matching.kernel.scan_tables import FORBIDS, moves
+from shedlight.matching.kernel.scan_bindings import MAX_BINDINGS, Bindings
+from shedlight.matching.kernel.scan_tables import FORBIDS, build_transition_table
 from shedlight.matching.kernel.tables import Events, KernelTables
 from shedlight.matching.permuted import row_column
 
-_MATCHES, _NODES = 1 << 14, 1 << 16
+_INITIAL_MATCHES, _INITIAL_NODES = 1 << 14, 1 << 16
 
 
 class MatchCollector:
@@ -56,9 +56,9 @@ class MatchCollector:
         self._incomplete: list[Array] = []
         self._size = 0
 
-    def take(self, pools: PartialMatchRecords, output: Output, *, last: bool) -> None:
+    def take(self, records: PartialMatchRecords, output: Output, *, last: bool) -> None:
         """Take the matches out of an output; the last one is not used again, so not copied."""
-        number, size = int(pools.counts[MATCHES]), int(pools.counts[OUT])
+        number, size = int(records.counts[MATCHES]), int(records.counts[OUT])
         parts = (output.matches[:, :number], output.rows[:size], output.elements[:size])
         matches, rows, elements = parts if last else (part.copy() for part in parts)
         if self._timed_out:
@@ -66,7 +66,7 @@ class MatchCollector:
             matches[END, incomplete] = ~matches[END, incomplete]
             self._incomplete.append(incomplete)
         if self._has_nots:
-            taken = rows != FORBIDDEN
+            taken = rows != NEGATION_HIT
             matches[END] = np.concatenate([[0], np.cumsum(taken)])[matches[END]]
             rows, elements = rows[taken], elements[taken]
         matches[END] += self._size
@@ -74,7 +74,7 @@ class MatchCollector:
         self._matches.append(matches)
         self._rows.append(rows)
         self._elements.append(elements)
-        pools.counts[[MATCHES, OUT]] = 0
+        records.counts[[MATCHES, OUT]] = 0
 
     def all(self) -> tuple[Array, Array, Array]:
         """Give the matches, and the rows and elements of their events."""
@@ -87,139 +87,143 @@ class MatchCollector:
         )
 
     def incomplete(self) -> Array:
-        """Say which of them are none, but machines that timed out; empty if nobody asked."""
+        """Say which of them are partial matches that timed out; empty if nobody asked."""
         return np.concatenate([np.zeros(0, np.bool_), *self._incomplete])
 
 
-class QueueRun:
+class FifoRun:
     """A run of the queue kernel."""
 
     def __init__(self, matcher: Matcher, state: MatchState) -> None:
-        self.matcher, self.tables, self.threads = matcher, state.tables, state.threads
-        self.pools = PartialMatchRecords(*(array.copy() for array in state.pools))
-        waiting = Queues(*(array.copy() for array in state.waiting))
-        self.waiting = widened(waiting, state.tables, 0)
+        self.matcher, self.tables, self.bindings = matcher, state.tables, state.bindings
+        self.records = PartialMatchRecords(*(array.copy() for array in state.records))
+        queues = Queues(*(array.copy() for array in state.queues))
+        self.queues = grow_queues(queues, state.tables, 0)
         has_nots = bool(negated_elements(matcher.pattern.where))
-        self.gathered = MatchCollector(has_nots=has_nots, timed_out=matcher.timed_out)
-        self._output = new_output(0, marked=False)
-        self._path = paths(matcher.automaton, state.tables)
+        self.collector = MatchCollector(has_nots=has_nots, timed_out=matcher.timed_out)
+        self._output = new_output(0, with_symbols=False)
+        self._nfa = nfa_arrays(matcher.automaton, state.tables)
         self._use(state.tables)
 
     def _use(self, tables: DfaTables) -> None:
         self.tables = tables
-        unsure = (tables.moves["who"] < 0) & (tables.moves["after"] >= 0)
+        unsure = (tables.transitions["element"] < 0) & (tables.transitions["target"] >= 0)
         self._unsure = bool(unsure.any())
-        if self._unsure and not len(self._output.marks):
-            marks = np.empty(len(self._output.rows), np.int32)
-            self._output = self._output._replace(marks=marks)
-        self._rules = KernelTables(
-            tables.moves,
+        if self._unsure and not len(self._output.symbols):
+            symbols = np.empty(len(self._output.rows), np.int32)
+            self._output = self._output._replace(symbols=symbols)
+        self._kernel_tables = KernelTables(
+            tables.transitions,
             tables.opens,
-            tables.spoil,
-            tables.facts,
-            tables.signs,
+            tables.after_not,
+            tables.subset_facts,
+            tables.symbol_facts,
             tables.bits,
-            len(self.matcher.automaton.lanes),
-            self.matcher.automaton.single,
-            _is_simple(self.matcher, tables),
-            *_settings(self.matcher),
+            len(self.matcher.automaton.regions),
+            self.matcher.automaton.single_event_regions,
+            _has_one_taker(self.matcher, tables),
+            *_common_settings(self.matcher),
         )
 
-    def process(self, events: Events, watermark: int) -> None:
+    def advance(self, events: Events, watermark: int) -> None:
         """Take all events, then end what the watermark has passed."""
-        self._output = new_output(len(events.time), marked=self._unsure)
+        self._output = new_output(len(events.time), with_symbols=self._unsure)
         done, ended = 0, False
         while not ended:
-            self._make_room()
-            pools, waiting, output = self.pools, self.waiting, self._output
-            done = run_queues(pools, waiting, self._rules, output, events, (done, watermark))
+            self._ensure_capacity()
+            records, queues, output = self.records, self.queues, self._output
+            done = run_fifo(
+                records, queues, self._kernel_tables, output, events, (done, watermark)
+            )
             ended = done > len(events.time)
-            if pools.counts[WANTED] != NONE:
+            if records.counts[UNEXPLORED_SUBSET] != NONE:
                 self._explore()
             if self._unsure:
-                bind_elements(self._path, output, pools.counts[MATCHES])
-            if ended or _is_full(pools, output):
-                self.gathered.take(pools, output, last=True)
-                self._output = new_output(0, marked=self._unsure)
+                bind_elements(self._nfa, output, records.counts[MATCHES])
+            if ended or _is_full(records, output):
+                self.collector.take(records, output, last=True)
+                self._output = new_output(0, with_symbols=self._unsure)
 
     def _explore(self) -> None:
-        """Explore the subsets that machines have got into."""
-        filled = self.waiting.filled[: self.pools.counts[BLOCKS]]
+        """Explore the subsets that partial matches have got into."""
+        filled = self.queues.filled[: self.records.counts[KEY_SLOTS]]
         occupied = np.bitwise_or.reduce(filled, axis=0).view(np.uint8)
         bits = np.unpackbits(occupied, bitorder="little")[: len(self.tables.subsets)]
-        wanted = np.flatnonzero((bits == 1) & (self.tables.facts[KNOWN] == 0)).tolist()
-        self._use(explored(self.matcher.automaton, self.tables, wanted))
-        self.pools.counts[WANTED] = NONE
+        accepted_elements = np.flatnonzero(
+            (bits == 1) & (self.tables.subset_facts[EXPLORED] == 0)
+        ).tolist()
+        self._use(explore(self.matcher.automaton, self.tables, accepted_elements))
+        self.records.counts[UNEXPLORED_SUBSET] = NONE
 
-    def _make_room(self) -> None:
-        takers = 2 if self._rules.timed_out else 1
-        if self.matcher.pattern.reuse or self.tables.signs[SPOILS].any():
-            takers = 2 * (int(self.pools.counts[OPEN]) + 1)  # as in the kernel
+    def _ensure_capacity(self) -> None:
+        takers = 2 if self._kernel_tables.timed_out else 1
+        if self.matcher.pattern.reuse or self.tables.symbol_facts[HAS_NOTS].any():
+            takers = 2 * (int(self.records.counts[OPEN]) + 1)  # as in the kernel
         keyed = bool(self.matcher.pattern.partition_by)
-        self.pools, self._output = _grown(self.pools, self._output, takers, keyed=keyed)
-        partial_matches = len(self.pools.partial_matches)
-        waiting = self.waiting._replace(
-            links=enlarged(self.waiting.links, partial_matches),
-            moving=enlarged(self.waiting.moving, partial_matches),
+        self.records, self._output = _grow(self.records, self._output, takers, keyed=keyed)
+        partial_matches = len(self.records.partial_matches)
+        queues = self.queues._replace(
+            links=grow(self.queues.links, partial_matches),
+            moving=grow(self.queues.moving, partial_matches),
         )
-        self.waiting = widened(waiting, self.tables, len(self.pools.blocks))
+        self.queues = grow_queues(queues, self.tables, len(self.records.key_slots))
 
 
 class ScanRun:
     """A run of the scan kernel."""
 
     def __init__(self, matcher: Matcher, state: MatchState, table: pa.Table) -> None:
-        self.matcher, self.tables, self.waiting = matcher, state.tables, state.waiting
-        self.pools = PartialMatchRecords(*(array.copy() for array in state.pools))
-        self.threads = Bindings(*(array.copy() for array in state.threads))
-        self.gathered = MatchCollector(has_nots=False, timed_out=matcher.timed_out)
+        self.matcher, self.tables, self.queues = matcher, state.tables, state.queues
+        self.records = PartialMatchRecords(*(array.copy() for array in state.records))
+        self.bindings = Bindings(*(array.copy() for array in state.bindings))
+        self.collector = MatchCollector(has_nots=False, timed_out=matcher.timed_out)
         self._output = new_output()
-        self._moves = moves(matcher, state.tables)
-        self._terms = _terms(matcher)
+        self._transitions = build_transition_table(matcher, state.tables)
+        self._settings = _scan_settings(matcher)
         self._code = code_arrays(matcher.programs, matcher.triggers)
         self._cells = _cells(matcher, table)
 
-    def process(self, events: Events, watermark: int) -> None:
+    def advance(self, events: Events, watermark: int) -> None:
         """Take all events, then end what the watermark has passed."""
         done, all_done = 0, len(events.time) + 1
         while done < all_done:
-            self._make_room()
+            self._ensure_capacity()
             scan = Scan(
-                self.pools,
-                self.threads,
-                self._moves,
-                self._terms,
+                self.records,
+                self.bindings,
+                self._transitions,
+                self._settings,
                 self._code,
                 self._cells,
                 self._output,
             )
             done = run_scan(scan, events, done, watermark)
-            self.gathered.take(self.pools, self._output, last=done == all_done)
+            self.collector.take(self.records, self._output, last=done == all_done)
 
-    def _make_room(self) -> None:
-        counts, fan = self.pools.counts, self._terms.fan + 1
-        most, takers = MOST_THREADS * fan, 1
-        if self._terms.reuse or (self._moves.signs & FORBIDS).any():
-            most += int(counts[USED_THREADS]) * fan
+    def _ensure_capacity(self) -> None:
+        counts, fan = self.records.counts, self._settings.fan + 1
+        most, takers = MAX_BINDINGS * fan, 1
+        if self._settings.reuse or (self._transitions.symbol_facts & FORBIDS).any():
+            most += int(counts[USED_BINDINGS]) * fan
             takers += int(counts[OPEN])
-        takers += self._terms.timed_out
+        takers += self._settings.timed_out
         keyed = bool(self.matcher.pattern.partition_by)
-        self.pools, self._output = _grown(self.pools, self._output, takers, keyed=keyed)
-        nodes = _room(len(self.pools.nodes), int(counts[USED_NODES]) + most)
-        threads = _room(len(self.threads.threads), int(counts[USED_THREADS]) + most)
-        self.pools = self.pools._replace(nodes=enlarged(self.pools.nodes, nodes))
-        self.threads = Bindings(*(enlarged(array, threads) for array in self.threads))
+        self.records, self._output = _grow(self.records, self._output, takers, keyed=keyed)
+        nodes = _grown_size(len(self.records.nodes), int(counts[USED_NODES]) + most)
+        bindings = _grown_size(len(self.bindings.records), int(counts[USED_BINDINGS]) + most)
+        self.records = self.records._replace(nodes=grow(self.records.nodes, nodes))
+        self.bindings = Bindings(*(grow(array, bindings) for array in self.bindings))
 
 
-def _is_simple(matcher: Matcher, tables: DfaTables) -> bool:
-    """Whether an event concerns one machine at most."""
+def _has_one_taker(matcher: Matcher, tables: DfaTables) -> bool:
+    """Whether an event concerns one partial match at most."""
     counted = (
         matcher.pattern.within is not None and matcher.pattern.within.span is WindowUnit.EVENTS
     )
-    return not (matcher.pattern.reuse or counted or tables.signs[SPOILS].any())
+    return not (matcher.pattern.reuse or counted or tables.symbol_facts[HAS_NOTS].any())
 
 
-def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
+def _common_settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
     """Give the window in microseconds and in events, the policy, absence and so on."""
     window = matcher.pattern.within
     by_time = window is not None and window.span is WindowUnit.TIME
@@ -234,11 +238,11 @@ def _settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
     )
 
 
-def _terms(matcher: Matcher) -> ScanSettings:
-    states = matcher.automaton.lanes[0]
+def _scan_settings(matcher: Matcher) -> ScanSettings:
+    states = matcher.automaton.regions[0]
     edges = [len(state.edges) for state in states]
     lefts = [len(left) for state in states for _, left in state.nots]
-    return ScanSettings(*_settings(matcher), max(edges + lefts))
+    return ScanSettings(*_common_settings(matcher), max(edges + lefts))
 
 
 def _cells(matcher: Matcher, table: pa.Table) -> Cells:
@@ -265,45 +269,47 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
     return Cells(numbers, nulls, offsets, characters)
 
 
-def new_output(events: int = 0, *, marked: bool = True) -> Output:
+def new_output(events: int = 0, *, with_symbols: bool = True) -> Output:
     """Make room for the matches of most batches of so many events, with symbols or without."""
-    nodes = max(_NODES, events)
-    sizes = (nodes, nodes if marked else 0, nodes)
-    matches = np.empty((2, max(_MATCHES, events // 3)), np.int64)
+    nodes = max(_INITIAL_NODES, events)
+    sizes = (nodes, nodes if with_symbols else 0, nodes)
+    matches = np.empty((2, max(_INITIAL_MATCHES, events // 3)), np.int64)
     kinds = (np.int32, np.int32, np.int16)
     return Output(matches, *map(np.empty, sizes, kinds))
 
 
-def _is_full(pools: PartialMatchRecords, output: Output) -> bool:
+def _is_full(records: PartialMatchRecords, output: Output) -> bool:
     """Whether a kernel may have stopped because there is no room for another match."""
-    matches, nodes = int(pools.counts[MATCHES]), int(pools.counts[OUT])
+    matches, nodes = int(records.counts[MATCHES]), int(records.counts[OUT])
     return matches * 8 > output.matches.shape[1] * 7 or nodes * 8 > len(output.rows) * 7
 
 
-def _room(now: int, needed: int) -> int:
+def _grown_size(now: int, needed: int) -> int:
     """Find a size that holds what is needed: what is there, or at least twice that."""
     return now if needed <= now else max(needed, 2 * now)
 
 
-def _grown(
-    pools: PartialMatchRecords, output: Output, takers: int, *, keyed: bool
+def _grow(
+    records: PartialMatchRecords, output: Output, takers: int, *, keyed: bool
 ) -> tuple[PartialMatchRecords, Output]:
-    """Make room for one more event that `takers` machines may take."""
-    counts = pools.counts
-    partial_matches = _room(len(pools.partial_matches), int(counts[OPEN]) + 1)
-    nodes = _room(len(pools.nodes), int(counts[USED_NODES]) + takers)
-    blocks = _room(len(pools.blocks), int(counts[KEYS]) + 1) if keyed else 2
-    matches = _room(output.matches.shape[1], int(counts[MATCHES]) + takers)
-    chain = int(counts[LONGEST]) + 3
-    rows = _room(len(output.rows), int(counts[OUT]) + takers * chain)
-    pools = pools._replace(
-        partial_matches=enlarged(pools.partial_matches, partial_matches),
-        nodes=enlarged(pools.nodes, nodes),
+    """Make room for one more event that `takers` partial matches may take."""
+    counts = records.counts
+    partial_matches = _grown_size(len(records.partial_matches), int(counts[OPEN]) + 1)
+    nodes = _grown_size(len(records.nodes), int(counts[USED_NODES]) + takers)
+    key_slots = (
+        _grown_size(len(records.key_slots), int(counts[USED_KEY_SLOTS]) + 1) if keyed else 2
     )
-    if blocks > len(pools.blocks):
-        pools = with_blocks(pools, blocks)
-    sizes = (matches, rows, rows if len(output.marks) else 0, rows)
-    return pools, Output(*map(_longer, output, sizes))
+    matches = _grown_size(output.matches.shape[1], int(counts[MATCHES]) + takers)
+    chain = int(counts[LONGEST]) + 3
+    rows = _grown_size(len(output.rows), int(counts[OUT]) + takers * chain)
+    records = records._replace(
+        partial_matches=grow(records.partial_matches, partial_matches),
+        nodes=grow(records.nodes, nodes),
+    )
+    if key_slots > len(records.key_slots):
+        records = grow_key_slots(records, key_slots)
+    sizes = (matches, rows, rows if len(output.symbols) else 0, rows)
+    return records, Output(*map(_longer, output, sizes))
 
 
 def _longer(array: Array, size: int) -> Array:

@@ -1,4 +1,4 @@
-"""A small stack machine for conditions across events, compiled once for all patterns.
+"""A small stack VM for conditions across events, compiled once for all patterns.
 
 A program loads cells of the events that its elements have taken and combines them. Results are
 those of the column code: null where an operand is null or an operation fails, NaN equal to
@@ -37,10 +37,10 @@ class Cells(NamedTuple):
 
 
 @jit_inline
-def _compare_text(offsets: Array, texts: Array, one: int, other: int) -> int:
+def _compare_text(offsets: Array, texts: Array, left: int, right: int) -> int:
     """Compare two texts by their bytes."""
-    start, start2 = offsets[one], offsets[other]
-    size, size2 = offsets[one + 1] - start, offsets[other + 1] - start2
+    start, start2 = offsets[left], offsets[right]
+    size, size2 = offsets[left + 1] - start, offsets[right + 1] - start2
     for i in range(min(size, size2)):
         a, b = texts[start + i], texts[start2 + i]
         if a != b:
@@ -110,19 +110,19 @@ def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
 
 @jit_inline
 def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
-    one, other = code.stack[top], code.stack[top + 1]
+    left, right = code.stack[top], code.stack[top + 1]
     null, null2 = code.nulls[top], code.nulls[top + 1]
     if operation <= op.EITHER:  # three truth values: a settled operand settles the result
         settled = operation - op.BOTH
-        sure = (not null and one == settled) or (not null2 and other == settled)
+        sure = (not null and left == settled) or (not null2 and right == settled)
         code.stack[top] = settled if sure else 1 - settled
         code.nulls[top] = not sure and (null or null2)
     elif null or null2:
         code.nulls[top] = True
     elif operation <= op.INT_DIVIDE:
-        code.stack[top], code.nulls[top] = _whole(operation, one, other)
+        code.stack[top], code.nulls[top] = _whole(operation, left, right)
     elif operation == op.COMPARE_TEXT:
-        code.stack[top] = _compare_text(cells.offsets, cells.texts, one, other)
+        code.stack[top] = _compare_text(cells.offsets, cells.texts, left, right)
     else:
         a, b = code.decimals[top], code.decimals[top + 1]
         if operation == op.COMPARE_DECIMAL:
@@ -135,7 +135,7 @@ def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
 
 
 @jit_noinline
-def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread: int) -> bool:
+def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, binding: int) -> bool:
     """Whether the conditions that an event decides hold if an element takes it.
 
     A condition also holds where one of its elements has no event (`bound` has NONE).
@@ -150,7 +150,7 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread
             code.stack[top], code.nulls[top] = argument, operation == op.NULL
             if operation == op.LOAD:
                 taken, cell = argument & 65535, argument >> 16
-                source = row if taken == element else i64(bound[thread, taken])
+                source = row if taken == element else i64(bound[binding, taken])
                 code.stack[top] = cells.numbers[source, cell]
                 code.nulls[top] = cells.nulls[source, cell]
         elif operation <= op.GREATER_EQUAL:
@@ -164,7 +164,7 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, thread
             code.stack[top], code.nulls[top] = code.stack[chosen], code.nulls[chosen]
         elif operation == op.SKIP:
             taken = argument & 65535
-            if taken != element and bound[thread, taken] == NONE:
+            if taken != element and bound[binding, taken] == NONE:
                 place = argument >> 16
         elif code.nulls[top] or code.stack[top] != 1:
             return False
@@ -184,13 +184,13 @@ def code_arrays(programs: GuardPrograms, triggers: tuple[tuple[int, ...], ...]) 
             code += [_with_argument(programs, *instruction) for instruction in program.code]
             code.append((op.CHECK, 0))
         ends.append(len(code))
-    stack = np.zeros(op.MOST_STACK, np.int64)
+    stack = np.zeros(op.MAX_STACK, np.int64)
     return Code(
         np.array(code, np.int64).reshape(-1, 2),
         np.array(ends, np.int64),
         stack,
         stack.view(np.float64),
-        np.zeros(op.MOST_STACK, np.bool_),
+        np.zeros(op.MAX_STACK, np.bool_),
     )
 
 

@@ -1,9 +1,9 @@
-"""The kernel for patterns with conditions across events: a scan over the machines of a key.
+"""The kernel for patterns with conditions across events: a scan over a key's partial matches.
 
-Whether a machine can use an event depends on the events it has, so each is asked in turn,
-oldest first. A machine carries every assignment of its events to elements that is still
-possible (a *thread*), in the order in which they count: the first as written first. Threads
-that wait at the same state with the same events to compare are one.
+Whether a partial match can use an event depends on the events it has, so each is asked in turn,
+oldest first. It carries every *binding* of its events to elements that is still possible, in
+the order in which they count: the first as written first. Bindings that wait at the same state
+with the same events to compare are one.
 """
 
 from typing import NamedTuple
@@ -18,26 +18,26 @@ from shedlight.matching.kernel.records import (
     NONE,
     OLDEST,
     OPEN,
+    USED_BINDINGS,
     USED_NODES,
-    USED_THREADS,
     Output,
     PartialMatchRecords,
-    find_block,
+    events_that_fit,
+    find_key_slot,
     free_node,
     free_partial_match,
     mark_timed_out,
-    new_block,
+    new_key_slot,
     new_node,
     new_partial_match,
-    room,
     write_match,
 )
 from shedlight.matching.kernel.scan_bindings import (
-    MOST_THREADS,
+    MAX_BINDINGS,
     Bindings,
     append,
-    free_threads,
-    new_thread,
+    free_bindings,
+    new_binding,
 )
 from shedlight.matching.kernel.scan_tables import FORBIDS, OPENS, TAKES, TransitionTable
 from shedlight.matching.kernel.tables import Events
@@ -50,297 +50,309 @@ class ScanSettings(NamedTuple):
     events: int  # events, or NONE
     reuse: bool
     absence: bool
-    timed_out: bool  # whether machines that time out are written out
-    cap: int  # most open machines
+    timed_out: bool  # whether partial matches that time out are written out
+    cap: int  # most partial matches
     fan: int  # most edges or alternatives of a state
 
 
 class Scan(NamedTuple):
     """All that the kernel works on."""
 
-    pools: PartialMatchRecords
-    threads: Bindings
-    moves: TransitionTable
-    terms: ScanSettings
+    records: PartialMatchRecords
+    bindings: Bindings
+    transitions: TransitionTable
+    settings: ScanSettings
     code: Code
     cells: Cells
     output: Output
 
 
 @jit_inline
-def _steps(
+def _extend_binding(
     scan: Scan,
     partial_match: int,
-    thread: int,
+    binding: int,
     element: int,
     event: tuple[int, int, int],
     chosen: tuple[int, int, int],
 ) -> tuple[int, int, int]:
-    """Add the threads that follow from one thread when an element takes an event."""
+    """Add the bindings that follow from one binding when an element takes an event."""
     row, _, symbol = event
-    counts, threads = scan.pools.counts, scan.threads
-    place = threads.threads[thread].state * threads.bound.shape[1] + element
-    start, end = scan.moves.ends[place], scan.moves.ends[place + 1]
-    if start == end or not holds(scan.code, scan.cells, element, row, threads.bound, thread):
+    counts, bindings = scan.records.counts, scan.bindings
+    place = bindings.records[binding].state * bindings.bound.shape[1] + element
+    start, end = scan.transitions.ends[place], scan.transitions.ends[place + 1]
+    if start == end or not holds(scan.code, scan.cells, element, row, bindings.bound, binding):
         return chosen
     for i in range(start, end):
-        new = new_thread(counts, threads, i64(scan.moves.targets[i]), thread)
-        if scan.moves.binds[element]:
-            threads.bound[new, element] = row
+        new = new_binding(counts, bindings, i64(scan.transitions.targets[i]), binding)
+        if scan.transitions.binds[element]:
+            bindings.bound[new, element] = row
         number = chosen[2]
-        chosen = append(counts, threads, chosen, new)
+        chosen = append(counts, bindings, chosen, new)
         if chosen[2] > number:
-            before = i64(threads.threads[thread].node)
-            node = new_node(scan.pools, row, symbol, element, before)
-            scan.pools.nodes[node].other = scan.pools.partial_matches[partial_match].nodes
-            scan.pools.partial_matches[partial_match].nodes = node
-            threads.threads[new].node = node
+            before = i64(bindings.records[binding].node)
+            node = new_node(scan.records, row, symbol, element, before)
+            scan.records.nodes[node].other = scan.records.partial_matches[partial_match].nodes
+            scan.records.partial_matches[partial_match].nodes = node
+            bindings.records[new].node = node
     return chosen
 
 
 @jit_noinline
-def _close(pools: PartialMatchRecords, threads: Array, partial_match: int) -> None:
-    """Give a machine and all that is its own back."""
-    one = pools.partial_matches[partial_match]
-    free_threads(pools.counts, threads, i64(one.threads))
-    node = i64(one.nodes)
+def _close(records: PartialMatchRecords, bindings: Array, partial_match: int) -> None:
+    """Give a partial match and all that is its own back."""
+    record = records.partial_matches[partial_match]
+    free_bindings(records.counts, bindings, i64(record.bindings))
+    node = i64(record.nodes)
     while node != NONE:
-        other = i64(pools.nodes[node].other)
-        free_node(pools, node)
+        other = i64(records.nodes[node].other)
+        free_node(records, node)
         node = other
-    older, newer, block = one.key_older, one.key_newer, pools.blocks[one.block]
+    older, newer, key_slot = (
+        record.key_older,
+        record.key_newer,
+        records.key_slots[record.key_slot],
+    )
     if older != NONE:
-        pools.partial_matches[older].key_newer = newer
+        records.partial_matches[older].key_newer = newer
     else:
-        block.first = newer
+        key_slot.first = newer
     if newer != NONE:
-        pools.partial_matches[newer].key_older = older
+        records.partial_matches[newer].key_older = older
     else:
-        block.last = older
-    free_partial_match(pools, partial_match)
+        key_slot.last = older
+    free_partial_match(records, partial_match)
 
 
 @jit_noinline
-def _finish(scan: Scan, partial_match: int, time: int) -> bool:
-    """Write the match of a machine out and close it, if one of its threads is a match."""
-    one = scan.pools.partial_matches[partial_match]
-    thread = i64(one.threads)
-    while thread != NONE and not scan.moves.accepts[scan.threads.threads[thread].state]:
-        thread = i64(scan.threads.threads[thread].next)
-    if thread == NONE:
+def _emit_match(scan: Scan, partial_match: int, time: int) -> bool:
+    """Write a match out and close its partial match, if one of the bindings is complete."""
+    record = scan.records.partial_matches[partial_match]
+    binding = i64(record.bindings)
+    while (
+        binding != NONE and not scan.transitions.accepting[scan.bindings.records[binding].state]
+    ):
+        binding = i64(scan.bindings.records[binding].next)
+    if binding == NONE:
         return False
-    last = i64(scan.threads.threads[thread].node)
-    write_match(scan.pools, scan.output, last, i64(one.size), time)
-    _close(scan.pools, scan.threads.threads, partial_match)
+    last = i64(scan.bindings.records[binding].node)
+    write_match(scan.records, scan.output, last, i64(record.size), time)
+    _close(scan.records, scan.bindings.records, partial_match)
     return True
 
 
 @jit_noinline
-def _give_up(scan: Scan, partial_match: int, time: int) -> None:
-    """Write a machine out that times out, as the first of its threads has it."""
-    one = scan.pools.partial_matches[partial_match]
-    last = i64(scan.threads.threads[one.threads].node)
-    write_match(scan.pools, scan.output, last, i64(one.size), time)
-    mark_timed_out(scan.pools, scan.output)
+def _emit_timed_out(scan: Scan, partial_match: int, time: int) -> None:
+    """Write a partial match out that times out, as the first of its bindings has it."""
+    record = scan.records.partial_matches[partial_match]
+    last = i64(scan.bindings.records[record.bindings].node)
+    write_match(scan.records, scan.output, last, i64(record.size), time)
+    mark_timed_out(scan.records, scan.output)
 
 
 @jit_inline
 def _advance(scan: Scan, partial_match: int, event: tuple[int, int, int]) -> bool:
-    """Let a machine take an event if it can use it.
+    """Let a partial match take an event if it can use it.
 
-    Assignments are compared event by event, an element written earlier coming first; those that
+    Bindings are compared event by event, an element written earlier coming first; those that
     have been the same up to here have the same rank.
     """
-    counts, threads = scan.pools.counts, scan.threads.threads
-    one = scan.pools.partial_matches[partial_match]
+    counts, bindings = scan.records.counts, scan.bindings.records
+    record = scan.records.partial_matches[partial_match]
     chosen = (i64(NONE), i64(NONE), i64(0))
     rank = i64(-1)
-    first = i64(one.threads)
+    first = i64(record.bindings)
     while first != NONE:
         end = first
-        while end != NONE and threads[end].rank == threads[first].rank:
-            end = i64(threads[end].next)
-        for element in range(scan.moves.wants.shape[1]):
-            if scan.moves.wants[event[2], element] != TAKES:
+        while end != NONE and bindings[end].rank == bindings[first].rank:
+            end = i64(bindings[end].next)
+        for element in range(scan.transitions.accepts.shape[1]):
+            if scan.transitions.accepts[event[2], element] != TAKES:
                 continue
-            last, thread = chosen[1], first
-            while thread != end:
-                chosen = _steps(scan, partial_match, thread, element, event, chosen)
-                thread = i64(threads[thread].next)
-            new = chosen[0] if last == NONE else i64(threads[last].next)
+            last, binding = chosen[1], first
+            while binding != end:
+                chosen = _extend_binding(scan, partial_match, binding, element, event, chosen)
+                binding = i64(bindings[binding].next)
+            new = chosen[0] if last == NONE else i64(bindings[last].next)
             rank += new != NONE
             while new != NONE:
-                threads[new].rank = rank
-                new = i64(threads[new].next)
+                bindings[new].rank = rank
+                new = i64(bindings[new].next)
         first = end
     if chosen[0] != NONE:
-        free_threads(counts, threads, i64(one.threads))
-        one.threads = chosen[0]
-        one.size += 1
-        counts[LONGEST] = max(counts[LONGEST], i64(one.size))
+        free_bindings(counts, bindings, i64(record.bindings))
+        record.bindings = chosen[0]
+        record.size += 1
+        counts[LONGEST] = max(counts[LONGEST], i64(record.size))
     return chosen[0] != NONE
 
 
 @jit_inline
-def _left(
-    scan: Scan, thread: int, element: int, row: int, chosen: tuple[int, int, int]
+def _negate_binding(
+    scan: Scan, binding: int, element: int, row: int, chosen: tuple[int, int, int]
 ) -> tuple[int, int, int]:
-    """Add what a NOT leaves of a thread."""
-    counts, threads = scan.pools.counts, scan.threads
-    state = i64(threads.threads[thread].state)
-    place = state * threads.bound.shape[1] + element
-    start, end = scan.moves.ends[place], scan.moves.ends[place + 1]
-    stays = end - start == 1 and scan.moves.targets[start] == state
-    threads.threads[thread].next = NONE
-    if stays or not holds(scan.code, scan.cells, element, row, threads.bound, thread):
-        return append(counts, threads, chosen, thread)
+    """Add what a NOT leaves of a binding."""
+    counts, bindings = scan.records.counts, scan.bindings
+    state = i64(bindings.records[binding].state)
+    place = state * bindings.bound.shape[1] + element
+    start, end = scan.transitions.ends[place], scan.transitions.ends[place + 1]
+    stays = end - start == 1 and scan.transitions.targets[start] == state
+    bindings.records[binding].next = NONE
+    if stays or not holds(scan.code, scan.cells, element, row, bindings.bound, binding):
+        return append(counts, bindings, chosen, binding)
     for i in range(start, end):
-        new = new_thread(counts, threads, i64(scan.moves.targets[i]), thread)
-        chosen = append(counts, threads, chosen, new)
-    free_threads(counts, threads.threads, thread)
+        new = new_binding(counts, bindings, i64(scan.transitions.targets[i]), binding)
+        chosen = append(counts, bindings, chosen, new)
+    free_bindings(counts, bindings.records, binding)
     return chosen
 
 
 @jit_noinline
-def _spoil(scan: Scan, partial_match: int, row: int, symbol: int) -> None:
-    """Apply the NOTs of an event to a machine and the newer ones of its key."""
+def _apply_negation(scan: Scan, partial_match: int, row: int, symbol: int) -> None:
+    """Apply the NOTs of an event to a partial match and the newer ones of its key."""
     while partial_match != NONE:
-        one = scan.pools.partial_matches[partial_match]
-        newer = i64(one.key_newer)
-        for element in range(scan.moves.wants.shape[1]):
-            if scan.moves.wants[symbol, element] == FORBIDS:
+        record = scan.records.partial_matches[partial_match]
+        newer = i64(record.key_newer)
+        for element in range(scan.transitions.accepts.shape[1]):
+            if scan.transitions.accepts[symbol, element] == FORBIDS:
                 chosen = (i64(NONE), i64(NONE), i64(0))
-                thread = i64(one.threads)
-                while thread != NONE:
-                    after = i64(scan.threads.threads[thread].next)
-                    chosen = _left(scan, thread, element, row, chosen)
-                    thread = after
-                one.threads = chosen[0]
-        if one.threads == NONE:
-            _close(scan.pools, scan.threads.threads, partial_match)
+                binding = i64(record.bindings)
+                while binding != NONE:
+                    after = i64(scan.bindings.records[binding].next)
+                    chosen = _negate_binding(scan, binding, element, row, chosen)
+                    binding = after
+                record.bindings = chosen[0]
+        if record.bindings == NONE:
+            _close(scan.records, scan.bindings.records, partial_match)
         partial_match = newer
 
 
 @jit_inline
 def _expire(scan: Scan, time: int) -> bool:
-    """Close the machines whose window is over; False if there is no room to write matches."""
-    pools, window = scan.pools, scan.terms.window
-    partial_match = i64(pools.counts[OLDEST]) if window != NONE else i64(NONE)
-    while partial_match != NONE and pools.partial_matches[partial_match].time < time - window:
-        writes = scan.terms.absence or scan.terms.timed_out
-        if writes and room(pools, scan.output, i64(1), i64(1)) < 1:
+    """Close the partial matches whose window is over; False if the output is full."""
+    records, window = scan.records, scan.settings.window
+    partial_match = i64(records.counts[OLDEST]) if window != NONE else i64(NONE)
+    while partial_match != NONE and records.partial_matches[partial_match].time < time - window:
+        writes = scan.settings.absence or scan.settings.timed_out
+        if writes and events_that_fit(records, scan.output, i64(1), i64(1)) < 1:
             return False
-        end = i64(pools.partial_matches[partial_match].time + window)
-        if not (scan.terms.absence and _finish(scan, partial_match, end)):
-            pools.counts[EXPIRED] += 1
-            if scan.terms.timed_out:
-                _give_up(scan, partial_match, end)
-            _close(pools, scan.threads.threads, partial_match)
-        partial_match = i64(pools.counts[OLDEST])
+        end = i64(records.partial_matches[partial_match].time + window)
+        if not (scan.settings.absence and _emit_match(scan, partial_match, end)):
+            records.counts[EXPIRED] += 1
+            if scan.settings.timed_out:
+                _emit_timed_out(scan, partial_match, end)
+            _close(records, scan.bindings.records, partial_match)
+        partial_match = i64(records.counts[OLDEST])
     return True
 
 
 @jit_inline
-def _first(pools: PartialMatchRecords, block: int) -> int:
-    """Find the oldest machine of a key, or NONE."""
-    if block == NONE or pools.blocks[block].open <= 0:
+def _oldest_of_key(records: PartialMatchRecords, key_slot: int) -> int:
+    """Find the oldest partial match of a key, or NONE."""
+    if key_slot == NONE or records.key_slots[key_slot].open <= 0:
         return i64(NONE)
-    return i64(pools.blocks[block].first)
+    return i64(records.key_slots[key_slot].first)
 
 
 @jit_inline
-def _expire_by_count(scan: Scan, block: int, time: int) -> None:
-    """Close the machines of a key that have seen as many events as the window has."""
-    if block == NONE:
+def _expire_by_count(scan: Scan, key_slot: int, time: int) -> None:
+    """Close the partial matches of a key that have seen as many events as the window has."""
+    if key_slot == NONE:
         return
-    pools = scan.pools
-    pools.blocks[block].count += 1
-    limit = pools.blocks[block].count - scan.terms.events
-    partial_match = _first(pools, block)
-    while partial_match != NONE and pools.partial_matches[partial_match].count <= limit:
-        newer = i64(pools.partial_matches[partial_match].key_newer)
-        pools.counts[EXPIRED] += 1
-        if scan.terms.timed_out:
-            _give_up(scan, partial_match, time)
-        _close(pools, scan.threads.threads, partial_match)
+    records = scan.records
+    records.key_slots[key_slot].count += 1
+    limit = records.key_slots[key_slot].count - scan.settings.events
+    partial_match = _oldest_of_key(records, key_slot)
+    while partial_match != NONE and records.partial_matches[partial_match].count <= limit:
+        newer = i64(records.partial_matches[partial_match].key_newer)
+        records.counts[EXPIRED] += 1
+        if scan.settings.timed_out:
+            _emit_timed_out(scan, partial_match, time)
+        _close(records, scan.bindings.records, partial_match)
         partial_match = newer
 
 
 @jit_inline
-def _open(
-    pools: PartialMatchRecords, threads: Bindings, block: int, key: tuple[int, int], time: int
+def _open_partial_match(
+    records: PartialMatchRecords,
+    bindings: Bindings,
+    key_slot: int,
+    key: tuple[int, int],
+    time: int,
 ) -> int:
-    """Open a machine that has no event yet."""
-    if block == NONE or pools.blocks[block].open == FREE:
-        block = new_block(pools, key[0], key[1])
-        pools.blocks[block].count = 1
-    partial_match = new_partial_match(pools, block, time)
-    one, group = pools.partial_matches[partial_match], pools.blocks[block]
-    one.key_newer = NONE
-    one.key_older = group.last
-    if group.last != NONE:
-        pools.partial_matches[group.last].key_newer = partial_match
+    """Open a partial match that has no event yet."""
+    if key_slot == NONE or records.key_slots[key_slot].open == FREE:
+        key_slot = new_key_slot(records, key[0], key[1])
+        records.key_slots[key_slot].count = 1
+    partial_match = new_partial_match(records, key_slot, time)
+    record, key_record = records.partial_matches[partial_match], records.key_slots[key_slot]
+    record.key_newer = NONE
+    record.key_older = key_record.last
+    if key_record.last != NONE:
+        records.partial_matches[key_record.last].key_newer = partial_match
     else:
-        group.first = partial_match
-    group.last = partial_match
-    one.threads = new_thread(pools.counts, threads, i64(0), i64(NONE))
+        key_record.first = partial_match
+    key_record.last = partial_match
+    record.bindings = new_binding(records.counts, bindings, i64(0), i64(NONE))
     return partial_match
 
 
 @jit_inline
-def _offer(  # noqa: C901  # a function less is much less to compile
+def _dispatch(  # noqa: C901  # a function less is much less to compile
     scan: Scan, key: tuple[int, int], event: tuple[int, int, int]
 ) -> None:
-    """Offer an event to the machines of its key, oldest first, and then to a new one."""
-    pools, threads, (row, time, symbol) = scan.pools, scan.threads.threads, event
-    block = find_block(pools, key[0], key[1])
-    if scan.terms.events != NONE:
-        _expire_by_count(scan, block, time)
+    """Offer an event to the partial matches of its key, oldest first, and then to a new one."""
+    records, bindings, (row, time, symbol) = scan.records, scan.bindings.records, event
+    key_slot = find_key_slot(records, key[0], key[1])
+    if scan.settings.events != NONE:
+        _expire_by_count(scan, key_slot, time)
     if symbol == 0:
         return
-    if scan.moves.signs[symbol] & FORBIDS:
-        _spoil(scan, _first(pools, block), row, symbol)
-    partial_match = _first(pools, block)
+    if scan.transitions.symbol_facts[symbol] & FORBIDS:
+        _apply_negation(scan, _oldest_of_key(records, key_slot), row, symbol)
+    partial_match = _oldest_of_key(records, key_slot)
     opened = False
     while not opened:
         if partial_match == NONE:
-            if not scan.moves.signs[symbol] & OPENS:
+            if not scan.transitions.symbol_facts[symbol] & OPENS:
                 break
-            partial_match = _open(pools, scan.threads, block, key, time)
+            partial_match = _open_partial_match(records, scan.bindings, key_slot, key, time)
             opened = True
-        newer = i64(pools.partial_matches[partial_match].key_newer)
+        newer = i64(records.partial_matches[partial_match].key_newer)
         if _advance(scan, partial_match, event):
-            if not scan.terms.absence:
-                _finish(scan, partial_match, time)
-            if not scan.terms.reuse:
+            if not scan.settings.absence:
+                _emit_match(scan, partial_match, time)
+            if not scan.settings.reuse:
                 break
         elif opened:
-            _close(pools, threads, partial_match)
+            _close(records, bindings, partial_match)
         partial_match = newer
-    if opened and pools.counts[OPEN] > scan.terms.cap:
-        _close(pools, threads, i64(pools.counts[OLDEST]))
-        pools.counts[EVICTED] += 1
+    if opened and records.counts[OPEN] > scan.settings.cap:
+        _close(records, bindings, i64(records.counts[OLDEST]))
+        records.counts[EVICTED] += 1
 
 
 @jit_inline
-def _has_room(scan: Scan, symbol: int) -> bool:
-    pools, terms = scan.pools, scan.terms
-    most, takers = MOST_THREADS * (terms.fan + 1), i64(1)
-    if terms.reuse or scan.moves.signs[symbol] & FORBIDS:
-        most += pools.counts[USED_THREADS] * (terms.fan + 1)
-        takers += pools.counts[OPEN]
-    if terms.timed_out and terms.events != NONE:  # the event may close a machine besides
+def _fits(scan: Scan, symbol: int) -> bool:
+    records, settings = scan.records, scan.settings
+    most, takers = MAX_BINDINGS * (settings.fan + 1), i64(1)
+    if settings.reuse or scan.transitions.symbol_facts[symbol] & FORBIDS:
+        most += records.counts[USED_BINDINGS] * (settings.fan + 1)
+        takers += records.counts[OPEN]
+    if (
+        settings.timed_out and settings.events != NONE
+    ):  # the event may close a partial match besides
         takers += 1
     return (
-        room(pools, scan.output, takers, i64(1)) > 0
-        and pools.counts[USED_THREADS] + most <= scan.threads.threads.shape[0]
-        and pools.counts[USED_NODES] + most <= pools.nodes.shape[0]
+        events_that_fit(records, scan.output, takers, i64(1)) > 0
+        and records.counts[USED_BINDINGS] + most <= scan.bindings.records.shape[0]
+        and records.counts[USED_NODES] + most <= records.nodes.shape[0]
     )
 
 
 @compiled
 def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
-    """Offer events to the machines from number `start` on, then end what the watermark passed.
+    """Offer events from number `start` on, then end what the watermark has passed.
 
     Returns:
         How many events are done, the watermark counting as one after the last: fewer than
@@ -352,14 +364,14 @@ def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
         time, symbol = i64(watermark), i64(0)
         if i < number:
             time, symbol = i64(events.time[i]), i64(events.symbols[events.number[i]])
-            if symbol == 0 and scan.terms.events == NONE:
+            if symbol == 0 and scan.settings.events == NONE:
                 continue
         if not _expire(scan, time):
             return i
         if i < number:
-            if not _has_room(scan, symbol):
+            if not _fits(scan, symbol):
                 return i
             hash1 = events.hash1[i] if keyed else i64(0)
             hash2 = events.hash2[i] if keyed else i64(0)
-            _offer(scan, (hash1, hash2), (i64(events.row + i), time, symbol))
+            _dispatch(scan, (hash1, hash2), (i64(events.row + i), time, symbol))
     return number + 1

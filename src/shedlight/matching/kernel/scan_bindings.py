@@ -1,77 +1,85 @@
-"""The threads of the scan kernel: assignments of a machine's events to elements."""
+"""The bindings of the scan kernel: bindings of a partial match's events to elements."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from shedlight.matching.jit import Array, i64, jit_inline, jit_noinline
-from shedlight.matching.kernel.records import DROPPED, FREE_THREAD, NONE, THREADS, USED_THREADS
+from shedlight.matching.kernel.records import (
+    BINDINGS,
+    DROPPED,
+    FREE_BINDING,
+    NONE,
+    USED_BINDINGS,
+)
 
-MOST_THREADS = 64
-"""How many assignments a machine may carry; later ones are dropped and counted."""
+MAX_BINDINGS = 64
+"""How many bindings a partial match may carry; later ones are dropped and counted."""
 
-THREAD = np.dtype([("state", "i4"), ("node", "i4"), ("next", "i4"), ("rank", "i4")], align=True)
+BINDING = np.dtype(
+    [("state", "i4"), ("node", "i4"), ("next", "i4"), ("rank", "i4")], align=True
+)
 
 
 class Bindings(NamedTuple):
-    """The assignments of all machines."""
+    """The bindings of all partial matches."""
 
-    threads: Array
-    bound: Array  # [thread, element] the row of the last event of an element, or NONE
+    records: Array
+    bound: Array  # [binding, element] the row of the last event of an element, or NONE
 
 
 @jit_inline
-def new_thread(counts: Array, threads: Bindings, state: int, source: int) -> int:
-    """Make a thread at a state, with the events of another one or (NONE) with none."""
-    thread = i64(counts[FREE_THREAD])
-    if thread != NONE:
-        counts[FREE_THREAD] = threads.threads[thread].next
+def new_binding(counts: Array, bindings: Bindings, state: int, source: int) -> int:
+    """Make a binding at a state, with the events of another one or (NONE) with none."""
+    binding = i64(counts[FREE_BINDING])
+    if binding != NONE:
+        counts[FREE_BINDING] = bindings.records[binding].next
     else:
-        thread = i64(counts[THREADS])
-        counts[THREADS] += 1
-    counts[USED_THREADS] += 1
-    one, other = threads.threads[thread], threads.threads[source]
-    one.state = state
-    one.node = NONE if source == NONE else other.node
-    one.rank = 0 if source == NONE else other.rank
-    one.next = NONE
-    for element in range(threads.bound.shape[1]):
-        before = NONE if source == NONE else threads.bound[source, element]
-        threads.bound[thread, element] = before
-    return thread
+        binding = i64(counts[BINDINGS])
+        counts[BINDINGS] += 1
+    counts[USED_BINDINGS] += 1
+    record, other = bindings.records[binding], bindings.records[source]
+    record.state = state
+    record.node = NONE if source == NONE else other.node
+    record.rank = 0 if source == NONE else other.rank
+    record.next = NONE
+    for element in range(bindings.bound.shape[1]):
+        before = NONE if source == NONE else bindings.bound[source, element]
+        bindings.bound[binding, element] = before
+    return binding
 
 
 @jit_inline
-def free_threads(counts: Array, threads: Array, first: int) -> None:
-    """Give a thread and those behind it back."""
+def free_bindings(counts: Array, bindings: Array, first: int) -> None:
+    """Give a binding and those behind it back."""
     while first != NONE:
-        one = threads[first]
-        after = i64(one.next)
-        one.next = counts[FREE_THREAD]
-        counts[FREE_THREAD] = first
-        counts[USED_THREADS] -= 1
+        record = bindings[first]
+        after = i64(record.next)
+        record.next = counts[FREE_BINDING]
+        counts[FREE_BINDING] = first
+        counts[USED_BINDINGS] -= 1
         first = after
 
 
 @jit_noinline
 def append(
-    counts: Array, threads: Bindings, chosen: tuple[int, int, int], new: int
+    counts: Array, bindings: Bindings, chosen: tuple[int, int, int], new: int
 ) -> tuple[int, int, int]:
-    """Put a thread behind the others unless there is one like it; (first, last, number)."""
+    """Put a binding behind the others unless there is one like it; (first, last, number)."""
     first, last, number = chosen
     other = first
     while other != NONE:
-        same = threads.threads[other].state == threads.threads[new].state
-        for element in range(threads.bound.shape[1]):
-            same &= threads.bound[other, element] == threads.bound[new, element]
+        same = bindings.records[other].state == bindings.records[new].state
+        for element in range(bindings.bound.shape[1]):
+            same &= bindings.bound[other, element] == bindings.bound[new, element]
         if same:
             break
-        other = i64(threads.threads[other].next)
-    if other != NONE or number == MOST_THREADS:
+        other = i64(bindings.records[other].next)
+    if other != NONE or number == MAX_BINDINGS:
         counts[DROPPED] += other == NONE
-        free_threads(counts, threads.threads, new)
+        free_bindings(counts, bindings.records, new)
         return chosen
     if first == NONE:
         return new, new, i64(1)
-    threads.threads[last].next = new
+    bindings.records[last].next = new
     return first, new, number + 1

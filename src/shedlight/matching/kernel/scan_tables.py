@@ -7,9 +7,9 @@ import numpy as np
 from shedlight.matching.compile.dfa import DfaTables
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
-from shedlight.matching.kernel.bind import under_not, wanted
+from shedlight.matching.kernel.bind import accepted_elements, under_not
 
-# What an element does with an event (`wants`), and what a symbol can do (`signs`).
+# What an element does with an event (`accepts`), and what a symbol can do (`symbol_facts`).
 TAKES, FORBIDS, OPENS = 1, 2, 4
 
 
@@ -21,19 +21,21 @@ class TransitionTable(NamedTuple):
 
     ends: Array  # [state * elements + element] where the targets begin, and end
     targets: Array
-    accepts: Array
-    wants: Array  # [symbol, element] TAKES, FORBIDS or 0
-    signs: Array  # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first of a match
+    accepting: Array
+    accepts: Array  # [symbol, element] TAKES, FORBIDS or 0
+    symbol_facts: (
+        Array  # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first of a match
+    )
     binds: Array  # [element] whether conditions mention it
 
 
-def moves(matcher: Matcher, tables: DfaTables) -> TransitionTable:
+def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTable:
     """Lay the automaton out as arrays."""
     automaton = matcher.automaton
     nots = under_not(automaton)
     targets: list[int] = []
     ends = [0]
-    for number, state in enumerate(automaton.lanes[0]):
+    for number, state in enumerate(automaton.regions[0]):
         left = dict(state.nots)
         for element in range(len(automaton.elements)):
             if nots[element]:
@@ -41,17 +43,19 @@ def moves(matcher: Matcher, tables: DfaTables) -> TransitionTable:
             else:
                 targets += [target for taker, target in state.edges if taker == element]
             ends.append(len(targets))
-    wants = wanted(tables, len(automaton.elements)) * np.where(nots, FORBIDS, TAKES)
-    first = [element for element, _ in automaton.lanes[0][0].edges]
-    opens = (wants[:, first] == TAKES).any(axis=1) * OPENS
+    accepts = accepted_elements(tables, len(automaton.elements)) * np.where(
+        nots, FORBIDS, TAKES
+    )
+    first = [element for element, _ in automaton.regions[0][0].edges]
+    opens = (accepts[:, first] == TAKES).any(axis=1) * OPENS
     binds = np.zeros(len(automaton.elements), np.bool_)
     for program in matcher.programs.programs:
         binds[list(program.elements)] = True
     return TransitionTable(
         np.array(ends, np.int32),
         np.array(targets, np.int32),
-        np.array([state.accepts for state in automaton.lanes[0]], np.bool_),
-        wants.astype(np.int8),
-        ((wants == FORBIDS).any(axis=1) * FORBIDS | opens).astype(np.int8),
+        np.array([state.accepting for state in automaton.regions[0]], np.bool_),
+        accepts.astype(np.int8),
+        ((accepts == FORBIDS).any(axis=1) * FORBIDS | opens).astype(np.int8),
         binds,
     )

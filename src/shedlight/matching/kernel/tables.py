@@ -1,4 +1,4 @@
-"""What a kernel is told: the rules of a pattern, and the events."""
+"""What the FIFO kernel works with: the tables and settings of a pattern, and the events."""
 
 from typing import NamedTuple
 
@@ -6,23 +6,25 @@ from shedlight.matching.jit import Array
 
 
 class KernelTables(NamedTuple):
-    """The tables of `subsets.py` and the settings of a pattern, as the kernel wants them."""
+    """The tables of `dfa.py` and the settings of a pattern."""
 
-    moves: Array
+    transitions: Array
     opens: Array
-    spoil: Array
-    facts: Array
-    signs: Array
+    after_not: Array
+    subset_facts: Array
+    symbol_facts: Array
     bits: Array
-    lanes: int
-    single: bool  # whether there are several lanes and each is over with its first event
-    simple: bool  # whether an event concerns one machine: no REUSE, no NOT, no window of events
+    regions: int
+    single_event_regions: (
+        bool  # whether there are several regions and each is over with its first event
+    )
+    one_taker: bool  # whether an event concerns one alone: no REUSE, NOT or window of events
     window: int  # microseconds, or NONE
     events: int  # events, or NONE
     reuse: bool
     absence: bool
-    timed_out: bool  # whether machines that time out are written out
-    cap: int  # most open machines
+    timed_out: bool  # whether partial matches that time out are written out
+    cap: int  # most partial matches there may be
 
 
 class Events(NamedTuple):

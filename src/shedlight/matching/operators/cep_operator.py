@@ -24,7 +24,7 @@ from shedlight.matching.operators.reorder import (
     ReorderBuffer,
     StreamInput,
     admit_arrivals,
-    new_waiting,
+    new_reorder_buffer,
 )
 from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
@@ -51,10 +51,10 @@ class Operator:
     @cached_property
     def ids(self) -> tuple[str, ...]:
         """The columns that identify an event of any input."""
-        return tuple(dict.fromkeys(name for one in self.inputs for name in one.ids))
+        return tuple(dict.fromkeys(name for stream in self.inputs for name in stream.ids))
 
     @cached_property
-    def remember(self) -> int:
+    def dedup_horizon(self) -> int:
         """How long ids are remembered, in microseconds: the longest window."""
         windows = (matcher.pattern.within for matcher in self.matchers)
         return max((w.length for w in windows if w and w.span is WindowUnit.TIME), default=0)
@@ -62,9 +62,9 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorState:
-    """Where an operator stands: its intake, the types it has seen, its patterns' machines."""
+    """Where an operator stands: reorder buffer, event types, patterns' partial matches."""
 
-    waiting: ReorderBuffer
+    reorder_buffer: ReorderBuffer
     types: EventTypes
     states: tuple[MatchState, ...]
 
@@ -97,24 +97,24 @@ def build_operator(
     Args:
         inputs: The inputs with their columns.
         patterns: The patterns by name.
-        cap: How many machines of a pattern may be open.
-        timed_out: The patterns that are asked for machines that time out.
+        cap: How many partial matches of a pattern may be open.
+        timed_out: The patterns that are asked for partial matches that time out.
 
     Raises:
-        InputError: A time or id column is missing, or two inputs have one of different kinds.
+        InputError: A time or id column is missing, or inputs have one of different types.
         LanguageError: A pattern does not fit the columns.
     """
-    for one, schema in inputs:
-        _check_columns(one, schema)
+    for stream, schema in inputs:
+        _check_columns(stream, schema)
     schema = _common_schema(inputs)
     for pattern in patterns.values():
         check(pattern, schema_of(schema))
     alphabet = build_alphabet(
         e for pattern in patterns.values() for e in elements(pattern.where)
     )
-    ids = dict.fromkeys(name for one, _ in inputs for name in one.ids)
+    ids = dict.fromkeys(name for stream, _ in inputs for name in stream.ids)
 
-    def kind_of_row(node: Expression) -> DataType:
+    def data_type_of_row(node: Expression) -> DataType:
         return data_type_in(schema_of(schema), node)
 
     matchers = tuple(
@@ -124,19 +124,19 @@ def build_operator(
             alphabet,
             schema,
             ids=list(ids),
-            kind_of_row=kind_of_row,
+            data_type_of_row=data_type_of_row,
             cap=cap,
             timed_out=name in timed_out,
         )
         for name, pattern in patterns.items()
     )
-    return Operator(tuple(one for one, _ in inputs), schema, alphabet, matchers)
+    return Operator(tuple(stream for stream, _ in inputs), schema, alphabet, matchers)
 
 
 def new_operator_state(operator: Operator) -> OperatorState:
     """Make the state before any event."""
     return OperatorState(
-        new_waiting(operator.schema, len(operator.inputs)),
+        new_reorder_buffer(operator.schema, len(operator.inputs)),
         EventTypes(operator.alphabet),
         tuple(map(new_state, operator.matchers)),
     )
@@ -150,7 +150,7 @@ def step_operator(
     operator: Operator,
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
-    ended: frozenset[int] = frozenset(),
+    inputs_not_awaited: frozenset[int] = frozenset(),
     shed: Callable[[ReadyBatch], Masks] | None = None,
 ) -> tuple[OperatorState, OperatorResult]:
     """Take in arrivals and match what is ready.
@@ -159,17 +159,17 @@ def step_operator(
         operator: The operator.
         state: Where it stands; not changed.
         arrivals: New events by the number of their input, in the order of their arrival.
-        ended: Inputs that will not say anything more.
+        inputs_not_awaited: Inputs that have ended.
         shed: Says which of the events that are ready each pattern gets to see; None: all.
     """
-    state, ready, late = ingest(operator, state, arrivals, ended)
+    state, ready, late = ingest(operator, state, arrivals, inputs_not_awaited)
     state, found = match_batch(operator, state, ready, shed(ready) if shed else {})
     names = [matcher.name for matcher in operator.matchers]
     return state, OperatorResult(
         {name: found[name] for name in names},
         len(ready.time),
         late,
-        {one: found[timed_out_name(one)] for one in names if timed_out_name(one) in found},
+        {name: found[timed_out_name(name)] for name in names if timed_out_name(name) in found},
     )
 
 
@@ -177,8 +177,8 @@ def ingest(
     operator: Operator,
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
-    ended: frozenset[int] = frozenset(),
-    told: Sequence[int] | None = None,
+    inputs_not_awaited: frozenset[int] = frozenset(),
+    watermarks: Sequence[int] | None = None,
     *,
     unique: bool = False,
 ) -> tuple[OperatorState, ReadyBatch, pa.Table]:
@@ -188,14 +188,16 @@ def ingest(
         operator: The operator.
         state: Where it stands; not changed.
         arrivals: New events by the number of their input, in the order of their arrival.
-        ended: Inputs that will not say anything more.
-        told: How far each input is said to be with these arrivals; None: they say it alone.
+        inputs_not_awaited: Inputs that have ended.
+        watermarks: The watermark of each input after these arrivals; None: as they say.
         unique: Whether it is known that no event comes twice; else ids are remembered for as
             long as the longest window.
     """
     full = _completed(operator, arrivals)
-    length = None if unique else operator.remember
-    waiting, arrived = admit_arrivals(state.waiting, operator.inputs, full, length, ended, told)
+    length = None if unique else operator.dedup_horizon
+    reorder_buffer, arrived = admit_arrivals(
+        state.reorder_buffer, operator.inputs, full, length, inputs_not_awaited, watermarks
+    )
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = ReadyBatch(
@@ -204,10 +206,10 @@ def ingest(
         types,
         numbers,
         operator_keys(operator, table),
-        waiting.watermark,
+        reorder_buffer.watermark,
         table.numbers(INPUT),
     )
-    return replace(state, waiting=waiting, types=types), ready, arrived.late
+    return replace(state, reorder_buffer=reorder_buffer, types=types), ready, arrived.late
 
 
 def match_batch(
@@ -215,56 +217,58 @@ def match_batch(
     state: OperatorState,
     ready: ReadyBatch,
     masks: Masks,
-    unlisted: Container[str] = (),
-    noted: Callable[[Matcher, MatchState, pa.Table], None] | None = None,
+    without_event_ids: Container[str] = (),
+    on_pattern_done: Callable[[Matcher, MatchState, pa.Table], None] | None = None,
 ) -> tuple[OperatorState, Mapping[str, pa.Table]]:
     """Match events that are ready, and give the complex events of each pattern.
 
-    Those of machines that timed out, where a pattern is asked for them, are under the name that
-    `timed_out_name` gives.
+    Those of partial matches that timed out, where a pattern is asked for them, are under the
+    name that `timed_out_name` gives.
 
     Args:
         operator: The operator.
         state: Where it stands; not changed.
         ready: The events.
         masks: Which of them each pattern gets to see.
-        unlisted: The patterns of which nobody asks for the ids of the events in a match.
-        noted: Is told when a pattern is done, with its new state and what it found.
+        without_event_ids: The patterns whose complex events need no list of event ids.
+        on_pattern_done: Called when a pattern is done, with its new state and what it found.
     """
     states, found = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):
         new, matches = match(matcher, old, ready, masks.get(matcher.name))
         states.append(new)
-        listed = matcher.name not in unlisted
-        found[matcher.name] = complex_events(matcher, matches, operator.ids, listed=listed)
+        with_event_ids = matcher.name not in without_event_ids
+        found[matcher.name] = complex_events(
+            matcher, matches, operator.ids, with_event_ids=with_event_ids
+        )
         if matches.timed_out is not None:
             found[timed_out_name(matcher.name)] = complex_events(
                 matcher, matches.timed_out, operator.ids, timed_out=True
             )
-        if noted is not None:
-            noted(matcher, new, found[matcher.name])
+        if on_pattern_done is not None:
+            on_pattern_done(matcher, new, found[matcher.name])
     return replace(state, states=tuple(states)), found
 
 
 def schema_of(schema: pa.Schema) -> Schema:
-    """Give the kinds of the columns; a field of a struct is named after its column."""
-    kinds: dict[str, DataType] = {}
+    """Give the data types of the columns; a field of a struct is named after its column."""
+    data_types: dict[str, DataType] = {}
 
     def add(prefix: str, fields: Sequence[pa.Field]) -> None:
-        for one in fields:
+        for column in fields:
             try:
-                kinds[prefix + one.name] = data_type_of_arrow(one.type)
+                data_types[prefix + column.name] = data_type_of_arrow(column.type)
             except TypeError:
                 continue  # a column that no expression can use, such as a list
-            if pa.types.is_struct(one.type):
-                add(f"{prefix}{one.name}.", list(one.type))
+            if pa.types.is_struct(column.type):
+                add(f"{prefix}{column.name}.", list(column.type))
 
     add("", list(schema))
-    return kinds
+    return data_types
 
 
 def data_type_in(schema: Schema, node: Expression) -> DataType:
-    """Find the kind of an attribute.
+    """Find the data type of an attribute.
 
     Raises:
         InputError: There is no such column.
@@ -278,11 +282,11 @@ def data_type_in(schema: Schema, node: Expression) -> DataType:
     return schema[node.column]
 
 
-def _check_columns(one: StreamInput, schema: pa.Schema) -> None:
-    for name in (one.time, *one.ids):
+def _check_columns(stream: StreamInput, schema: pa.Schema) -> None:
+    for name in (stream.time, *stream.ids):
         if name not in schema.names:
             raise InputError(
-                f"{one.name} has no column {name!r}; {known_names(name, schema.names)}"
+                f"{stream.name} has no column {name!r}; {known_names(name, schema.names)}"
             )
 
 
@@ -290,9 +294,9 @@ def _common_schema(inputs: Sequence[tuple[StreamInput, pa.Schema]]) -> pa.Schema
     try:
         return pa.unify_schemas([schema for _, schema in inputs], promote_options="permissive")
     except pa.ArrowException as error:
-        names = ", ".join(one.name for one, _ in inputs)
+        names = ", ".join(stream.name for stream, _ in inputs)
         raise InputError(
-            f"the inputs {names} have a column of one name and different kinds ({error}); "
+            f"the inputs {names} have a column of one name and different data types ({error}); "
             "give one of them another name"
         ) from error
 
@@ -301,9 +305,11 @@ def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int
     """Give every input all columns, null where it has none of its own."""
     full = {}
     for number, table in arrivals.items():
-        missing = [one for one in operator.schema if one.name not in table.column_names]
-        for one in missing:
-            table = table.append_column(one, pa.nulls(len(table), one.type))  # noqa: PLW2901
+        missing = [
+            column for column in operator.schema if column.name not in table.column_names
+        ]
+        for column in missing:
+            table = table.append_column(column, pa.nulls(len(table), column.type))  # noqa: PLW2901
         full[number] = table
     return full
 

@@ -16,8 +16,8 @@ from shedlight.matching.jit import Array, compiled
 
 Lookup = Callable[[Expression], Column]
 
-_MOST_DIRECT = 1 << 20
-_WIDEST_RANGE = 1 << 16
+_MAX_DIRECT_CODES = 1 << 20
+_MAX_TABLE_RANGE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ def classify(types: EventTypes, rows: int, lookup: Lookup) -> tuple[EventTypes, 
     first = np.full(size, -1, np.int64)
     _find_first(codes, first)
     types, known = _with_new(types, first, lambda row: tuple(int(c[row]) for c in components))
-    return types, looked_up(known, codes)
+    return types, gather(known, codes)
 
 
 def _with_new(
@@ -107,20 +107,20 @@ def _find_first_by_table(values: Array, low: int, table: Array, first: Array) ->
                 return
 
 
-def looked_up(table: Array, numbers: Array) -> Array:
+def gather(table: Array, numbers: Array) -> Array:
     """Look numbers up in a table, without the wide copy that numpy makes of them."""
     found = np.empty(len(numbers), table.dtype)
-    _look_up(table, numbers, found)
+    _gather(table, numbers, found)
     return found
 
 
 @compiled
-def _look_up(table: Array, numbers: Array, found: Array) -> None:
+def _gather(table: Array, numbers: Array, found: Array) -> None:
     for i in range(numbers.shape[0]):
         found[i] = table[numbers[i]]
 
 
-def counted(numbers: Array, size: int, chosen: Array | None = None) -> Array:
+def count_numbers(numbers: Array, size: int, chosen: Array | None = None) -> Array:
     """Count how often each number below `size` occurs, in chosen rows or (None) in all."""
     counts = np.zeros(size, np.int64)
     if chosen is None:
@@ -199,7 +199,7 @@ def _table(one: ClosedSet, column: Column) -> _Table | None:
     if not numbers or column.data_type not in {DataType.BIGINT, DataType.TIMESTAMP}:
         return None
     low, high = min(numbers)[0], max(numbers)[0]
-    if high - low >= _WIDEST_RANGE:
+    if high - low >= _MAX_TABLE_RANGE:
         return None
     codes = np.full(high - low + 2, len(one.values), np.int32)
     codes[[v - low for v, _ in numbers]] = [i for _, i in numbers]
@@ -224,7 +224,7 @@ def _joined(components: list[Array], sizes: list[int], rows: int) -> tuple[Array
             codes, size = _renumbered(codes)
         codes = codes.astype(np.int64) * width + component
         size *= width
-    return _renumbered(codes) if size > _MOST_DIRECT else (codes, size)
+    return _renumbered(codes) if size > _MAX_DIRECT_CODES else (codes, size)
 
 
 def _renumbered(codes: Array) -> tuple[Array, int]:

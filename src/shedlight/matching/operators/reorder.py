@@ -40,14 +40,14 @@ class StreamInput:
         ids: The columns that identify an event.
         time: The column of the timestamp.
         lateness: How far behind the largest timestamp an event may be, in microseconds.
-        dated: Whether the timestamp is part of the id, so that duplicates have the same.
+        id_has_time: Whether the timestamp is part of the id, so that duplicates have the same.
     """
 
     name: str
     ids: tuple[str, ...]
     time: str
     lateness: int = 0
-    dated: bool = False
+    id_has_time: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,14 +65,14 @@ class ReorderBuffer:
 
     Attributes:
         buffer: Events that are not ready yet.
-        seen: Per input, its watermark and the ids that are remembered.
+        dedup: Per input, its watermark and the ids that are remembered.
         watermark: How far events have been given out.
         late: How many late events there were, per input.
         duplicates: How many duplicates there were, per input.
     """
 
     buffer: pa.Table
-    seen: tuple[DedupState, ...]
+    dedup: tuple[DedupState, ...]
     watermark: int
     late: tuple[int, ...]
     duplicates: tuple[int, ...]
@@ -86,7 +86,7 @@ class AdmitResult:
     late: pa.Table
 
 
-def new_waiting(schema: pa.Schema, inputs: int) -> ReorderBuffer:
+def new_reorder_buffer(schema: pa.Schema, inputs: int) -> ReorderBuffer:
     """Make the intake before any event."""
     full = schema.append(pa.field(TIME, pa.int64())).append(pa.field(INPUT, pa.int32()))
     return ReorderBuffer(
@@ -95,71 +95,81 @@ def new_waiting(schema: pa.Schema, inputs: int) -> ReorderBuffer:
 
 
 def admit_arrivals(
-    waiting: ReorderBuffer,
+    reorder_buffer: ReorderBuffer,
     inputs: Sequence[StreamInput],
     arrivals: Mapping[int, pa.Table],
-    remember: int | None,
-    ended: frozenset[int] = frozenset(),
-    told: Sequence[int] | None = None,
+    dedup_horizon: int | None,
+    inputs_not_awaited: frozenset[int] = frozenset(),
+    watermarks: Sequence[int] | None = None,
 ) -> tuple[ReorderBuffer, AdmitResult]:
     """Take in arrivals and give out what is ready.
 
     Args:
-        waiting: The intake so far.
+        reorder_buffer: The intake so far.
         inputs: The inputs of the operator.
         arrivals: New events by the number of their input, in the order of their arrival.
-        remember: How long ids are remembered, in microseconds; None: it is known that none
+        dedup_horizon: How long ids are remembered, in microseconds; None: it is known that none
             comes twice.
-        ended: Inputs that will not say anything more, or hold nobody back for now.
-        told: How far each input is said to be with these arrivals; None: they say it alone.
+        inputs_not_awaited: Inputs that have ended, or are idle and hold nobody back.
+        watermarks: The watermark of each input after these arrivals; None: as they say.
 
     Raises:
         InputError: A null or missing timestamp or id.
     """
-    seen, late, duplicates = list(waiting.seen), list(waiting.late), list(waiting.duplicates)
-    fresh, left_behind = [waiting.buffer], []
+    dedup, late, duplicates = (
+        list(reorder_buffer.dedup),
+        list(reorder_buffer.late),
+        list(reorder_buffer.duplicates),
+    )
+    fresh, left_behind = [reorder_buffer.buffer], []
     for number, table in arrivals.items():
-        one = inputs[number]
-        times = _times(one, table)
-        if remember is None:
-            seen[number], fate = _in_time(seen[number], times, one.lateness)
-        elif one.dated and _are_new(seen[number], times):
-            last = int(np.searchsorted(times, times[-1] - one.lateness))
-            newest = np.stack(_ids(one, table, last), axis=1)
-            seen[number], fate = _in_time(seen[number], times, one.lateness)
-            seen[number] = _remembering(seen[number], newest, times[last:])
+        stream = inputs[number]
+        times = _times(stream, table)
+        if dedup_horizon is None:
+            dedup[number], verdict = _check_lateness(dedup[number], times, stream.lateness)
+        elif stream.id_has_time and _are_all_new(dedup[number], times):
+            last = int(np.searchsorted(times, times[-1] - stream.lateness))
+            newest = np.stack(_ids(stream, table, last), axis=1)
+            dedup[number], verdict = _check_lateness(dedup[number], times, stream.lateness)
+            dedup[number] = _remember_ids(dedup[number], newest, times[last:])
         else:
-            ids = _ids(one, table)
-            length = 0 if one.dated else remember
-            seen[number], fate = _judged(seen[number], times, ids, one.lateness, length)
-        fate[times < waiting.watermark] = _LATE
-        full = _as(waiting.buffer.schema, _with_order(table, times, number))
-        fresh.append(chosen_rows(full, fate == _FINE))
-        left_behind.append(chosen_rows(full, fate == _LATE))
+            ids = _ids(stream, table)
+            length = 0 if stream.id_has_time else dedup_horizon
+            dedup[number], verdict = _deduplicate(
+                dedup[number], times, ids, stream.lateness, length
+            )
+        verdict[times < reorder_buffer.watermark] = _LATE
+        full = _with_schema(reorder_buffer.buffer.schema, _with_order(table, times, number))
+        fresh.append(filter_rows(full, verdict == _FINE))
+        left_behind.append(filter_rows(full, verdict == _LATE))
         late[number] += len(left_behind[-1])
         duplicates[number] += len(full) - len(fresh[-1]) - len(left_behind[-1])
-    seen = _further(seen, told) if told is not None else seen
-    watermarks = (FOREVER if i in ended else one.watermark for i, one in enumerate(seen))
-    watermark = max(waiting.watermark, min(watermarks))
-    buffer = _joined(fresh, waiting.buffer.schema)
+    dedup = _advance_watermarks(dedup, watermarks) if watermarks is not None else dedup
+    awaited_watermarks = (
+        FOREVER if i in inputs_not_awaited else state.watermark for i, state in enumerate(dedup)
+    )
+    watermark = max(reorder_buffer.watermark, min(awaited_watermarks))
+    buffer = _joined(fresh, reorder_buffer.buffer.schema)
     is_ready = buffer[TIME].to_numpy() < watermark
-    ready = chosen_rows(buffer, is_ready)
+    ready = filter_rows(buffer, is_ready)
     new = ReorderBuffer(
-        chosen_rows(buffer, ~is_ready), tuple(seen), watermark, tuple(late), tuple(duplicates)
+        filter_rows(buffer, ~is_ready), tuple(dedup), watermark, tuple(late), tuple(duplicates)
     )
     late_ones = _joined(left_behind, buffer.schema)
     return new, AdmitResult(PermutedTable(ready, order_of(ready, inputs)), late_ones)
 
 
-def _further(seen: Sequence[DedupState], told: Sequence[int]) -> list[DedupState]:
+def _advance_watermarks(
+    dedup: Sequence[DedupState], watermarks: Sequence[int]
+) -> list[DedupState]:
     """Move inputs ahead to where they are said to be."""
     return [
-        replace(one, watermark=watermark) if watermark > one.watermark else one
-        for one, watermark in zip(seen, told, strict=True)
+        replace(state, watermark=watermark) if watermark > state.watermark else state
+        for state, watermark in zip(dedup, watermarks, strict=True)
     ]
 
 
-def chosen_rows(table: pa.Table, chosen: Array) -> pa.Table:
+def filter_rows(table: pa.Table, chosen: Array) -> pa.Table:
     """Give some rows of a table; where they are a stretch of it, without a copy."""
     number = int(np.count_nonzero(chosen))
     first = int(np.argmax(chosen)) if number else 0
@@ -178,7 +188,7 @@ def _joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return whole if is_whole else whole.combine_chunks()
 
 
-def _as(schema: pa.Schema, table: pa.Table) -> pa.Table:
+def _with_schema(schema: pa.Schema, table: pa.Table) -> pa.Table:
     """Give a table the columns of a schema, in its order."""
     if table.column_names != schema.names:
         table = table.select(schema.names)
@@ -218,35 +228,37 @@ def _with_order(table: pa.Table, times: Array, number: int) -> pa.Table:
     return table.append_column(TIME, pa.array(times)).append_column(INPUT, numbers)
 
 
-def _times(one: StreamInput, table: pa.Table) -> Array:
-    column = column_of(table[one.time])
+def _times(stream: StreamInput, table: pa.Table) -> Array:
+    column = column_of(table[stream.time])
     if column.data_type not in {DataType.TIMESTAMP, DataType.BIGINT}:
         raise InputError(
-            f"{one.name}: the time column {one.time!r} has {column.data_type}; a timestamp or "
-            "whole microseconds are needed"
+            f"{stream.name}: the time column {stream.time!r} has {column.data_type}; "
+            "a timestamp or whole microseconds are needed"
         )
-    refuse_nulls(one.name, one.time, column.valid)
+    require_values(stream.name, stream.time, column.valid)
     if len(column.values) and (column.values.min() <= NEVER or column.values.max() >= FOREVER):
-        raise InputError(f"{one.name}: a value of {one.time!r} is too far away to be a time")
+        raise InputError(
+            f"{stream.name}: a value of {stream.time!r} is too far away to be a time"
+        )
     return np.ascontiguousarray(column.values)
 
 
-def _ids(one: StreamInput, table: pa.Table, start: int = 0) -> tuple[Array, Array]:
+def _ids(stream: StreamInput, table: pa.Table, start: int = 0) -> tuple[Array, Array]:
     """Hash ids, from a row on; all are looked at."""
-    for name in one.ids:
+    for name in stream.ids:
         column, kind = table[name], data_type_of_arrow(table[name].type)
         if kind not in {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN}:
             raise InputError(
-                f"{one.name}: the id column {name!r} has {kind}; ids are whole numbers, "
+                f"{stream.name}: the id column {name!r} has {kind}; ids are whole numbers, "
                 "text, true or false, or timestamps"
             )
         if column.null_count or not pa.types.is_signed_integer(column.type):
-            refuse_nulls(one.name, name, column_of(column).valid)
-    columns = [column_of(table[name].slice(start)) for name in one.ids]
+            require_values(stream.name, name, column_of(column).valid)
+    columns = [column_of(table[name].slice(start)) for name in stream.ids]
     return hash_keys(columns, len(table) - start)
 
 
-def refuse_nulls(source: str, column: str, valid: Array) -> None:
+def require_values(source: str, column: str, valid: Array) -> None:
     """Demand that a column has a value in every row.
 
     Raises:
@@ -261,67 +273,74 @@ def refuse_nulls(source: str, column: str, valid: Array) -> None:
         )
 
 
-def _in_time(seen: DedupState, times: Array, lateness: int) -> tuple[DedupState, Array]:
+def _check_lateness(dedup: DedupState, times: Array, lateness: int) -> tuple[DedupState, Array]:
     """Decide which events of one input are late, where none comes twice."""
     if not len(times):
-        return seen, np.zeros(0, np.int8)
-    if times[0] >= seen.watermark and is_sorted(times):
-        watermark = max(seen.watermark, int(times[-1]) - lateness)
-        return replace(seen, watermark=watermark), np.zeros(len(times), np.int8)
+        return dedup, np.zeros(0, np.int8)
+    if times[0] >= dedup.watermark and is_sorted(times):
+        watermark = max(dedup.watermark, int(times[-1]) - lateness)
+        return replace(dedup, watermark=watermark), np.zeros(len(times), np.int8)
     latest = np.maximum.accumulate(times) - lateness
-    before = np.concatenate([[seen.watermark], np.maximum(latest[:-1], seen.watermark)])
-    fate = np.where(times < before, _LATE, _FINE).astype(np.int8)
-    return replace(seen, watermark=max(seen.watermark, int(latest[-1]))), fate
+    before = np.concatenate([[dedup.watermark], np.maximum(latest[:-1], dedup.watermark)])
+    verdict = np.where(times < before, _LATE, _FINE).astype(np.int8)
+    return replace(dedup, watermark=max(dedup.watermark, int(latest[-1]))), verdict
 
 
-def _are_new(seen: DedupState, times: Array) -> bool:
+def _are_all_new(dedup: DedupState, times: Array) -> bool:
     """Say whether all timestamps rise, from those of remembered events on."""
     if not len(times) or not is_strictly_sorted(times):
         return False
-    return not len(seen.times) or bool(seen.times.max() < times[0])
+    return not len(dedup.times) or bool(dedup.times.max() < times[0])
 
 
-def _remembering(seen: DedupState, ids: Array, times: Array) -> DedupState:
+def _remember_ids(dedup: DedupState, ids: Array, times: Array) -> DedupState:
     """Add ids to those remembered, and leave out those whose duplicates are late now."""
-    all_times = np.concatenate([seen.times, times])
-    kept = all_times >= seen.watermark
-    return replace(seen, ids=np.concatenate([seen.ids, ids])[kept], times=all_times[kept])
+    all_times = np.concatenate([dedup.times, times])
+    kept = all_times >= dedup.watermark
+    return replace(dedup, ids=np.concatenate([dedup.ids, ids])[kept], times=all_times[kept])
 
 
-def _judged(
-    seen: DedupState, times: Array, ids: tuple[Array, Array], lateness: int, remember: int
+def _deduplicate(
+    dedup: DedupState, times: Array, ids: tuple[Array, Array], lateness: int, dedup_horizon: int
 ) -> tuple[DedupState, Array]:
     """Decide what becomes of each event of one input."""
-    both = np.concatenate([seen.ids, np.stack(ids, axis=1)])
-    all_times = np.concatenate([seen.times, times])
-    fate = np.zeros(len(times), np.int8)
+    both = np.concatenate([dedup.ids, np.stack(ids, axis=1)])
+    all_times = np.concatenate([dedup.times, times])
+    verdict = np.zeros(len(times), np.int8)
     table = np.full(2 << len(all_times).bit_length(), -1, np.int64)
-    watermark = _judge(
-        both, all_times, len(seen.times), table, fate, seen.watermark, lateness, remember
+    watermark = _classify_arrivals(
+        both,
+        all_times,
+        len(dedup.times),
+        table,
+        verdict,
+        dedup.watermark,
+        lateness,
+        dedup_horizon,
     )
     kept = np.zeros(len(all_times), np.bool_)
     kept[table[table >= 0]] = True
-    kept &= all_times >= watermark - remember
-    return replace(seen, watermark=watermark, ids=both[kept], times=all_times[kept]), fate
+    kept &= all_times >= watermark - dedup_horizon
+    return replace(dedup, watermark=watermark, ids=both[kept], times=all_times[kept]), verdict
 
 
 @compiled
-def _judge(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, no values
+def _classify_arrivals(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, no values
     ids: Array,
     times: Array,
     known: int,
     table: Array,
-    fate: Array,
+    verdict: Array,
     watermark: int,
     lateness: int,
-    remember: int,
+    dedup_horizon: int,
 ) -> int:
     """Go through the events in the order of arrival; the table has the last row of each id."""
     mask = table.shape[0] - 1
     for i in range(times.shape[0]):
         if i >= known:
             if times[i] < watermark:
-                fate[i - known] = _LATE
+                verdict[i - known] = _LATE
                 continue
             watermark = max(watermark, times[i] - lateness)
         slot = ids[i, 0] & mask
@@ -329,8 +348,8 @@ def _judge(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, no values
             ids[table[slot], 0] == ids[i, 0] and ids[table[slot], 1] == ids[i, 1]
         ):
             slot = (slot + 1) & mask
-        if i >= known and table[slot] >= 0 and times[table[slot]] >= watermark - remember:
-            fate[i - known] = _DUPLICATE
+        if i >= known and table[slot] >= 0 and times[table[slot]] >= watermark - dedup_horizon:
+            verdict[i - known] = _DUPLICATE
         else:
             table[slot] = i
     return watermark

@@ -14,7 +14,7 @@ from shedlight.language.ast.expression import Attribute
 from shedlight.matching.compile.dfa import DfaTables, with_symbols
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array, compiled
-from shedlight.matching.kernel.driver import QueueRun, ScanRun
+from shedlight.matching.kernel.driver import FifoRun, ScanRun
 from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.kernel.records import (
     DROPPED,
@@ -31,7 +31,7 @@ from shedlight.matching.kernel.records import (
 from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.kernel.tables import Events
 from shedlight.matching.operators.classify import EventTypes
-from shedlight.matching.output.matches import Matches, numbered
+from shedlight.matching.output.matches import Matches, view_events
 from shedlight.matching.permuted import PermutedTable
 
 
@@ -63,10 +63,10 @@ class PartialMatchCounts:
     """Counts since the beginning.
 
     Attributes:
-        open: Machines that are open now.
-        expired: Machines that the window closed without a match.
-        evicted: Machines that the cap closed.
-        dropped: Assignments of a machine beyond the cap on them.
+        open: Partial matches that are open now.
+        expired: Partial matches that the window closed without a match.
+        evicted: Partial matches that the cap closed.
+        dropped: Bindings of a partial match beyond the cap on them.
     """
 
     open: int
@@ -77,14 +77,14 @@ class PartialMatchCounts:
 
 def count_partial_matches(state: MatchState) -> PartialMatchCounts:
     """Count what is open and what was closed."""
-    counts = state.pools.counts
+    counts = state.records.counts
     return PartialMatchCounts(*(int(counts[i]) for i in (OPEN, EXPIRED, EVICTED, DROPPED)))
 
 
 def match(
     matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None = None
 ) -> tuple[MatchState, Matches]:
-    """Offer a batch of ready events to the open machines, oldest machine first.
+    """Offer a batch of ready events to the partial matches, oldest partial match first.
 
     No argument is changed; cutting the stream into other batches gives the same matches.
 
@@ -106,25 +106,27 @@ def match(
         ready.table.table.select(matcher.store_schema.names), ready.table.order
     )
     started = replace(state, tables=tables)
-    run: QueueRun | ScanRun
+    run: FifoRun | ScanRun
     if matcher.pattern.conditions:
         run = ScanRun(matcher, started, _cells_of(matcher, state.store, batch))
     else:
-        run = QueueRun(matcher, started)
-    run.process(events, ready.watermark)
-    found, rows, elements = run.gathered.all()
+        run = FifoRun(matcher, started)
+    run.advance(events, ready.watermark)
+    found, rows, elements = run.collector.all()
     nothing = state.store.slice(0, 0)  # without matches nobody looks at events
-    table = numbered(state.store, batch.table) if len(rows) else numbered(nothing, nothing)
+    table = (
+        view_events(state.store, batch.table) if len(rows) else view_events(nothing, nothing)
+    )
     rows = _rows_of(rows, stored, batch)
     matches = Matches(found[TIME], found[END], table, rows, elements)
     if matcher.timed_out:
-        incomplete = run.gathered.incomplete()
-        matches = replace(_some(matches, ~incomplete), timed_out=_some(matches, incomplete))
-    threads, store = _kept_events(run.pools, run.threads, state.store, batch)
-    return MatchState(run.tables, run.pools, run.waiting, threads, store), matches
+        incomplete = run.collector.incomplete()
+        matches = replace(_select(matches, ~incomplete), timed_out=_select(matches, incomplete))
+    bindings, store = _compact_store(run.records, run.bindings, state.store, batch)
+    return MatchState(run.tables, run.records, run.queues, bindings, store), matches
 
 
-_MOST_CHUNKS = 64
+_MAX_CHUNKS = 64
 _NO_KEYS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -137,7 +139,7 @@ def _symbols(matcher: Matcher, tables: DfaTables, types: EventTypes) -> tuple[Df
     return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
 
 
-def _some(matches: Matches, chosen: Array) -> Matches:
+def _select(matches: Matches, chosen: Array) -> Matches:
     """Choose some of the matches."""
     sizes = np.diff(matches.ends, prepend=0)
     taken = np.repeat(chosen, sizes)
@@ -154,9 +156,9 @@ def _cells_of(matcher: Matcher, store: pa.Table, batch: PermutedTable) -> pa.Tab
     return _joined(store.select(names), batch.select(names))
 
 
-def _rows_of(places: Array, stored: int, batch: PermutedTable) -> Array:
+def _rows_of(numbers: Array, stored: int, batch: PermutedTable) -> Array:
     """Find the rows of events that are numbered through, stored ones first."""
-    rows = places.astype(np.int64)
+    rows = numbers.astype(np.int64)
     if batch.order is None:
         return rows
     new = rows >= stored
@@ -172,12 +174,12 @@ def _taken(table: pa.Table, rows: Array) -> pa.Table:
     return table.take(pa.array(rows)) if len(rows) else table.schema.empty_table()
 
 
-def _kept_events(
-    pools: PartialMatchRecords, threads: Bindings, store: pa.Table, batch: PermutedTable
+def _compact_store(
+    records: PartialMatchRecords, bindings: Bindings, store: pa.Table, batch: PermutedTable
 ) -> tuple[Bindings, pa.Table]:
-    """Keep the events that open machines have taken; the rest is given up in time."""
+    """Keep the events that partial matches have taken; the rest is given up in time."""
     old = len(store)
-    used = _rows_in_use(pools, old + len(batch))
+    used = _rows_in_use(records, old + len(batch))
     before = int(np.searchsorted(used, old))
     fresh = _taken(batch.table, batch.rows(used[before:] - old)).cast(store.schema)
     if before * 2 + 4096 >= old:
@@ -185,23 +187,23 @@ def _kept_events(
     else:
         store = _taken(store, used[:before])
     new = pa.concat_tables([store, fresh]) if len(store) else fresh
-    _rename_rows(pools.nodes, pools.counts[NODES], used)
-    bound = threads.bound
+    _rename_rows(records.nodes, records.counts[NODES], used)
+    bound = bindings.bound
     if len(bound) and len(used):
-        places = np.minimum(np.searchsorted(used, bound), len(used) - 1)
-        bound = np.where(bound >= 0, places, NONE).astype(np.int32)
-    if new.num_columns and new.column(0).num_chunks > _MOST_CHUNKS:
+        numbers = np.minimum(np.searchsorted(used, bound), len(used) - 1)
+        bound = np.where(bound >= 0, numbers, NONE).astype(np.int32)
+    if new.num_columns and new.column(0).num_chunks > _MAX_CHUNKS:
         new = new.combine_chunks()
-    return threads._replace(bound=bound), new
+    return bindings._replace(bound=bound), new
 
 
-def _rows_in_use(pools: PartialMatchRecords, size: int) -> Array:
-    """List the rows that open machines have taken, in order."""
-    if pools.counts[USED_NODES] * 8 < size:
-        rows = pools.nodes["row"][: pools.counts[NODES]]
+def _rows_in_use(records: PartialMatchRecords, size: int) -> Array:
+    """List the rows that partial matches have taken, in order."""
+    if records.counts[USED_NODES] * 8 < size:
+        rows = records.nodes["row"][: records.counts[NODES]]
         return np.unique(rows[rows >= 0])
     used = np.zeros(size, np.bool_)
-    _mark_rows(pools.nodes, pools.counts[NODES], used)
+    _mark_rows(records.nodes, records.counts[NODES], used)
     return np.flatnonzero(used)
 
 

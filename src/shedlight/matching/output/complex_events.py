@@ -81,7 +81,7 @@ def complex_events(
     matches: Matches,
     ids: Sequence[str],
     *,
-    listed: bool = True,
+    with_event_ids: bool = True,
     timed_out: bool = False,
 ) -> pa.Table:
     """Make the complex events of matches: source, time, id, events, and what is selected.
@@ -90,9 +90,8 @@ def complex_events(
         matcher: The pattern.
         matches: Its matches.
         ids: The columns that identify an event.
-        listed: Whether to list the ids of their events.
-        timed_out: Whether they are no matches but machines that timed out; their ids are those
-            of no match.
+        with_event_ids: Whether to list the ids of their events.
+        timed_out: Whether they are partial matches that timed out; their ids are no match's.
     """
     named = timed_out_name(matcher.name) if timed_out else matcher.name
     names = match_ids(named, matches.ends, _keys(matches, ids))
@@ -108,7 +107,7 @@ def complex_events(
         TIME: pa.array(time, pa.int64()),
         ID: names,
     }
-    if listed:
+    if with_event_ids:
         listing = _event_ids(matches, matches.events(ids))
         columns[EVENTS] = listing if each is None else listing.take(pa.array(each))
     variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}

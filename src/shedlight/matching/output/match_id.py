@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 import pyarrow as pa
 
-from shedlight.matching.hashing import hash_first, hash_onto
+from shedlight.matching.hashing import hash_onto, hash_with_seed
 from shedlight.matching.jit import Array, compiled, jit_inline
 
 DIGITS = 32
@@ -39,7 +39,7 @@ def match_ids(name: str, ends: Array, keys: tuple[Array, Array]) -> pa.Array:
 def _hashed(first: Array, second: Array, places: Array, salt: int) -> Array:
     """Hash events with their places."""
     found = np.empty(len(places), np.uint64)
-    hash_first(first, salt, found)
+    hash_with_seed(first, salt, found)
     hash_onto(second, found)
     hash_onto(places, found)
     return found
@@ -88,7 +88,7 @@ def _as_text(x: np.uint64) -> np.uint64:
     return x + np.uint64(0x3030303030303030) + letters * np.uint64(0x27)
 
 
-def octets_of(texts: Array) -> Array | None:
+def unhex_ids(texts: Array) -> Array | None:
     """Give the bytes that ids stand for, a row each; None if one is no id.
 
     Args:

@@ -32,7 +32,7 @@ class _Plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventView:
-    """Events that are numbered through; see `numbered`.
+    """Events that are numbered through; see `view_events`.
 
     Attributes:
         schema: Their columns.
@@ -88,7 +88,7 @@ def _any_valid(column: pa.Array, places: pa.Array) -> bool:
     return bool(pc.any(column.is_valid().take(places)).as_py())
 
 
-def numbered(store: pa.Table, batch: pa.Table) -> EventView:
+def view_events(store: pa.Table, batch: pa.Table) -> EventView:
     """Number events through.
 
     Args:
@@ -137,8 +137,8 @@ class Matches:
         table: The events that there were, stored ones first.
         rows: The rows of the table that are in matches, match by match in the order taken.
         elements: The element that took each of these events.
-        timed_out: The same of machines that timed out, in the order of their opening; None if
-            nobody asked.
+        timed_out: The same of partial matches that timed out, in the order of their opening;
+            None if nobody asked.
     """
 
     time: Array

@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.errors import StateError
-from shedlight.matching.compile.dfa import Symbol, build_tables, known_subsets
+from shedlight.matching.compile.dfa import Symbol, build_tables, explored_subsets
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
-from shedlight.matching.kernel.match_state import MatchState, compacted, with_rows
+from shedlight.matching.kernel.match_state import MatchState, compact, with_rows
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import PARTIAL_MATCH, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 
 VERSION = 3
-"""Since version 2 the machines of a key form a list, and their fields are in another order;
+"""Since version 2 partial matches of a key form a list, and their fields are in another order;
 since version 3 a key of several columns has another hash, and the checksum is of the version
 and the length too."""
 _MARK = b"SHEDLIGHT"
@@ -34,7 +34,7 @@ _NUMBERS = struct.Struct("<HI")
 
 def to_bytes(matcher: Matcher, state: MatchState) -> bytes:
     """Save a state."""
-    small = compacted(state)
+    small = compact(state)
     arrays = _arrays(small)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, small.store.schema) as stream:
@@ -43,8 +43,8 @@ def to_bytes(matcher: Matcher, state: MatchState) -> bytes:
     header = {
         "pattern": matcher.fingerprint,
         "symbols": [sorted(symbol) for symbol in small.tables.symbols],
-        "known": known_subsets(small.tables),
-        "subsets": [[lane, sorted(members)] for lane, members in small.tables.subsets],
+        "known": explored_subsets(small.tables),
+        "subsets": [[region, sorted(members)] for region, members in small.tables.subsets],
         "arrays": [[_form(array.dtype), list(array.shape)] for array in arrays],
         "size": len(body),
     }
@@ -77,7 +77,9 @@ def from_bytes(matcher: Matcher, data: bytes) -> MatchState:
         state = _state(matcher, header, packed)
     except (ValueError, KeyError, TypeError, IndexError, OSError, pa.ArrowException) as error:
         raise _damaged() from error
-    return with_rows(state) if version == 1 and matcher.automaton.single else state
+    return (
+        with_rows(state) if version == 1 and matcher.automaton.single_event_regions else state
+    )
 
 
 def _split(data: bytes) -> tuple[int, dict[str, Any], bytes]:
@@ -120,16 +122,16 @@ def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchStat
     tables = build_tables(
         matcher.automaton,
         map(Symbol, header["symbols"]),
-        [(lane, frozenset(members)) for lane, members in header["subsets"]],
+        [(region, frozenset(members)) for region, members in header["subsets"]],
         header["known"],
     )
     arrays[1] = _with_fields(arrays[1], PARTIAL_MATCH)
-    pools, waiting, threads = (
+    records, queues, bindings = (
         PartialMatchRecords(*arrays[:5]),
         Queues(*arrays[5:9]),
         Bindings(*arrays[9:]),
     )
-    return MatchState(tables, pools, waiting, threads, store)
+    return MatchState(tables, records, queues, bindings, store)
 
 
 def _with_fields(array: Array, dtype: np.dtype[Any]) -> Array:
@@ -143,7 +145,7 @@ def _with_fields(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _arrays(state: MatchState) -> list[Array]:
-    return [*state.pools, *state.waiting, *state.threads]
+    return [*state.records, *state.queues, *state.bindings]
 
 
 def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of fields

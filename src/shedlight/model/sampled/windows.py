@@ -22,7 +22,7 @@ from shedlight.matching.compile.guards import GuardPrograms
 from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES, Matcher
 from shedlight.matching.compile.nfa import build_automaton
 from shedlight.matching.jit import Array
-from shedlight.matching.kernel.driver import QueueRun
+from shedlight.matching.kernel.driver import FifoRun
 from shedlight.matching.kernel.match_state import MatchState, new_state
 from shedlight.matching.kernel.records import TIME
 from shedlight.matching.kernel.tables import Events
@@ -292,13 +292,13 @@ def _matches(
     shares = np.zeros(len(runner.symbols))
     shares[pattern.demand.uses] = keep.get(pattern.stream, 1.0)
     kept = events.chance < shares[events.type]
-    run = QueueRun(runner.matcher, runner.state)
+    run = FifoRun(runner.matcher, runner.state)
     times = events.time[kept]
-    run.process(
+    run.advance(
         Events(times, events.type[kept], runner.symbols, _NO_HASHES, _NO_HASHES, 0),
         int(seconds * SECOND),
     )
-    found = run.gathered.all()[0][TIME]
+    found = run.collector.all()[0][TIME]
     if runner.yields < 1:
         found = found[hash_chances(found, pattern.stream, YIELD_CHANCE) < runner.yields]
     return np.repeat(found, max(1, round(pattern.emits)))

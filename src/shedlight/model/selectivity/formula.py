@@ -258,7 +258,9 @@ def _labels(spec: OperatorSpec) -> Mapping[Element, list[str]]:
     """Find the labels that each element of an operator accepts."""
     words = vocabulary_of(spec)
     asks = {
-        each: words.asks(each) for one in spec.patterns.values() for each in elements(one.where)
+        each: words.tests_of(each)
+        for one in spec.patterns.values()
+        for each in elements(one.where)
     }
     known = set(constants(words))
     signatures, accepted = accepted_types(words, known, tuple(dict.fromkeys(asks.values())))

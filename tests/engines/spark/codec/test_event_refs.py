@@ -140,7 +140,7 @@ def test_a_shelf_keeps_only_what_is_still_referred_to():
     assert [len(done.found[s]) for s in chain.outputs] == [16, 8, 4]
     assert len(done.shelves["w"].events) == len(ROWS)
     kept = state.shelves["w"]
-    waiting = state.operators[0].waiting.buffer["no"].to_pylist()
+    waiting = state.operators[0].reorder_buffer.buffer["no"].to_pylist()
     assert 0 < len(waiting) <= len(kept.old) < len(ROWS) / 2
     assert set(waiting) <= set(kept.events["no"].to_pylist())
 

@@ -90,7 +90,7 @@ def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
 
     assert found == {JOINED: first["id"].to_pylist(), LAST: second["id"].to_pylist()}
     assert watermarks_of(chain, state) == {"w": FOREVER, "v": FOREVER}
-    assert all(sum(one.waiting.late) == 0 for one in state.operators)
+    assert all(sum(one.reorder_buffer.late) == 0 for one in state.operators)
 
 
 def test_a_group_that_said_nothing_holds_the_others_back():

@@ -28,7 +28,7 @@ def _run(operator, arrivals, cuts, *, saved):
         found += outcome.complex_events["P"].to_pylist()
         if saved:
             state = from_bytes(operator, to_bytes(operator, state))
-    return repr(found), state.waiting.late, state.waiting.duplicates
+    return repr(found), state.reorder_buffer.late, state.reorder_buffer.duplicates
 
 
 @settings(max_examples=150)

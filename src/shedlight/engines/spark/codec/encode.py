@@ -32,7 +32,7 @@ from shedlight.engines.spark.codec.decode import (
     write,
 )
 from shedlight.engines.spark.codec.event_refs import rows_in_order
-from shedlight.matching.output.match_id import octets_of
+from shedlight.matching.output.match_id import unhex_ids
 
 
 def encode_table(
@@ -162,7 +162,7 @@ def _of_one_length(array: pa.Array) -> tuple[Form | None, pa.Array]:
         return (SAME, array[0].as_py()), pa.nulls(len(array))
     if length != LONG:
         return None, array
-    octets = octets_of(texts)
+    octets = unhex_ids(texts)
     if octets is None:
         return None, array
     short = pa.binary(LONG // 2)

@@ -122,7 +122,7 @@ def _referred(chain: ChainRuntime, states: Iterable[OperatorState], name: str) -
     found = [np.zeros(0, np.int64)]
     for spec, state in zip(chain.spec.placement.operators, states, strict=True):
         paths = [path for path, of in chain.event_refs.read_by(spec).items() if of == name]
-        for table in (state.waiting.buffer, *(one.store for one in state.states)):
+        for table in (state.reorder_buffer.buffer, *(one.store for one in state.states)):
             there = [path for path in paths if len(table) and path[0] in table.column_names]
             found += [field_at(table, path).drop_null().to_numpy() for path in there]
     return np.concatenate(found)
@@ -198,7 +198,9 @@ def _watermarks(
 def watermarks_of(chain: ChainRuntime, state: ChainState) -> Mapping[str, int]:
     """Say how far each operator is: all its complex events before that time are out."""
     names = (spec.name for spec in chain.spec.placement.operators)
-    return dict(zip(names, (one.waiting.watermark for one in state.operators), strict=True))
+    return dict(
+        zip(names, (one.reorder_buffer.watermark for one in state.operators), strict=True)
+    )
 
 
 def _by_time(chain: ChainRuntime, stream: Stream, table: pa.Table) -> pa.Table:
@@ -263,7 +265,7 @@ class _Course:
         self.found.update((Stream(name, spec.name), table) for name, table in found.items())
         for stream in spec.outputs:
             tables[stream] = self.found[stream]
-            self._watermarks[stream] = state.waiting.watermark
+            self._watermarks[stream] = state.reorder_buffer.watermark
         self.late[spec.name] = self._whole(spec.name, late)
         self.metrics[spec.name] = counting.metrics(state)
         return state
@@ -299,7 +301,7 @@ class _Course:
             return frozenset(idle)
         self.silent.add(spec.name)
         self._idle.update(spec.outputs)
-        seen = state.waiting.seen
+        seen = state.reorder_buffer.dedup
         far = [
             max(one.watermark, self._watermarks[stream])
             for one, stream in zip(seen, spec.inputs, strict=True)

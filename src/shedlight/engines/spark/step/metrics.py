@@ -16,7 +16,7 @@ from shedlight.matching.compile.type_labels import OTHER
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.operators.cep_operator import Masks, Operator, OperatorState
-from shedlight.matching.operators.classify import counted
+from shedlight.matching.operators.classify import count_numbers
 from shedlight.matching.operators.step import ReadyBatch, count_partial_matches
 
 METRICS = "metrics"
@@ -59,7 +59,7 @@ class OperatorMetrics:
     """
 
     ready: int
-    waiting: int
+    reorder_buffer: int
     late: int
     duplicates: int
     patterns: Mapping[str, PatternMetrics]
@@ -136,13 +136,13 @@ class MetricsCounter:
         self._ready += len(ready.time)
         signatures, numbers = ready.types.signatures, ready.numbers
         for number, name in self._uncounted:
-            counts = counted(numbers, len(signatures), ready.inputs == number)
+            counts = count_numbers(numbers, len(signatures), ready.inputs == number)
             _add(self._types.setdefault(name, {}), ready, counts)
-        every = counted(numbers, len(signatures))
+        every = count_numbers(numbers, len(signatures))
         for matcher in self._matchers:
             mask, counts = masks.get(matcher.name), every
             if mask is not None:
-                counts = counted(numbers, len(signatures), mask)
+                counts = count_numbers(numbers, len(signatures), mask)
             kept = self._kept[matcher.name]
             for number in np.flatnonzero(counts).tolist():
                 if matcher.symbol(signatures[number]):
@@ -170,21 +170,21 @@ class MetricsCounter:
                 counts.evicted,
                 counts.dropped,
             )
-        waiting = state.waiting
+        reorder_buffer = state.reorder_buffer
         return OperatorMetrics(
             self._ready,
-            len(waiting.buffer),
-            sum(waiting.late),
-            sum(waiting.duplicates),
+            len(reorder_buffer.buffer),
+            sum(reorder_buffer.late),
+            sum(reorder_buffer.duplicates),
             patterns,
             self._types,
         )
 
 
-def _add(counted: dict[str, int], ready: ReadyBatch, counts: Array) -> None:
+def _add(count_numbers: dict[str, int], ready: ReadyBatch, counts: Array) -> None:
     for number in np.flatnonzero(counts).tolist():
         label = ready.types.label(number) or OTHER
-        counted[label] = counted.get(label, 0) + int(counts[number])
+        count_numbers[label] = count_numbers.get(label, 0) + int(counts[number])
 
 
 def of_pattern(

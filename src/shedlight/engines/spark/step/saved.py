@@ -15,7 +15,7 @@ from shedlight.errors import StateError
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import Operator, OperatorState
 from shedlight.matching.operators.classify import EventTypes
-from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_waiting
+from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_reorder_buffer
 from shedlight.matching.state import saved
 from shedlight.matching.state.frame import read_frame, write_frame
 
@@ -26,9 +26,13 @@ _MARK = b"SHEDLIGHT-OPERATOR"
 
 def to_bytes(operator: Operator, state: OperatorState) -> bytes:
     """Save the state of an operator."""
-    waiting = state.waiting
-    intake = [part for one in waiting.seen for part in (one.ids.tobytes(), one.times.tobytes())]
-    intake.append(plain_bytes(waiting.buffer))
+    reorder_buffer = state.reorder_buffer
+    intake = [
+        part
+        for one in reorder_buffer.dedup
+        for part in (one.ids.tobytes(), one.times.tobytes())
+    ]
+    intake.append(plain_bytes(reorder_buffer.buffer))
     body = b"".join(intake)
     states = [
         saved.to_bytes(matcher, one)
@@ -37,11 +41,11 @@ def to_bytes(operator: Operator, state: OperatorState) -> bytes:
     packed = pa.compress(body, codec="zstd", asbytes=True)
     header = {
         "inputs": _inputs(operator),
-        "watermark": waiting.watermark,
-        "watermarks": [one.watermark for one in waiting.seen],
-        "remembered": [len(one.times) for one in waiting.seen],
-        "late": waiting.late,
-        "duplicates": waiting.duplicates,
+        "watermark": reorder_buffer.watermark,
+        "watermarks": [one.watermark for one in reorder_buffer.dedup],
+        "remembered": [len(one.times) for one in reorder_buffer.dedup],
+        "late": reorder_buffer.late,
+        "duplicates": reorder_buffer.duplicates,
         "size": len(body),
     }
     return write_frame(_MARK, VERSION, header, [packed, *states])
@@ -82,14 +86,14 @@ def _inputs(operator: Operator) -> list[list[Any]]:
 
 def _waiting(operator: Operator, header: dict[str, Any], packed: bytes) -> ReorderBuffer:
     body = pa.decompress(packed, header["size"], codec="zstd", asbytes=True)
-    seen, at = [], 0
+    dedup, at = [], 0
     for watermark, number in zip(header["watermarks"], header["remembered"], strict=True):
         ids = _numbers(body, at, 2 * number).reshape(number, 2)
         times = _numbers(body, at + ids.nbytes, number)
-        seen.append(DedupState(watermark, ids, times))
+        dedup.append(DedupState(watermark, ids, times))
         at += ids.nbytes + times.nbytes
     buffer = decode_table(body[at:])
-    schema = new_waiting(operator.schema, len(operator.inputs)).buffer.schema
+    schema = new_reorder_buffer(operator.schema, len(operator.inputs)).buffer.schema
     if not buffer.schema.equals(schema):
         raise StateError(
             f"the saved state has other columns:\n  saved: {', '.join(buffer.schema.names)}\n"
@@ -98,7 +102,7 @@ def _waiting(operator: Operator, header: dict[str, Any], packed: bytes) -> Reord
         )
     return ReorderBuffer(
         buffer,
-        tuple(seen),
+        tuple(dedup),
         header["watermark"],
         tuple(header["late"]),
         tuple(header["duplicates"]),
