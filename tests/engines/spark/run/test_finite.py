@@ -272,7 +272,7 @@ def test_types_too_many_to_list_are_shed_in_python(spark, tmp_path, monkeypatch)
     ordered = {**tables, "s1": tables["s1"].sort_by("at")}
     shares = {Stream("P", "w"): PatternShares({}, default_share=0.6)}
     expected = simulate(application, ordered, Service(seconds={}), shares=shares).sinks
-    monkeypatch.setattr(type_sql, "MOST_TYPES", 1)
+    monkeypatch.setattr(type_sql, "MAX_SIGNATURES", 1)
     found = on_spark(spark, with_files(application, ordered, tmp_path), tmp_path, shares)
     for name, rows in found.items():
         assert _identities(rows) == sorted(_identities(expected[name].to_pylist()))

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
-from shedlight.engines.spark.shed.plan_column import limits_of
+from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
 from shedlight.engines.spark.step.chain import build_chain
-from shedlight.engines.spark.step.keep_flags import flag_column, kept_names
+from shedlight.engines.spark.step.keep_flags import flag_column, flag_names
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.graph import OperatorSpec, Stream
@@ -138,11 +138,11 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
 def _shed_in_the_jvm(spark, chain, path, case):
     """Give the words of flags of what is left, by `small`."""
     tables = plan_tables(chain, case.shares)
-    limits = {name: pa.table({"": limits_of(table, 1.0)}) for name, table in tables.items()}
+    limits = {name: pa.table({"": [keep_limits(table, 1.0)]}) for name, table in tables.items()}
     plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
     rows = add_keep_flags_and_filter(chain, READ, spark.read.parquet(str(path)), plan).toArrow()
     smalls = rows["small"].to_pylist()
-    names = kept_names(len(chain.operators[0].matchers))
+    names = flag_names(len(chain.operators[0].matchers))
     words = [rows[flag_column("w", name)].to_pylist() for name in names]
     return [dict(zip(smalls, flags, strict=True)) for flags in words]
 

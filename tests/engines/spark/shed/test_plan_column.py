@@ -8,7 +8,7 @@ from pyspark.errors import StreamingQueryException
 
 from shedlight.engines.spark.shed import plan_column
 from shedlight.engines.spark.shed.jvm_callback import jvm_computed_array, supports_jvm_callback
-from shedlight.engines.spark.shed.plan_column import limits_of, read_plan
+from shedlight.engines.spark.shed.plan_column import keep_limits, read_plan
 from shedlight.engines.spark.support.plan_store import ActivePlan, KeepTable, PlanStore
 from shedlight.engines.spark.support.spark_errors import to_user_error
 from shedlight.errors import StateError
@@ -17,7 +17,7 @@ from shedlight.shedding.shares import PatternShares
 
 pytestmark = pytest.mark.spark
 
-WAYS = ("asked", "by a job")
+WAYS = ("by callback", "by a job")
 TABLES = {
     name: KeepTable(np.array([[0.4, 1.0, share]]), np.zeros((1, 3), np.bool_))
     for name, share in (("w", 0.0), ("another one's", 0.7))
@@ -80,11 +80,11 @@ def stage(spark, tmp_path):
 
 
 def _expected(pressure):
-    return tuple(limits_of(one, pressure).values.to_pylist() for one in TABLES.values())
+    return tuple(keep_limits(one, pressure).tolist() for one in TABLES.values())
 
 
 @pytest.mark.usefixtures("way")
-def test_a_new_pressure_is_in_force_in_the_next_micro_batch(spark, stage, plans):
+def test_a_new_pressure_is_active_in_the_next_micro_batch(spark, stage, plans):
     """Without a restart, and what each used is on record."""
     query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
     for pressure in (1.0, 0.5, 0.25):

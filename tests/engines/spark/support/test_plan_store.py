@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.shed.plan_column import limits_of
+from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.support.plan_store import (
     UNUSED,
     WORD,
@@ -93,7 +93,7 @@ def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
 def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
     """To the last bit, and everything is kept where the share is one."""
     table = KeepTable(np.array([shares]), np.zeros((1, len(shares)), np.bool_))
-    (found,) = limits_of(table, pressure).to_pylist()
+    found = keep_limits(table, pressure).tolist()
     lowered = [share * pressure for share in shares]
     everything = [int(share >= 1) for share in lowered]
     asked = [int(0 < share < 1) for share in lowered]
@@ -104,14 +104,14 @@ def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
 def test_what_a_pattern_has_no_use_for_is_never_kept():
     """Not even without pressure."""
     limits = [threshold(0.4), threshold(0.0), threshold(0.0)]
-    assert limits_of(TABLE, 1.0).to_pylist() == [[0, 1, 0, 1, 0, 0, *limits]]
+    assert keep_limits(TABLE, 1.0).tolist() == [0, 1, 0, 1, 0, 0, *limits]
 
 
 @pytest.mark.parametrize("patterns", [1, 61, 62, 63, 125])
 def test_flags_of_many_patterns_go_into_several_words(patterns):
     """Each pattern has its own bit."""
     shares = np.eye(patterns)
-    (found,) = limits_of(KeepTable(shares, np.zeros(shares.shape, np.bool_)), 1.0).to_pylist()
+    found = keep_limits(KeepTable(shares, np.zeros(shares.shape, np.bool_)), 1.0).tolist()
     words = -(-patterns // WORD)
     assert len(found) == patterns * (words + 1 + patterns)
     for number in range(patterns):

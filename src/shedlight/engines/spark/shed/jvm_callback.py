@@ -1,4 +1,4 @@
-"""Numbers that Spark asks this process for while it plans a micro-batch.
+"""An array that Spark asks this process for, by a callback, while it plans a micro-batch.
 
 Spark computes what is selected from a table that it has at hand when it plans a query, not when
 it runs it, and it plans each micro-batch anew. A function that is selected there is called in
@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.support.plan_store import BATCH_PROPERTY
 
-_RULE = "ConvertToLocalRelation"
+_OPTIMIZER_RULE = "ConvertToLocalRelation"
 """The rule by which Spark computes when it plans."""
-_NUMBERS = '{"type": "array", "elementType": "long", "containsNull": false}'
+_ARRAY_TYPE = '{"type": "array", "elementType": "long", "containsNull": false}'
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Answer = Callable[[int], Numbers]
@@ -31,8 +31,8 @@ def supports_jvm_callback(spark: SparkSession) -> bool:
     """Say whether Spark can ask this process, in the thread that knows the micro-batch."""
     if not hasattr(spark, "_jsparkSession"):
         return False
-    without = str(spark.conf.get("spark.sql.optimizer.excludedRules", ""))
-    return isinstance(_gateway(spark), ClientServer) and _RULE not in without
+    excluded = str(spark.conf.get("spark.sql.optimizer.excludedRules", ""))
+    return isinstance(_gateway(spark), ClientServer) and _OPTIMIZER_RULE not in excluded
 
 
 def jvm_computed_array(spark: SparkSession, answer: Answer) -> DataFrame:
@@ -46,8 +46,8 @@ def jvm_computed_array(spark: SparkSession, answer: Answer) -> DataFrame:
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     java: Any = spark._jsparkSession  # noqa: SLF001  # as PySpark does for foreachBatch
     name = f"shedlight_{uuid4().hex}"
-    asking = _Asking(gateway, spark.sparkContext.getLocalProperty, answer)
-    java.udf().register(name, asking, java.parseDataType(_NUMBERS))
+    callback = _Callback(gateway, spark.sparkContext.getLocalProperty, answer)
+    java.udf().register(name, callback, java.parseDataType(_ARRAY_TYPE))
     try:
         return spark.sql("VALUES (1)").selectExpr(f"{name}() AS numbers")
     finally:
@@ -58,7 +58,7 @@ def _gateway(spark: SparkSession) -> Any:  # noqa: ANN401  # Py4J has no types
     return spark.sparkContext._gateway  # noqa: SLF001
 
 
-class _Asking:
+class _Callback:
     """What the JVM calls: a function without arguments."""
 
     def __init__(

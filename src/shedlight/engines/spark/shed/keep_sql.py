@@ -1,12 +1,13 @@
 """Shedding in the JVM: which patterns keep an event, before it is sent anywhere.
 
-A plan is a table of one row (`plan_row.py`): for each type the patterns that keep it all, and
-for each pattern and type the hash below which an event is kept. Events see it as the value of
-a subquery, and what no pattern keeps goes no further. The decisions are those of
+A plan is a table of one row (`plan_column.py`): for each event type the patterns that keep all
+of it, and for each pattern and type the hash below which an event is kept. Events see it as the
+value of a subquery, and what no pattern keeps goes no further. The decisions are those of
 `shedding/shedder.py`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -18,7 +19,7 @@ from shedlight.engines.spark.shed.plan_column import Limits
 from shedlight.engines.spark.shed.type_sql import all_signatures, hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import TYPE, observe_arrivals
 from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.engines.spark.step.keep_flags import flag_column, kept_kinds, kept_names
+from shedlight.engines.spark.step.keep_flags import flag_column, flag_names, flag_types
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable
@@ -34,43 +35,69 @@ from shedlight.matching.operators.reorder import NEVER
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import EPOCH_WINDOWS
 
-_ONCE = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
-"""Nothing, of which Spark does not know that; so it computes the flags once, not for the filter
-again, and asks once for the plan."""
+CATALYST_BARRIER = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
+"""Zero, which Spark cannot know: so it computes the flags once, not for the filter again, and
+reads the plan once."""
 _LIMITS, _RELEVANT = "#limits", "#relevant"
 
 
-def plan_tables(chain: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
-    """Write a plan down by the numbers of types, for the operators that shed in the JVM."""
-    found = {}
+@dataclass(frozen=True, slots=True, eq=False)
+class _ShedOperator:
+    """An operator of a chain, as events are shed for it."""
+
+    chain: ChainSpec
+    spec: OperatorSpec
+    operator: Operator
+    signatures: Sequence[Signature] | None
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether it ever sheds."""
+        return has_shares(self.spec, self.chain.shares)
+
+    @property
+    def flags(self) -> list[str]:
+        """The columns of its keep flags."""
+        names = flag_names(len(self.operator.matchers))
+        return [flag_column(self.spec.name, name) for name in names]
+
+
+def _shed_operators(chain: ChainRuntime) -> Iterator[_ShedOperator]:
     for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
-        signatures = all_signatures(operator.alphabet)
-        if signatures is None or not has_shares(spec, chain.spec.shares):
+        yield _ShedOperator(chain.spec, spec, operator, all_signatures(operator.alphabet))
+
+
+def plan_tables(chain: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
+    """Write a plan by the numbers of event types, for the operators that shed in the JVM."""
+    tables = {}
+    for shed in _shed_operators(chain):
+        if shed.signatures is None or not shed.has_shares:
             continue
-        labels = [operator.alphabet.label(signature) for signature in signatures]
+        labels = [shed.operator.alphabet.label(one) for one in shed.signatures]
         kept, exempt = [], []
-        for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
-            used = [_uses(matcher, signature) for signature in signatures]
-            kept.append(_shares_by_number(shares.get(stream), labels, used))
+        for stream, matcher in zip(shed.spec.outputs, shed.operator.matchers, strict=True):
+            relevant = [_is_relevant(matcher, one) for one in shed.signatures]
+            kept.append(_shares_by_number(shares.get(stream), labels, relevant))
             lasting = shares[stream].pressure_exempt if stream in shares else frozenset(labels)
             exempt.append([label in lasting for label in labels])
-        found[spec.name] = KeepTable(np.array(kept, np.float64), np.array(exempt, np.bool_))
-    return found
+        table = KeepTable(np.array(kept, np.float64), np.array(exempt, np.bool_))
+        tables[shed.spec.name] = table
+    return tables
 
 
 def _shares_by_number(
-    shares: PatternShares | None, labels: Sequence[str], used: Sequence[bool]
+    shares: PatternShares | None, labels: Sequence[str], relevant: Sequence[bool]
 ) -> list[float]:
     if shares is None:
-        return [1.0 if one else UNUSED for one in used]
+        return [1.0 if is_relevant else UNUSED for is_relevant in relevant]
     mean = shares.mean
     return [
-        shares.shares.get(label, mean if label else 0.0) if one else UNUSED
-        for label, one in zip(labels, used, strict=True)
+        shares.shares.get(label, mean if label else 0.0) if is_relevant else UNUSED
+        for label, is_relevant in zip(labels, relevant, strict=True)
     ]
 
 
-def _uses(matcher: Matcher, signature: Signature) -> bool:
+def _is_relevant(matcher: Matcher, signature: Signature) -> bool:
     return _counts_events(matcher) or bool(matcher.symbol(signature))
 
 
@@ -82,66 +109,28 @@ def _counts_events(matcher: Matcher) -> bool:
 def add_keep_flags_and_filter(
     chain: ChainRuntime, stream: Stream, frame: DataFrame, plan: Limits | None
 ) -> DataFrame:
-    """Drop the events of a stream that no pattern keeps; the rest carry who keeps them.
+    """Drop the events of a stream that no pattern keeps; the others carry who keeps them.
 
     Args:
         chain: The operators.
         stream: What they read.
         frame: Its events.
-        plan: The plan in force; None if no operator that reads the stream ever sheds.
+        plan: The active plan; None if no operator that reads the stream ever sheds.
     """
     columns = list(frame.columns)
-    wanted: list[str] = []
+    conditions: list[str] = []
     time = chain.spec.inputs[stream][0].time
-    for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
-        if stream in spec.inputs:
-            frame = _typed(_with_all_columns(frame, operator), operator, (spec, stream), time)
-            frame, useful = _judged(chain.spec, (spec, operator, stream), frame, plan)
-            wanted.append(useful)
-            columns += _flags(spec, operator) if has_shares(spec, chain.spec.shares) else []
-    any_of = " OR ".join(dict.fromkeys(wanted))
-    # the time is asked for first: an event to refuse is refused, of use or not
+    for shed in _shed_operators(chain):
+        if stream in shed.spec.inputs:
+            frame = _with_all_columns(frame, shed.operator)
+            frame = _with_type(frame, shed, arrivals_name(shed.spec.name, stream), time)
+            frame, condition = _with_keep_flags(frame, shed, time, plan)
+            conditions.append(condition)
+            columns += shed.flags if shed.has_shares else []
+    any_of = " OR ".join(dict.fromkeys(conditions))
+    # the time is asked for first: a malformed record is an error, relevant or not
     frame = frame.filter(f"{quote_name(time)} > {NEVER}L AND ({any_of})")
     return frame.select([quote_name(name) for name in columns])
-
-
-def _flags(spec: OperatorSpec, operator: Operator) -> list[str]:
-    return [flag_column(spec.name, name) for name in kept_names(len(operator.matchers))]
-
-
-def _typed(
-    frame: DataFrame, operator: Operator, which: tuple[OperatorSpec, Stream], time: str
-) -> DataFrame:
-    """Add the type of each event, and observe how many there are of each."""
-    spec, stream = which
-    signatures = all_signatures(operator.alphabet)
-    if signatures is not None:
-        frame = frame.withColumn(TYPE, F.expr(f"CAST({type_sql(operator)} AS INT)"))
-    if ARRIVAL in frame.columns:
-        types = None if signatures is None else len(signatures)
-        frame = observe_arrivals(frame, arrivals_name(spec.name, stream), time, types)
-    return frame
-
-
-def _judged(
-    given: ChainSpec,
-    which: tuple[OperatorSpec, Operator, Stream],
-    frame: DataFrame,
-    plan: Limits | None,
-) -> tuple[DataFrame, str]:
-    """Say which patterns of an operator keep an event, and how to ask whether any does."""
-    spec, operator, _ = which
-    signatures, flags = all_signatures(operator.alphabet), _flags(spec, operator)
-    if signatures is None:
-        for name, kind in zip(flags, kept_kinds(len(operator.matchers)), strict=True):
-            frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(kind)))
-        return frame, "true"
-    if plan is not None and has_shares(spec, given.shares):
-        frame = frame.withColumn(_LIMITS, plan[spec.name].scalar())
-        return _with_flags(frame, given, which), _kept_by_any(operator, flags)
-    relevant_events = flag_column(spec.name, _RELEVANT)
-    frame = frame.withColumn(relevant_events, F.expr(_of_use(operator, signatures)))
-    return frame, quote_name(relevant_events)
 
 
 def arrivals_name(operator: str, stream: Stream) -> str:
@@ -158,62 +147,83 @@ def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:
     return frame
 
 
-def _of_use(operator: Operator, signatures: Sequence[Signature]) -> str:
-    """Ask whether any pattern has a use for an event."""
-    used = [
+def _with_type(frame: DataFrame, shed: _ShedOperator, name: str, time: str) -> DataFrame:
+    """Add the type of each event, and observe how many there are of each."""
+    if shed.signatures is not None:
+        frame = frame.withColumn(TYPE, F.expr(f"CAST({type_sql(shed.operator)} AS INT)"))
+    if ARRIVAL in frame.columns:
+        types = None if shed.signatures is None else len(shed.signatures)
+        frame = observe_arrivals(frame, name, time, types)
+    return frame
+
+
+def _with_keep_flags(
+    frame: DataFrame, shed: _ShedOperator, time: str, plan: Limits | None
+) -> tuple[DataFrame, str]:
+    """Add which patterns of an operator keep an event, and give the condition that any does."""
+    matchers = shed.operator.matchers
+    if shed.signatures is None:
+        for name, arrow_type in zip(shed.flags, flag_types(len(matchers)), strict=True):
+            frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(arrow_type)))
+        return frame, "true"
+    if plan is not None and shed.has_shares:
+        frame = frame.withColumn(_LIMITS, plan[shed.spec.name].scalar())
+        frame = _with_planned_flags(frame, shed, len(shed.signatures), time)
+        if any(map(_counts_events, matchers)):
+            return frame, "true"  # what is not kept is counted all the same
+        return frame, " OR ".join(f"{quote_name(name)} != 0" for name in shed.flags)
+    name = flag_column(shed.spec.name, _RELEVANT)
+    return frame.withColumn(name, F.expr(_relevant_sql(shed))), quote_name(name)
+
+
+def _relevant_sql(shed: _ShedOperator) -> str:
+    """Ask whether an event is relevant to any pattern."""
+    signatures, matchers = shed.signatures or (), shed.operator.matchers
+    relevant = [
         number
         for number, signature in enumerate(signatures)
-        if any(_uses(matcher, signature) for matcher in operator.matchers)
+        if any(_is_relevant(matcher, signature) for matcher in matchers)
     ]
-    if len(used) == len(signatures):
+    if len(relevant) == len(signatures):
         return "true"
-    return f"{quote_name(TYPE)} IN ({', '.join(map(str, used))})" if used else "false"
+    return f"{quote_name(TYPE)} IN ({', '.join(map(str, relevant))})" if relevant else "false"
 
 
-def _kept_by_any(operator: Operator, flags: Iterable[str]) -> str:
-    if any(map(_counts_events, operator.matchers)):
-        return "true"  # what is not kept is counted all the same
-    return " OR ".join(f"{quote_name(name)} != 0" for name in flags)
-
-
-def _with_flags(
-    frame: DataFrame, given: ChainSpec, which: tuple[OperatorSpec, Operator, Stream]
+def _with_planned_flags(
+    frame: DataFrame, shed: _ShedOperator, types: int, time: str
 ) -> DataFrame:
-    """Write down which patterns keep each event by the limits of a plan."""
-    spec, operator, read = which
-    types, names = len(all_signatures(operator.alphabet) or ()), kept_names(len(spec.outputs))
-    time = given.inputs[read][0].time
+    """Add which patterns keep each event by the limits of a plan."""
+    words = len(shed.flags)
 
-    def told(row: int) -> str:
+    def limit(row: int) -> str:
         return f"get({quote_name(_LIMITS)}, {row * types} + {quote_name(TYPE)})"
 
-    needed = [_hash(given, operator, output, time) for output in spec.outputs]
-    hashes = {one: f"#hash{number}" for number, one in enumerate(dict.fromkeys(needed))}
+    needed = [_hash_sql(shed, output, time) for output in shed.spec.outputs]
+    names = {text: f"#hash{number}" for number, text in enumerate(dict.fromkeys(needed))}
     # in a branch of IF, so that an event of which all is decided is not hashed
-    hashed = {
-        name: F.expr(f"IF({told(len(names))} = 0L, 0L, {one})") for one, name in hashes.items()
+    hashes = {
+        name: F.expr(f"IF({limit(words)} = 0L, 0L, {text})") for text, name in names.items()
     }
     bits = [
-        f"IF({quote_name(hashes[one])} < {told(len(names) + 1 + number)}, "
+        f"IF({quote_name(names[text])} < {limit(words + 1 + number)}, "
         f"{1 << number % WORD}L, 0L)"
-        for number, one in enumerate(needed)
+        for number, text in enumerate(needed)
     ]
     flags = {}
-    for number, kind in enumerate(kept_kinds(len(bits))):
-        word = [told(number), *bits[number * WORD : (number + 1) * WORD], _ONCE]
-        name = flag_column(spec.name, names[number])
-        flags[name] = F.expr(" | ".join(word)).cast(from_arrow_type(kind))
-    return frame.withColumns(hashed).withColumns(flags).drop(_LIMITS, *hashed)
+    for number, arrow_type in enumerate(flag_types(len(bits))):
+        word = [limit(number), *bits[number * WORD : (number + 1) * WORD], CATALYST_BARRIER]
+        column = F.expr(" | ".join(word)).cast(from_arrow_type(arrow_type))
+        flags[shed.flags[number]] = column
+    return frame.withColumns(hashes).withColumns(flags).drop(_LIMITS, *hashes)
 
 
-def _hash(given: ChainSpec, operator: Operator, stream: Stream, time: str) -> str:
+def _hash_sql(shed: _ShedOperator, stream: Stream, time: str) -> str:
     """Write the hash that decides about an event for a pattern: of its id, or of its key."""
-    shares = given.shares.get(stream)
-    schema = schema_of(operator.schema)
-    pattern = next(one.pattern for one in operator.matchers if one.name == stream.name)
-    if shares is not None and shares.by_key and pattern.partition_by:
-        epoch = EPOCH_WINDOWS * given.windows.get(key_name(pattern.partition_by), 1)
+    shares = shed.chain.shares.get(stream)
+    schema = schema_of(shed.operator.schema)
+    key = shed.spec.patterns[stream.name].partition_by
+    if shares is not None and shares.by_key and key:
+        epoch = EPOCH_WINDOWS * shed.chain.windows.get(key_name(key), 1)
         at = quote_name(time)
-        floor = f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)"
-        return hash_sql(pattern.partition_by, schema, floor)
-    return hash_sql([Attribute("", (name,)) for name in operator.ids], schema)
+        return hash_sql(key, schema, f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)")
+    return hash_sql([Attribute("", (name,)) for name in shed.operator.ids], schema)

@@ -16,7 +16,7 @@ from shedlight.engines.spark.codec.decode import field_at
 from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import ROW, EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
-from shedlight.engines.spark.step.keep_flags import flag_column, keep_masks, kept_names
+from shedlight.engines.spark.step.keep_flags import flag_column, flag_names, keep_masks
 from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import each, run_all
 from shedlight.engines.spark.support.placement import is_passthrough
@@ -311,7 +311,7 @@ class _Course:
 
 def _own_columns(operator: Operator, spec: OperatorSpec, table: pa.Table) -> pa.Table:
     """Take the columns that an operator knows, and its own keep flags among those."""
-    flags = {flag_column(spec.name, name): name for name in kept_names(len(operator.matchers))}
+    flags = {flag_column(spec.name, name): name for name in flag_names(len(operator.matchers))}
     names = [flags.get(name, name) for name in table.column_names]
     table = table.rename_columns(names)
     return table.select([name for name in names if name in operator.schema.names])

@@ -15,7 +15,7 @@ from shedlight.engines.spark.codec.event_refs import (
     find_event_refs,
     numbered_operator,
 )
-from shedlight.engines.spark.step.keep_flags import kept_kinds, kept_names
+from shedlight.engines.spark.step.keep_flags import flag_names, flag_types
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.operators.cep_operator import (
@@ -131,7 +131,7 @@ def outside_input(stream: Stream, schema: pa.Schema) -> tuple[StreamInput, pa.Sc
 def _widened(operator: Operator) -> Operator:
     """Let events carry what was decided about them until they are ready."""
     number = len(operator.matchers)
-    flags = map(pa.field, kept_names(number), kept_kinds(number))
+    flags = map(pa.field, flag_names(number), flag_types(number))
     return replace(operator, schema=pa.schema([*operator.schema, *flags]))
 
 

@@ -1,4 +1,4 @@
-"""Which patterns get to see an event: as it says itself, from the JVM on, or by its hash."""
+"""Keep flags: which patterns keep an event, as it carries it from the JVM or by its hash."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,18 +10,18 @@ from shedlight.graph.topology import key_name
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import Masks, Operator
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
 
 
-def kept_names(patterns: int) -> list[str]:
+def flag_names(patterns: int) -> list[str]:
     """Name the columns that say which patterns of an operator keep an event."""
     return [f"#kept{number}" for number in range(-(-patterns // WORD))]
 
 
-def kept_kinds(patterns: int) -> list[pa.DataType]:
-    """Say what numbers these columns have: short ones, for all events carry them."""
-    words = len(kept_names(patterns))
+def flag_types(patterns: int) -> list[pa.DataType]:
+    """Give the data types of these columns: narrow ones, for all events carry them."""
+    words = len(flag_names(patterns))
     left = patterns - (words - 1) * WORD
     narrow = next((bits for bits in (8, 16, 32) if left < bits), 64)
     last = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[narrow]
@@ -34,12 +34,12 @@ def flag_column(operator: str, name: str) -> str:
 
 
 def keep_masks(
-    given: ChainSpec, spec: OperatorSpec, operator: Operator, ready: ReadyBatch, shares: Shares
+    chain: ChainSpec, spec: OperatorSpec, operator: Operator, ready: ReadyBatch, shares: Shares
 ) -> Masks:
     """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
-    if not has_shares(spec, given.shares):
+    if not has_shares(spec, chain.shares):
         return {}
-    words = [ready.table.column(name) for name in kept_names(len(operator.matchers))]
+    words = [ready.table.column(name) for name in flag_names(len(operator.matchers))]
     carries = np.asarray(words[0].is_valid()) if words[0].null_count else None
     masks = {}
     for number, stream in enumerate(spec.outputs):
@@ -47,7 +47,7 @@ def keep_masks(
         if carries is None or carries.any():
             mask = _flags(words[number // WORD], number % WORD)
         if carries is not None:
-            here = _by_hash(given, (spec, operator), (ready, stream), shares)
+            here = _masks_by_hash(chain, stream, operator, ready, shares)
             mask = here if mask is None else np.where(carries, mask, here)
         if mask is not None and not mask.all():
             masks[stream.name] = mask
@@ -62,21 +62,17 @@ def _flags(word: pa.ChunkedArray, bit: int) -> Array | None:
     return np.asarray(words >> bit & 1, np.bool_)
 
 
-def _by_hash(
-    given: ChainSpec,
-    which: tuple[OperatorSpec, Operator],
-    read: tuple[ReadyBatch, Stream],
-    plan: Shares,
+def _masks_by_hash(
+    chain: ChainSpec, stream: Stream, operator: Operator, ready: ReadyBatch, plan: Shares
 ) -> Array:
-    spec, operator = which
-    ready, stream = read
-    shares: PatternShares | None = plan.get(stream)
+    """Say which events a pattern keeps by their hashes, or by those of their keys."""
+    shares = plan.get(stream)
     if shares is None or keeps_all(shares, ready.types, ready.numbers):
         return np.ones(len(ready.time), np.bool_)
-    key = spec.patterns[stream.name].partition_by if shares.by_key else ()
+    matcher = next(one for one in operator.matchers if one.name == stream.name)
+    key = matcher.pattern.partition_by if shares.by_key else ()
     if key:
-        window = given.windows.get(key_name(key), 1)
-        hashes = key_hashes(ready.table, key, ready.time, window)
+        hashes = key_hashes(ready.table, key, ready.time, chain.windows.get(key_name(key), 1))
     else:
         hashes = event_hashes(ready.table, operator.ids)
     return kept_events(shares, ready.types, ready.numbers, hashes).mask
