@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.codec.decode import decode_table
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, encode_output
-from shedlight.engines.spark.step.chain import build_chain, new_chain_state
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.chain import define_chain, new_chain_state
+from shedlight.engines.spark.step.emit import encode_output
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.tables import match_tables
@@ -53,7 +54,7 @@ def _chain(specs, *, late=frozenset(), streams=(S,)):
         with_event_ids=frozenset(stream for spec in specs for stream in spec.outputs),
         timed_out=late,
     )
-    return build_chain(given)
+    return define_chain(given)
 
 
 def _three(low, high, streams=(S,)):
@@ -90,12 +91,12 @@ def _expected(tables, texts):
 
 
 def _spelled_out(chain, done, stream, most=7):
-    found, put = done.found[stream], pa.Buffer.to_pybytes
+    found, put = done.outputs[stream], pa.Buffer.to_pybytes
     pieces = [
         decode_table(data)
-        for _, data in encode_output(chain, stream, found, done.shelves, most, put)
+        for _, data in encode_output(chain, stream, found, done.event_tables, put, most)
     ]
-    return pa.concat_tables([chain.outputs[stream].empty_table(), *pieces])
+    return pa.concat_tables([chain.definition.outputs[stream].empty_table(), *pieces])
 
 
 @settings(max_examples=150)
@@ -123,7 +124,7 @@ def test_complex_events_of_complex_events_are_whole(ones, others, low, high, bot
     for kept, stream, table in zip(found, outputs, expected, strict=True):
         kept.append(_spelled_out(chain, done, stream))
         assert pa.concat_tables(kept).to_pylist() == table.to_pylist()
-        assert kept[0].schema.equals(chain.outputs[stream])
+        assert kept[0].schema.equals(chain.definition.outputs[stream])
 
 
 def _ends(streams):
@@ -137,16 +138,16 @@ def test_a_shelf_keeps_only_what_is_still_referred_to():
     """What open machines have taken, at whatever operator, and what waits."""
     chain = _chain(_three(LOW[0], HIGH[0]))
     state, done = advance(chain, new_chain_state(chain), {S: _table(S, ROWS)}, [])
-    assert [len(done.found[s]) for s in chain.outputs] == [16, 8, 4]
-    assert len(done.shelves["w"].events) == len(ROWS)
-    kept = state.shelves["w"]
+    assert [len(done.outputs[s]) for s in chain.definition.outputs] == [16, 8, 4]
+    assert len(done.event_tables["w"].events) == len(ROWS)
+    kept = state.event_tables["w"]
     waiting = state.operators[0].reorder_buffer.buffer["no"].to_pylist()
     assert 0 < len(waiting) <= len(kept.old) < len(ROWS) / 2
     assert set(waiting) <= set(kept.events["no"].to_pylist())
 
     state, _ = advance(chain, state, {}, [WatermarkUpdate(S, 0, FOREVER)])
     (lowest,) = state.operators[0].states
-    assert state.shelves["w"].old.tolist() == lowest.store["#row"].to_pylist()
+    assert state.event_tables["w"].old.tolist() == lowest.store["#row"].to_pylist()
 
 
 def test_late_events_have_all_their_columns():
@@ -158,14 +159,16 @@ def test_late_events_have_all_their_columns():
     assert done.late["w"].drop_columns(["#input"]).to_pylist() == [
         {"at": 3, "no": 999, "x": 1, "name": "é1"}
     ]
-    assert chain.whole["w"].names == ["at", "no", "x", "name"]
+    assert chain.definition.events["w"].names == ["at", "no", "x", "name"]
 
 
 def test_what_timed_out_has_whole_events():
     """A machine that is not complete has null for what is missing."""
     spec = _spec("w", (S,), "L", LOW[0])
     chain = _chain([spec], late=frozenset({Stream("L", "w")}))
-    timed_out = next(stream for stream in chain.outputs if stream != Stream("L", "w"))
+    timed_out = next(
+        stream for stream in chain.definition.outputs if stream != Stream("L", "w")
+    )
     rows = [(0, 1, 0), (100, 2, 3)]
     _, done = advance(
         chain, new_chain_state(chain), {S: _table(S, rows)}, [WatermarkUpdate(S, 0, 90)]

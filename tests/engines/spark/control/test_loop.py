@@ -13,7 +13,7 @@ from shedlight.engines.spark.control.observe import ObservationWindow
 from shedlight.engines.spark.shed.keep_sql import plan_tables
 from shedlight.engines.spark.shed.type_sql import all_signatures
 from shedlight.engines.spark.source.arrival import ArrivalStats
-from shedlight.engines.spark.step.chain import build_chain
+from shedlight.engines.spark.step.chain import define_chain
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
@@ -49,7 +49,7 @@ class World:
             sinks=application.sinks,
         )
         (placement,) = operator_chains(self.application, NODE, 2)
-        self.chain = build_chain(
+        self.chain = define_chain(
             ChainSpec(
                 placement=placement,
                 inputs={SOURCE: (StreamInput("s2", ("id",), "#at"), SCHEMA)},

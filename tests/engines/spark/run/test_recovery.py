@@ -28,7 +28,7 @@ from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.outbox.outbox import packed_of, read_outbox
 from shedlight.engines.spark.shed.keep_sql import plan_tables
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
-from shedlight.engines.spark.step.chain import build_chain, new_chain_state, outside_input
+from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.keep_flags import flag_column
 from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
@@ -247,7 +247,7 @@ def _edge(application):
             windows=longest_windows(application),
             with_event_ids=frozenset(sink.input for sink in application.sinks.values()),
         )
-        built.append(build_chain(spec))
+        built.append(define_chain(spec))
     return built
 
 
@@ -328,10 +328,10 @@ def _expected(run, application, edge):
         arrivals = {stream: _flagged(run, chain, stream)}
         state = new_chain_state(chain)
         _, done = advance(chain, state, arrivals, [WatermarkUpdate(stream, 0, FOREVER)])
-        found.update(done.found)
+        found.update(done.outputs)
     (placement,) = operator_chains(application, "core", 2)
     inputs = {s: outside_input(s, found[s].schema) for s in placement.external}
-    core = build_chain(
+    core = define_chain(
         ChainSpec(
             placement=placement,
             inputs=inputs,
@@ -343,7 +343,7 @@ def _expected(run, application, edge):
     )
     marks = [WatermarkUpdate(stream, 0, FOREVER) for stream in inputs]
     _, done = advance(core, new_chain_state(core), {s: found[s] for s in inputs}, marks)
-    found.update(done.found)
+    found.update(done.outputs)
     sinks = application.sinks.items()
     return {name: in_order(found[sink.input].to_pylist()) for name, sink in sinks}, found
 

@@ -11,7 +11,7 @@ import pytest
 from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
 from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
-from shedlight.engines.spark.step.chain import build_chain
+from shedlight.engines.spark.step.chain import define_chain
 from shedlight.engines.spark.step.keep_flags import flag_column, flag_names
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.spark.support.plan_store import WORD
@@ -74,7 +74,7 @@ def _built(table, case, patterns=PATTERNS):
         windows={"key, name": 3000},
         with_event_ids=frozenset(),
     )
-    return build_chain(given)
+    return define_chain(given)
 
 
 def _ready(chain, table):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, watermarks_of
-from shedlight.engines.spark.step.chain import build_chain, new_chain_state, outside_input
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
+from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.parallel import levels
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
@@ -38,7 +38,7 @@ def _chain(last="v"):
         windows={},
         with_event_ids=frozenset(),
     )
-    return build_chain(given)
+    return define_chain(given)
 
 
 def _parsed(text):
@@ -80,16 +80,16 @@ def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
         mark = WatermarkUpdate(READ, shard, left[shard][0][0] if left[shard] else FOREVER)
         state, new = advance(chain, state, {READ: _table(batch[::-1])}, [mark])
         state = from_bytes(chain, to_bytes(chain, state))
-        for stream, table in new.found.items():
+        for stream, table in new.outputs.items():
             found[stream] += table["id"].to_pylist()
     state, new = advance(
         chain, state, {}, [WatermarkUpdate(READ, shard, FOREVER) for shard in (0, 1)]
     )
-    for stream, table in new.found.items():
+    for stream, table in new.outputs.items():
         found[stream] += table["id"].to_pylist()
 
     assert found == {JOINED: first["id"].to_pylist(), LAST: second["id"].to_pylist()}
-    assert watermarks_of(chain, state) == {"w": FOREVER, "v": FOREVER}
+    assert operator_watermarks(chain, state) == {"w": FOREVER, "v": FOREVER}
     assert all(sum(one.reorder_buffer.late) == 0 for one in state.operators)
 
 
@@ -100,9 +100,9 @@ def test_a_group_that_said_nothing_holds_the_others_back():
     state, found = advance(
         chain, new_chain_state(chain), {READ: _table(rows)}, [WatermarkUpdate(READ, 0, FOREVER)]
     )
-    assert len(found.found[JOINED]) == 0
+    assert len(found.outputs[JOINED]) == 0
     _, found = advance(chain, state, {}, [WatermarkUpdate(READ, 1, FOREVER)])
-    assert len(found.found[JOINED]) == 1
+    assert len(found.outputs[JOINED]) == 1
 
 
 def test_the_state_of_other_operators_is_refused():
@@ -148,14 +148,14 @@ def test_side_by_side_is_one_after_the_other():
             windows={},
             with_event_ids=frozenset(),
         )
-        chain = build_chain(given)
+        chain = define_chain(given)
         state, done = advance(
             chain,
             new_chain_state(chain),
             {READ: _table(rows)},
             [WatermarkUpdate(READ, 0, FOREVER)],
         )
-        found = {name: done.found[name].to_pylist() for name in sorted(done.found, key=str)}
+        found = {name: done.outputs[name].to_pylist() for name in sorted(done.outputs, key=str)}
         counted = {name: one.patterns["J"].found for name, one in sorted(done.metrics.items())}
         outcomes.append((found, counted, to_bytes(chain, state)))
     assert outcomes[0] == outcomes[1]
@@ -174,4 +174,4 @@ def test_complex_events_are_counted_where_they_arrive():
     )
     (counted,) = done.metrics["w"].types.values()
     assert sorted(counted.values()) == [1, 1, 2]
-    assert sum(done.metrics["v"].types[str(JOINED)].values()) == len(done.found[JOINED]) == 1
+    assert sum(done.metrics["v"].types[str(JOINED)].values()) == len(done.outputs[JOINED]) == 1

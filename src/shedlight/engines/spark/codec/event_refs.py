@@ -19,6 +19,7 @@ from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, 
 from shedlight.language.ast.pattern import Item, Pattern, expressions, selected
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import Operator, build_operator
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.timed_out import timed_out_name
 
 ROW = "#row"
@@ -132,24 +133,27 @@ def _is_clear(
 
 
 def numbered_operator(
-    operator: Operator, spec: OperatorSpec, schemas: Sequence[pa.Schema], timed_out: set[str]
+    spec: OperatorSpec, inputs: Sequence[tuple[StreamInput, pa.Schema]], timed_out: set[str]
 ) -> Operator:
-    """Build an operator anew that gives its events by number, and takes in what it looks at.
+    """Build an operator that refers to its events by row number, with the columns it looks at.
 
     Args:
-        operator: The operator, built without numbers.
-        spec: What it was built of.
-        schemas: The columns of its inputs.
-        timed_out: The patterns that are asked for machines that time out.
+        spec: The operator.
+        inputs: Its inputs with their columns.
+        timed_out: The patterns whose timed-out partial matches are read.
     """
     looked_at = {path[0] for path in _paths_of(spec) if path}
+    looked_at |= {name for stream_input, _ in inputs for name in stream_input.ids}
     row = pa.field(ROW, pa.int64())
-    inputs = []
-    for one, schema in zip(operator.inputs, schemas, strict=True):
-        needed = looked_at | {one.time, *operator.ids}
-        inputs.append((one, pa.schema([*(f for f in schema if f.name in needed), row])))
+    narrowed = [
+        (
+            stream_input,
+            pa.schema([*(f for f in schema if f.name in {*looked_at, stream_input.time}), row]),
+        )
+        for stream_input, schema in inputs
+    ]
     patterns = {name: _numbered(pattern) for name, pattern in spec.patterns.items()}
-    return build_operator(inputs, patterns, timed_out=timed_out)
+    return build_operator(narrowed, patterns, timed_out=timed_out)
 
 
 def _numbered(pattern: Pattern) -> Pattern:

@@ -21,7 +21,7 @@ from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_sql import hash_sql
 from shedlight.engines.spark.source.arrival import observe_packed
 from shedlight.engines.spark.source.reader import arrow_schema
-from shedlight.engines.spark.step.chain import ChainRuntime, build_chain
+from shedlight.engines.spark.step.chain import ChainRuntime, define_chain
 from shedlight.engines.spark.step.metrics import METRICS
 from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
@@ -143,7 +143,7 @@ def build_node_chain(
     """Build the operators of a chain for the columns of its inputs."""
     read = {stream: inputs[stream] for stream in placement.external}
     own = set(placement.outputs)
-    return build_chain(
+    return define_chain(
         ChainSpec(
             placement=placement,
             inputs={stream: (source.input, source.schema) for stream, source in read.items()},
@@ -179,7 +179,7 @@ def node_query(
     packed = [row for chain in chains for row in _packed(chain, inputs, plan)]
     has_plans = any(chain.spec.shares for chain in chains)
     step = Step(
-        tuple(chain.spec for chain in chains),
+        tuple(chain.definition for chain in chains),
         context.published_streams,
         context.published_watermarks,
         str(blobs),
@@ -200,10 +200,10 @@ def _outputs(
     chains: tuple[ChainRuntime, ...], context: NodeContext
 ) -> Iterator[tuple[Stream, pa.Schema]]:
     for chain in chains:
-        for stream, schema in chain.outputs.items():
+        for stream, schema in chain.definition.outputs.items():
             if stream in context.published_streams:
                 yield stream, schema
-        for name, schema in chain.whole.items():
+        for name, schema in chain.definition.events.items():
             if name in context.late:
                 yield late_output(name), schema
 

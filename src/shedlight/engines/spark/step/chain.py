@@ -1,10 +1,10 @@
-"""The operators of a part, ready to run in one process; nothing of Spark is here.
+"""An operator chain, ready to run in one process; nothing of Spark is here.
 
-Whole events in complex events are their numbers on a shelf (`event_refs.py`) until they leave.
-How a shard goes on is in `advancing.py`.
+Whole events in complex events are row numbers of an event table (`event_refs.py`) until they
+leave the chain. `advance.py` runs a micro-batch through it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -31,78 +31,114 @@ from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChainRuntime:
-    """The operators of a part, ready to run.
+class ChainDefinition:
+    """An operator chain and what was found out about it once; it travels to the workers.
 
     Attributes:
-        spec: What they were built of.
-        operators: Each after those that feed it, with its columns of keep flags if it sheds.
-        outputs: The columns of the complex events of each pattern, and of what timed out.
-        whole: All columns of the events of each operator.
-        referring: Which whole events in them are numbers here.
+        spec: The chain.
+        event_refs: Which whole events are row numbers within the chain.
+        outputs: The columns of the complex events of each pattern, and of its timed-out partial
+            matches, as others see them: with whole events.
+        events: All columns of the events of each operator.
     """
 
     spec: ChainSpec
-    operators: tuple[Operator, ...]
-    outputs: Mapping[Stream, pa.Schema]
-    whole: Mapping[str, pa.Schema]
     event_refs: EventRefs
+    outputs: Mapping[Stream, pa.Schema]
+    events: Mapping[str, pa.Schema]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainRuntime:
+    """An operator chain, built for the columns of its inputs.
+
+    Attributes:
+        definition: What it was built of.
+        operators: Each after those that feed it, with its columns of keep flags if it sheds.
+    """
+
+    definition: ChainDefinition
+    operators: tuple[Operator, ...]
 
     @property
-    def is_alone(self) -> bool:
-        """Whether the part has one shard, which has its machine's other cores to itself."""
+    def spec(self) -> ChainSpec:
+        """The chain."""
+        return self.definition.spec
+
+    @property
+    def event_refs(self) -> EventRefs:
+        """Which whole events are row numbers within the chain."""
+        return self.definition.event_refs
+
+    @property
+    def is_single_shard(self) -> bool:
+        """Whether it has one shard, which then has all cores of its worker to itself."""
         return len(self.spec.placement.shards) == 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainState:
-    """Where a shard stands.
+    """The state of one shard of a chain.
 
     Attributes:
-        operators: Where each operator stands.
-        marks: How far external streams are, by stream and origin.
-        idle: The origins of streams that hold nobody back.
-        shelves: The events that operators refer to by number.
+        operators: The state of each operator.
+        watermarks: Of external streams, by stream and origin.
+        idle: The origins of streams that are idle.
+        event_tables: The events of each operator that row numbers refer to.
     """
 
     operators: tuple[OperatorState, ...]
-    marks: Mapping[tuple[str, int], int]
+    watermarks: Mapping[tuple[str, int], int]
     idle: frozenset[tuple[str, int]] = frozenset()
-    shelves: Mapping[str, EventTable] = field(default_factory=dict)
+    event_tables: Mapping[str, EventTable] = field(default_factory=dict)
 
 
-def build_chain(given: ChainSpec) -> ChainRuntime:
-    """Build the operators of a part."""
-    plain, outputs = _operators(given, EventRefs())
-    own = {
-        spec.name: pa.schema([one for one in operator.schema if not one.name.startswith("#")])
-        for spec, operator in zip(given.placement.operators, plain, strict=True)
+def define_chain(spec: ChainSpec) -> ChainRuntime:
+    """Build an operator chain, and find out what it may refer to instead of copying it."""
+    operators, outputs = _build_operators(spec, EventRefs())
+    events = {
+        operator_spec.name: pa.schema([f for f in operator.schema if f.name[0] != "#"])
+        for operator_spec, operator in zip(spec.placement.operators, operators, strict=True)
     }
-    known = {stream: schema for stream, (_, schema) in given.inputs.items()} | outputs
-    found = find_event_refs(given.placement, own, known)
-    operators = _operators(given, found)[0] if found.columns else plain
-    shedding = [
-        _widened(operator) if has_shares(spec, given.shares) else operator
-        for spec, operator in zip(given.placement.operators, operators, strict=True)
+    known = {stream: schema for stream, (_, schema) in spec.inputs.items()} | outputs
+    event_refs = find_event_refs(spec.placement, events, known)
+    return build_chain(ChainDefinition(spec, event_refs, outputs, events), operators)
+
+
+def build_chain(definition: ChainDefinition, plain: Sequence[Operator] = ()) -> ChainRuntime:
+    """Build an operator chain by its definition.
+
+    Args:
+        definition: The chain.
+        plain: Its operators without event references, if they are built already; those that
+            neither make nor read any are used as they are.
+    """
+    spec = definition.spec
+    operators, _ = _build_operators(spec, definition.event_refs, plain)
+    widened = [
+        _with_keep_flags(operator) if has_shares(operator_spec, spec.shares) else operator
+        for operator_spec, operator in zip(spec.placement.operators, operators, strict=True)
     ]
-    return ChainRuntime(given, tuple(shedding), outputs, own, found)
+    return ChainRuntime(definition, tuple(widened))
 
 
-def _operators(
-    given: ChainSpec, by_number: EventRefs
+def _build_operators(
+    chain: ChainSpec, event_refs: EventRefs, plain: Sequence[Operator] = ()
 ) -> tuple[list[Operator], dict[Stream, pa.Schema]]:
-    """Build operators one after the other, and find the columns of what each gives."""
-    known = dict(given.inputs)
-    operators = []
+    """Build operators one after the other, and find the columns of their outputs."""
+    known = dict(chain.inputs)
+    operators: list[Operator] = []
     outputs: dict[Stream, pa.Schema] = {}
-    for spec in given.placement.operators:
-        asked = {stream.name for stream in spec.outputs if stream in given.timed_out}
+    for index, spec in enumerate(chain.placement.operators):
+        timed_out = {stream.name for stream in spec.outputs if stream in chain.timed_out}
         inputs = [known[stream] for stream in spec.inputs]
-        operator = build_operator(inputs, spec.patterns, timed_out=asked)
-        if spec.name in by_number.columns:
-            schemas = [schema for _, schema in inputs]
-            operator = numbered_operator(operator, spec, schemas, asked)
-        for stream, schema in output_schemas(operator, spec, given.with_event_ids).items():
+        if plain and not event_refs.read_by(spec):
+            operator = plain[index]
+        elif spec.name in event_refs.columns:
+            operator = numbered_operator(spec, inputs, timed_out)
+        else:
+            operator = build_operator(inputs, spec.patterns, timed_out=timed_out)
+        for stream, schema in output_schemas(operator, spec, chain.with_event_ids).items():
             outputs[stream] = schema
             known[stream] = outside_input(stream, schema)
         operators.append(operator)
@@ -112,24 +148,23 @@ def _operators(
 def output_schemas(
     operator: Operator, spec: OperatorSpec, with_event_ids: frozenset[Stream]
 ) -> Mapping[Stream, pa.Schema]:
-    """Find the columns of the complex events of an operator's patterns, and what timed out."""
+    """Find the columns of an operator's complex events, and of timed-out partial matches."""
     state, ready, _ = ingest(operator, new_operator_state(operator), {}, frozenset())
-    without_event_ids = {stream.name for stream in spec.outputs} - {
-        one.name for one in with_event_ids
-    }
-    _, found = match_batch(operator, state, ready, {}, without_event_ids)
-    return {Stream(name, spec.name): table.schema for name, table in found.items()}
+    listed = {stream.name for stream in with_event_ids}
+    without_event_ids = {stream.name for stream in spec.outputs} - listed
+    _, outputs = match_batch(operator, state, ready, {}, without_event_ids)
+    return {Stream(name, spec.name): table.schema for name, table in outputs.items()}
 
 
 def outside_input(stream: Stream, schema: pa.Schema) -> tuple[StreamInput, pa.Schema]:
-    """Describe complex events as an input that is told how far it is."""
+    """Describe complex events as an input whose watermark comes from whoever emits them."""
     names = [name for name in schema.names if name != EVENTS]
     columns = pa.schema([schema.field(name) for name in names])
     return StreamInput(str(stream), (ID,), TIME, FOREVER), columns
 
 
-def _widened(operator: Operator) -> Operator:
-    """Let events carry what was decided about them until they are ready."""
+def _with_keep_flags(operator: Operator) -> Operator:
+    """Let events carry which patterns keep them until they are ready."""
     number = len(operator.matchers)
     flags = map(pa.field, flag_names(number), flag_types(number))
     return replace(operator, schema=pa.schema([*operator.schema, *flags]))
@@ -138,6 +173,6 @@ def _widened(operator: Operator) -> Operator:
 def new_chain_state(chain: ChainRuntime) -> ChainState:
     """Make the state before any event."""
     columns = chain.event_refs.columns
-    shelves = {name: EventTable(schema.empty_table()) for name, schema in columns.items()}
+    tables = {name: EventTable(schema.empty_table()) for name, schema in columns.items()}
     states = tuple(map(new_operator_state, chain.operators))
-    return ChainState(states, {}, shelves=shelves)
+    return ChainState(states, {}, event_tables=tables)

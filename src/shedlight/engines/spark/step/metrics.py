@@ -1,4 +1,4 @@
-"""What is counted in a shard, micro-batch by micro-batch, and sent to the driver as text."""
+"""The metrics of a shard in a micro-batch, which travel to the driver as JSON."""
 
 import json
 import time
@@ -25,14 +25,14 @@ METRICS = "metrics"
 
 @dataclass(frozen=True, slots=True)
 class PatternMetrics:
-    """What was counted of a pattern.
+    """The metrics of a pattern.
 
     Attributes:
-        kept: Events of each type that it uses and kept, by label.
+        kept: Relevant events that it kept, by the label of their type.
         seconds: How long matching took.
         found: How many complex events it found.
-        partial_matches: How many machines are open.
-        evicted: How many the cap has closed since the beginning.
+        partial_matches: How many partial matches there are.
+        evicted: How many of them the cap has evicted since the beginning.
         dropped: How many assignments were beyond the cap since the beginning.
     """
 
@@ -46,14 +46,14 @@ class PatternMetrics:
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetrics:
-    """What was counted at an operator.
+    """The metrics of an operator.
 
     Attributes:
         ready: How many events were ready.
-        waiting: How many are not yet.
+        reorder_buffer: How many wait in the reorder buffer.
         late: How many were late since the beginning.
         duplicates: How many came twice since the beginning.
-        patterns: What was counted of each pattern.
+        patterns: The metrics of each pattern.
         types: How many were ready of each type, before any was shed, from each input whose
             events are not counted before they come here.
     """
@@ -68,13 +68,13 @@ class OperatorMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ShardMetrics:
-    """What was counted in a shard.
+    """The metrics of a shard.
 
     Attributes:
         shard: Its number.
         seconds: How long all of the step took.
         state: How many bytes the state has.
-        operators: What was counted at each operator.
+        operators: The metrics of each operator.
         kept: When the events had arrived that were kept of each stream from outside.
         parallelism_ratio: Wall seconds over the seconds of all its operators; less than 1 if
             some ran in parallel.
@@ -181,10 +181,10 @@ class MetricsCounter:
         )
 
 
-def _add(count_numbers: dict[str, int], ready: ReadyBatch, counts: Array) -> None:
+def _add(by_label: dict[str, int], ready: ReadyBatch, counts: Array) -> None:
     for number in np.flatnonzero(counts).tolist():
         label = ready.types.label(number) or OTHER
-        count_numbers[label] = count_numbers.get(label, 0) + int(counts[number])
+        by_label[label] = by_label.get(label, 0) + int(counts[number])
 
 
 def of_pattern(

@@ -1,4 +1,4 @@
-"""What does not need each other in a shard, side by side in threads."""
+"""Work of a shard in parallel threads: operators that do not feed each other, payloads."""
 
 import os
 import time
@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from shedlight.graph import OperatorSpec
 
-_Given = TypeVar("_Given")
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 def each(
-    work: Callable[[_Given], _Result], given: Iterable[_Given], *, in_threads: bool
+    work: Callable[[_Item], _Result], items: Iterable[_Item], *, in_threads: bool
 ) -> Iterator[_Result]:
-    """Do the same work with each of several things, and give the results in their order."""
-    return _threads().map(work, given) if in_threads else map(work, given)
+    """Map a function over items, in threads or not; results come in the order of the items."""
+    return _threads().map(work, items) if in_threads else map(work, items)
 
 
 def run_all(
@@ -27,34 +27,34 @@ def run_all(
 
     Args:
         specs: The operators, in an order in which they could run one by one.
-        run: Runs the operator at a place.
-        in_threads: Whether those that do not feed each other run side by side.
+        run: Runs the operator of an index.
+        in_threads: Whether those that do not feed each other run in parallel.
 
     Returns:
-        What part of the seconds of all operators passed on the clock.
+        The parallelism ratio: wall seconds over the seconds of all operators.
     """
 
-    def timed(place: int) -> float:
+    def timed(index: int) -> float:
         start = time.perf_counter()
-        run(place)
+        run(index)
         return time.perf_counter() - start
 
-    begun, spent = time.perf_counter(), 0.0
-    for places in levels(specs):
-        spent += sum(each(timed, places, in_threads=in_threads and len(places) > 1))
-    clock = time.perf_counter() - begun
-    return min(clock / spent, 1.0) if spent else 1.0
+    start, spent = time.perf_counter(), 0.0
+    for level in levels(specs):
+        spent += sum(each(timed, level, in_threads=in_threads and len(level) > 1))
+    wall = time.perf_counter() - start
+    return min(wall / spent, 1.0) if spent else 1.0
 
 
 def levels(specs: Sequence[OperatorSpec]) -> list[list[int]]:
-    """Put operators, each after those that feed it, into levels that do not feed themselves."""
-    level: dict[str | None, int] = {}
+    """Group operators into levels, by index: none feeds another of its own level."""
+    level_of: dict[str | None, int] = {}
     found: list[list[int]] = []
-    for place, spec in enumerate(specs):
-        own = 1 + max((level.get(stream.operator, -1) for stream in spec.inputs), default=-1)
-        level[spec.name] = own
+    for index, spec in enumerate(specs):
+        own = 1 + max((level_of.get(stream.operator, -1) for stream in spec.inputs), default=-1)
+        level_of[spec.name] = own
         found += [[] for _ in range(own + 1 - len(found))]
-        found[own].append(place)
+        found[own].append(index)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The state of a shard as versioned bytes: what it was told, its operators and its shelves."""
+"""The state of a shard as versioned bytes: watermarks, operators and event tables."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +12,8 @@ from shedlight.errors import StateError
 from shedlight.matching.state.frame import read_frame, write_frame
 
 VERSION = 3
-"""Since version 3 whole events are on shelves."""
-_MARK = b"SHEDLIGHT-GROUP"
+"""Since version 3 whole events are in event tables."""
+_MARK = b"SHEDLIGHT-SHARD"
 
 
 def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
@@ -24,19 +24,19 @@ def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
     ]
     bodies = [
         one.old.tobytes() + encode_table(one.events).to_pybytes()
-        for one in state.shelves.values()
+        for one in state.event_tables.values()
     ]
     header = {
         "operators": _names(chain),
-        "marks": [[*place, watermark] for place, watermark in state.marks.items()],
+        "watermarks": [[*place, watermark] for place, watermark in state.watermarks.items()],
         "idle": sorted(state.idle),
-        "shelves": [
+        "event_tables": [
             [name, one.start, len(one.old), len(body)]
-            for (name, one), body in zip(state.shelves.items(), bodies, strict=True)
+            for (name, one), body in zip(state.event_tables.items(), bodies, strict=True)
         ],
     }
-    shelves = [pa.compress(body, codec="zstd", asbytes=True) for body in bodies]
-    return write_frame(_MARK, VERSION, header, [*operators, *shelves])
+    event_tables = [pa.compress(body, codec="zstd", asbytes=True) for body in bodies]
+    return write_frame(_MARK, VERSION, header, [*operators, *event_tables])
 
 
 def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
@@ -57,18 +57,20 @@ def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
         saved.from_bytes(operator, part)
         for operator, part in zip(chain.operators, parts[:number], strict=True)
     ]
-    shelves = {
-        name: _shelf(start, old, pa.decompress(part, size, codec="zstd", asbytes=True))
+    event_tables = {
+        name: _event_table(start, old, pa.decompress(part, size, codec="zstd", asbytes=True))
         for (name, start, old, size), part in zip(
-            header["shelves"], parts[number:], strict=True
+            header["event_tables"], parts[number:], strict=True
         )
     }
-    marks = {(stream, origin): watermark for stream, origin, watermark in header["marks"]}
+    watermarks = {
+        (stream, origin): watermark for stream, origin, watermark in header["watermarks"]
+    }
     idle = frozenset((stream, origin) for stream, origin in header["idle"])
-    return ChainState(tuple(states), marks, idle, shelves)
+    return ChainState(tuple(states), watermarks, idle, event_tables)
 
 
-def _shelf(start: int, number: int, data: bytes) -> EventTable:
+def _event_table(start: int, number: int, data: bytes) -> EventTable:
     old = np.frombuffer(data, np.int64, number).copy()
     return EventTable(decode_table(data[old.nbytes :]), old, start)
 

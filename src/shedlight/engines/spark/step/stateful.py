@@ -2,7 +2,7 @@
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,27 +14,30 @@ from pyspark.sql.streaming.state import GroupState
 
 from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
 from shedlight.engines.spark.codec.decode import decode_table
-from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
-from shedlight.engines.spark.codec.pack import LATE, sample_in
+from shedlight.engines.spark.codec.pack import sample_in
 from shedlight.engines.spark.step.advance import (
-    StepResult,
     WatermarkUpdate,
     advance,
-    encode_output,
-    watermarks_of,
+    operator_watermarks,
 )
 from shedlight.engines.spark.step.chain import (
+    ChainDefinition,
     ChainRuntime,
-    ChainState,
     build_chain,
     new_chain_state,
+)
+from shedlight.engines.spark.step.emit import (
+    Payloads,
+    encode_output,
+    late_rows,
+    output_rows,
+    rows_frame,
 )
 from shedlight.engines.spark.step.metrics import ShardMetrics
 from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
 from shedlight.engines.spark.support.malloc import keep_memory
-from shedlight.engines.spark.support.placement import ChainSpec
 from shedlight.engines.spark.support.plan_store import PlanStore, batch_id
 from shedlight.graph import Stream
 from shedlight.shedding.shares import Shares
@@ -42,8 +45,6 @@ from shedlight.shedding.shares import Shares
 STATE = "state binary"
 
 Frames = Iterator[pd.DataFrame]
-Pieces = Iterator[tuple[int, bytes]]
-"""The number of complex events in a piece, and what stands for it in the outbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Step:
     """The stateful step of a node.
 
     Attributes:
-        chains: What its parts are; it travels to where the shards run.
+        chains: Its operator chains.
         published_streams: The streams that others read.
         published_watermarks: The operators whose watermarks others read.
         blobs: The folder of large payloads.
@@ -60,7 +61,7 @@ class Step:
         plans: The folder of the plans, if any operator sheds.
     """
 
-    chains: tuple[ChainSpec, ...]
+    chains: tuple[ChainDefinition, ...]
     published_streams: frozenset[Stream]
     published_watermarks: frozenset[str]
     blobs: str
@@ -71,41 +72,58 @@ class Step:
 
 def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
     """Make the function that Spark calls."""
-    definition = pickle.dumps(step)
+    pickled = pickle.dumps(step)
 
     def match(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:
         keep_memory()
         start = time.perf_counter()
-        step, built = _built(definition)
+        step, chains = _build_step(pickled)
         shard = int(key[0])
-        chain = built[shard]
-        taken = _taken_apart(frames)
+        chain = chains[shard]
+        given = _decode_input(frames)
         old = from_bytes(chain, state.get[0]) if state.exists else new_chain_state(chain)
-        file = BlobFile(Path(step.blobs), step.min_blob_bytes)
-        packed: dict[Stream, Pieces] = {}
+        blobs = BlobFile(Path(step.blobs), step.min_blob_bytes)
+        payloads: dict[Stream, Payloads] = {}
 
-        def leaves(stream: Stream, table: pa.Table, shelves: Mapping[str, EventTable]) -> None:
+        def on_output(
+            stream: Stream, table: pa.Table, event_tables: Mapping[str, EventTable]
+        ) -> None:
             if stream in step.published_streams:
-                most = _piece(table)
-                packed[stream] = encode_output(chain, stream, table, shelves, most, file.put)
+                payloads[stream] = encode_output(chain, stream, table, event_tables, blobs.put)
 
-        new, done = advance(chain, old, taken.events, taken.marks, _shares(step), leaves)
+        new, result = advance(
+            chain, old, given.events, given.watermarks, _shares(step), on_output
+        )
         saved = to_bytes(chain, new)
         state.update((saved,))
+        late = {name: table for name, table in result.late.items() if name in step.late}
+        watermarks = operator_watermarks(chain, new).items()
         rows = [
-            *_rows(shard, packed),
-            *_late_rows(step, shard, done.late, file.put),
-            *_told(step, shard, chain, new, done),
+            *output_rows(shard, payloads),
+            *late_rows(shard, late, blobs.put),
+            *(
+                (operator, "", shard, watermark, operator in result.idle, 0, None, None)
+                for operator, watermark in watermarks
+                if operator in step.published_watermarks
+            ),
         ]
-        file.close()  # all that threads write to it is written
-        spent = time.perf_counter() - start
-        metrics = ShardMetrics(
-            shard, spent, len(saved), done.metrics, taken.kept, done.parallelism_ratio
-        )
-        rows.append(("", "", shard, 0, False, 0, None, metrics.encoded()))
-        yield _found(rows)
+        blobs.close()  # all that threads write to it is written
+        spent, ratio = time.perf_counter() - start, result.parallelism_ratio
+        metrics = ShardMetrics(shard, spent, len(saved), result.metrics, given.kept, ratio)
+        yield rows_frame([*rows, ("", "", shard, 0, False, 0, None, metrics.encoded())])
 
     return match
+
+
+@cache
+def _build_step(pickled: bytes) -> tuple[Step, dict[int, ChainRuntime]]:
+    """Build the chain of each shard, once in a process."""
+    step: Step = pickle.loads(pickled)  # noqa: S301  # our own, from the driver
+    chains = {}
+    for definition in step.chains:
+        chain = build_chain(definition)
+        chains.update(dict.fromkeys(definition.spec.placement.shards, chain))
+    return step, chains
 
 
 def _shares(step: Step) -> Shares | None:
@@ -116,112 +134,33 @@ def _shares(step: Step) -> Shares | None:
     return plans.shares(plans.plan_for_batch(batch_id()))
 
 
-_Row = tuple[str | None, str, int, int, bool, int, bytes | None, str | None]
-
-_PIECE = 1 << 16
-"""How many events a packed row has at most."""
-_PIECE_BYTES = 1 << 25
-"""How many bytes they have at most, unpacked: who reads them has to hold them."""
-
-
-def _rows(shard: int, packed: Mapping[Stream, Pieces]) -> Iterator[_Row]:
-    """Give the complex events that others read."""
-    for stream, pieces in packed.items():
-        for number, data in pieces:
-            yield (stream.operator, stream.name, shard, 0, False, number, data, None)
-
-
-def _late_rows(
-    step: Step,
-    shard: int,
-    late: Mapping[str, pa.Table],
-    put: Callable[[pa.Buffer], bytes],
-) -> Iterator[_Row]:
-    """Give the late events that others read."""
-    for name in step.late & late.keys():
-        most = _piece(late[name])
-        for start in range(0, len(late[name]), most):
-            part = late[name].slice(start, most)
-            yield (name, LATE, shard, 0, False, len(part), put(encode_table(part)), None)
-
-
-def _piece(table: pa.Table) -> int:
-    """Say how many events of a table to pack together."""
-    bytes_each = table.nbytes / max(len(table), 1)
-    return max(1, min(_PIECE, int(_PIECE_BYTES / max(bytes_each, 1))))
-
-
-def _told(
-    step: Step, shard: int, chain: ChainRuntime, state: ChainState, done: StepResult
-) -> Iterator[_Row]:
-    """Say how far the operators are that others ask for."""
-    for operator, watermark in watermarks_of(chain, state).items():
-        if operator in step.published_watermarks:
-            yield (operator, "", shard, watermark, operator in done.idle, 0, None, None)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Taken:
-    """What came to a shard: events by stream, when they had arrived, and marks."""
+class _ShardInput:
+    """What came to a shard: events by stream, when they had arrived, and watermarks."""
 
     events: dict[Stream, pa.Table]
     kept: dict[str, ArrivalSketch]
-    marks: list[WatermarkUpdate]
+    watermarks: list[WatermarkUpdate]
 
 
-def _taken_apart(frames: Frames) -> _Taken:
-    """Sort packed rows."""
+def _decode_input(frames: Frames) -> _ShardInput:
+    """Decode packed rows, and put those of each stream together."""
     tables: dict[Stream, list[pa.Table]] = {}
-    samples: dict[str, list[ArrivalSketch]] = {}
-    marks: list[WatermarkUpdate] = []
+    sketches: dict[str, list[ArrivalSketch]] = {}
+    watermarks: list[WatermarkUpdate] = []
     for frame in frames:
         for row in frame.itertuples():
             stream = Stream(row.name, row.operator or None)
             if row.events is None:
-                mark = WatermarkUpdate(
-                    stream, int(row.origin), int(row.watermark), bool(row.idle)
-                )
-                marks.append(mark)
+                numbers = int(row.origin), int(row.watermark)
+                watermarks.append(WatermarkUpdate(stream, *numbers, bool(row.idle)))
                 continue
             tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))
-            sample = sample_in(int(row.number), row.arrival, row.arrivals)
-            samples.setdefault(str(stream), []).append(sample)
-    both = ((name, merge_sketches(some)) for name, some in samples.items())
-    return _Taken(
-        {s: pa.concat_tables(chains) for s, chains in tables.items()},
-        {name: one for name, one in both if one is not None},
-        marks,
+            sketch = sample_in(int(row.number), row.arrival, row.arrivals)
+            sketches.setdefault(str(stream), []).append(sketch)
+    merged = {name: merge_sketches(of_stream) for name, of_stream in sketches.items()}
+    return _ShardInput(
+        {stream: pa.concat_tables(of_stream) for stream, of_stream in tables.items()},
+        {name: sketch for name, sketch in merged.items() if sketch is not None},
+        watermarks,
     )
-
-
-_KINDS = {
-    "operator": "object",
-    "name": "object",
-    "origin": "int32",
-    "watermark": "int64",
-    "idle": "bool",
-    "number": "int32",
-    "events": "object",
-    "metrics": "object",
-}
-
-
-def _found(rows: Sequence[_Row]) -> pd.DataFrame:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(_KINDS)
-    return pd.DataFrame(
-        {
-            name: pd.Series(list(values), dtype=kind)
-            for (name, kind), values in zip(_KINDS.items(), columns, strict=True)
-        }
-    )
-
-
-@cache
-def _built(definition: bytes) -> tuple[Step, dict[int, ChainRuntime]]:
-    """Build the operators of each shard, once in a process."""
-    step: Step = pickle.loads(definition)  # noqa: S301  # our own, from the driver
-    built = {}
-    for given in step.chains:
-        chain = build_chain(given)
-        built.update(dict.fromkeys(given.placement.shards, chain))
-    return step, built
