@@ -45,7 +45,8 @@ from shedlight.language.check.normal_form import (
     MAX_REPEAT,
 )
 from shedlight.language.check.rules import RESERVED
-from shedlight.language.eval.evaluate import Column, arrow_of, evaluate
+from shedlight.language.eval.column import Column, arrow_of
+from shedlight.language.eval.evaluate import evaluate
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import MAX_CHARACTERS
 from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES

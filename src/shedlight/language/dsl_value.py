@@ -4,25 +4,25 @@ The classes of `expression.py` have no operators themselves: there `==` compares
 """
 
 import math
+from collections.abc import Callable
 
 from shedlight.errors import RuleError, known_names
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import TYPE_NAMES
-from shedlight.language.ast.expression import (
-    Attribute,
-    Binary,
-    Cast,
-    Expression,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Operator,
-    Sign,
-    Unary,
-    WholeEvent,
-    negated,
-)
+from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.ast.pattern import Item
+
+_Method = Callable[["Value", object], "Value"]
+
+
+def _method(operator: Operator) -> _Method:
+    """Make the method that writes an operator down."""
+    return lambda left, right: Value(ex.Binary(operator, left.expression, to_expression(right)))
+
+
+def _reflected(operator: Operator) -> _Method:
+    """Make the method for a constant on the left, as in `2 * e.cpu`."""
+    return lambda right, left: Value(ex.Binary(operator, to_expression(left), right.expression))
 
 
 class Value:
@@ -41,95 +41,50 @@ class Value:
         """Refuse `and`, `or`, `not` and chained comparisons, which need a truth at once."""
         raise TypeError(f"{self} is an expression; use &, | and ~ for AND, OR and NOT")
 
-    def __eq__(self, other: object) -> "Value":  # type: ignore[override]  # as above
-        return _binary(Operator.EQUAL, self, other)
-
-    def __ne__(self, other: object) -> "Value":  # type: ignore[override]  # as above
-        return _binary(Operator.NOT_EQUAL, self, other)
-
-    def __lt__(self, other: object) -> "Value":
-        return _binary(Operator.LESS, self, other)
-
-    def __le__(self, other: object) -> "Value":
-        return _binary(Operator.LESS_EQUAL, self, other)
-
-    def __gt__(self, other: object) -> "Value":
-        return _binary(Operator.GREATER, self, other)
-
-    def __ge__(self, other: object) -> "Value":
-        return _binary(Operator.GREATER_EQUAL, self, other)
-
-    def __add__(self, other: object) -> "Value":
-        return _binary(Operator.ADD, self, other)
-
-    def __radd__(self, other: object) -> "Value":
-        return _binary(Operator.ADD, other, self)
-
-    def __sub__(self, other: object) -> "Value":
-        return _binary(Operator.SUBTRACT, self, other)
-
-    def __rsub__(self, other: object) -> "Value":
-        return _binary(Operator.SUBTRACT, other, self)
-
-    def __mul__(self, other: object) -> "Value":
-        return _binary(Operator.MULTIPLY, self, other)
-
-    def __rmul__(self, other: object) -> "Value":
-        return _binary(Operator.MULTIPLY, other, self)
-
-    def __truediv__(self, other: object) -> "Value":
-        return _binary(Operator.DIVIDE, self, other)
-
-    def __rtruediv__(self, other: object) -> "Value":
-        return _binary(Operator.DIVIDE, other, self)
-
-    def __floordiv__(self, other: object) -> "Value":
-        return _binary(Operator.INT_DIVIDE, self, other)
-
-    def __rfloordiv__(self, other: object) -> "Value":
-        return _binary(Operator.INT_DIVIDE, other, self)
-
-    def __mod__(self, other: object) -> "Value":
-        return _binary(Operator.MODULO, self, other)
-
-    def __rmod__(self, other: object) -> "Value":
-        return _binary(Operator.MODULO, other, self)
-
-    def __and__(self, other: object) -> "Value":
-        return _binary(Operator.AND, self, other)
-
-    def __or__(self, other: object) -> "Value":
-        return _binary(Operator.OR, self, other)
+    __eq__ = _method(Operator.EQUAL)  # type: ignore[assignment]  # of object, it gives bool
+    __ne__ = _method(Operator.NOT_EQUAL)  # type: ignore[assignment]  # as above
+    __lt__ = _method(Operator.LESS)
+    __le__ = _method(Operator.LESS_EQUAL)
+    __gt__ = _method(Operator.GREATER)
+    __ge__ = _method(Operator.GREATER_EQUAL)
+    __add__, __radd__ = _method(Operator.ADD), _reflected(Operator.ADD)
+    __sub__, __rsub__ = _method(Operator.SUBTRACT), _reflected(Operator.SUBTRACT)
+    __mul__, __rmul__ = _method(Operator.MULTIPLY), _reflected(Operator.MULTIPLY)
+    __truediv__, __rtruediv__ = _method(Operator.DIVIDE), _reflected(Operator.DIVIDE)
+    __floordiv__, __rfloordiv__ = _method(Operator.INT_DIVIDE), _reflected(Operator.INT_DIVIDE)
+    __mod__, __rmod__ = _method(Operator.MODULO), _reflected(Operator.MODULO)
+    __and__ = _method(Operator.AND)
+    __or__ = _method(Operator.OR)
 
     def __invert__(self) -> "Value":
-        return Value(Unary(Sign.NOT, self.expression))
+        return Value(ex.Unary(ex.Sign.NOT, self.expression))
 
     def __neg__(self) -> "Value":
-        return Value(negated(self.expression))
+        return Value(ex.negated(self.expression))
 
     def is_null(self) -> "Value":
         """Write IS NULL."""
-        return Value(IsNull(self.expression))
+        return Value(ex.IsNull(self.expression))
 
     def is_not_null(self) -> "Value":
         """Write IS NOT NULL."""
-        return Value(IsNull(self.expression, negated=True))
+        return Value(ex.IsNull(self.expression, negated=True))
 
     def is_in(self, *options: object) -> "Value":
         """Write IN."""
-        return Value(In(self.expression, tuple(map(to_expression, options))))
+        return Value(ex.In(self.expression, tuple(map(to_expression, options))))
 
     def not_in(self, *options: object) -> "Value":
         """Write NOT IN."""
-        return Value(In(self.expression, tuple(map(to_expression, options)), negated=True))
+        return Value(ex.In(self.expression, tuple(map(to_expression, options)), negated=True))
 
     def like(self, form: str) -> "Value":
         """Write LIKE."""
-        return Value(Like(self.expression, form))
+        return Value(ex.Like(self.expression, form))
 
     def not_like(self, form: str) -> "Value":
         """Write NOT LIKE."""
-        return Value(Like(self.expression, form, negated=True))
+        return Value(ex.Like(self.expression, form, negated=True))
 
     def between(self, low: object, high: object) -> "Value":
         """Write BETWEEN, which is `>=` and `<=`."""
@@ -141,7 +96,7 @@ class Value:
             raise RuleError(
                 data_type, f"unknown type {data_type!r}", known_names(data_type, TYPE_NAMES)
             )
-        return Value(Cast(self.expression, TYPE_NAMES[data_type.lower()]))
+        return Value(ex.Cast(self.expression, TYPE_NAMES[data_type.lower()]))
 
     def as_(self, name: str) -> Item:
         """Name a value that is selected."""
@@ -161,7 +116,7 @@ class Event:
         self.variable_ = variable
 
     def __repr__(self) -> str:
-        return f"<{WholeEvent(self.variable_)}>"
+        return f"<{ex.WholeEvent(self.variable_)}>"
 
     def __getattr__(self, name: str) -> Value:
         if name.startswith("__"):  # what Python itself asks for, as in `copy`
@@ -172,7 +127,7 @@ class Event:
         names = path if isinstance(path, tuple) else (path,)
         if not all(isinstance(name, str) for name in names):
             raise TypeError(f"an attribute is named by text, got {path!r}")
-        return Value(Attribute(self.variable_, names))
+        return Value(ex.Attribute(self.variable_, names))
 
 
 def to_expression(operand: object) -> Expression:
@@ -180,13 +135,9 @@ def to_expression(operand: object) -> Expression:
     if isinstance(operand, Value):
         return operand.expression
     if isinstance(operand, Event):
-        return WholeEvent(operand.variable_)
+        return ex.WholeEvent(operand.variable_)
     if isinstance(operand, float) and not math.isfinite(operand):
         raise ValueError(f"{operand} cannot be written down")
     if operand is None or isinstance(operand, bool | int | float | str):
-        return Literal(operand)
+        return ex.Literal(operand)
     raise TypeError(f"neither an expression nor a constant: {operand!r}")
-
-
-def _binary(operator: Operator, left: object, right: object) -> Value:
-    return Value(Binary(operator, to_expression(left), to_expression(right)))

@@ -1,7 +1,7 @@
-"""The named functions and operators of the expression language: what each takes and gives.
+"""The named functions of the expression language, and the data types that operations give.
 
-What they mean is in the back ends, `columns.py` and `spark_sql.py`, which know exactly the
-names in `FUNCTIONS`.
+A row of `FUNCTIONS` has what a function takes and gives and how Spark SQL writes it. Its code
+for columns is in `evaluate.py`, so that patterns can be read without loading Arrow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Operator
+
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+"""The bounds of a bigint."""
 
 BOOLEANS = frozenset({DataType.BOOLEAN})
 BIGINTS = frozenset({DataType.BIGINT})
@@ -18,21 +21,32 @@ TIMESTAMPS = frozenset({DataType.TIMESTAMP})
 PLAIN = BOOLEANS | NUMBERS | TEXTS | TIMESTAMPS
 """The data types that have values to compare: all but structs."""
 
+_BELOW_BIGINT, _ABOVE_BIGINT = "-9223372036854777856.0D", "9223372036854775808.0D"
+WITHIN_BIGINT = (
+    f"nullif(least(nullif(greatest({{0}}, {_BELOW_BIGINT}), {_BELOW_BIGINT}), "
+    f"{_ABOVE_BIGINT}), {_ABOVE_BIGINT})"
+)
+"""SQL that makes a double null which is NaN or out of the range of a bigint."""
+
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """What a function takes and gives.
+class Function:
+    """What a function takes and gives, and how Spark SQL writes it.
 
     Attributes:
         parameters: The data types that each argument may have. The arguments that may have
             several agree on one; a bigint and a double agree on double.
-        result: The data type of the result; None is the data type that the arguments agree on.
+        result: The data type of the result; None: the one that the arguments agree on.
         repeats: Whether more arguments like the last may follow.
+        sql: A call in Spark SQL, where that is not the function with its arguments.
+        bigint_sql: The same where the first argument is a bigint, if that differs.
     """
 
     parameters: tuple[frozenset[DataType], ...]
     result: DataType | None
     repeats: bool = False
+    sql: str = ""
+    bigint_sql: str = ""
 
     def parameter(self, position: int) -> frozenset[DataType]:
         """Find the data types that the argument at a position may have."""
@@ -44,7 +58,7 @@ class Signature:
         return count == least or (self.repeats and count > least)
 
     def __str__(self) -> str:
-        names = [data_types_name(data_types) for data_types in self.parameters]
+        names = [data_types_name(allowed) for allowed in self.parameters]
         return ", ".join([*names, "..."] if self.repeats else names)
 
 
@@ -60,28 +74,36 @@ def data_types_name(data_types: frozenset[DataType]) -> str:
     return "number" if data_types == NUMBERS else "value"
 
 
-FUNCTIONS: Mapping[str, Signature] = {
-    "abs": Signature((NUMBERS,), None),
-    "ceil": Signature((NUMBERS,), DataType.BIGINT),
-    "coalesce": Signature((PLAIN,), None, repeats=True),
-    "concat": Signature((TEXTS,), DataType.STRING, repeats=True),
-    "contains": Signature((TEXTS, TEXTS), DataType.BOOLEAN),
-    "endswith": Signature((TEXTS, TEXTS), DataType.BOOLEAN),
-    "floor": Signature((NUMBERS,), DataType.BIGINT),
-    "greatest": Signature((PLAIN, PLAIN), None, repeats=True),
-    "if": Signature((BOOLEANS, PLAIN, PLAIN), None),
-    "isnan": Signature((NUMBERS,), DataType.BOOLEAN),
-    "least": Signature((PLAIN, PLAIN), None, repeats=True),
-    "length": Signature((TEXTS,), DataType.BIGINT),
-    "lower": Signature((TEXTS,), DataType.STRING),
-    "nullif": Signature((PLAIN, PLAIN), None),
-    "sign": Signature((NUMBERS,), DataType.DOUBLE),
-    "sqrt": Signature((NUMBERS,), DataType.DOUBLE),
-    "startswith": Signature((TEXTS, TEXTS), DataType.BOOLEAN),
-    "substring": Signature((TEXTS, BIGINTS, BIGINTS), DataType.STRING),
-    "trim": Signature((TEXTS,), DataType.STRING),
-    "unix_micros": Signature((TIMESTAMPS,), DataType.BIGINT),
-    "upper": Signature((TEXTS,), DataType.STRING),
+FUNCTIONS: Mapping[str, Function] = {
+    "abs": Function((NUMBERS,), None, bigint_sql=f"abs(nullif({{0}}, ({SMALLEST}L)))"),
+    "ceil": Function(
+        (NUMBERS,), DataType.BIGINT, sql=f"ceil({WITHIN_BIGINT})", bigint_sql="{0}"
+    ),
+    "coalesce": Function((PLAIN,), None, repeats=True),
+    "concat": Function((TEXTS,), DataType.STRING, repeats=True),
+    "contains": Function((TEXTS, TEXTS), DataType.BOOLEAN),
+    "endswith": Function((TEXTS, TEXTS), DataType.BOOLEAN),
+    "floor": Function(
+        (NUMBERS,), DataType.BIGINT, sql=f"floor({WITHIN_BIGINT})", bigint_sql="{0}"
+    ),
+    "greatest": Function((PLAIN, PLAIN), None, repeats=True),
+    "if": Function((BOOLEANS, PLAIN, PLAIN), None),
+    "isnan": Function((NUMBERS,), DataType.BOOLEAN, bigint_sql="isnan(CAST({0} AS DOUBLE))"),
+    "least": Function((PLAIN, PLAIN), None, repeats=True),
+    "length": Function((TEXTS,), DataType.BIGINT, sql="CAST(length({0}) AS BIGINT)"),
+    "lower": Function((TEXTS,), DataType.STRING, sql="concat(lower({0}), '')"),
+    "nullif": Function((PLAIN, PLAIN), None),
+    "sign": Function((NUMBERS,), DataType.DOUBLE, bigint_sql="sign(CAST({0} AS DOUBLE))"),
+    "sqrt": Function((NUMBERS,), DataType.DOUBLE, bigint_sql="sqrt(CAST({0} AS DOUBLE))"),
+    "startswith": Function((TEXTS, TEXTS), DataType.BOOLEAN),
+    "substring": Function(
+        (TEXTS, BIGINTS, BIGINTS),
+        DataType.STRING,
+        sql="substring({0}, try_cast({1} AS INT), try_cast({2} AS INT))",
+    ),
+    "trim": Function((TEXTS,), DataType.STRING),
+    "unix_micros": Function((TIMESTAMPS,), DataType.BIGINT),
+    "upper": Function((TEXTS,), DataType.STRING, sql="concat(upper({0}), '')"),
 }
 """All named functions, by name in lower case."""
 
@@ -93,15 +115,16 @@ def common_data_type(data_types: Iterable[DataType]) -> DataType | None:
         >>> common_data_type([DataType.BIGINT, DataType.NULL, DataType.DOUBLE])
         <DataType.DOUBLE: 'double'>
     """
-    found = set(data_types) - {DataType.NULL}
-    known = found - {DataType.UNKNOWN}
+    not_null = set(data_types) - {DataType.NULL}
+    known = not_null - {DataType.UNKNOWN}
     if not known:
-        return DataType.UNKNOWN if found else DataType.NULL
+        return DataType.UNKNOWN if not_null else DataType.NULL
     if known == NUMBERS:
         return DataType.DOUBLE
     if len(known) > 1:
         return None
-    return DataType.UNKNOWN if found == {DataType.BIGINT, DataType.UNKNOWN} else known.pop()
+    is_number = not_null == {DataType.BIGINT, DataType.UNKNOWN}
+    return DataType.UNKNOWN if is_number else known.pop()
 
 
 def arithmetic_data_type(operator: Operator, data_types: Iterable[DataType]) -> DataType:
@@ -114,10 +137,10 @@ def arithmetic_data_type(operator: Operator, data_types: Iterable[DataType]) -> 
 
 
 def argument_data_types(
-    signature: Signature, data_types: Sequence[DataType]
+    function: Function, data_types: Sequence[DataType]
 ) -> tuple[DataType, ...]:
     """Find the data types that a function takes its arguments as; they must fit it."""
-    parameters = [signature.parameter(position) for position in range(len(data_types))]
+    parameters = [function.parameter(position) for position in range(len(data_types))]
     free = [
         data_type
         for data_type, allowed in zip(data_types, parameters, strict=True)
@@ -132,9 +155,9 @@ def argument_data_types(
     )
 
 
-def result_data_type(signature: Signature, taken: Sequence[DataType]) -> DataType:
+def result_data_type(function: Function, taken: Sequence[DataType]) -> DataType:
     """Find the data type of a result, of those that `argument_data_types` gave."""
-    return taken[-1] if signature.result is None else signature.result
+    return taken[-1] if function.result is None else function.result
 
 
 def numeric_data_type(data_type: DataType | None) -> DataType:

@@ -35,14 +35,8 @@ from shedlight.language.ast.expression import (
     walk,
 )
 from shedlight.language.check.expr_types import data_type_of
-from shedlight.language.eval.evaluate import (
-    Column,
-    arrow_of,
-    column_of,
-    data_type_of_arrow,
-    evaluate,
-    is_true,
-)
+from shedlight.language.eval.column import Column, arrow_of, column_of, data_type_of_arrow
+from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.language.eval.spark_sql import spark_sql
 from tests.language.expressions import BIGINTS, DOUBLES, PLAIN, TEXTS, expressions
 

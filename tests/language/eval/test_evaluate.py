@@ -33,14 +33,9 @@ from shedlight.language.ast.expression import (
     Unary,
 )
 from shedlight.language.check.expr_types import data_type_of
-from shedlight.language.eval.evaluate import (
-    Column,
-    arrow_of,
-    column_of,
-    data_type_of_arrow,
-    evaluate,
-    is_true,
-)
+from shedlight.language.eval.column import Column, arrow_of, column_of, data_type_of_arrow
+from shedlight.language.eval.evaluate import CALLS, evaluate, is_true
+from shedlight.language.functions import FUNCTIONS
 from tests.language.expressions import BIGINTS, DOUBLES, PLAIN, TEXTS, by_name, expressions
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -54,6 +49,12 @@ SCHEMA = {
     "at": DataType.TIMESTAMP,
 }
 B, N, D, S, AT = (Attribute("", (name,)) for name in SCHEMA)
+
+
+def test_each_function_has_code():
+    """And there is no code of another."""
+    assert set(CALLS) == set(FUNCTIONS)
+
 
 _rows = st.fixed_dictionaries(
     {

@@ -16,37 +16,11 @@ from shedlight.language.ast.data_type import DataType
 _BARE_NAME_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _BARE_NAME_REST = _BARE_NAME_FIRST | frozenset("0123456789")
 
-KEYWORDS = frozenset(
-    {
-        "select",
-        "each",
-        "as",
-        "where",
-        "seq",
-        "and",
-        "or",
-        "not",
-        "within",
-        "events",
-        "partition",
-        "by",
-        "reuse",
-        "null",
-        "true",
-        "false",
-        "is",
-        "in",
-        "like",
-        "between",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "cast",
-        "div",
-    }
+_KEYWORDS = (
+    "select each as where seq and or not within events partition by reuse null true false "
+    "is in like between case when then else end cast div"
 )
+KEYWORDS = frozenset(_KEYWORDS.split())
 """Words that are no names unless they stand after a dot or in backquotes."""
 
 
@@ -265,33 +239,33 @@ class Binary(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull(Expression):
-    """Whether the operand is null, or is not."""
-
-    operand: Expression
-    negated: bool = False
+class _Test(Expression):
+    """A test of one operand; it binds as a comparison does."""
 
     @property
     def level(self) -> Level:
         """As a comparison."""
         return Level.COMPARE
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(_Test):
+    """Whether the operand is null, or is not."""
+
+    operand: Expression
+    negated: bool = False
 
     def __str__(self) -> str:
         return f"{_within(self.operand, Level.ADD)} IS {'NOT ' * self.negated}NULL"
 
 
 @dataclass(frozen=True, slots=True)
-class In(Expression):
+class In(_Test):
     """Whether the operand is one of the options, or is none of them."""
 
     operand: Expression
     options: tuple[Expression, ...]
     negated: bool = False
-
-    @property
-    def level(self) -> Level:
-        """As a comparison."""
-        return Level.COMPARE
 
     def __str__(self) -> str:
         options = ", ".join(map(str, self.options))
@@ -299,17 +273,12 @@ class In(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Like(Expression):
+class Like(_Test):
     r"""Whether text has the form of a pattern: `_` any character, `%` any text, `\` escapes."""
 
     operand: Expression
     form: str
     negated: bool = False
-
-    @property
-    def level(self) -> Level:
-        """As a comparison."""
-        return Level.COMPARE
 
     def __str__(self) -> str:
         form = Literal(self.form)
@@ -403,13 +372,15 @@ def transform(
         )
         return Case(branches, transform(expression.otherwise, change))
     values = {
-        field.name: _rebuilt_field(getattr(expression, field.name), change)
+        field.name: _transform_field(getattr(expression, field.name), change)
         for field in fields(expression)
     }
     return replace(expression, **values) if values else expression
 
 
-def _rebuilt_field(value: object, change: Callable[[Expression], Expression | None]) -> object:
+def _transform_field(
+    value: object, change: Callable[[Expression], Expression | None]
+) -> object:
     if isinstance(value, Expression):
         return transform(value, change)
     if isinstance(value, tuple) and value and isinstance(value[0], Expression):

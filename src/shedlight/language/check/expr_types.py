@@ -9,30 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 
 from shedlight.errors import RuleError, known_names
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType
-from shedlight.language.ast.expression import (
-    COMPARISONS,
-    Aggregate,
-    Attribute,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Expression,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Operator,
-    Sign,
-    Unary,
-    WholeEvent,
-)
+from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.functions import (
     BOOLEANS,
     FUNCTIONS,
+    LARGEST,
     NUMBERS,
     PLAIN,
+    SMALLEST,
     TEXTS,
     argument_data_types,
     arithmetic_data_type,
@@ -44,9 +30,6 @@ from shedlight.language.functions import (
 
 Scope = Callable[[Expression], DataType]
 """Gives the data type of an attribute, a whole event or an aggregate, or raises."""
-
-SMALLEST, LARGEST = -(2**63), 2**63 - 1
-"""The bounds of a bigint."""
 
 _CASTS = frozenset(
     {
@@ -83,7 +66,7 @@ def data_type_of(expression: Expression, scope: Scope) -> DataType:
         DataTypeError: Some part does not fit; also whatever `scope` raises.
 
     Example:
-        >>> total = Binary(Operator.ADD, Attribute("", ("cpu",)), Literal(0.5))
+        >>> total = ex.Binary(Operator.ADD, ex.Attribute("", ("cpu",)), ex.Literal(0.5))
         >>> data_type_of(total, scope=lambda node: DataType.BIGINT)
         <DataType.DOUBLE: 'double'>
     """
@@ -95,13 +78,13 @@ def _data_type(node: Expression, _scope: Scope) -> DataType:
     raise TypeError(f"not an expression: {node!r}")
 
 
-@_data_type.register(Attribute | WholeEvent | Aggregate)
-def _(node: Attribute | WholeEvent | Aggregate, scope: Scope) -> DataType:
+@_data_type.register(ex.Attribute | ex.WholeEvent | ex.Aggregate)
+def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, scope: Scope) -> DataType:
     return scope(node)
 
 
 @_data_type.register
-def _(node: Literal, _scope: Scope) -> DataType:
+def _(node: ex.Literal, _scope: Scope) -> DataType:
     if isinstance(node.value, int) and not SMALLEST <= node.value <= LARGEST:
         hint = f"a bigint is from {SMALLEST} to {LARGEST}; write {node.value}.0 for a double"
         raise DataTypeError(node, f"{node.value} does not fit the 64 bits of a bigint", hint)
@@ -116,14 +99,14 @@ def _(node: Literal, _scope: Scope) -> DataType:
 
 
 @_data_type.register
-def _(node: Unary, scope: Scope) -> DataType:
-    allowed = BOOLEANS if node.sign is Sign.NOT else NUMBERS
+def _(node: ex.Unary, scope: Scope) -> DataType:
+    allowed = BOOLEANS if node.sign is ex.Sign.NOT else NUMBERS
     found = _checked(node.operand, scope, allowed, f"`{node.sign.value}`")
-    return DataType.BOOLEAN if node.sign is Sign.NOT else numeric_data_type(found)
+    return DataType.BOOLEAN if node.sign is ex.Sign.NOT else numeric_data_type(found)
 
 
 @_data_type.register
-def _(node: Binary, scope: Scope) -> DataType:
+def _(node: ex.Binary, scope: Scope) -> DataType:
     if node.operator in {Operator.AND, Operator.OR}:
         for operand in (node.left, node.right):
             _checked(operand, scope, BOOLEANS, f"`{node.operator.value}`")
@@ -131,12 +114,12 @@ def _(node: Binary, scope: Scope) -> DataType:
     data_types = (_data_type(node.left, scope), _data_type(node.right, scope))
     return (
         _compared(node, data_types)
-        if node.operator in COMPARISONS
+        if node.operator in ex.COMPARISONS
         else _reckoned(node, data_types)
     )
 
 
-def _compared(node: Binary, data_types: tuple[DataType, DataType]) -> DataType:
+def _compared(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
     if DataType.STRUCT in data_types or common_data_type(data_types) is None:
         both, found = _shared_name(data_types), f"{data_types[0]} and {data_types[1]}"
         problem = f"`{node.operator.value}` compares {both} with {both}, got {found}"
@@ -144,7 +127,7 @@ def _compared(node: Binary, data_types: tuple[DataType, DataType]) -> DataType:
     return DataType.BOOLEAN
 
 
-def _reckoned(node: Binary, data_types: tuple[DataType, DataType]) -> DataType:
+def _reckoned(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
     name, found = f"`{node.operator.value}`", f"{data_types[0]} and {data_types[1]}"
     if any(data_type not in NUMBERS | _FREE for data_type in data_types):
         problem = f"{name} needs a number on both sides, got {found}"
@@ -158,13 +141,13 @@ def _reckoned(node: Binary, data_types: tuple[DataType, DataType]) -> DataType:
 
 
 @_data_type.register
-def _(node: IsNull, scope: Scope) -> DataType:
+def _(node: ex.IsNull, scope: Scope) -> DataType:
     _data_type(node.operand, scope)
     return DataType.BOOLEAN
 
 
 @_data_type.register
-def _(node: In, scope: Scope) -> DataType:
+def _(node: ex.In, scope: Scope) -> DataType:
     if not node.options:
         raise DataTypeError(node, "`IN` has nothing to compare with", "name at least one value")
     _agreed(node, (node.operand, *node.options), scope, "`IN`")
@@ -172,7 +155,7 @@ def _(node: In, scope: Scope) -> DataType:
 
 
 @_data_type.register
-def _(node: Like, scope: Scope) -> DataType:
+def _(node: ex.Like, scope: Scope) -> DataType:
     _checked(node.operand, scope, TEXTS, "`LIKE`")
     rest = node.form.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
     if "\\" in rest:
@@ -182,7 +165,7 @@ def _(node: Like, scope: Scope) -> DataType:
 
 
 @_data_type.register
-def _(node: Case, scope: Scope) -> DataType:
+def _(node: ex.Case, scope: Scope) -> DataType:
     if not node.branches:
         raise DataTypeError(node, "`CASE` has no branch", "write CASE WHEN ... THEN ... END")
     for test, _result in node.branches:
@@ -192,7 +175,7 @@ def _(node: Case, scope: Scope) -> DataType:
 
 
 @_data_type.register
-def _(node: Cast, scope: Scope) -> DataType:
+def _(node: ex.Cast, scope: Scope) -> DataType:
     source, target = _data_type(node.operand, scope), node.data_type
     if target not in PLAIN:
         hint = f"cast to {', '.join(TYPE_NAMES)}"
@@ -205,25 +188,25 @@ def _(node: Cast, scope: Scope) -> DataType:
 
 
 @_data_type.register
-def _(node: Call, scope: Scope) -> DataType:
-    signature = FUNCTIONS.get(node.function)
-    if signature is None:
+def _(node: ex.Call, scope: Scope) -> DataType:
+    function = FUNCTIONS.get(node.function)
+    if function is None:
         hint = known_names(node.function, FUNCTIONS, most=len(FUNCTIONS))
         raise DataTypeError(node, f"unknown function {node.function!r}", hint)
     name, count = f"`{node.function}`", len(node.arguments)
-    if not signature.takes(count):
-        least = f"{'at least ' * signature.repeats}{len(signature.parameters)}"
+    if not function.takes(count):
+        least = f"{'at least ' * function.repeats}{len(function.parameters)}"
         problem = f"{name} takes {least} argument{'s' * (least != '1')}, got {count}"
-        raise DataTypeError(node, problem, f"write {node.function}({signature})")
+        raise DataTypeError(node, problem, f"write {node.function}({function})")
     data_types = [
-        _checked(argument, scope, signature.parameter(position), name)
+        _checked(argument, scope, function.parameter(position), name)
         for position, argument in enumerate(node.arguments)
     ]
     free = [
-        data_type for i, data_type in enumerate(data_types) if len(signature.parameter(i)) > 1
+        data_type for i, data_type in enumerate(data_types) if len(function.parameter(i)) > 1
     ]
     _require_agreement(node, free, name)
-    return result_data_type(signature, argument_data_types(signature, data_types))
+    return result_data_type(function, argument_data_types(function, data_types))
 
 
 def _checked(

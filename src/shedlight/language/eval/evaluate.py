@@ -11,52 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.expression import (
-    COMPARISONS,
-    Aggregate,
-    Attribute,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Expression,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Operator,
-    Sign,
-    Unary,
-    WholeEvent,
-)
+from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.eval import numeric as numbers
 from shedlight.language.eval import texts
 from shedlight.language.eval.column import (
     ALWAYS,
     Column,
     Flags,
-    arrow_of,
     as_data_type,
     both,
     broadcast_to,
-    column_of,
     constant,
-    data_type_of_arrow,
     is_constant,
     where,
 )
 from shedlight.language.functions import FUNCTIONS, argument_data_types, common_data_type
-
-__all__ = [
-    "Column",
-    "Lookup",
-    "arrow_of",
-    "column_of",
-    "data_type_of_arrow",
-    "evaluate",
-    "is_true",
-]
 
 Lookup = Callable[[Expression], Column]
 """Gives the column of an attribute, a whole event or an aggregate."""
@@ -75,8 +46,9 @@ def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
         of `lookup`, so do not write into it.
 
     Example:
+        >>> from shedlight.language.eval.column import arrow_of, column_of
         >>> cpu = column_of(pa.array([0.1, 0.3, None]))
-        >>> busy = Binary(Operator.GREATER, Attribute("", ("cpu",)), Literal(0.2))
+        >>> busy = ex.Binary(Operator.GREATER, ex.Attribute("", ("cpu",)), ex.Literal(0.2))
         >>> arrow_of(evaluate(busy, 3, lambda node: cpu)).to_pylist()
         [False, True, None]
     """
@@ -94,30 +66,30 @@ def _column(node: Expression, _lookup: Lookup) -> Column:
     raise TypeError(f"not an expression: {node!r}")
 
 
-@_column.register(Attribute | WholeEvent | Aggregate)
-def _(node: Attribute | WholeEvent | Aggregate, lookup: Lookup) -> Column:
+@_column.register(ex.Attribute | ex.WholeEvent | ex.Aggregate)
+def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, lookup: Lookup) -> Column:
     column = lookup(node)
     return Column(column.data_type, column.values, ALWAYS) if column.valid.all() else column
 
 
 @_column.register
-def _(node: Literal, _lookup: Lookup) -> Column:
+def _(node: ex.Literal, _lookup: Lookup) -> Column:
     return constant(node.value)
 
 
 @_column.register
-def _(node: Unary, lookup: Lookup) -> Column:
+def _(node: ex.Unary, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
-    if node.sign is Sign.MINUS:
+    if node.sign is ex.Sign.MINUS:
         return numbers.minus(operand)
     flag = as_data_type(operand, DataType.BOOLEAN)
     return Column(DataType.BOOLEAN, ~flag.values, flag.valid)
 
 
 @_column.register
-def _(node: Binary, lookup: Lookup) -> Column:
+def _(node: ex.Binary, lookup: Lookup) -> Column:
     left, right = _column(node.left, lookup), _column(node.right, lookup)
-    if node.operator in COMPARISONS:
+    if node.operator in ex.COMPARISONS:
         left, right = _alike(left, right)
         holding = numbers.compared(node.operator, left, right)
         return Column(DataType.BOOLEAN, holding, both(left.valid, right.valid))
@@ -133,13 +105,13 @@ def _(node: Binary, lookup: Lookup) -> Column:
 
 
 @_column.register
-def _(node: IsNull, lookup: Lookup) -> Column:
+def _(node: ex.IsNull, lookup: Lookup) -> Column:
     valid = _column(node.operand, lookup).valid
     return Column(DataType.BOOLEAN, valid if node.negated else ~valid, ALWAYS)
 
 
 @_column.register
-def _(node: In, lookup: Lookup) -> Column:
+def _(node: ex.In, lookup: Lookup) -> Column:
     operand, *options = _alike(
         *(_column(part, lookup) for part in (node.operand, *node.options))
     )
@@ -155,13 +127,13 @@ def _(node: In, lookup: Lookup) -> Column:
 
 
 @_column.register
-def _(node: Like, lookup: Lookup) -> Column:
+def _(node: ex.Like, lookup: Lookup) -> Column:
     text = as_data_type(_column(node.operand, lookup), DataType.STRING)
     return Column(DataType.BOOLEAN, texts.is_like(text, node.form) ^ node.negated, text.valid)
 
 
 @_column.register
-def _(node: Case, lookup: Lookup) -> Column:
+def _(node: ex.Case, lookup: Lookup) -> Column:
     tests = [_column(test, lookup) for test, _result in node.branches]
     results = (_column(result, lookup) for _test, result in node.branches)
     *branches, value = _alike(*results, _column(node.otherwise, lookup))
@@ -171,14 +143,14 @@ def _(node: Case, lookup: Lookup) -> Column:
 
 
 @_column.register
-def _(node: Cast, lookup: Lookup) -> Column:
+def _(node: ex.Cast, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
     special = _CASTS.get((operand.data_type, node.data_type))
     return special(operand) if special else as_data_type(operand, node.data_type)
 
 
 @_column.register
-def _(node: Call, lookup: Lookup) -> Column:
+def _(node: ex.Call, lookup: Lookup) -> Column:
     arguments = [_column(argument, lookup) for argument in node.arguments]
     data_types = argument_data_types(
         FUNCTIONS[node.function], [column.data_type for column in arguments]
@@ -187,7 +159,7 @@ def _(node: Call, lookup: Lookup) -> Column:
         as_data_type(column, data_type)
         for column, data_type in zip(arguments, data_types, strict=True)
     ]
-    return _CALLS[node.function](taken)
+    return CALLS[node.function](taken)
 
 
 def _alike(*columns: Column) -> Sequence[Column]:
@@ -264,7 +236,7 @@ _CASTS: Mapping[tuple[DataType, DataType], Callable[[Column], Column]] = {
     (DataType.STRING, DataType.DOUBLE): texts.double_of,
 }
 
-_CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
+CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
     "abs": lambda of: numbers.absolute(*of),
     "ceil": lambda of: numbers.truncated(of[0], np.ceil),
     "coalesce": _coalesced,

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Operator
-from shedlight.language.check.expr_types import LARGEST, SMALLEST
 from shedlight.language.eval.column import (
     ALWAYS,
     Column,
@@ -25,7 +24,7 @@ from shedlight.language.eval.column import (
     flags_of,
     scalars,
 )
-from shedlight.language.functions import arithmetic_data_type
+from shedlight.language.functions import LARGEST, SMALLEST, arithmetic_data_type
 
 Values = npt.NDArray[Any]
 

@@ -1,6 +1,6 @@
 r"""Expressions as Spark SQL: the back end of the language for sources, in the JVM.
 
-The text means the same with `spark.sql.ansi.enabled` on and off, and the same as `columns.py`.
+The text means the same with `spark.sql.ansi.enabled` on and off, and the same as `evaluate.py`.
 It takes care where plain Spark SQL would fail, or mean something else:
 
 - `try_add` and `try_multiply` get ` | 0L`. Without it the optimiser adds up the constants of
@@ -11,7 +11,7 @@ It takes care where plain Spark SQL would fail, or mean something else:
   decimals, exact to 19 places, which is enough not to round up to the next whole number.
 - A double is brought into the range of a bigint before `floor`, `ceil` and `CAST`, which
   would saturate, or make 0 of NaN.
-- Numbers in text are cut out by the forms of `column_texts.py`, as Spark reads more (`1d`).
+- Numbers in text are cut out by the forms of `texts.py`, as Spark reads more (`1d`).
 - Text with a quote, a backslash, a `$` or a control character is written in hexadecimal:
   no setting can change how it is read, and no `${...}` is substituted.
 
@@ -22,38 +22,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.expression import (
-    COMPARISONS,
-    Aggregate,
-    Attribute,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Expression,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Operator,
-    Sign,
-    Unary,
-    WholeEvent,
-)
-from shedlight.language.check.expr_types import SMALLEST, Scope, data_type_of
+from shedlight.language.ast.expression import Expression, Operator
+from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.eval.texts import BIGINT_FORM, BLANKS, DOUBLE_FORM
 from shedlight.language.functions import (
     FUNCTIONS,
+    WITHIN_BIGINT,
     argument_data_types,
     arithmetic_data_type,
     common_data_type,
     numeric_data_type,
     result_data_type,
 )
-
-_BELOW_BIGINT, _ABOVE_BIGINT = "-9223372036854777856.0D", "9223372036854775808.0D"
-"""The doubles next to the range of a bigint."""
 
 _DECIMAL = "DECIMAL(19, 0)"
 
@@ -81,7 +63,7 @@ def spark_sql(expression: Expression, scope: Scope, data_type: DataType | None =
         DataTypeError: Some part does not fit.
 
     Example:
-        >>> busy = Binary(Operator.GREATER, Attribute("", ("cpu",)), Literal(0.2))
+        >>> busy = ex.Binary(Operator.GREATER, ex.Attribute("", ("cpu",)), ex.Literal(0.2))
         >>> spark_sql(busy, lambda node: DataType.DOUBLE)
         '(CAST(`cpu` AS DOUBLE) > 0.2D)'
     """
@@ -96,7 +78,7 @@ def _term(node: Expression, _scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: Attribute, scope: Scope) -> _Term:
+def _(node: ex.Attribute, scope: Scope) -> _Term:
     data_type = scope(node)
     names = (node.variable, *node.path) if node.variable else node.path
     text = ".".join(map(quote_name, names))
@@ -109,17 +91,17 @@ def _(node: Attribute, scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: WholeEvent, scope: Scope) -> _Term:
+def _(node: ex.WholeEvent, scope: Scope) -> _Term:
     return _Term(quote_name(node.variable), scope(node))
 
 
 @_term.register
-def _(node: Aggregate, _scope: Scope) -> _Term:
+def _(node: ex.Aggregate, _scope: Scope) -> _Term:
     raise ValueError(f"{node} is of a match, not of a row; Spark SQL cannot compute it")
 
 
 @_term.register
-def _(node: Literal, scope: Scope) -> _Term:
+def _(node: ex.Literal, scope: Scope) -> _Term:
     data_type, value = data_type_of(node, scope), node.value
     if isinstance(value, str):
         return _Term(quote_text(value), data_type)
@@ -131,9 +113,9 @@ def _(node: Literal, scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: Unary, scope: Scope) -> _Term:
+def _(node: ex.Unary, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
-    if node.sign is Sign.NOT:
+    if node.sign is ex.Sign.NOT:
         return _Term(f"(NOT {_as(operand, DataType.BOOLEAN)})", DataType.BOOLEAN)
     data_type = numeric_data_type(operand.data_type)
     text = _as(operand, data_type)
@@ -144,9 +126,9 @@ def _(node: Unary, scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: Binary, scope: Scope) -> _Term:
+def _(node: ex.Binary, scope: Scope) -> _Term:
     left, right = _term(node.left, scope), _term(node.right, scope)
-    if node.operator in COMPARISONS:
+    if node.operator in ex.COMPARISONS:
         data_type = _agreed((left, right))
         text = f"({_as(left, data_type)} {node.operator.value} {_as(right, data_type)})"
         return _Term(text, DataType.BOOLEAN)
@@ -159,13 +141,13 @@ def _(node: Binary, scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: IsNull, scope: Scope) -> _Term:
+def _(node: ex.IsNull, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
     return _Term(f"({operand.text} IS {'NOT ' * node.negated}NULL)", DataType.BOOLEAN)
 
 
 @_term.register
-def _(node: In, scope: Scope) -> _Term:
+def _(node: ex.In, scope: Scope) -> _Term:
     terms = [_term(part, scope) for part in (node.operand, *node.options)]
     data_type = _agreed(terms)
     operand, *options = (_as(term, data_type) for term in terms)
@@ -174,14 +156,14 @@ def _(node: In, scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: Like, scope: Scope) -> _Term:
+def _(node: ex.Like, scope: Scope) -> _Term:
     operand = _as(_term(node.operand, scope), DataType.STRING)
     text = f"({operand} {'NOT ' * node.negated}LIKE {quote_text(node.form)})"
     return _Term(text, DataType.BOOLEAN)
 
 
 @_term.register
-def _(node: Case, scope: Scope) -> _Term:
+def _(node: ex.Case, scope: Scope) -> _Term:
     tests = [_as(_term(test, scope), DataType.BOOLEAN) for test, _result in node.branches]
     terms = [_term(result, scope) for _test, result in node.branches]
     terms.append(_term(node.otherwise, scope))
@@ -193,7 +175,7 @@ def _(node: Case, scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: Cast, scope: Scope) -> _Term:
+def _(node: ex.Cast, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
     if operand.data_type is node.data_type:
         return operand
@@ -203,16 +185,17 @@ def _(node: Cast, scope: Scope) -> _Term:
 
 
 @_term.register
-def _(node: Call, scope: Scope) -> _Term:
+def _(node: ex.Call, scope: Scope) -> _Term:
     arguments = [_term(argument, scope) for argument in node.arguments]
-    signature = FUNCTIONS[node.function]
-    taken = argument_data_types(signature, [term.data_type for term in arguments])
-    data_type = result_data_type(signature, taken)
+    function = FUNCTIONS[node.function]
+    taken = argument_data_types(function, [term.data_type for term in arguments])
+    data_type = result_data_type(function, taken)
     if data_type is DataType.NULL:
         return _Term("NULL", data_type)
     texts = [_as(term, wanted) for term, wanted in zip(arguments, taken, strict=True)]
-    special = _CALLS.get((node.function, taken[0])) or _CALLS.get((node.function, None))
-    return _Term(special(*texts) if special else _called(node.function, texts), data_type)
+    form = (function.bigint_sql if taken[0] is DataType.BIGINT else "") or function.sql
+    text = form.format(*texts) if form else f"{node.function}({', '.join(texts)})"
+    return _Term(text, data_type)
 
 
 def _as(term: _Term, data_type: DataType) -> str:
@@ -228,10 +211,6 @@ def _agreed(terms: Sequence[_Term]) -> DataType:
 
 def _cast(text: str, data_type: DataType) -> str:
     return f"CAST({text} AS {data_type.value.upper()})"
-
-
-def _called(function: str, texts: Sequence[str]) -> str:
-    return f"{function}({', '.join(texts)})"
 
 
 def quote_name(name: str) -> str:
@@ -259,12 +238,6 @@ def _whole_quotient(left: str, right: str) -> str:
     return f"try_cast(try_divide({divided}) AS BIGINT)"
 
 
-def _within_bigint(text: str) -> str:
-    """Make a double null that is NaN or out of the range of a bigint."""
-    above = f"nullif(greatest({text}, {_BELOW_BIGINT}), {_BELOW_BIGINT})"
-    return f"nullif(least({above}, {_ABOVE_BIGINT}), {_ABOVE_BIGINT})"
-
-
 def _read(text: str, form: str, data_type: DataType) -> str:
     """Read a number of a form; Spark makes '' of what has not the form, and null of that."""
     whole = quote_text(rf"\A[{BLANKS}]*({form})[{BLANKS}]*\z")
@@ -287,24 +260,8 @@ _DOUBLE_RULES: Mapping[Operator, Callable[[str, str], str]] = {
 }
 _CASTS: Mapping[tuple[DataType, DataType], Callable[[str], str]] = {
     (DataType.DOUBLE, DataType.BIGINT): lambda text: _cast(
-        _within_bigint(text), DataType.BIGINT
+        WITHIN_BIGINT.format(text), DataType.BIGINT
     ),
     (DataType.STRING, DataType.BIGINT): lambda text: _read(text, BIGINT_FORM, DataType.BIGINT),
     (DataType.STRING, DataType.DOUBLE): lambda text: _read(text, DOUBLE_FORM, DataType.DOUBLE),
-}
-_CALLS: Mapping[tuple[str, DataType | None], Callable[..., str]] = {
-    ("abs", DataType.BIGINT): lambda text: f"abs(nullif({text}, ({SMALLEST}L)))",
-    ("ceil", DataType.BIGINT): lambda text: text,
-    ("ceil", DataType.DOUBLE): lambda text: f"ceil({_within_bigint(text)})",
-    ("floor", DataType.BIGINT): lambda text: text,
-    ("floor", DataType.DOUBLE): lambda text: f"floor({_within_bigint(text)})",
-    ("isnan", DataType.BIGINT): lambda text: f"isnan(CAST({text} AS DOUBLE))",
-    ("lower", None): lambda text: f"concat(lower({text}), '')",
-    ("upper", None): lambda text: f"concat(upper({text}), '')",
-    ("length", None): lambda text: f"CAST(length({text}) AS BIGINT)",
-    ("sign", DataType.BIGINT): lambda text: f"sign(CAST({text} AS DOUBLE))",
-    ("sqrt", DataType.BIGINT): lambda text: f"sqrt(CAST({text} AS DOUBLE))",
-    ("substring", None): lambda text, start, count: (
-        f"substring({text}, try_cast({start} AS INT), try_cast({count} AS INT))"
-    ),
 }

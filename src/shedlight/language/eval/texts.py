@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.check.expr_types import LARGEST
 from shedlight.language.eval.column import ALWAYS, TEXT, Column, Flags, both, flags_of, scalars
+from shedlight.language.functions import LARGEST
 
 BLANKS = " \t\n\v\f\r"
 BIGINT_FORM = "[+-]?[0-9]+"

@@ -13,25 +13,9 @@ from typing import TypeVar
 from lark import Token
 
 from shedlight.errors import LanguageError, Span, known_names
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType
-from shedlight.language.ast.expression import (
-    Aggregate,
-    AggregateFunction,
-    Attribute,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Expression,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Operator,
-    Sign,
-    Unary,
-    negated,
-)
+from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import SyntaxTree, operands, place, words
 
@@ -111,23 +95,23 @@ def _chain(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     for token, right in zip(words(tree), rest, strict=True):
         operator = _SPELLINGS.get(token) or Operator(token.upper())
         so_far = Span(place(left).start, place(right).end)
-        joined = read.places.put(Binary(operator, joined, read(right)), so_far)
+        joined = read.places.put(ex.Binary(operator, joined, read(right)), so_far)
     return joined
 
 
 def _negation(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
-    return Unary(Sign.NOT, operand)
+    return ex.Unary(ex.Sign.NOT, operand)
 
 
 def _minus(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
-    return negated(operand)
+    return ex.negated(operand)
 
 
 def _is_null(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
-    return IsNull(operand, _has_not(tree))
+    return ex.IsNull(operand, _has_not(tree))
 
 
 def _test(read: ExpressionReader, tree: SyntaxTree) -> Expression:
@@ -137,20 +121,20 @@ def _test(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 def _in(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     operand, *options = read.all(tree)
-    return In(operand, tuple(options), _has_not(tree))
+    return ex.In(operand, tuple(options), _has_not(tree))
 
 
 def _like(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
-    return Like(operand, unquoted(words(tree)[-1]), _has_not(tree))
+    return ex.Like(operand, unquoted(words(tree)[-1]), _has_not(tree))
 
 
 def _between(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     operand, low, high = read.all(tree)
-    above = read.places.put(Binary(Operator.GREATER_EQUAL, operand, low), tree)
-    below = read.places.put(Binary(Operator.LESS_EQUAL, operand, high), tree)
-    both = read.places.put(Binary(Operator.AND, above, below), tree)
-    return Unary(Sign.NOT, both) if _has_not(tree) else both
+    above = read.places.put(ex.Binary(Operator.GREATER_EQUAL, operand, low), tree)
+    below = read.places.put(ex.Binary(Operator.LESS_EQUAL, operand, high), tree)
+    both = read.places.put(ex.Binary(Operator.AND, above, below), tree)
+    return ex.Unary(ex.Sign.NOT, both) if _has_not(tree) else both
 
 
 def _has_not(tree: SyntaxTree) -> bool:
@@ -163,21 +147,21 @@ def _number(read: ExpressionReader, tree: SyntaxTree) -> Expression:
         digits = token.lstrip("0") or "0"
         if len(digits) > _MAX_DIGITS:
             raise read.places.error("this number has too many digits", tree)
-        return Literal(int(digits))
+        return ex.Literal(int(digits))
     value = float(token)
     if math.isinf(value):
         raise read.places.error("this number is too large for a double", tree)
-    return Literal(value)
+    return ex.Literal(value)
 
 
 def _string(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     del read
-    return Literal(unquoted(words(tree)[0]))
+    return ex.Literal(unquoted(words(tree)[0]))
 
 
 def _constant(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     del read
-    return Literal({"TRUE": True, "FALSE": False, "NULL": None}[words(tree)[0].type])
+    return ex.Literal({"TRUE": True, "FALSE": False, "NULL": None}[words(tree)[0].type])
 
 
 def _name(read: ExpressionReader, tree: SyntaxTree) -> Expression:
@@ -186,8 +170,8 @@ def _name(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 def _case(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     found = read.all(tree)
-    otherwise = found.pop() if len(found) % 2 else Literal(None)
-    return Case(tuple(zip(found[::2], found[1::2], strict=True)), otherwise)
+    otherwise = found.pop() if len(found) % 2 else ex.Literal(None)
+    return ex.Case(tuple(zip(found[::2], found[1::2], strict=True)), otherwise)
 
 
 def _cast(read: ExpressionReader, tree: SyntaxTree) -> Expression:
@@ -198,39 +182,41 @@ def _cast(read: ExpressionReader, tree: SyntaxTree) -> Expression:
         raise read.places.error(
             f"unknown type {str(name)!r}", name, known_names(name, TYPE_NAMES)
         )
-    if data_type is DataType.BOOLEAN and isinstance(operand, Literal):
+    if data_type is DataType.BOOLEAN and isinstance(operand, ex.Literal):
         word = str(operand.value).strip().upper()
         if isinstance(operand.value, str) and word in {"TRUE", "FALSE"}:
             raise read.places.error("cannot cast string to boolean", tree, f"write {word}")
-    return Cast(operand, data_type)
+    return ex.Cast(operand, data_type)
 
 
 def _call(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     name = words(tree)[0]
-    if name.upper() in AggregateFunction.__members__:
-        return _aggregate(read, tree, AggregateFunction[name.upper()])
+    if name.upper() in ex.AggregateFunction.__members__:
+        return _aggregate(read, tree, ex.AggregateFunction[name.upper()])
     if name.lower() not in FUNCTIONS:
         near = difflib.get_close_matches(name.upper(), _PATTERN_WORDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else known_names(name, FUNCTIONS, most=99)
         raise read.places.error(f"unknown function {str(name)!r}", name, hint)
-    return Call(name.lower(), tuple(read.all(tree)))
+    return ex.Call(name.lower(), tuple(read.all(tree)))
 
 
-def _aggregate(read: ExpressionReader, tree: SyntaxTree, fold: AggregateFunction) -> Expression:
+def _aggregate(
+    read: ExpressionReader, tree: SyntaxTree, fold: ex.AggregateFunction
+) -> Expression:
     inner = operands(tree)
     if len(inner) != 1 or inner[0].data != "name":
         hint = f"write {fold.value}(E1.attribute)"
         raise read.places.error(f"{fold.value} takes one attribute of a variable", tree, hint)
     what = read.named(name_parts(inner[0]))
-    path = what.path if isinstance(what, Attribute) else ()
+    path = what.path if isinstance(what, ex.Attribute) else ()
     variable = getattr(what, "variable", "")
     if not variable:
         hint = f"it stands in SELECT, as in {fold.value}(E1.attribute)"
         raise read.places.error(f"{fold.value} is over the events of a variable", tree, hint)
-    if not path and fold is not AggregateFunction.COUNT:
+    if not path and fold is not ex.AggregateFunction.COUNT:
         hint = f"write {fold.value}({inner[0].children[0]}.attribute)"
         raise read.places.error(f"{fold.value} needs an attribute", tree, hint)
-    return Aggregate(fold, variable, path)
+    return ex.Aggregate(fold, variable, path)
 
 
 def _misplaced_pattern(read: ExpressionReader, tree: SyntaxTree) -> Expression:

@@ -1,8 +1,8 @@
 """Text -> Pattern.
 
-    text --syntax.py--> syntax tree --reader.py--> expressions
-                                    --here-------> parts, items, window: a Pattern
-                                    --rules.py---> checked
+    text --syntax.py--> syntax tree --expressions.py--> expressions
+                                    --here------------> parts, items, window: a Pattern
+                                    --rules.py--------> checked
 
 SEQ, AND, OR and repetitions stand in the syntax tree like any operand; here is where they get
 their meaning. In a part of a pattern, `NOT(...)` means absence; a condition that starts with

@@ -1,7 +1,7 @@
 """Text -> syntax tree, or an error in the words of the language.
 
 The grammar is in `grammar.lark`. A tree has trees (operands) and tokens (all other words) as
-children; `parser.py` and `reader.py` say what they mean.
+children; `patterns.py` and `expressions.py` say what they mean.
 """
 
 import difflib
@@ -28,41 +28,10 @@ _END = "$END"
 _SHOWN = 40
 _KEYWORDS = frozenset(word.upper() for word in KEYWORDS)
 _CLAUSES = frozenset({"SELECT", "WHERE", "WITHIN", "PARTITION", "REUSE"})
-_STARTS_VALUE = frozenset(
-    {
-        "NAME",
-        "NUMBER",
-        "STRING",
-        "TRUE",
-        "FALSE",
-        "NULL",
-        "CASE",
-        "CAST",
-        "LPAR",
-        "MINUS",
-        "SEQ",
-        "AND",
-        "OR",
-        "NOT",
-    }
-)
-_OPERATORS = frozenset(
-    {
-        "COMPARE",
-        "IS",
-        "NOT",
-        "IN",
-        "LIKE",
-        "BETWEEN",
-        "PLUS",
-        "MINUS",
-        "STAR",
-        "SLASH",
-        "DIV",
-        "OR",
-        "LPAR",
-    }
-)
+_VALUE_STARTS = "NAME NUMBER STRING TRUE FALSE NULL CASE CAST LPAR MINUS SEQ AND OR NOT"
+_STARTS_VALUE = frozenset(_VALUE_STARTS.split())
+_OPERATOR_TOKENS = "COMPARE IS NOT IN LIKE BETWEEN PLUS MINUS STAR SLASH DIV OR LPAR"
+_OPERATORS = frozenset(_OPERATOR_TOKENS.split())
 _IN_PARENTHESES = frozenset({"group", "seq", "all", "any", "repeat"})
 _CLAUSE_LEVELS = 5  # what may stand around the operators: a clause, an item, a NOT
 _REPEATS = frozenset({"TIMES", "MANY", "OPTION"})
