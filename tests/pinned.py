@@ -34,7 +34,7 @@ from shedlight.matching.operators.cep_operator import (
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.model.build import build_model
 from shedlight.model.latency import LatencyModel, Target
-from shedlight.model.snapshot import read_snapshot
+from shedlight.model.snapshot_file import read_snapshot
 from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes

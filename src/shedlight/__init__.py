@@ -76,7 +76,8 @@ if TYPE_CHECKING:
     from shedlight.model.latency import LatencyModel, Target
     from shedlight.model.model import Model
     from shedlight.model.sampled.draw import RateHistory
-    from shedlight.model.snapshot import MicroBatchCosts, Snapshot, read_snapshot
+    from shedlight.model.snapshot import MicroBatchCosts, Snapshot
+    from shedlight.model.snapshot_file import read_snapshot
     from shedlight.planning.plan import Plan, PlanSettings, make_plan
     from shedlight.shedding.shares import PatternShares, Shares
 
@@ -228,7 +229,8 @@ _NAMES_IN = {
     "model.build": ("build_model",),
     "model.latency": ("LatencyModel", "Target"),
     "model.model": ("Model",),
-    "model.snapshot": ("MicroBatchCosts", "Snapshot", "read_snapshot"),
+    "model.snapshot": ("MicroBatchCosts", "Snapshot"),
+    "model.snapshot_file": ("read_snapshot",),
     "planning.plan": ("Plan", "PlanSettings", "make_plan"),
 }
 MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}

@@ -119,10 +119,8 @@ def test_wishes_that_cannot_be_met_end_with_status_1_and_a_remedy(plan, tmp_path
     assert done.status == 1
     value = json.loads(done.output)
     assert value["status"] == "infeasible"
-    assert (
-        "sink 'sink2' wishes for at least 1000 events/s; 6 can be had" in value["remedies"][0]
-    )
-    assert "lower its wish by 99.4%" in done.errors
+    assert "sink 'sink2' asks for at least 1000 events/s; 6 can be had" in value["remedies"][0]
+    assert "lower its min_rate by 99.4%" in done.errors
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def test_a_wish_that_cannot_be_met_leaves_the_plan_in_force():
     assert memory.shares == first.shares
     for each in decisions:
         assert each.health[NODE].status is NodeStatus.INFEASIBLE
-        assert "lower its wish" in each.health[NODE].advice
+        assert "lower its min_" in each.health[NODE].advice
         assert "the active plan stays" in each.health[NODE].advice
 
 

@@ -10,7 +10,7 @@ from shedlight.graph import ShedBy, Stream
 from shedlight.model.build import build_model
 from shedlight.model.model import Model, PatternModel
 from shedlight.model.rates import predict
-from shedlight.model.snapshot import read_snapshot
+from shedlight.model.snapshot_file import read_snapshot
 from tests.graph.applications import loaded, stream
 from tests.model.applications import PAPERS, operators, paper, snapshot, written
 

@@ -17,6 +17,7 @@ from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.build import build_model
 from shedlight.model.operator_types import OperatorTypes, operator_types
 from shedlight.model.snapshot import Snapshot
+from shedlight.model.type_index import operator_vocabulary
 from tests.graph.applications import source
 from tests.model.applications import S1, operators, snapshot
 from tests.strategies import patterns
@@ -25,14 +26,15 @@ from tests.strategies import patterns
 def types_of(application: Application, name: str, rates: Any) -> OperatorTypes:
     """Find the types of an operator."""
     spec, columns = application.operators[name], operator_columns(application)
-    return operator_types(application, snapshot(rates), spec, columns)
+    vocabulary = operator_vocabulary(spec)
+    return operator_types(application, snapshot(rates), spec, columns, vocabulary)
 
 
 def accepted(types: OperatorTypes, application: Application, name: str) -> dict[str, list[str]]:
     """List the labels that each variable accepts."""
     pattern = application.operators[name].patterns[name.upper()]
     return {
-        each.variable: [types.labels[place] for place in types.accepts(each)]
+        each.variable: [types.labels[place] for place in types.accepted[each]]
         for each in elements(pattern.where)
     }
 
@@ -213,7 +215,7 @@ def test_types_are_accepted_as_the_alphabet_says(pattern, data):
     for each in elements(pattern.where):
         predicate = words.alphabet.predicate(each)
         passing = [predicate.met_by(one, len(words.closed)) for one in types.signatures]
-        assert types.accepts(each).tolist() == np.flatnonzero(passing).tolist()
+        assert types.accepted[each].tolist() == np.flatnonzero(passing).tolist()
     assert types.sources["s1"].sum() + types.unused["s1"] == len(rates)
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from shedlight.errors import SnapshotError
 from shedlight.graph import Stream
 from shedlight.model.build import build_model
-from shedlight.model.snapshot import MicroBatchCosts, Snapshot, read_snapshot
+from shedlight.model.snapshot import MicroBatchCosts, Snapshot
+from shedlight.model.snapshot_file import read_snapshot
 from tests.graph.applications import loaded, stream
 from tests.model.applications import PAPERS, operators, paper, written
 
@@ -194,15 +195,16 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, change, message):
     assert str(error.value) == f"{path}: {message}"
 
 
+WHOLE = 'write {"rates": {"s1": {"type=0": 10}}}, events per second by source and type'
 TEXTS = {
     "": ", line 1, column 1: this is not JSON (expecting value); write an object with names in "
     "double quotes and no comma at its end",
     '{"rates": {},}': ", line 1, column 14: this is not JSON (expecting property name enclosed "
     "in double quotes); write an object with names in double quotes and no comma at its end",
-    "[]": ': the snapshot is a list, not an object; write {"rates": {...}}',
-    "null": ': the snapshot is null, not an object; write {"rates": {...}}',
-    "{}": ": the snapshot has no 'rates'; add events per second by source and type, as in "
-    '"rates": {"s1": {"type=0": 10}}',
+    "[]": f": the snapshot is a list, not an object; {WHOLE}",
+    "null": f": the snapshot is null, not an object; {WHOLE}",
+    "{}": f": the snapshot lacks 'rates'; {WHOLE}",
+    '{"file": "x"}': ": the snapshot has no 'file'; leave it out",
     '{"rates": {"s1": {"type=0": 1, "type=1": 1, "type=0": 2}}}': (
         ": rates.s1 has 'type=0' twice; leave one of them out"
     ),

@@ -47,37 +47,41 @@ def with_bound(model, node, bound):
 
 
 @st.composite
-def needs_of(draw, types, *, plain=False):
+def demand_of(draw, types, *, plain=False):
     """Draw what a pattern needs of so many types: plain, with choices, or with ORs."""
     uses = sorted(draw(st.sets(st.integers(0, types - 1), min_size=1, max_size=types)))
     counts = draw(st.lists(st.integers(1, 3), min_size=len(uses), max_size=len(uses)))
     if plain or draw(st.integers(0, 2)):
         return plain_demand(np.array(uses), np.array(counts, float))
-    legs = 1
+    branch_count = 1
     splits: list[Split] = []
     for _ in range(draw(st.integers(0, 2))):
         branches = draw(st.integers(2, 3))
         times = float(draw(st.integers(1, 2)))
         splits.append(
-            Split(draw(st.integers(0, legs - 1)), times, tuple(range(legs, legs + branches)))
+            Split(
+                draw(st.integers(0, branch_count - 1)),
+                times,
+                tuple(range(branch_count, branch_count + branches)),
+            )
         )
-        legs += branches
-    inner = {split.leg for split in splits}
+        branch_count += branches
+    inner = {split.branch for split in splits}
     leaves: list[tuple[int, float]] = []
     entries: set[tuple[int, int]] = set()
-    for leg in range(legs):
-        least = 0 if leg in inner else 1
+    for branch in range(branch_count):
+        least = 0 if branch in inner else 1
         for _ in range(draw(st.integers(least, 2))):
             accepted = draw(
                 st.sets(st.integers(0, len(uses) - 1), min_size=1, max_size=len(uses))
             )
             entries |= {(len(leaves), use) for use in accepted}
-            leaves.append((leg, float(draw(st.integers(1, 3)))))
+            leaves.append((branch, float(draw(st.integers(1, 3)))))
     pairs = np.array(sorted(entries), np.int64).reshape(-1, 2)
     return MatchDemand(
         np.array(uses),
         np.zeros(len(uses), np.bool_),
-        np.array([leg for leg, _ in leaves], np.int64),
+        np.array([branch for branch, _ in leaves], np.int64),
         np.array([need for _, need in leaves]),
         pairs[:, 0],
         pairs[:, 1],
@@ -108,7 +112,7 @@ def models(draw, *, plain=False, most_operators=4, bounded=1):
         node = nodes[number % bounded] if number < bounded else draw(st.sampled_from(nodes))
         patterns = []
         for q in range(draw(st.integers(1, 3))):
-            demand = draw(needs_of(types, plain=plain))
+            demand = draw(demand_of(types, plain=plain))
             times = np.full(len(demand.uses), draw(SECONDS))
             patterns.append(
                 PatternModel(

@@ -18,7 +18,7 @@ from shedlight.model.model import NodeModel
 from shedlight.model.rates import predict
 from shedlight.model.selectivity.demand import MatchDemand, Split, plain_demand
 from shedlight.model.selectivity.flow_lp import match_rate
-from shedlight.model.snapshot import read_snapshot
+from shedlight.model.snapshot_file import read_snapshot
 from shedlight.planning.paper import solve_paper
 from shedlight.planning.plan import PlanSettings, make_plan
 from shedlight.planning.reduced_lp import solve_reduced

@@ -107,9 +107,7 @@ def test_wishes_that_cannot_be_met_are_named_with_what_can():
     sinks = dict(model.sinks)
     sinks["to-b"] = replace(sinks["to-b"], min_share=1.0)
     sinks["to-a"] = replace(sinks["to-a"], min_rate=30)
-    with pytest.raises(
-        InfeasibleError, match=r"sink 'to-[ab]' wishes for at least 30 events/s"
-    ):
+    with pytest.raises(InfeasibleError, match=r"sink 'to-[ab]' asks for at least 30 events/s"):
         make_plan(replace(model, sinks=sinks), BARE)
 
 
@@ -131,7 +129,7 @@ def _with_not(name, seconds):
         demand=MatchDemand(
             demand.uses,
             watched,
-            demand.leaf_leg,
+            demand.leaf_branch,
             demand.leaf_need,
             demand.entry_leaf,
             demand.entry_use,
@@ -323,7 +321,7 @@ def test_a_solver_that_runs_out_of_time_gives_no_plan():
     program = LinearProgram()
     rng = np.random.default_rng(1)
     size = 300
-    program.add_columns(size, cost=rng.uniform(1, 2, size), upper=1.0, whole=True)
+    program.add_columns(size, cost=rng.uniform(1, 2, size), upper=1.0, integer=True)
     for _ in range(60):
         program.add_row(np.arange(size), rng.uniform(0, 1, size), upper=40.0)
     with pytest.raises(SolverError, match="ended without a plan"):

@@ -16,7 +16,7 @@ from shedlight.language.ast.window import read_duration
 from shedlight.model.build import build_model
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.model import Model
-from shedlight.model.snapshot import read_snapshot
+from shedlight.model.snapshot_file import read_snapshot
 from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import PlanSettings, make_plan
 

@@ -21,7 +21,7 @@ from shedlight.errors import InputError, known_names
 from shedlight.generate.for_sources import StreamProfile, with_generated_sources
 from shedlight.graph import Application, Stream
 from shedlight.language.ast.window import read_duration
-from shedlight.model.snapshot import read_snapshot
+from shedlight.model.snapshot_file import read_snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from shedlight.graph.application import Application, stream_of
 from shedlight.graph.file.loader import load_application
 from shedlight.graph.file.serialize import application_text
 from shedlight.model.latency import LatencyModel, Target
-from shedlight.model.snapshot import OF_STREAMS, Snapshot, sections_of, snapshot_of
+from shedlight.model.snapshot import STREAM_SECTIONS, Snapshot, snapshot_sections
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import PatternShares, Shares
 
@@ -72,7 +72,7 @@ def planning_input_text(planning_input: PlanningInput) -> str | None:
             "time": planning_input.time,
             "interval": planning_input.interval,
             "application": application_text(planning_input.application),
-            "snapshot": sections_of(planning_input.snapshot),
+            "snapshot": snapshot_sections(planning_input.snapshot),
             "shares": {
                 str(stream): _row(shares) for stream, shares in planning_input.shares.items()
             },
@@ -106,7 +106,7 @@ def read_planning_input(text: str) -> PlanningInput:
             time=float(row["time"]),
             interval=float(row["interval"]),
             application=_application(row["application"]),
-            snapshot=snapshot_of(row["snapshot"], "the planning input"),
+            snapshot=Snapshot(**row["snapshot"], file="the planning input"),
             shares={stream_of(name): _shares(shares) for name, shares in row["shares"].items()},
             plan_settings=PlanSettings(
                 target=target,
@@ -138,7 +138,7 @@ def with_load(snapshot: Snapshot, factor: float) -> Snapshot:
 
 
 def _size(planning_input: PlanningInput) -> int:
-    sections = [getattr(planning_input.snapshot, name).values() for name in OF_STREAMS]
+    sections = [getattr(planning_input.snapshot, name).values() for name in STREAM_SECTIONS]
     maps = [one for section in sections for one in section if isinstance(one, Mapping)]
     shares = [one.shares for one in planning_input.shares.values()]
     return sum(map(len, [*maps, *shares]))

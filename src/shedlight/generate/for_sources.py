@@ -20,7 +20,7 @@ from shedlight.graph import Application, Source, Stream, readers
 from shedlight.graph.application import OperatorSpec, TimeUnit
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile.predicates import Alphabet
-from shedlight.model.snapshot import vocabulary_of
+from shedlight.model.type_index import operator_vocabulary
 
 _OWN = frozenset({"source", "time", "id"})
 """Columns that every event has, or that only complex events have."""
@@ -170,7 +170,7 @@ def _asked(application: Application, source: str, read: Iterable[str]) -> Source
     constants: dict[str, dict[int | str, None]] = {}
     others = False
     for spec in specs:
-        alphabet = vocabulary_of(spec).alphabet
+        alphabet = operator_vocabulary(spec).alphabet
         others |= any(test.negated for test in alphabet.tests)
         for name, values in _constants(source, spec, alphabet).items():
             constants.setdefault(name, {}).update(dict.fromkeys(values))

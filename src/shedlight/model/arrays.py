@@ -29,6 +29,6 @@ def _numbers(bits: int) -> Ints:
     return numbers
 
 
-def dot(one: Floats, other: Floats) -> float:
+def dot(left: Floats, right: Floats) -> float:
     """Add up products, in this thread alone: arrays are long, but other work goes on."""
-    return float(np.einsum("i,i->", one, other))
+    return float(np.einsum("i,i->", left, right))

@@ -15,7 +15,8 @@ from shedlight.model.operator_types import OperatorTypes, operator_types
 from shedlight.model.quantity import dotted
 from shedlight.model.rates import with_capacities
 from shedlight.model.selectivity.demand import MatchDemand, OrAs, build_demand
-from shedlight.model.snapshot import Snapshot, check_snapshot, operator_vocabularies
+from shedlight.model.snapshot import Snapshot, check_snapshot
+from shedlight.model.type_index import operator_vocabularies
 
 _OF_EXPONENTIAL = 2.0
 """The second moment of an exponential time over the square of its mean."""
@@ -90,7 +91,7 @@ def _pattern(
     timed_out: bool,
 ) -> PatternModel:
     pattern = spec.patterns[stream.name]
-    demand = build_demand(pattern.where, types.accepts, or_as)
+    demand = build_demand(pattern.where, types.accepted.__getitem__, or_as)
     key = _key(spec, pattern)
     exempt = _protected(spec, types, demand, watched=bool(key))
     if timed_out:  # any event may be the one without which a machine times out
@@ -111,7 +112,7 @@ def _pattern(
         key=key,
         protected=exempt,
         pattern=pattern,
-        accepts=tuple(map(types.accepts, elements(pattern.where))),
+        accepts=tuple(types.accepted[each] for each in elements(pattern.where)),
     )
 
 

@@ -94,6 +94,10 @@ class Limit:
             )
         return max(0.0, self.target.aim * full - self.backlog_share)
 
+    def budget(self, outputs: Mapping[Stream, float]) -> float:
+        """Give the limit at what arrives if patterns upstream emit so much."""
+        return self.at(*self.arrivals.at(outputs))
+
     def slopes(self, arrivals: float) -> tuple[float, float]:
         """Say how the limit grows with arrivals that patterns use, and with all of them."""
         if self.target.latency is LatencyModel.MM1:

@@ -1,6 +1,6 @@
-"""Linear programs: variables, rows, and a solver that either has the answer or says it has not.
+"""Linear programs: columns (variables), rows (constraints), and a solver.
 
-Rows are scaled so that their largest entry is 1: the solver's tolerances are absolute.
+Rows are scaled so that their largest coefficient is 1: the solver's tolerances are absolute.
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class SolverOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """An answer.
+    """What the solver found.
 
     Attributes:
         outcome: Whether there is an optimum; if not, the arrays are empty.
         objective: The greatest value.
         values: The variables.
         duals: What one more on the right-hand side of a row adds to the objective; empty if
-            the program has whole-numbered variables.
+            the program has integer variables.
     """
 
     outcome: SolverOutcome
@@ -42,95 +42,103 @@ class Solution:
     duals: Floats
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearExpression:
+    """A constant and a sum of variables times coefficients."""
+
+    constant: float
+    columns: Ints
+    coefficients: Floats
+
+
 class LinearProgram:
-    """A linear program to be maximised, put together piece by piece."""
+    """A linear program to be maximised; columns and rows are added one after the other."""
 
     def __init__(self) -> None:
-        self.columns = 0
-        self.rows = 0
+        self.column_count = 0
+        self.row_count = 0
         self._costs: list[Floats] = []
         self._lower: list[Floats] = []
         self._upper: list[Floats] = []
-        self._whole: list[Flags] = []
+        self._integer: list[Flags] = []
         self._row_lower: list[Floats] = []
         self._row_upper: list[Floats] = []
         self._sizes: list[Ints] = []
-        self._places: list[Ints] = []
-        self._entries: list[Floats] = []
+        self._columns: list[Ints] = []
+        self._coefficients: list[Floats] = []
         self._scales: list[Floats] = []
 
     def add_columns(
         self,
-        number: int,
+        count: int,
         *,
         cost: float | Floats = 0.0,
         lower: float | Floats = 0.0,
         upper: float | Floats = INFINITY,
-        whole: bool = False,
+        integer: bool = False,
     ) -> int:
-        """Add variables and give the number of the first."""
+        """Add variables and return the number of the first."""
         for goal, value in ((self._costs, cost), (self._lower, lower), (self._upper, upper)):
-            goal.append(np.full(number, value, np.float64))
-        self._whole.append(np.full(number, whole))
-        self.columns += number
-        return self.columns - number
+            goal.append(np.full(count, value, np.float64))
+        self._integer.append(np.full(count, integer))
+        self.column_count += count
+        return self.column_count - count
 
     def add_row(
         self,
-        places: Ints | list[int],
-        entries: Floats | list[float],
+        columns: Ints | list[int],
+        coefficients: Floats | list[float],
         *,
         lower: float = -INFINITY,
         upper: float = INFINITY,
     ) -> int:
-        """Add a row, lower <= entries x variables <= upper, and give its number.
+        """Add a row, lower <= coefficients x variables <= upper, and return its number.
 
-        A variable may be named several times; its entries are added up.
+        A variable may be named several times; its coefficients are added up.
         """
-        names, order = np.unique(np.asarray(places, np.int64), return_inverse=True)
-        if len(names) < len(order):
-            entries = np.bincount(order, np.asarray(entries, np.float64)).astype(np.float64)
-            places = names
-        size = np.array([len(places)])
+        distinct, order = np.unique(np.asarray(columns, np.int64), return_inverse=True)
+        if len(distinct) < len(order):
+            sums = np.bincount(order, np.asarray(coefficients, np.float64))
+            columns, coefficients = distinct, sums.astype(np.float64)
         return self.add_rows(
-            size, places, entries, lower=np.array([lower]), upper=np.array([upper])
+            np.array([len(columns)]), columns, coefficients, lower=lower, upper=upper
         )
 
     def add_rows(
         self,
         sizes: Ints,
-        places: Ints | list[int],
-        entries: Floats | list[float],
+        columns: Ints | list[int],
+        coefficients: Floats | list[float],
         *,
         lower: Floats | float = -INFINITY,
         upper: Floats | float = INFINITY,
     ) -> int:
-        """Add rows of so many entries each and give the number of the first."""
-        number, values = len(sizes), np.asarray(entries, np.float64)
-        scales = np.ones(number)
+        """Add rows of so many coefficients each and return the number of the first."""
+        count, values = len(sizes), np.asarray(coefficients, np.float64)
+        scales = np.ones(count)
         filled = np.flatnonzero(sizes)
         if len(filled):
             starts = (np.cumsum(sizes) - sizes)[filled]
             most = np.maximum.reduceat(np.abs(values), starts)
             scales[filled] = np.where(most > 0, 1 / np.where(most > 0, most, 1), 1.0)
         self._sizes.append(np.asarray(sizes, np.int64))
-        self._places.append(np.asarray(places, np.int64))
-        self._entries.append(values * np.repeat(scales, sizes))
-        self._row_lower.append(np.broadcast_to(lower, number) * scales)
-        self._row_upper.append(np.broadcast_to(upper, number) * scales)
+        self._columns.append(np.asarray(columns, np.int64))
+        self._coefficients.append(values * np.repeat(scales, sizes))
+        self._row_lower.append(np.broadcast_to(lower, count) * scales)
+        self._row_upper.append(np.broadcast_to(upper, count) * scales)
         self._scales.append(scales)
-        self.rows += number
-        return self.rows - number
+        self.row_count += count
+        return self.row_count - count
 
     @property
     def costs(self) -> Floats:
-        """What one of each variable is worth."""
+        """What one of each variable adds to the objective."""
         return np.asarray(_joined(self._costs), np.float64)
 
     @property
-    def has_whole(self) -> bool:
-        """Whether there are whole-numbered variables."""
-        return any(part.any() for part in self._whole)
+    def has_integers(self) -> bool:
+        """Whether there are integer variables."""
+        return any(flags.any() for flags in self._integer)
 
     def solve(
         self,
@@ -143,56 +151,54 @@ class LinearProgram:
 
         Args:
             time_limit: In seconds.
-            fixed: Values for the whole-numbered variables, for the duals of what is left; all
-                others are ignored.
+            fixed: Values for the integer variables, for the duals of what is left; all others
+                are ignored.
             costs: What to maximise instead.
 
         Raises:
             SolverError: The solver gave up, or found that there is no greatest value.
         """
-        whole = _joined(self._whole, np.bool_)
+        integer = _joined(self._integer, np.bool_)
         lower, upper = _joined(self._lower), _joined(self._upper)
         if fixed is not None:
-            lower, upper = np.where(whole, fixed, lower), np.where(whole, fixed, upper)
-            whole = np.zeros_like(whole)
-        if not self.columns:
-            return Solution(SolverOutcome.OPTIMAL, 0.0, np.zeros(0), np.zeros(self.rows))
-        solver = _solver(time_limit)
-        program = self._linear(lower, upper, whole)
+            lower, upper = np.where(integer, fixed, lower), np.where(integer, fixed, upper)
+            integer = np.zeros_like(integer)
+        if not self.column_count:
+            return Solution(SolverOutcome.OPTIMAL, 0.0, np.zeros(0), np.zeros(self.row_count))
+        solver = _new_solver(time_limit)
+        program = self._highs_program(lower, upper, integer)
         if costs is not None:
             program.col_cost_ = costs
         _check(solver.passModel(program), "take the program")
         _check(solver.run(), "run")
-        return _answer(solver, np.concatenate([*self._scales, np.zeros(0)]), whole)
+        return _solution(solver, _joined(self._scales), integer)
 
-    def _linear(self, lower: Floats, upper: Floats, whole: Flags) -> Any:  # noqa: ANN401
+    def _highs_program(self, lower: Floats, upper: Floats, integer: Flags) -> Any:  # noqa: ANN401
         program = highspy.HighsLp()
-        program.num_col_, program.num_row_ = self.columns, self.rows
+        program.num_col_, program.num_row_ = self.column_count, self.row_count
         program.sense_ = highspy.ObjSense.kMaximize
-        program.col_cost_, program.col_lower_ = _joined(self._costs), lower
-        program.col_upper_ = upper
-        program.row_lower_, program.row_upper_ = (
-            _joined(self._row_lower),
-            _joined(self._row_upper),
-        )
+        program.col_cost_ = _joined(self._costs)
+        program.col_lower_, program.col_upper_ = lower, upper
+        program.row_lower_ = _joined(self._row_lower)
+        program.row_upper_ = _joined(self._row_upper)
         program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         starts = np.concatenate([[0], np.cumsum(_joined(self._sizes, np.int64))])
         program.a_matrix_.start_ = starts.astype(np.int32)
-        program.a_matrix_.index_ = _joined(self._places, np.int64).astype(np.int32)
-        program.a_matrix_.value_ = _joined(self._entries)
-        if whole.any():
-            kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-            program.integrality_ = [kinds[int(one)] for one in whole]
+        program.a_matrix_.index_ = _joined(self._columns, np.int64).astype(np.int32)
+        program.a_matrix_.value_ = _joined(self._coefficients)
+        if integer.any():
+            types = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+            program.integrality_ = [types[int(flag)] for flag in integer]
         return program
 
 
-def _joined(parts: list[Any], dtype: type = np.float64) -> Any:  # noqa: ANN401
-    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)
+def _joined(arrays: list[Any], dtype: type = np.float64) -> Any:  # noqa: ANN401
+    return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype, copy=False)
 
 
-def _solver(time_limit: float) -> Any:  # noqa: ANN401  # highspy has no types
+def _new_solver(time_limit: float) -> Any:  # noqa: ANN401  # highspy has no types
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    settings = {
+    options = {
         "output_flag": False,
         "threads": 1,
         "random_seed": 0,
@@ -204,7 +210,7 @@ def _solver(time_limit: float) -> Any:  # noqa: ANN401  # highspy has no types
         "mip_rel_gap": _TOLERANCE,
         "mip_abs_gap": 0.0,
     }
-    for name, value in settings.items():
+    for name, value in options.items():
         solver.setOptionValue(name, value)
     return solver
 
@@ -214,18 +220,18 @@ def _check(status: Any, what: str) -> None:  # noqa: ANN401
         raise SolverError(f"the solver could not {what}; this is a fault in Shedlight")
 
 
-def _answer(solver: Any, scales: Floats, whole: Flags) -> Solution:  # noqa: ANN401
+def _solution(solver: Any, scales: Floats, integer: Flags) -> Solution:  # noqa: ANN401
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
         return Solution(SolverOutcome.INFEASIBLE, 0.0, np.zeros(0), np.zeros(0))
     if status != highspy.HighsModelStatus.kOptimal:
-        words = solver.modelStatusToString(status).lower()
+        reason = solver.modelStatusToString(status).lower()
         raise SolverError(
-            f"the solver ended without a plan ({words}); the plan in force stays; "
+            f"the solver ended without a plan ({reason}); the active plan stays; "
             "give it more time, or plan fewer nodes at once"
         )
-    solution = solver.getSolution()
-    values = np.array(solution.col_value)
-    duals = np.zeros(0) if whole.any() else np.array(solution.row_dual) * scales
+    answer = solver.getSolution()
+    values = np.array(answer.col_value)
+    duals = np.zeros(0) if integer.any() else np.array(answer.row_dual) * scales
     objective = solver.getInfo().objective_function_value
     return Solution(SolverOutcome.OPTIMAL, float(objective), values, duals)

@@ -1,32 +1,58 @@
 """A snapshot: what is known of an application's load at one moment.
 
 Rates of the sources by type, what patterns emit, how long they take per event, what is queued.
-It is read from JSON, or made in Python from what was observed; both are checked alike, the
-numbers when it is made and the names by `check_snapshot`.
+It is read from JSON (`snapshot_file.py`), or made in Python from what was observed. Both are
+checked alike: the numbers when it is made, the names by `check_snapshot`.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import pydantic.dataclasses
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    PlainValidator,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ArgsKwargs, ErrorDetails
 
 from shedlight.errors import SnapshotError, known_names
-from shedlight.graph.application import Application, OperatorSpec, Stream, stream_of
+from shedlight.graph.application import Application, Stream, stream_of
 from shedlight.graph.topology import readers
-from shedlight.language.ast.pattern import elements
-from shedlight.matching.compile.type_labels import OTHER, Vocabulary, build_vocabulary
+from shedlight.matching.compile.type_labels import OTHER, Vocabulary
 from shedlight.model.quantity import (
-    BUSY,
-    COST,
-    COUNT,
-    FACTOR,
-    MOMENT,
-    RATE,
-    SECONDS,
-    Quantity,
+    Busy,
+    Cost,
+    Count,
+    Factor,
+    Moment,
+    Rate,
+    Seconds,
     dotted,
+    shown,
 )
-from shedlight.model.snapshot_file import Sections, read_sections
+from shedlight.model.type_index import operator_vocabularies, operator_vocabulary
+
+STREAM_SECTIONS = (
+    "rates",
+    "output_rates",
+    "processing_time",
+    "second_moment",
+    "calibration",
+    "events_per_window",
+)
+"""The sections of a snapshot that have a value for each stream."""
+NODE_SECTIONS = ("backlog", "micro_batch", "transport")
+"""The sections that have a value for each node."""
 
 ByType = Mapping[str, float]
 """A number for each label of a type."""
@@ -45,7 +71,52 @@ class MicroBatchCosts:
     reading: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _CostsInFile(BaseModel):
+    """The costs of a micro-batch by their keys in a file."""
+
+    model_config = ConfigDict(extra="forbid")
+    a: Cost
+    b_in: Cost
+
+
+def _costs_by_key(costs: MicroBatchCosts) -> dict[str, float]:
+    return {"a": costs.fixed, "b_in": costs.reading}
+
+
+def _read_costs(value: object) -> MicroBatchCosts:
+    by_key = _costs_by_key(value) if isinstance(value, MicroBatchCosts) else value
+    costs = _CostsInFile.model_validate(by_key)
+    return MicroBatchCosts(costs.a, costs.b_in)
+
+
+def _with_text_keys(value: object) -> object:
+    """Write streams as in a file: keys are in the paths of errors."""
+    if isinstance(value, Mapping):
+        return {str(key): inner for key, inner in value.items()}
+    return value
+
+
+def _number_or_by_type(value: object) -> str:
+    return "by type" if isinstance(value, Mapping) else "number"
+
+
+_T = TypeVar("_T")
+_Stream = Annotated[Stream, PlainValidator(stream_of), PlainSerializer(str)]
+ByStream = Annotated[Mapping[_Stream, _T], BeforeValidator(_with_text_keys)]
+"""A value for each stream; in a file by its name, a source or operator.pattern."""
+NumberOrByType = Annotated[
+    Annotated[_T, Tag("number")] | Annotated[Mapping[str, _T], Tag("by type")],
+    Discriminator(_number_or_by_type),
+]
+"""A number for all types, or one for each label."""
+BatchCosts = Annotated[
+    MicroBatchCosts, PlainValidator(_read_costs), PlainSerializer(_costs_by_key)
+]
+
+
+@pydantic.dataclasses.dataclass(
+    frozen=True, slots=True, kw_only=True, eq=False, config=ConfigDict(extra="forbid")
+)
 class Snapshot:
     """What is known of an application's load at one moment.
 
@@ -63,113 +134,85 @@ class Snapshot:
         file: Where it was read from, for messages.
     """
 
-    rates: Mapping[Stream, ByType]
-    output_rates: Mapping[Stream, float] = field(default_factory=dict)
-    processing_time: Mapping[Stream, float | ByType] = field(default_factory=dict)
-    second_moment: Mapping[Stream, float | ByType] = field(default_factory=dict)
-    backlog: Mapping[str, float] = field(default_factory=dict)
-    micro_batch: Mapping[str, MicroBatchCosts] = field(default_factory=dict)
-    transport: Mapping[str, float] = field(default_factory=dict)
-    calibration: Mapping[Stream, float] = field(default_factory=dict)
-    events_per_window: Mapping[Stream, float] = field(default_factory=dict)
+    rates: ByStream[Mapping[str, Rate]]
+    output_rates: ByStream[Rate] = field(default_factory=dict)
+    processing_time: ByStream[NumberOrByType[Seconds]] = field(default_factory=dict)
+    second_moment: ByStream[NumberOrByType[Moment]] = field(default_factory=dict)
+    backlog: Mapping[str, Busy] = field(default_factory=dict)
+    micro_batch: Mapping[str, BatchCosts] = field(default_factory=dict)
+    transport: Mapping[str, Cost] = field(default_factory=dict)
+    calibration: ByStream[Factor] = field(default_factory=dict)
+    events_per_window: ByStream[Count] = field(default_factory=dict)
     file: str = "the snapshot"
 
-    def __post_init__(self) -> None:
-        for quantity, value, keys in _numbers(self):
-            quantity.require(value, self.file, dotted(*keys))
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(
+        cls, given: ArgsKwargs, make: ModelWrapValidatorHandler["Snapshot"]
+    ) -> "Snapshot":
+        """Say what is wrong as for a user.
+
+        Raises:
+            SnapshotError: A number cannot be, or something else stands in its place.
+        """
+        try:
+            return make(given)
+        except ValidationError as error:
+            # a key that is not known, or is missing, explains what else is wrong
+            order = dict.fromkeys(_UNKNOWN, 0) | {"missing": 1}
+            details = error.errors(include_url=False)
+            first = min(details, key=lambda detail: order.get(detail["type"], 2))
+            file = (given.kwargs or {}).get("file", "the snapshot")
+            raise SnapshotError(f"{file}: {_problem(first)}") from error
 
     def error(self, problem: str) -> SnapshotError:
         """Make an error that names the file."""
         return SnapshotError(f"{self.file}: {problem}")
 
 
-_Number = tuple[Quantity, float, tuple[str, ...]]
+def _problem(detail: ErrorDetails) -> str:
+    """Say where something is wrong, what is there and what to write."""
+    keys = [str(key) for key in detail["loc"]]
+    if keys[0] in {"processing_time", "second_moment"}:
+        del keys[2:3]  # number or by type
+    *outer, last = keys
+    around = dotted(*outer) or "the snapshot"
+    if detail["type"] in _UNKNOWN:
+        known = _CostsInFile.model_fields if outer else (*STREAM_SECTIONS, *NODE_SECTIONS)
+        return f"{around} has no {last[:60]!r}; {known_names(last, known)}"
+    if detail["type"] == "missing":
+        return f"{around} lacks {last!r}; write {object_form(*outer)}"
+    if detail["type"] in {"dict_type", "model_type"}:
+        found = shown(detail["input"])
+        return f"{dotted(*keys)} is {found}, not an object; write {object_form(*keys)}"
+    return f"{dotted(*keys)} {detail['msg']}"
 
 
-def _numbers(snapshot: Snapshot) -> Iterator[_Number]:
-    """List all numbers: what they mean, what they are, and where."""
-    plain: tuple[tuple[str, Quantity, Mapping[Stream, object] | Mapping[str, object]], ...] = (
-        ("rates", RATE, snapshot.rates),
-        ("output_rates", RATE, snapshot.output_rates),
-        ("processing_time", SECONDS, snapshot.processing_time),
-        ("second_moment", MOMENT, snapshot.second_moment),
-        ("backlog", BUSY, snapshot.backlog),
-        ("transport", COST, snapshot.transport),
-        ("calibration", FACTOR, snapshot.calibration),
-        ("events_per_window", COUNT, snapshot.events_per_window),
-    )
-    for section, quantity, values in plain:
-        for key, value in values.items():
-            if isinstance(value, Mapping):
-                for label, inner in value.items():
-                    yield quantity, inner, (section, str(key), label)
-            elif isinstance(value, float | int):
-                yield quantity, value, (section, str(key))
-    for node, costs in snapshot.micro_batch.items():
-        yield COST, costs.fixed, ("micro_batch", node, "a")
-        yield COST, costs.reading, ("micro_batch", node, "b_in")
+_UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 
-def read_snapshot(path: Path, application: Application) -> Snapshot:
-    """Read a snapshot of an application from JSON.
-
-    Raises:
-        SnapshotError: It cannot be used; the message has the first thing that is wrong and
-            the place in the file.
-    """
-    snapshot = snapshot_of(read_sections(path), str(path))
-    check_snapshot(snapshot, application)
-    return snapshot
-
-
-def sections_of(snapshot: Snapshot) -> dict[str, Any]:
-    """Write a snapshot as the sections of a file."""
-    by_stream = {
-        name: {str(stream): value for stream, value in getattr(snapshot, name).items()}
-        for name in OF_STREAMS
-    }
-    batches = {
-        node: {"a": one.fixed, "b_in": one.reading}
-        for node, one in snapshot.micro_batch.items()
-    }
-    return {
-        **by_stream,
-        "backlog": dict(snapshot.backlog),
-        "transport": dict(snapshot.transport),
-        "micro_batch": batches,
-    }
+def object_form(*keys: str) -> str:
+    """Show what the object at a path of keys looks like; without keys, the whole snapshot."""
+    match keys:
+        case ():
+            return '{"rates": {"s1": {"type=0": 10}}}, events per second by source and type'
+        case ("rates", _):
+            return '{"type=0": ...} with events per second by type'
+        case (_, _):
+            return '{"a": seconds, "b_in": seconds}'
+        case ("rates",):
+            return '{"source": ...}'
+        case (section, *_):
+            return '{"node": ...}' if section in NODE_SECTIONS else '{"operator.pattern": ...}'
+    raise ValueError(f"no object has the keys {keys}")
 
 
-def snapshot_of(sections: Sections, file: str) -> Snapshot:
-    """Make a snapshot of sections; a key without a dot is a source, where there can be one."""
-    by_stream = {
-        name: {stream_of(key): value for key, value in sections.get(name, {}).items()}
-        for name in OF_STREAMS
-    }
-    batches = {
-        node: MicroBatchCosts(costs["a"], costs["b_in"])
-        for node, costs in sections.get("micro_batch", {}).items()
-    }
-    return Snapshot(
-        **by_stream,
-        backlog=sections.get("backlog", {}),
-        transport=sections.get("transport", {}),
-        micro_batch=batches,
-        file=file,
-    )
+_SNAPSHOT = TypeAdapter(Snapshot)
 
 
-OF_STREAMS = (
-    "rates",
-    "output_rates",
-    "processing_time",
-    "second_moment",
-    "calibration",
-    "events_per_window",
-)
-"""The fields of a snapshot that have a value for each stream."""
-
-_OF_NODES = ("backlog", "micro_batch", "transport")
+def snapshot_sections(snapshot: Snapshot) -> dict[str, Any]:
+    """Write a snapshot as the sections of a file; `Snapshot(**sections)` reads them."""
+    return dict(_SNAPSHOT.dump_python(snapshot, exclude={"file"}))
 
 
 def check_snapshot(
@@ -182,64 +225,35 @@ def check_snapshot(
     Args:
         snapshot: The snapshot.
         application: An application that was checked.
-        vocabularies: The words of each operator, if they are known already.
+        vocabularies: That of each operator, if they are known already.
 
     Raises:
         SnapshotError: It names something that is not there, or lacks the rates of a source.
     """
     _check_names(snapshot, application)
     _check_sources(snapshot, application)
-    words = vocabularies or operator_vocabularies(application)
+    known = vocabularies or operator_vocabularies(application)
     for stream, rates in snapshot.rates.items():
-        known = [words[spec.name] for spec in readers(application, stream)]
-        _check_labels(snapshot, ("rates", str(stream)), rates, known)
+        read_by = [known[spec.name] for spec in readers(application, stream)]
+        _check_labels(snapshot, "rates", stream, rates, read_by)
     for section in ("processing_time", "second_moment"):
         for stream, times in getattr(snapshot, section).items():
             if isinstance(times, Mapping):
-                own = [words[str(stream.operator)]]
-                _check_labels(snapshot, (section, str(stream)), times, own)
-
-
-def _check_sources(snapshot: Snapshot, application: Application) -> None:
-    """See that nothing is missing that is needed."""
-    for name in application.sources:
-        stream = Stream(name)
-        if stream not in snapshot.rates and readers(application, stream):
-            place = dotted("rates", name)
-            example = f"such as {_example(application, stream)}"
-            hint = f"add {place} with events per second by type, {example}"
-            raise snapshot.error(f"rates has nothing for the source {name!r}; {hint}")
-    for stream in snapshot.second_moment:
-        if stream not in snapshot.processing_time:
-            place = dotted("second_moment", str(stream))
-            wanted = dotted("processing_time", str(stream))
-            raise snapshot.error(f"{place} is of no use without {wanted}; add that too")
-
-
-def operator_vocabularies(application: Application) -> Mapping[str, Vocabulary]:
-    """Collect the words of each operator."""
-    return {name: vocabulary_of(spec) for name, spec in application.operators.items()}
-
-
-def vocabulary_of(spec: OperatorSpec) -> Vocabulary:
-    """Collect the words of an operator's patterns."""
-    patterns = spec.patterns.values()
-    return build_vocabulary(each for one in patterns for each in elements(one.where))
+                own = [known[str(stream.operator)]]
+                _check_labels(snapshot, section, stream, times, own)
 
 
 def _check_names(snapshot: Snapshot, application: Application) -> None:
-    patterns = {str(one): None for one in application.streams if one.operator is not None}
-    for stream in snapshot.rates:
-        if stream.operator is None:
-            _check_name(snapshot, "rates", "source", str(stream), application.sources)
-        else:
-            _check_name(snapshot, "rates", "pattern", str(stream), patterns)
-    for section in OF_STREAMS[1:]:
-        for key in map(str, getattr(snapshot, section)):
-            _check_name(snapshot, section, "pattern", key, patterns)
-    for section in _OF_NODES:
-        for key in getattr(snapshot, section):
-            _check_name(snapshot, section, "node", key, application.nodes)
+    patterns = {str(s) for s in application.streams if s.operator is not None}
+    for section in STREAM_SECTIONS:
+        for stream in getattr(snapshot, section):
+            if section == "rates" and stream.operator is None:
+                _check_name(snapshot, section, "source", stream.name, application.sources)
+            else:
+                _check_name(snapshot, section, "pattern", str(stream), patterns)
+    for section in NODE_SECTIONS:
+        for node in getattr(snapshot, section):
+            _check_name(snapshot, section, "node", node, application.nodes)
 
 
 def _check_name(
@@ -250,22 +264,32 @@ def _check_name(
         raise snapshot.error(f"{section} names the unknown {what} {name[:60]!r}; {hint}")
 
 
+def _check_sources(snapshot: Snapshot, application: Application) -> None:
+    """See that nothing is missing that is needed."""
+    for name in application.sources:
+        specs = readers(application, Stream(name))
+        if Stream(name) not in snapshot.rates and specs:
+            label = next(iter(operator_vocabulary(specs[0]).words), OTHER)
+            example = f'such as {{"{label}": 10}}'
+            hint = f"add {dotted('rates', name)} with events per second by type, {example}"
+            raise snapshot.error(f"rates has nothing for the source {name!r}; {hint}")
+    for stream in snapshot.second_moment:
+        if stream not in snapshot.processing_time:
+            path = dotted("second_moment", str(stream))
+            missing = dotted("processing_time", str(stream))
+            raise snapshot.error(f"{path} is of no use without {missing}; add that too")
+
+
 def _check_labels(
     snapshot: Snapshot,
-    place: tuple[str, ...],
+    section: str,
+    stream: Stream,
     labels: Mapping[str, object],
     vocabularies: list[Vocabulary],
 ) -> None:
     """See that each label is one of somebody who reads the stream."""
     for label in labels if vocabularies else ():
-        if all(one.parse(label) is None for one in vocabularies):
-            words = [word for one in vocabularies for word in one.words]
-            hint = known_names(label, [*words, OTHER])
-            raise snapshot.error(f"{dotted(*place)} has the unknown type {label!r}; {hint}")
-
-
-def _example(application: Application, source: Stream) -> str:
-    """Show what rates look like, with a type of the source's first reader."""
-    spec = readers(application, source)[0]
-    label = next(iter(vocabulary_of(spec).words), OTHER)
-    return f'{{"{label}": 10}}'
+        if all(vocabulary.parse(label) is None for vocabulary in vocabularies):
+            words = [word for vocabulary in vocabularies for word in vocabulary.words]
+            path, hint = dotted(section, str(stream)), known_names(label, [*words, OTHER])
+            raise snapshot.error(f"{path} has the unknown type {label!r}; {hint}")

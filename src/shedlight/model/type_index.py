@@ -1,98 +1,123 @@
-"""Which types an element accepts: one condition looked up for all types at once."""
+"""Which event types an element accepts: one condition looked up for all types at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from shedlight.graph.application import Application, OperatorSpec
+from shedlight.language.ast.pattern import Element, elements
 from shedlight.matching.compile.predicates import Signature
-from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary
+from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary, build_vocabulary
 from shedlight.model.arrays import Ints
 
-Asks = tuple[PredicateTest, ...]
-"""All that an element asks of a type."""
+ElementTests = tuple[PredicateTest, ...]
+"""All conditions of an element on one event, as tests of a type's signature."""
 
 
-def constants(words: Vocabulary) -> Iterator[Signature]:
-    """List the types of which one constant holds and nothing else."""
-    for place, codes in words.closed.values():
-        for code in codes.values():
-            yield words.signature({place: code})
+def operator_vocabularies(application: Application) -> Mapping[str, Vocabulary]:
+    """Collect the vocabulary of each operator."""
+    return {name: operator_vocabulary(spec) for name, spec in application.operators.items()}
+
+
+def operator_vocabulary(spec: OperatorSpec) -> Vocabulary:
+    """Collect the words of which the labels of an operator's types are made."""
+    return build_vocabulary(_elements_of(spec))
+
+
+def element_tests(spec: OperatorSpec, vocabulary: Vocabulary) -> Mapping[Element, ElementTests]:
+    """Give the tests of each element of an operator's patterns."""
+    return {element: vocabulary.tests_of(element) for element in _elements_of(spec)}
+
+
+def _elements_of(spec: OperatorSpec) -> Iterator[Element]:
+    return (each for pattern in spec.patterns.values() for each in elements(pattern.where))
 
 
 def accepted_types(
-    words: Vocabulary, known: set[Signature], asked: tuple[Asks, ...]
-) -> tuple[tuple[Signature, ...], Mapping[Asks, Ints]]:
-    """Find which types are of use to whom.
+    vocabulary: Vocabulary, known: set[Signature], tests: Mapping[Element, ElementTests]
+) -> tuple[tuple[Signature, ...], Mapping[Element, Ints]]:
+    """Find which types each element accepts.
 
     Args:
-        words: The words of an operator.
-        known: The types that are known; who accepts none of them gets the least one it asks.
-        asked: What the elements ask.
+        vocabulary: That of an operator.
+        known: The types that occur; an element that accepts none of them, nor a type of one
+            constant alone, gets the least type that passes its tests.
+        tests: What each element asks of a type.
 
     Returns:
-        The types that are of use to anybody, in order, and the places of those that pass.
+        The types that any element accepts, in order, and for each element which they are.
     """
-    table = _Table(words, known)
-    missing = (_least(words, each) for each in asked if not len(table.passing(each)))
-    table = _Table(words, known | set(filter(None, missing)))
-    passing = {each: table.passing(each) for each in asked}
+    occurring = known | set(_constants(vocabulary))
+    table = _SignatureTable(vocabulary, occurring)
+    distinct = dict.fromkeys(tests.values())
+    missing = (_least(vocabulary, each) for each in distinct if not len(table.passing(each)))
+    table = _SignatureTable(vocabulary, occurring | set(filter(None, missing)))
+    passing = {each: table.passing(each) for each in distinct}
     used = np.zeros(len(table.signatures), np.bool_)
-    for places in passing.values():
-        used[places] = True
+    for types in passing.values():
+        used[types] = True
     renumbered = np.cumsum(used) - 1
-    signatures = tuple(table.signatures[place] for place in np.flatnonzero(used))
-    return signatures, {each: renumbered[places] for each, places in passing.items()}
+    signatures = tuple(table.signatures[number] for number in np.flatnonzero(used))
+    accepted = {each: renumbered[types] for each, types in passing.items()}
+    return signatures, {element: accepted[each] for element, each in tests.items()}
 
 
-def _least(words: Vocabulary, asks: Asks) -> Signature | None:
-    """Find the first type that meets what is asked, and nothing more; None if none can."""
-    said: dict[int, int] = {}
-    nothing = words.null_signature
-    closed = len(words.closed)
-    for place in dict.fromkeys(ask.component for ask in asks):
-        here = [ask for ask in asks if ask.component == place]
-        codes = range(nothing[place]) if place < closed else (1,)
-        null = nothing[place] if place < closed else -1
-        passing = (code for code in codes if all(ask.allows(code, null) for ask in here))
+def _constants(vocabulary: Vocabulary) -> Iterator[Signature]:
+    """List the types of which one constant holds and nothing else."""
+    for component, codes in vocabulary.closed.values():
+        for code in codes.values():
+            yield vocabulary.signature({component: code})
+
+
+def _least(vocabulary: Vocabulary, tests: ElementTests) -> Signature | None:
+    """Find the first type that passes tests, and has nothing more; None if none can."""
+    codes_of: dict[int, int] = {}
+    nothing = vocabulary.null_signature
+    closed = len(vocabulary.closed)
+    for component in dict.fromkeys(test.component for test in tests):
+        here = [test for test in tests if test.component == component]
+        codes = range(nothing[component]) if component < closed else (1,)
+        null = nothing[component] if component < closed else -1
+        passing = (code for code in codes if all(test.allows(code, null) for test in here))
         code = next(passing, None)
         if code is None:
             return None
-        said[place] = code
-    return words.signature(said)
+        codes_of[component] = code
+    return vocabulary.signature(codes_of)
 
 
-class _Table:
+class _SignatureTable:
     """Signatures as columns, so that one condition is looked up for all of them at once."""
 
-    def __init__(self, words: Vocabulary, signatures: Iterable[Signature]) -> None:
+    def __init__(self, vocabulary: Vocabulary, signatures: Iterable[Signature]) -> None:
         self.signatures = tuple(sorted(signatures))
-        self.nulls = words.null_signature
-        shape = (len(self.signatures), len(self.nulls))
+        self._nulls = vocabulary.null_signature
+        shape = (len(self.signatures), len(self._nulls))
         self._codes = np.array(self.signatures, np.int32).reshape(shape).T
-        self._closed = len(words.closed)
+        self._closed = len(vocabulary.closed)
         self._sorted: dict[int, tuple[Ints, Ints]] = {}
 
-    def passing(self, asks: Asks) -> Ints:
-        """Find the signatures that meet all that is asked, as places, ascending."""
-        first = next((ask for ask in asks if self._is_narrow(ask)), None)
-        found = np.arange(len(self.signatures)) if first is None else self._with(first)
-        for ask in asks:
-            if ask is not first:
-                codes = self._codes[ask.component][found]
-                among = np.isin(codes, list(ask.codes))
-                null = self.nulls[ask.component]
-                found = found[~among & (codes != null) if ask.negated else among]
-        return found
+    def passing(self, tests: ElementTests) -> Ints:
+        """Find the signatures that pass all tests, by number, ascending."""
+        first = next((test for test in tests if self._is_narrow(test)), None)
+        numbers = np.arange(len(self.signatures)) if first is None else self._with(first)
+        for test in tests:
+            if test is not first:
+                codes = self._codes[test.component][numbers]
+                among = np.isin(codes, list(test.codes))
+                null = self._nulls[test.component]
+                numbers = numbers[~among & (codes != null) if test.negated else among]
+        return numbers
 
-    def _is_narrow(self, ask: PredicateTest) -> bool:
-        return len(ask.codes) == 1 and not ask.negated and ask.component < self._closed
+    def _is_narrow(self, test: PredicateTest) -> bool:
+        return len(test.codes) == 1 and not test.negated and test.component < self._closed
 
-    def _with(self, ask: PredicateTest) -> Ints:
+    def _with(self, test: PredicateTest) -> Ints:
         """Find the signatures with one constant, by bisection."""
-        if ask.component not in self._sorted:
-            order = np.argsort(self._codes[ask.component], kind="stable")
-            self._sorted[ask.component] = order, self._codes[ask.component][order]
-        order, codes = self._sorted[ask.component]
-        (code,) = ask.codes
+        if test.component not in self._sorted:
+            order = np.argsort(self._codes[test.component], kind="stable")
+            self._sorted[test.component] = order, self._codes[test.component][order]
+        order, codes = self._sorted[test.component]
+        (code,) = test.codes
         start, end = np.searchsorted(codes, [code, code + 1])
         return order[start:end]

@@ -1,21 +1,16 @@
-"""Wishes that cannot all be met: which to relax, and by how much."""
+"""Constraints that cannot all be met: which to relax, and by how much."""
 
 from shedlight.errors import PlanError
 from shedlight.model.lp import SolverOutcome
 from shedlight.planning.lp_rows import build_lp_rows
 from shedlight.planning.problem import PlanningProblem
-from shedlight.planning.reduced_lp import (
-    add_constraints,
-    reduced_program,
-    required_rate,
-    solve_rounds,
-)
+from shedlight.planning.reduced_lp import reduced_program, solve_rounds
 
-_NOTICED = 1e-6
+_NOTICEABLE_SHARE = 1e-6
 
 
 class InfeasibleError(PlanError):
-    """Wishes that cannot all be met, or a bound that cannot be kept.
+    """Constraints that cannot all be met, or a bound that cannot be kept.
 
     Args:
         problem: What is wrong.
@@ -24,48 +19,50 @@ class InfeasibleError(PlanError):
 
     def __init__(self, problem: str, remedies: tuple[str, ...] = ()) -> None:
         self.problem, self.remedies = problem, remedies
-        super().__init__("\n".join([problem, *(f"  {one}" for one in remedies)]))
+        super().__init__("\n".join([problem, *(f"  {remedy}" for remedy in remedies)]))
 
 
 def explain_infeasible(problem: PlanningProblem, time_limit: float) -> InfeasibleError:
     """Find the least that must be given up so that the rest can be had, and say so."""
     model = problem.model
-    assembly = build_lp_rows(model, problem.planned, local=problem.local, unshed=problem.unshed)
-    program = assembly.program
+    rows = build_lp_rows(model, problem.planned, local=problem.local, unshed=problem.unshed)
+    program = rows.program
     slack = {
         name: program.add_columns(1, upper=1.0)
         for name in model.sinks
-        if required_rate(assembly, name) > 0
+        if rows.required_rate(name) > 0
     }
-    types = sorted(
+    protected = sorted(
         {
             (operator.name, int(number))
-            for operator, pattern in assembly.planned()
+            for operator, pattern in rows.planned()
             if len(pattern.protected)
             for number in pattern.demand.uses[pattern.protected]
         }
     )
-    relaxed = {one: program.add_columns(1, upper=1.0) for one in types}
-    reduced = reduced_program(assembly, relaxed)
-    add_constraints(assembly, slack)
+    relaxed = {key: program.add_columns(1, upper=1.0) for key in protected}
+    reduced = reduced_program(rows, relaxed)
+    rows.add_constraints(slack)
     costs = program.costs * 0.0
     costs[[*slack.values(), *relaxed.values()]] = -1.0
     solution = solve_rounds(reduced, time_limit, costs=costs)
-    summary = "the wishes cannot all be met within the bounds"
+    summary = "the constraints cannot all be met within the bounds"
     if solution.outcome is not SolverOutcome.OPTIMAL:
         return InfeasibleError(summary)
     remedies = []
     for name, column in slack.items():
         missed = solution.values[column]
-        if missed > _NOTICED:
-            least = required_rate(assembly, name)
+        if missed > _NOTICEABLE_SHARE:
+            required = rows.required_rate(name)
+            is_rate = model.sinks[name].min_rate >= required
+            setting = "min_rate" if is_rate else "min_share"
             remedies.append(
-                f"sink {name!r} wishes for at least {least:.4g} events/s; "
-                f"{least * (1 - missed):.4g} can be had: lower its wish by {missed:.1%}"
+                f"sink {name!r} asks for at least {required:.4g} events/s; "
+                f"{required * (1 - missed):.4g} can be had: lower its {setting} by {missed:.1%}"
             )
     for (name, number), column in relaxed.items():
         shed = solution.values[column]
-        if shed > _NOTICED:
+        if shed > _NOTICEABLE_SHARE:
             label = model.operators[name].types[number]
             remedies.append(
                 f"operator {name!r} never sheds {label}; shedding {shed:.1%} of it would do"

@@ -6,15 +6,20 @@ NOT that does not see everything it watches finds what is not there. By key it i
 everything.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Flags, Floats, Ints, dot, repeat_value
+from shedlight.model.arrays import Flags, Floats, dot, repeat_value
+from shedlight.model.lp import LinearExpression
 from shedlight.model.model import OperatorModel, PatternModel
-from shedlight.model.selectivity.flow_lp import taken_terms
+from shedlight.model.selectivity.flow_lp import NONE, UseTerms, add_use_rows, taken_terms
 from shedlight.planning.lp_rows import ArrivalTerms, LpRows
+
+RelaxedColumns = dict[tuple[str, int], int]
+"""By operator and type: the column of the share of a type that is never to be shed, but is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,9 +28,7 @@ class KeptRateTerms:
 
     Attributes:
         fixed: The constants.
-        uses: With `places` and `factors`: the terms.
-        places: Their columns.
-        factors: Their factors.
+        terms: The columns and factors.
         switch: The column that says whether the pattern is on, or NONE.
         share: The column with the share of keys it keeps, or NONE.
         alone: The column of all terms, if there is just one for each use, in order, and no
@@ -33,189 +36,182 @@ class KeptRateTerms:
     """
 
     fixed: Floats
-    uses: Ints
-    places: Ints
-    factors: Floats
-    switch: int = -1
-    share: int = -1
-    alone: int = -1
+    terms: UseTerms
+    switch: int = NONE
+    share: int = NONE
+    alone: int = NONE
 
     def at(self, values: Floats) -> Floats:
         """Give the rates for values of the variables."""
+        terms = self.terms
         if self.alone != NONE:
-            return np.asarray(values[self.alone] * self.factors)
-        terms = values[self.places] * self.factors
-        return self.fixed + np.bincount(self.uses, terms, minlength=len(self.fixed))
+            return np.asarray(values[self.alone] * terms.factors)
+        kept = values[terms.columns] * terms.factors
+        return self.fixed + np.bincount(terms.uses, kept, minlength=len(self.fixed))
 
-    def weighted(self, weights: Floats) -> tuple[float, Ints, Floats]:
-        """Add all uses up with weights: a constant, columns and factors."""
+    def weighted(self, weights: Floats) -> LinearExpression:
+        """Add all uses up with weights."""
+        columns, factors = self.terms.columns, self.terms.factors
         if self.alone != NONE:
-            return 0.0, self.places[:1], np.array([dot(self.factors, weights)])
+            return LinearExpression(0.0, columns[:1], np.array([dot(factors, weights)]))
         total = dot(self.fixed, weights)
-        if not len(self.places):
-            return total, self.places, self.factors
-        low = int(self.places.min())
-        terms = self.factors * weights[self.uses]
-        if low == int(self.places.max()):
-            return total, self.places[:1], np.array([terms.sum()])
-        sums = np.asarray(np.bincount(self.places - low, terms), np.float64)
-        places = np.flatnonzero(sums)
-        return total, places + low, sums[places]
+        if not len(columns):
+            return LinearExpression(total, columns, factors)
+        low = int(columns.min())
+        products = factors * weights[self.terms.uses]
+        if low == int(columns.max()):
+            return LinearExpression(total, columns[:1], np.array([products.sum()]))
+        sums = np.asarray(np.bincount(columns - low, products), np.float64)
+        nonzero = np.flatnonzero(sums)
+        return LinearExpression(total, nonzero + low, sums[nonzero])
 
 
-NONE = -1
+@dataclass(frozen=True, slots=True, eq=False)
+class LpSolution:
+    """What the reduced program says, as rates that patterns keep.
+
+    Attributes:
+        terms: What each planned pattern keeps, in terms of the program's variables.
+        values: The variables.
+        key_shares: The share of keys that a pattern keeps, for those shed by key.
+        on: The planned patterns that have any match.
+        objective: What the patterns that the plan can change bring.
+        prices: What one more busy second per second of each planned node would bring.
+    """
+
+    terms: Mapping[Stream, KeptRateTerms]
+    values: Floats
+    key_shares: Mapping[Stream, float]
+    on: frozenset[Stream]
+    objective: float
+    prices: Mapping[str, float]
+
+    def is_off(self, stream: Stream) -> bool:
+        """Whether a planned pattern surely keeps nothing."""
+        alone = self.terms[stream].alone
+        return alone != NONE and bool(self.values[alone] <= 0)
+
+    def kept(self, stream: Stream) -> Floats:
+        """Give the rate at which a planned pattern keeps each of its uses."""
+        rates = self.terms[stream].at(self.values)
+        np.maximum(rates, 0.0, out=rates)
+        return rates
 
 
 def add_kept(
-    assembly: LpRows,
+    rows: LpRows,
     operator: OperatorModel,
     pattern: PatternModel,
-    relaxed: dict[tuple[str, int], int] | None = None,
+    relaxed: RelaxedColumns | None = None,
 ) -> KeptRateTerms:
     """Say what a pattern keeps, and add the variables and rows that this needs.
 
     Args:
-        assembly: The program so far; the pattern is in it.
+        rows: The program so far; the pattern is in it.
         operator: The operator of the pattern.
         pattern: The pattern, on a node that is planned.
-        relaxed: Columns that say which part of a type that is never to be shed is shed all
-            the same, by operator and type; None if that must not be.
+        relaxed: What may be shed of types that are never to be shed; None: nothing.
     """
-    supply = assembly.supplies[operator.name]
+    arrivals = rows.arrivals[operator.name]
     protected = pattern.protected
     if not len(protected):
         protected = np.zeros(len(pattern.demand.uses), np.bool_)
     if pattern.key:
-        return _by_key(assembly, pattern, supply, protected, relaxed is not None)
-    kept = _as_taken(assembly, pattern)
+        least = 1.0 if protected.any() and relaxed is None else 0.0
+        return _by_key(rows, pattern, arrivals, least)
+    kept = _as_taken(rows, pattern)
     if pattern.demand.has_not:
-        kept = _switched(assembly, pattern, supply, kept)
+        kept = _switched(rows, pattern, arrivals, kept)
     if protected.any():
-        kept = _protected(pattern, supply, kept, protected)
+        kept = _protected(pattern, arrivals, kept, protected)
         if relaxed:
-            kept = _relaxed(kept, operator, pattern, supply, relaxed)
+            kept = _relaxed(kept, operator, pattern, arrivals, relaxed)
     return kept
 
 
-def _as_taken(assembly: LpRows, pattern: PatternModel) -> KeptRateTerms:
-    demand, columns = pattern.demand, assembly.columns[pattern.stream]
-    uses, places, factors = taken_terms(demand, columns)
-    alone = columns.legs if demand.is_plain and len(uses) == len(demand.uses) else NONE
+def _as_taken(rows: LpRows, pattern: PatternModel) -> KeptRateTerms:
+    demand, columns = pattern.demand, rows.columns[pattern.stream]
+    terms = taken_terms(demand, columns)
+    is_alone = demand.is_plain and len(terms.uses) == len(demand.uses)
     nothing = repeat_value(np.float64(0.0), len(demand.uses))
-    return KeptRateTerms(nothing, uses, places, factors, alone=alone)
+    return KeptRateTerms(nothing, terms, alone=columns.branch_rates if is_alone else NONE)
 
 
 def _by_key(
-    assembly: LpRows,
-    pattern: PatternModel,
-    supply: ArrivalTerms,
-    protected: Flags,
-    may_relax: bool,  # noqa: FBT001
+    rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, least: float
 ) -> KeptRateTerms:
-    """Keep one share of everything; matches come in proportion."""
-    demand, program = pattern.demand, assembly.program
-    lower = 1.0 if protected.any() and not may_relax else 0.0
-    share = program.add_columns(1, lower=lower, upper=1.0)
-    full = supply.full[demand.uses]
-    uses, places, factors = taken_terms(demand, assembly.columns[pattern.stream])
-    order = np.argsort(uses, kind="stable")
-    present, sizes = np.unique(uses[order], return_counts=True)
-    ends = np.cumsum(sizes)
-    program.add_rows(
-        sizes + 1,
-        np.insert(places[order], ends, share),
-        np.insert(factors[order], ends, -full[present]),
-        upper=0.0,
-    )
-    everything = np.arange(len(full))
+    """Keep one share of everything, and at least so much; matches come in proportion."""
+    share = rows.program.add_columns(1, lower=least, upper=1.0)
+    full = arrivals.full[pattern.demand.uses]
     columns = np.full(len(full), share)
-    return KeptRateTerms(np.zeros(len(full)), everything, columns, full, share=share)
+    taken = taken_terms(pattern.demand, rows.columns[pattern.stream])
+    add_use_rows(rows.program, taken, np.zeros(len(full)), (columns, -full))
+    kept = UseTerms(np.arange(len(full)), columns, full)
+    return KeptRateTerms(np.zeros(len(full)), kept, share=share)
 
 
 def _switched(
-    assembly: LpRows, pattern: PatternModel, supply: ArrivalTerms, kept: KeptRateTerms
+    rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, kept: KeptRateTerms
 ) -> KeptRateTerms:
     """Keep what is watched in full if the pattern is on, and let it have no match if not."""
-    demand, program = pattern.demand, assembly.program
-    switch = program.add_columns(1, upper=1.0, whole=True)
-    leg = assembly.columns[pattern.stream].legs
-    most = supply.total + 1.0
-    program.add_row([leg, switch], [1.0, -most], upper=0.0)
-    others = ~demand.watched[kept.uses]
-    uses, places, factors = (part[others] for part in (kept.uses, kept.places, kept.factors))
+    demand, program = pattern.demand, rows.program
+    switch = program.add_columns(1, upper=1.0, integer=True)
+    most = arrivals.total + 1.0
+    program.add_row([rows.match_column(pattern.stream), switch], [1.0, -most], upper=0.0)
     watched = np.flatnonzero(demand.watched)
-    full = supply.full[demand.uses[watched]]
+    full = arrivals.full[demand.uses[watched]]
     columns = np.full(len(watched), switch)
-    for i, use in enumerate(watched):
-        feeds, spreads = supply.of_type(int(demand.uses[use]))
+    for i, number in enumerate(demand.uses[watched]):
+        feeds, spreads = arrivals.of_type(int(number))
         if feeds:  # what arrives is variable: seen in full only if on
             seen = program.add_columns(1)
             program.add_row(
                 [seen, switch, *feeds],
                 [1.0, -full[i], *(-spread for spread in spreads)],
-                lower=float(supply.fixed[demand.uses[use]] - full[i]),
+                lower=float(arrivals.fixed[number] - full[i]),
             )
             columns[i] = seen
             full[i] = 1.0
-    return KeptRateTerms(
-        kept.fixed,
-        np.concatenate([uses, watched]),
-        np.concatenate([places, columns]),
-        np.concatenate([factors, full]),
-        switch=switch,
-    )
+    terms = _joined(kept.terms.of(~demand.watched), UseTerms(watched, columns, full))
+    return KeptRateTerms(kept.fixed, terms, switch)
 
 
 def _protected(
-    pattern: PatternModel,
-    supply: ArrivalTerms,
-    kept: KeptRateTerms,
-    protected: Flags,
+    pattern: PatternModel, arrivals: ArrivalTerms, kept: KeptRateTerms, protected: Flags
 ) -> KeptRateTerms:
     """Keep types that are never to be shed as they arrive."""
-    others = ~protected[kept.uses]
-    uses, places = [kept.uses[others]], [kept.places[others]]
-    factors = [kept.factors[others]]
+    numbers = pattern.demand.uses
     fixed = kept.fixed.copy()
-    fixed[protected] = supply.fixed[pattern.demand.uses[protected]]
-    for place, spread in supply.feeds:
-        mine = np.flatnonzero(protected & (spread[pattern.demand.uses] > 0))
-        uses.append(mine)
-        places.append(np.full(len(mine), place))
-        factors.append(spread[pattern.demand.uses[mine]])
-    return KeptRateTerms(
-        fixed,
-        np.concatenate(uses),
-        np.concatenate(places),
-        np.concatenate(factors),
-        kept.switch,
-    )
+    fixed[protected] = arrivals.fixed[numbers[protected]]
+    varying = []
+    for column, spread in arrivals.feeds:
+        uses = np.flatnonzero(protected & (spread[numbers] > 0))
+        varying.append(UseTerms(uses, np.full(len(uses), column), spread[numbers[uses]]))
+    return KeptRateTerms(fixed, _joined(kept.terms.of(~protected), *varying), kept.switch)
 
 
 def _relaxed(
     kept: KeptRateTerms,
     operator: OperatorModel,
     pattern: PatternModel,
-    supply: ArrivalTerms,
-    relaxed: dict[tuple[str, int], int],
+    arrivals: ArrivalTerms,
+    relaxed: RelaxedColumns,
 ) -> KeptRateTerms:
     """Let some of what is never to be shed be shed all the same."""
-    numbers = {int(number): use for use, number in enumerate(pattern.demand.uses)}
+    use_of = {int(number): use for use, number in enumerate(pattern.demand.uses)}
     mine = [
-        (numbers[t], c, t)
-        for (name, t), c in relaxed.items()
-        if name == operator.name and t in numbers
+        (use_of[number], column, number)
+        for (name, number), column in relaxed.items()
+        if name == operator.name and number in use_of
     ]
-    uses, places, types = (np.array([row[i] for row in mine], np.int64) for i in range(3))
-    return KeptRateTerms(
-        kept.fixed,
-        np.concatenate([kept.uses, uses]),
-        np.concatenate([kept.places, places]),
-        np.concatenate([kept.factors, -supply.full[types]]),
-        kept.switch,
+    uses, columns, types = (np.array([row[i] for row in mine], np.int64) for i in range(3))
+    shed = UseTerms(uses, columns, -arrivals.full[types])
+    return replace(kept, terms=_joined(kept.terms, shed))
+
+
+def _joined(*parts: UseTerms) -> UseTerms:
+    return UseTerms(
+        np.concatenate([part.uses for part in parts]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.factors for part in parts]),
     )
-
-
-def switches(kept: dict[Stream, KeptRateTerms]) -> list[int]:
-    """List the columns that say whether patterns are on."""
-    return [one.switch for one in kept.values() if one.switch != NONE]

@@ -1,4 +1,4 @@
-"""The parts that every program for an application has: patterns, arrivals, outputs, worth.
+"""The columns and rows that every program for an application has: patterns, arrivals, outputs.
 
 Variables are the rates of patterns that the plan can change; everything else is a constant. A
 pattern takes of a type at most what arrives, and what arrives is what patterns upstream emit: a
@@ -14,13 +14,14 @@ import numpy as np
 from shedlight.graph.application import Stream
 from shedlight.model.arrays import Flags, Floats, Ints
 from shedlight.model.latency import LatencyModel, Limit
-from shedlight.model.lp import INFINITY, LinearProgram
+from shedlight.model.lp import INFINITY, LinearExpression, LinearProgram
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.rates import Arrivals, Rates, changeable, predict
 from shedlight.model.selectivity.flow_lp import (
     FlowColumns,
+    UseTerms,
     add_pattern,
-    add_supply,
+    add_use_rows,
     taken_terms,
 )
 
@@ -43,10 +44,10 @@ class ArrivalTerms:
     @cached_property
     def varies(self) -> Flags:
         """Which types the plan changes."""
-        found = np.zeros(len(self.fixed), np.bool_)
+        varies = np.zeros(len(self.fixed), np.bool_)
         for _, spread in self.feeds:
-            found |= spread > 0
-        return found
+            varies |= spread > 0
+        return varies
 
     @cached_property
     def total(self) -> float:
@@ -55,24 +56,24 @@ class ArrivalTerms:
 
     def of_type(self, number: int) -> tuple[list[int], list[float]]:
         """Give the changing part of one type, as columns and factors."""
-        chosen = [(place, spread[number]) for place, spread in self.feeds if spread[number]]
-        return [place for place, _ in chosen], [float(factor) for _, factor in chosen]
+        chosen = [(column, spread[number]) for column, spread in self.feeds if spread[number]]
+        return [column for column, _ in chosen], [float(factor) for _, factor in chosen]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class LpRows:
-    """A program in the making.
+    """A program to which patterns are added one after the other, upstream first.
 
     Attributes:
         model: The application.
         limits: Of the nodes that are planned.
         unshed: The rates if nothing is shed.
         patterns: All patterns.
-        weights: What a complex event of a pattern is worth.
+        weights: What a complex event of a pattern is worth by itself; 0 if it is not in it.
         changed: The patterns whose output the plan can change.
         program: The program.
-        columns: The variables of each pattern.
-        supplies: What arrives at each operator that has such patterns.
+        columns: The variables of each pattern that was added.
+        arrivals: What arrives at each operator that has such patterns.
     """
 
     model: Model
@@ -83,7 +84,7 @@ class LpRows:
     changed: frozenset[Stream]
     program: LinearProgram = field(default_factory=LinearProgram)
     columns: dict[Stream, FlowColumns] = field(default_factory=dict)
-    supplies: dict[str, ArrivalTerms] = field(default_factory=dict)
+    arrivals: dict[str, ArrivalTerms] = field(default_factory=dict)
 
     def planned(self) -> list[tuple[OperatorModel, PatternModel]]:
         """List the patterns of the nodes that are planned, with their operators."""
@@ -93,6 +94,41 @@ class LpRows:
             if operator.node in self.limits
             for pattern in operator.patterns
         ]
+
+    def match_column(self, stream: Stream) -> int:
+        """Give the column of a pattern's matches per second."""
+        return self.columns[stream].branch_rates
+
+    def required_rate(self, sink: str) -> float:
+        """Say how many complex events per second the constraints of a sink ask for."""
+        bounds = self.model.sinks[sink]
+        return max(bounds.min_rate, bounds.min_share * self.unshed.sinks[sink])
+
+    def add_constraints(self, slack: Mapping[str, int] | None = None) -> None:
+        """Add a row for what each sink must get, less a share (a column) that may be missed."""
+        for sink in self.model.sinks.values():
+            required = self.required_rate(sink.name)
+            if required <= 0 or sink.stream not in self.columns:
+                continue
+            columns = [self.match_column(sink.stream)]
+            factors = [self.patterns[sink.stream].yields]
+            if slack:
+                columns.append(slack[sink.name])
+                factors.append(required)
+            self.program.add_row(columns, factors, lower=required)
+
+    def node_arrivals(self, arrivals: Arrivals, *, read: bool = False) -> LinearExpression:
+        """Give what arrives at a node that patterns use, or all that is read."""
+        total = arrivals.read if read else arrivals.used
+        columns, factors = [], []
+        for stream, share in arrivals.shares.items():
+            counted = 1.0 if read else share
+            if stream in self.columns:
+                columns.append(self.match_column(stream))
+                factors.append(counted * self.patterns[stream].yields)
+            else:
+                total += counted * self.unshed.outputs[stream]
+        return LinearExpression(total, np.array(columns, np.int64), np.array(factors))
 
 
 def build_lp_rows(
@@ -111,153 +147,126 @@ def build_lp_rows(
         unshed: The rates if nothing is shed, if they are known.
     """
     nodes = tuple(limits)
-    assembly = LpRows(
+    rows = LpRows(
         model,
         limits,
         unshed or predict(model, nodes=nodes),
         model.patterns,
-        _worths(model, limits, local=local),
+        _weights(model, limits, local=local),
         changeable(model, nodes),
     )
     for operator in model.operators.values():
-        if not any(pattern.stream in assembly.changed for pattern in operator.patterns):
+        if not any(pattern.stream in rows.changed for pattern in operator.patterns):
             continue
-        supply = _supply(assembly, operator)
-        assembly.supplies[operator.name] = supply
+        arrivals = rows.arrivals[operator.name] = _arrival_terms(rows, operator)
         for pattern in operator.patterns:
-            _add(assembly, operator, pattern, supply)
-    for operator, pattern in assembly.planned():
-        _add_output_row(assembly, operator, pattern)
-    return assembly
+            _add(rows, operator, pattern, arrivals)
+    for operator, pattern in rows.planned():
+        _add_output_row(rows, operator, pattern)
+    return rows
 
 
-def _supply(assembly: LpRows, operator: OperatorModel) -> ArrivalTerms:
+def _weights(
+    model: Model, limits: Mapping[str, Limit], *, local: bool
+) -> Mapping[Stream, float]:
+    if local:
+        operators = (one for node in limits for one in model.operators_on(node))
+        return {pattern.stream: 1.0 for one in operators for pattern in one.patterns}
+    weights: dict[Stream, float] = {}
+    for sink in model.sinks.values():
+        weights[sink.stream] = weights.get(sink.stream, 0.0) + sink.weight
+    return weights
+
+
+def _arrival_terms(rows: LpRows, operator: OperatorModel) -> ArrivalTerms:
     fixed = np.zeros(len(operator.types))
     for rates in operator.sources.values():
         fixed += rates
     feeds = []
     for stream, spread in operator.feeds.items():
-        if stream in assembly.columns:
-            place = assembly.columns[stream].legs
-            feeds.append((place, spread * assembly.patterns[stream].yields))
+        if stream in rows.columns:
+            feeds.append((rows.match_column(stream), spread * rows.patterns[stream].yields))
         else:
-            fixed += assembly.unshed.outputs[stream] * spread
-    return ArrivalTerms(fixed, tuple(feeds), assembly.unshed.arrivals[operator.name])
+            fixed += rows.unshed.outputs[stream] * spread
+    return ArrivalTerms(fixed, tuple(feeds), rows.unshed.arrivals[operator.name])
 
 
 def _add(
-    assembly: LpRows, operator: OperatorModel, pattern: PatternModel, supply: ArrivalTerms
+    rows: LpRows, operator: OperatorModel, pattern: PatternModel, arrivals: ArrivalTerms
 ) -> None:
     """Add a pattern: its rates, what it may take of each type, what it may emit."""
-    demand, program = pattern.demand, assembly.program
-    upper = _most_matches(assembly, operator, pattern)
+    demand, program = pattern.demand, rows.program
+    upper = _most_matches(rows, operator, pattern)
     if demand.is_plain:
-        upper = min(upper, _most_of_fixed(assembly, pattern, supply))
-    columns = add_pattern(
+        upper = min(upper, _most_of_fixed(rows, pattern, arrivals))
+    columns = rows.columns[pattern.stream] = add_pattern(
         program,
         demand,
-        supply.total + 1.0,
-        cost=pattern.yields * assembly.weights.get(pattern.stream, 0.0),
-        upper=upper if len(demand.leaf_leg) else 0.0,
+        arrivals.total + 1.0,
+        cost=pattern.yields * rows.weights.get(pattern.stream, 0.0),
+        upper=upper if len(demand.leaf_branch) else 0.0,
     )
-    assembly.columns[pattern.stream] = columns
-    if supply.feeds:
-        uses, places, factors = taken_terms(demand, columns)
-        chosen = supply.varies[demand.uses[uses]]
-        terms = uses[chosen], places[chosen], factors[chosen]
-        _add_varying(program, supply, demand.uses, terms)
+    if demand.is_plain and not arrivals.feeds:
+        return
+    terms, varies = taken_terms(demand, columns), arrivals.varies[demand.uses]
+    if arrivals.feeds:
+        _add_varying(program, arrivals, demand.uses, terms.of(varies))
     if not demand.is_plain:  # then what does not vary is more than an upper bound
-        fixed, varies = supply.fixed[demand.uses], supply.varies[demand.uses]
-        add_supply(program, demand, columns, fixed, ~varies)
+        add_use_rows(program, terms.of(~varies), arrivals.fixed[demand.uses])
 
 
-def _most_of_fixed(assembly: LpRows, pattern: PatternModel, supply: ArrivalTerms) -> float:
+def _most_of_fixed(rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms) -> float:
     """Say how many matches a plain pattern can have of what the plan does not change."""
-    if not supply.feeds and pattern.yields > 0:  # then as many as if nothing is shed
-        return assembly.unshed.outputs[pattern.stream] / pattern.yields
+    if not arrivals.feeds and pattern.yields > 0:  # then as many as if nothing is shed
+        return rows.unshed.outputs[pattern.stream] / pattern.yields
     demand = pattern.demand
-    wanted = demand.per_use
-    bounded = (wanted > 0) & ~supply.varies[demand.uses]
-    fixed = supply.fixed[demand.uses[bounded]]
-    return float((fixed / wanted[bounded]).min(initial=INFINITY))
+    bounded = (demand.per_use > 0) & ~arrivals.varies[demand.uses]
+    fixed = arrivals.fixed[demand.uses[bounded]]
+    return float((fixed / demand.per_use[bounded]).min(initial=INFINITY))
 
 
 def _add_varying(
-    program: LinearProgram, supply: ArrivalTerms, types: Ints, terms: tuple[Ints, Ints, Floats]
+    program: LinearProgram, arrivals: ArrivalTerms, types: Ints, terms: UseTerms
 ) -> None:
     """Bound what is taken of each use by what arrives, where that is itself variable."""
-    uses, places, factors = terms
-    for use in np.unique(uses):
-        mine = uses == use
-        feeds, spreads = supply.of_type(int(types[use]))
+    for use in np.unique(terms.uses):
+        mine = terms.uses == use
+        feeds, spreads = arrivals.of_type(int(types[use]))
         program.add_row(
-            np.concatenate([places[mine], np.array(feeds, np.int64)]),
-            np.concatenate([factors[mine], np.negative(spreads)]),
-            upper=float(supply.fixed[types[use]]),
+            np.concatenate([terms.columns[mine], np.array(feeds, np.int64)]),
+            np.concatenate([terms.factors[mine], np.negative(spreads)]),
+            upper=float(arrivals.fixed[types[use]]),
         )
 
 
-def _worths(
-    model: Model, limits: Mapping[str, Limit], *, local: bool
-) -> Mapping[Stream, float]:
-    """Say what a complex event of each pattern is worth by itself; those not in it, nothing."""
-    found: dict[Stream, float] = {}
-    if local:
-        return dict.fromkeys(
-            (p.stream for node in limits for o in model.operators_on(node) for p in o.patterns),
-            1.0,
-        )
-    for sink in model.sinks.values():
-        found[sink.stream] = found.get(sink.stream, 0.0) + sink.weight
-    return found
-
-
-def _most_matches(assembly: LpRows, operator: OperatorModel, pattern: PatternModel) -> float:
+def _most_matches(rows: LpRows, operator: OperatorModel, pattern: PatternModel) -> float:
     """Say how many matches an operator can find, as far as that is fixed: y <= f mu.
 
     For an operator that is planned by M/M/1, mu is 1 / p* = lambda + 1 / B; for one that is not
     planned, that of the snapshot.
     """
-    limit = assembly.limits.get(operator.node)
+    limit = rows.limits.get(operator.node)
     if limit is None:
         return operator.capacity / pattern.calibration
-    if limit.target.latency is not LatencyModel.MM1 or not _is_fixed(assembly, limit):
+    if limit.target.latency is not LatencyModel.MM1 or not _has_fixed_arrivals(rows, limit):
         return INFINITY
-    used, _ = limit.arrivals.at(assembly.unshed.outputs)
+    used, _ = limit.arrivals.at(rows.unshed.outputs)
     return (used + 1 / limit.bound) / limit.target.aim / pattern.calibration
 
 
-def _is_fixed(assembly: LpRows, limit: Limit) -> bool:
+def _has_fixed_arrivals(rows: LpRows, limit: Limit) -> bool:
     """Whether the plan does not change what arrives at a node."""
-    return assembly.changed.isdisjoint(limit.arrivals.shares)
+    return rows.changed.isdisjoint(limit.arrivals.shares)
 
 
-def _add_output_row(assembly: LpRows, operator: OperatorModel, pattern: PatternModel) -> None:
+def _add_output_row(rows: LpRows, operator: OperatorModel, pattern: PatternModel) -> None:
     """Add y <= f mu for a planned operator whose arrivals the plan changes."""
-    limit = assembly.limits[operator.node]
-    if limit.target.latency is not LatencyModel.MM1 or _is_fixed(assembly, limit):
+    limit = rows.limits[operator.node]
+    if limit.target.latency is not LatencyModel.MM1 or _has_fixed_arrivals(rows, limit):
         return
-    arrivals, aim = limit.arrivals, limit.target.aim
-    fixed, places, factors = arrival_terms(assembly, arrivals)
-    program = assembly.program
-    program.add_row(
-        [assembly.columns[pattern.stream].legs, *places],
-        [pattern.calibration, *(-factor / aim for factor in factors)],
-        upper=(fixed + 1 / limit.bound) / aim,
+    arrivals, aim = rows.node_arrivals(limit.arrivals), limit.target.aim
+    rows.program.add_row(
+        np.append(rows.match_column(pattern.stream), arrivals.columns),
+        np.append(pattern.calibration, -arrivals.coefficients / aim),
+        upper=(arrivals.constant + 1 / limit.bound) / aim,
     )
-
-
-def arrival_terms(
-    assembly: LpRows, arrivals: Arrivals, *, read: bool = False
-) -> tuple[float, list[int], list[float]]:
-    """Give what arrives at a node as a constant, columns and factors."""
-    total = arrivals.read if read else arrivals.used
-    places, factors = [], []
-    for stream, share in arrivals.shares.items():
-        each = 1.0 if read else share
-        if stream in assembly.columns:
-            places.append(assembly.columns[stream].legs)
-            factors.append(each * assembly.patterns[stream].yields)
-        else:
-            total += each * assembly.unshed.outputs[stream]
-    return total, places, factors

@@ -15,7 +15,7 @@ from shedlight.model.arrays import Floats, dot
 from shedlight.model.latency import Limit
 from shedlight.model.lp import LinearProgram, Solution, SolverOutcome
 from shedlight.model.model import Keep, Model
-from shedlight.model.selectivity.flow_lp import taken_terms
+from shedlight.model.selectivity.flow_lp import add_use_rows, taken_terms
 from shedlight.planning.lp_rows import LpRows, build_lp_rows
 
 
@@ -40,24 +40,22 @@ def paper_program(
     Raises:
         ValueError: The bottleneck feeds itself: then shares would be multiplied with shares.
     """
-    assembly = build_lp_rows(model, {limit.node.name: limit}, local=local)
-    if any(assembly.supplies[operator.name].feeds for operator, _ in assembly.planned()):
+    rows = build_lp_rows(model, {limit.node.name: limit}, local=local)
+    if any(rows.arrivals[operator.name].feeds for operator, _ in rows.planned()):
         raise ValueError(f"operators of node {limit.node.name!r} feed each other")
     dropped = {}
-    places, entries, total = [], [], 0.0
-    for operator, pattern in assembly.planned():
-        arrivals = assembly.unshed.arrivals[operator.name][pattern.demand.uses]
-        first = assembly.program.add_columns(len(arrivals), upper=1.0)
+    columns, costs, total = [], [], 0.0
+    for operator, pattern in rows.planned():
+        arrivals = rows.unshed.arrivals[operator.name][pattern.demand.uses]
+        first = rows.program.add_columns(len(arrivals), upper=1.0)
         dropped[pattern.stream] = first
-        _add_selectivity(assembly, pattern.stream, first, arrivals)
-        places.append(first + np.arange(len(arrivals)))
-        entries.append(arrivals * limit.costs[pattern.stream])
+        _add_selectivity(rows, pattern.stream, first, arrivals)
+        columns.append(first + np.arange(len(arrivals)))
+        costs.append(arrivals * limit.costs[pattern.stream])
         total += dot(arrivals, limit.costs[pattern.stream])
-    budget = limit.at(*limit.arrivals.at(assembly.unshed.outputs))
-    assembly.program.add_row(
-        np.concatenate(places), np.concatenate(entries), lower=total - budget
-    )
-    return assembly.program, dropped
+    budget = limit.budget(rows.unshed.outputs)
+    rows.program.add_row(np.concatenate(columns), np.concatenate(costs), lower=total - budget)
+    return rows.program, dropped
 
 
 def solve_paper(
@@ -75,21 +73,11 @@ def solve_paper(
     return PaperPlan(_keep(model, dropped, solution), solution.objective)
 
 
-def _add_selectivity(
-    assembly: LpRows,
-    stream: Stream,
-    first: int,
-    arrivals: Floats,
-) -> None:
+def _add_selectivity(rows: LpRows, stream: Stream, first: int, arrivals: Floats) -> None:
     """Add y <= (1 - x) lambda / k for every type of a pattern."""
-    demand = assembly.patterns[stream].demand
-    uses, places, factors = taken_terms(demand, assembly.columns[stream])
-    order = np.argsort(uses, kind="stable")
-    present, sizes = np.unique(uses[order], return_counts=True)
-    ends = np.cumsum(sizes)
-    columns = np.insert(places[order], ends, first + present)
-    entries = np.insert(factors[order], ends, arrivals[present])
-    assembly.program.add_rows(sizes + 1, columns, entries, upper=arrivals[present])
+    terms = taken_terms(rows.patterns[stream].demand, rows.columns[stream])
+    dropped = first + np.arange(len(arrivals))
+    add_use_rows(rows.program, terms, arrivals, (dropped, arrivals))
 
 
 def _keep(model: Model, dropped: dict[Stream, int], solution: Solution) -> Keep:

@@ -12,7 +12,6 @@ from shedlight.model.load import NodeLoad
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled.draw import RateHistory
-from shedlight.model.sampled.windows import WindowSample
 from shedlight.planning.fill import spend_budget
 from shedlight.planning.infeasible import explain_infeasible
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
@@ -21,7 +20,7 @@ from shedlight.planning.search import local_search, sample_problem, sampled_valu
 from shedlight.planning.shares import to_shares
 
 KEEP_INCUMBENT_RATIO = 0.99
-"""A plan in force keeps_incumbent if it brings this share of the optimum."""
+"""The incumbent is kept if it brings this share of what the best plan brings."""
 _NEARLY = 1 - 1e-6
 
 
@@ -90,17 +89,17 @@ def make_plan(
     Args:
         model: The application at a moment.
         settings: How to plan.
-        incumbent: The shares in force, if there are any.
+        incumbent: The shares of the active plan, if there is one.
         history: How rates went of late, if that is known.
         clock: Says how long it takes.
 
     Raises:
-        InfeasibleError: The wishes cannot all be met.
+        InfeasibleError: The constraints cannot all be met.
         PlanError: The bottleneck is none, a bound cannot be kept, or the solver failed.
     """
     settings = settings or PlanSettings()
     began = clock()
-    problem = _scope(model, settings)
+    problem = _planning_problem(model, settings)
     candidate = problem.everything
     unshed_loads = candidate.loads
     nodes = _overloaded(unshed_loads, settings)
@@ -108,13 +107,13 @@ def make_plan(
     keeps_incumbent = False
     while nodes:
         problem = problem if nodes == problem.nodes else replace(problem, nodes=nodes)
-        candidate, prices, keeps_incumbent = _solved(problem, settings, incumbent, history)
+        candidate, prices, keeps_incumbent = _solve(problem, settings, incumbent, history)
         more = [n for n in problem.limits if n not in nodes and not candidate.loads[n].fits]
         if settings.bottleneck is not None or not more:
             break
         nodes = (*nodes, *more)
     return Plan(
-        keep=_completed(problem, candidate.keep),
+        keep=_complete(problem, candidate.keep),
         nodes=nodes,
         keeps_incumbent=keeps_incumbent,
         unshed_rates=_unshed_rates(problem),
@@ -134,28 +133,26 @@ def _unshed_rates(problem: PlanningProblem) -> Rates:
     return replace(problem, nodes=()).unshed
 
 
-def _scope(model: Model, settings: PlanSettings) -> PlanningProblem:
+def _planning_problem(model: Model, settings: PlanSettings) -> PlanningProblem:
     """Find the limits of all nodes, and check what was asked for."""
     limits: dict[str, Limit] = {}
     for node in model.nodes.values():
         limit = node_limit(model, node, settings.target)
         if limit is not None:
             limits[node.name] = limit
-    name = settings.bottleneck
-    nodes: tuple[str, ...] = ()
-    if name is not None:
-        _check_bottleneck(model, limits, settings)
-        nodes = (name,)
-    problem = PlanningProblem(model, limits, nodes or tuple(limits), settings.local)
-    for one in problem.nodes:
-        check_feasible(limits[one], limits[one].arrivals.at(problem.unshed.outputs)[1])
+    nodes = tuple(limits)
+    if settings.bottleneck is not None:
+        _check_bottleneck(model, limits, settings.bottleneck, local=settings.local)
+        nodes = (settings.bottleneck,)
+    problem = PlanningProblem(model, limits, nodes, settings.local)
+    for name in nodes:
+        check_feasible(limits[name], limits[name].arrivals.at(problem.unshed.outputs)[1])
     return problem
 
 
 def _check_bottleneck(
-    model: Model, limits: Mapping[str, Limit], settings: PlanSettings
+    model: Model, limits: Mapping[str, Limit], name: str, *, local: bool
 ) -> None:
-    name = str(settings.bottleneck)
     if name not in model.nodes:
         raise PlanError(f"there is no node {name!r}; {known_names(name, model.nodes)}")
     if model.nodes[name].bound is None:
@@ -166,7 +163,7 @@ def _check_bottleneck(
             "add them to the snapshot under processing_time"
         )
     changed = changeable(model, [name])
-    if not settings.local and not any(s.stream in changed for s in model.sinks.values()):
+    if not local and not any(s.stream in changed for s in model.sinks.values()):
         raise PlanError(
             f"no sink is reached from node {name!r}, so no plan for it is better than another; "
             "plan it for its own output (local), or plan another node"
@@ -179,87 +176,61 @@ def _overloaded(unshed: Mapping[str, NodeLoad], settings: PlanSettings) -> tuple
     return () if unshed[settings.bottleneck].fits else (settings.bottleneck,)
 
 
-def _completed(problem: PlanningProblem, keep: Keep) -> Keep:
+def _complete(problem: PlanningProblem, keep: Keep) -> Keep:
     """Keep everything wherever there is a limit and nothing is said."""
     patterns = [pattern for node in problem.limits for pattern in problem.patterns_on(node)]
-    return {
-        one.stream: keep[one.stream] if one.stream in keep else np.ones(len(one.demand.uses))
-        for one in patterns
-    }
+    everything = {p.stream: np.ones(len(p.demand.uses)) for p in patterns}
+    return {stream: keep.get(stream, ones) for stream, ones in everything.items()}
 
 
-def _solved(
+def _solve(
     problem: PlanningProblem,
     settings: PlanSettings,
     incumbent: Keep | None,
     history: RateHistory | None,
 ) -> tuple[CandidatePlan, Mapping[str, float], bool]:
-    """Solve for the planned nodes: plan, prices, and whether the active plan stays."""
-    optimum = solve_reduced(
+    """Solve for the planned nodes: plan, prices, and whether it is the incumbent."""
+    solution = solve_reduced(
         problem.model,
         problem.planned,
         local=problem.local,
         unshed=problem.unshed,
         time_limit=settings.time_limit,
     )
-    if optimum is None:
+    if solution is None:
         raise explain_infeasible(problem, settings.time_limit)
-    candidate = to_shares(problem, optimum)
+    best = to_shares(problem, solution)
     if settings.fill:
-        on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
-        candidate = spend_budget(problem, candidate, on)
+        best = spend_budget(problem, best, solution.on)
+    old = None if incumbent is None else _usable(problem, incumbent, best)
     sample = sample_problem(problem, history) if settings.windows and settings.fill else None
     if sample is not None:
-        candidate, keeps_incumbent = _tried(problem, sample, candidate, incumbent)
-        return candidate, optimum.prices, keeps_incumbent
-    old = None if incumbent is None else _still_good(problem, incumbent, candidate)
-    return old or candidate, optimum.prices, old is not None
+        best = local_search(problem, sample, best, old)
+
+    def value(plan: CandidatePlan) -> float:
+        return problem.value(plan.rates) if sample is None else sampled_value(sample, plan.keep)
+
+    if old is not None and value(old) >= KEEP_INCUMBENT_RATIO * value(best):
+        return old, solution.prices, True
+    return best, solution.prices, False
 
 
-def _tried(
-    problem: PlanningProblem,
-    sample: WindowSample,
-    candidate: CandidatePlan,
-    incumbent: Keep | None,
-) -> tuple[CandidatePlan, bool]:
-    """Improve a plan on the window-aware model, unless the one in force is as good."""
-    old = None if incumbent is None else _in_force(problem, incumbent, candidate)
-    best = local_search(problem, sample, candidate, () if old is None else (old,))
-    if old is None or sampled_value(sample, old.keep) < KEEP_INCUMBENT_RATIO * sampled_value(
-        sample, best.keep
-    ):
-        return best, False
-    return old, True
-
-
-def _still_good(
+def _usable(
     problem: PlanningProblem, incumbent: Keep, best: CandidatePlan
 ) -> CandidatePlan | None:
-    """Give the plan in force if it still keeps what it must and is near the best."""
-    candidate = _in_force(problem, incumbent, best)
-    if candidate is None or problem.value(
-        candidate.rates
-    ) < KEEP_INCUMBENT_RATIO * problem.value(best.rates):
-        return None
-    return candidate
-
-
-def _in_force(
-    problem: PlanningProblem, incumbent: Keep, best: CandidatePlan
-) -> CandidatePlan | None:
-    """Give the plan in force if it keeps the limits of the planned nodes, and the wishes."""
+    """Give the incumbent if it keeps the planned nodes' limits and the constraints."""
     if any(
         stream not in incumbent or len(incumbent[stream]) != len(shares)
         for stream, shares in best.keep.items()
     ):
         return None
     candidate = problem.evaluate({stream: incumbent[stream] for stream in best.keep})
-    keeps = all(candidate.loads[name].fits for name in problem.nodes)
-    return candidate if keeps and _are_met(problem, candidate.rates) else None
+    fits = all(candidate.loads[name].fits for name in problem.nodes)
+    return candidate if fits and _meets_constraints(problem, candidate.rates) else None
 
 
-def _are_met(problem: PlanningProblem, rates: Rates) -> bool:
-    """Whether every sink gets the least that is wished for it."""
+def _meets_constraints(problem: PlanningProblem, rates: Rates) -> bool:
+    """Whether every sink gets its least rate and its least share."""
     return all(
         rates.sinks[sink.name] >= _NEARLY * max(sink.min_rate, sink.min_share * unshed)
         for sink in problem.model.sinks.values()

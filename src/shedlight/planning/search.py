@@ -21,23 +21,23 @@ from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.shares import scalable, scale_into_limits, to_shares
 
-_MOST_TRIES = 100
+_MAX_TRIES = 100
 """How many plans are tried at most."""
-_MOST_ALONE = 8
+_MAX_PATTERNS_SWITCHED = 8
 """With more patterns than this on the planned nodes none of them is tried on or off."""
-_MOST_USES = 12
+_MAX_USES = 12
 """A pattern of more types than this is changed as a whole only."""
 _FACTORS = (2.0, 1.4, 1.15, 1.05)
 """By how much shares are changed, step after step."""
-_FEW = 15.0
+_SPARSE_EVENTS_PER_WINDOW = 15.0
 """With more events per window than this the program is nearly right: one step is enough."""
-_PAYS = 1.001
+MIN_IMPROVEMENT = 1.001
 """How much better a plan must be to be taken for better."""
 
 
 @dataclass(slots=True, eq=False)
-class _Trial:
-    """What has been tried so far.
+class _Search:
+    """The best plan so far, and how many were tried.
 
     Attributes:
         problem: What the plan is for.
@@ -55,18 +55,18 @@ class _Trial:
 
     def offer(self, candidate: CandidatePlan) -> bool:
         """Try a plan; keep it if it is better."""
-        if self.tries >= _MOST_TRIES or not candidate.fits:
+        if self.tries >= _MAX_TRIES or not candidate.fits:
             return False
         self.tries += 1
         value = sampled_value(self.sample, candidate.keep)
-        if value <= self.value * _PAYS:
+        if value <= self.value * MIN_IMPROVEMENT:
             return False
         self.best, self.value = candidate, value
         return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Place:
+class _ShareGroup:
     """Shares that are changed together.
 
     Attributes:
@@ -83,9 +83,9 @@ class _Place:
 def sample_problem(
     problem: PlanningProblem, history: RateHistory | None = None
 ) -> WindowSample | None:
-    """Draw events to try plans on, if windows matter and there are no wishes to mind."""
-    wishes = any(sink.min_rate or sink.min_share for sink in problem.model.sinks.values())
-    if problem.local or wishes:
+    """Draw events to try plans on, if windows matter and sinks have no constraints."""
+    sinks = problem.model.sinks.values()
+    if problem.local or any(sink.min_rate or sink.min_share for sink in sinks):
         return None
     return sample_events(problem.model, problem.nodes, problem.unshed, history)
 
@@ -100,7 +100,7 @@ def local_search(
     problem: PlanningProblem,
     sample: WindowSample,
     candidate: CandidatePlan,
-    others: tuple[CandidatePlan, ...] = (),
+    incumbent: CandidatePlan | None = None,
 ) -> CandidatePlan:
     """Look for a plan that is better than the program's.
 
@@ -108,57 +108,60 @@ def local_search(
         problem: What the plan is for.
         sample: The events to try plans on.
         candidate: The program's plan.
-        others: More plans to begin with, such as the one in force.
+        incumbent: The active plan, to begin with too.
     """
-    trial = _Trial(problem, sample, candidate, sampled_value(sample, candidate.keep))
-    for other in (*others, *_candidates(problem)):
-        trial.offer(other)
-    places = _places(problem)
-    for factor in _FACTORS if sample.per_window < _FEW else _FACTORS[2:3]:
-        while _ascended(trial, places, factor):
+    search = _Search(problem, sample, candidate, sampled_value(sample, candidate.keep))
+    if incumbent is not None:
+        search.offer(incumbent)
+    for other in _candidates(problem):
+        search.offer(other)
+    groups = _share_groups(problem)
+    is_sparse = sample.per_window < _SPARSE_EVENTS_PER_WINDOW
+    for factor in _FACTORS if is_sparse else _FACTORS[2:3]:
+        while _ascend(search, groups, factor):
             pass
-    return trial.best
+    return search.best
 
 
-def _ascended(trial: _Trial, places: list[_Place], factor: float) -> bool:
-    """Change every place once, up or down; whether any change paid."""
+def _ascend(search: _Search, groups: list[_ShareGroup], factor: float) -> bool:
+    """Change every group of shares once, up or down; whether any change paid."""
     paid = False
-    for place in places:
+    for group in groups:
         for change in (factor, 1 / factor):
-            while (candidate := _changed(trial, place, change)) and trial.offer(candidate):
+            while (candidate := _change(search, group, change)) and search.offer(candidate):
                 paid = True
     return paid
 
 
 def _candidates(problem: PlanningProblem) -> Iterator[CandidatePlan]:
     """Make plans by other programs: the local one, and ones with patterns on or off."""
-    yield from _solved(problem, problem.model, local=True)
+    yield from _solve(problem, problem.model, local=True)
     streams = [p.stream for node in problem.nodes for p in problem.patterns_on(node)]
-    if not 1 < len(streams) <= _MOST_ALONE:
+    if not 1 < len(streams) <= _MAX_PATTERNS_SWITCHED:
         return
     for stream in streams:
-        yield from _solved(problem, _worthless(problem.model, {stream}))
+        yield from _solve(problem, _without_worth(problem.model, {stream}))
         if len(streams) > 2:  # noqa: PLR2004  # of two, one is off if the other is alone
-            yield from _solved(problem, _worthless(problem.model, set(streams) - {stream}))
+            others = set(streams) - {stream}
+            yield from _solve(problem, _without_worth(problem.model, others))
 
 
-def _solved(
+def _solve(
     problem: PlanningProblem, model: Model, *, local: bool = False
 ) -> Iterator[CandidatePlan]:
-    optimum = solve_reduced(model, problem.planned, local=local, unshed=problem.unshed)
-    if optimum is not None:
-        on = frozenset(stream for stream, is_on in optimum.on.items() if is_on)
-        yield spend_budget(problem, to_shares(problem, optimum), on)
+    solution = solve_reduced(model, problem.planned, local=local, unshed=problem.unshed)
+    if solution is not None:
+        yield spend_budget(problem, to_shares(problem, solution), solution.on)
 
 
-def _worthless(model: Model, streams: set[Stream]) -> Model:
+def _without_worth(model: Model, streams: set[Stream]) -> Model:
     """Let matches of some patterns bring nothing."""
     operators = {
         name: replace(
             operator,
             patterns=tuple(
-                replace(one, emits=0.0) if one.stream in streams else one
-                for one in operator.patterns
+                replace(pattern, emits=0.0) if pattern.stream in streams else pattern
+                for pattern in operator.patterns
             ),
         )
         for name, operator in model.operators.items()
@@ -166,68 +169,65 @@ def _worthless(model: Model, streams: set[Stream]) -> Model:
     return replace(model, operators=operators)
 
 
-def _places(problem: PlanningProblem) -> list[_Place]:
+def _share_groups(problem: PlanningProblem) -> list[_ShareGroup]:
     """List what can be changed: whole patterns, then single types."""
-    whole, single = [], []
+    patterns, types = [], []
     for node in problem.nodes:
         for pattern in problem.patterns_on(node):
             free = scalable(pattern)
             if not free.any():
                 continue
-            whole.append(_Place(pattern.stream, node, free))
-            if free.sum() > 1 and free.sum() <= _MOST_USES:
+            patterns.append(_ShareGroup(pattern.stream, node, free))
+            if free.sum() > 1 and free.sum() <= _MAX_USES:
                 for use in np.flatnonzero(free):
-                    one = np.zeros_like(free)
-                    one[use] = True
-                    single.append(_Place(pattern.stream, node, one))
-    return whole + single
+                    single = np.arange(len(free)) == use
+                    types.append(_ShareGroup(pattern.stream, node, single))
+    return patterns + types
 
 
-def _changed(trial: _Trial, place: _Place, factor: float) -> CandidatePlan | None:
+def _change(search: _Search, group: _ShareGroup, factor: float) -> CandidatePlan | None:
     """Multiply some shares; all others of the node rise or fall by what that costs."""
-    problem, candidate = trial.problem, trial.best
-    limit, load = problem.limits[place.node], candidate.loads[place.node]
-    shares = candidate.keep[place.stream].copy()
-    before = shares[place.uses]
+    problem, best = search.problem, search.best
+    limit, load = problem.limits[group.node], best.loads[group.node]
+    shares = best.keep[group.stream].copy()
+    before = shares[group.uses]
     least = 0.02 if factor > 1 else 0.0  # what is off can only be turned on by hand
-    shares[place.uses] = np.minimum(1.0, np.maximum(before, least) * factor)
-    if np.array_equal(shares[place.uses], before):
+    after = shares[group.uses] = np.minimum(1.0, np.maximum(before, least) * factor)
+    if np.array_equal(after, before):
         return None
-    costs = limit.costs[place.stream][place.uses]
-    arrivals = candidate.rates.kept[place.stream][place.uses]
-    offered = np.divide(arrivals, before, out=np.zeros_like(before), where=before > 0)
+    costs = limit.costs[group.stream][group.uses]
+    kept = best.rates.kept[group.stream][group.uses]
+    offered = np.divide(kept, before, out=np.zeros_like(before), where=before > 0)
     unseen = before == 0
     if unseen.any():
-        pattern = problem.model.patterns[place.stream]
-        types = pattern.demand.uses[place.uses][unseen]
-        offered[unseen] = candidate.rates.arrivals[str(place.stream.operator)][types]
-    more = dot(offered * (shares[place.uses] - before), costs)
-    mine = dot(arrivals, costs)
-    rest = _rest(problem, candidate, place) if load.cost > mine else {}
-    keep = {**candidate.keep, place.stream: shares}
+        pattern = problem.model.patterns[group.stream]
+        types = pattern.demand.uses[group.uses][unseen]
+        offered[unseen] = best.rates.arrivals[str(group.stream.operator)][types]
+    more = dot(offered * (after - before), costs)
+    free = _free_besides(problem, best, group) if load.cost > dot(kept, costs) else {}
+    keep = {**best.keep, group.stream: shares}
     loose = sum(
-        dot(candidate.rates.kept[s][free], limit.costs[s][free]) for s, free in rest.items()
+        dot(best.rates.kept[stream][uses], limit.costs[stream][uses])
+        for stream, uses in free.items()
     )
-    left = load.limit - load.cost - more + loose
     if loose > 0:
-        scale = max(0.0, left / loose)
-        for stream, free in rest.items():
+        scale = max(0.0, (load.limit - load.cost - more + loose) / loose)
+        for stream, uses in free.items():
             scaled = keep[stream].copy()
-            scaled[free] = np.minimum(1.0, scaled[free] * scale)
+            scaled[uses] = np.minimum(1.0, scaled[uses] * scale)
             keep[stream] = scaled
     return scale_into_limits(problem, problem.evaluate(keep))
 
 
-def _rest(
-    problem: PlanningProblem, candidate: CandidatePlan, place: _Place
+def _free_besides(
+    problem: PlanningProblem, candidate: CandidatePlan, group: _ShareGroup
 ) -> Mapping[Stream, Flags]:
-    """Find all shares of a node that may be scaled, but for those of a place."""
-    rest = {}
-    for pattern in problem.patterns_on(place.node):
-        free = scalable(pattern)
-        if pattern.stream == place.stream:
-            free = free & ~place.uses
-        free = free & (candidate.keep[pattern.stream] > 0)
-        if free.any():
-            rest[pattern.stream] = free
-    return rest
+    """Find all shares of a node that may be scaled, but for those of a group."""
+    free = {}
+    for pattern in problem.patterns_on(group.node):
+        uses = scalable(pattern) & (candidate.keep[pattern.stream] > 0)
+        if pattern.stream == group.stream:
+            uses = uses & ~group.uses
+        if uses.any():
+            free[pattern.stream] = uses
+    return free

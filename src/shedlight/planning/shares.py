@@ -5,13 +5,13 @@ import numpy as np
 from shedlight.graph.application import Stream
 from shedlight.model.arrays import Flags, Floats, dot, repeat_value
 from shedlight.model.model import Keep, PatternModel
+from shedlight.planning.kept_terms import LpSolution
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
-from shedlight.planning.solution import LpSolution
 
-_MOST_ROUNDS = 200
+_MAX_ROUNDS = 200
 
 
-def to_shares(problem: PlanningProblem, optimum: LpSolution) -> CandidatePlan:
+def to_shares(problem: PlanningProblem, solution: LpSolution) -> CandidatePlan:
     """Turn rates to keep into shares of what arrives, and fit them into the limits.
 
     Shares are taken of arrivals as the model predicts them for the shares upstream: a program
@@ -20,33 +20,32 @@ def to_shares(problem: PlanningProblem, optimum: LpSolution) -> CandidatePlan:
     keep: dict[Stream, Floats] = {}
 
     def choose(pattern: PatternModel, arrivals: Floats) -> Floats | None:
-        if pattern.stream in optimum.terms:
-            keep[pattern.stream] = _shares(pattern, optimum, arrivals)
+        if pattern.stream in solution.terms:
+            keep[pattern.stream] = _pattern_shares(pattern, solution, arrivals)
         return keep.get(pattern.stream)
 
     return scale_into_limits(problem, problem.evaluate(keep, choose))
 
 
-def _shares(pattern: PatternModel, optimum: LpSolution, arrivals: Floats) -> Floats:
+def _pattern_shares(pattern: PatternModel, solution: LpSolution, arrivals: Floats) -> Floats:
     stream = pattern.stream
-    if stream in optimum.by_key:
-        return np.full(len(arrivals), min(1.0, max(0.0, optimum.by_key[stream])))
-    if optimum.is_off(stream):
+    if stream in solution.key_shares:
+        return np.full(len(arrivals), min(1.0, max(0.0, solution.key_shares[stream])))
+    if solution.is_off(stream):
         return repeat_value(np.float64(0.0), len(arrivals))
-    unseen = 1.0 if optimum.on[stream] else 0.0
-    shares = optimum.kept(stream)
+    shares = solution.kept(stream)
     if arrivals.min(initial=1.0) > 0:
         shares /= arrivals
     else:
         np.divide(shares, arrivals, out=shares, where=arrivals > 0)
-        shares[arrivals <= 0] = unseen
+        shares[arrivals <= 0] = 1.0 if stream in solution.on else 0.0
     np.minimum(shares, 1.0, out=shares)
     return shares
 
 
 def scale_into_limits(problem: PlanningProblem, candidate: CandidatePlan) -> CandidatePlan:
     """Scale the shares of every planned node that is over its limit down until none is."""
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         over = [name for name in problem.nodes if not candidate.loads[name].fits]
         if not over:
             break
@@ -61,14 +60,12 @@ def _scaled(problem: PlanningProblem, node: str, candidate: CandidatePlan) -> Ke
     """Scale what may be scaled at a node so that it fits."""
     limit, load = problem.limits[node], candidate.loads[node]
     patterns = problem.patterns_on(node)
-    exempt = 0.0
+    fixed = 0.0
     for pattern in patterns:
-        held = ~scalable(pattern)
-        exempt += dot(
-            candidate.rates.kept[pattern.stream][held], limit.costs[pattern.stream][held]
-        )
-    loose = load.cost - exempt
-    factor = max(0.0, min(1.0, (load.limit - exempt) / loose)) if loose > 0 else 0.0
+        held, stream = ~scalable(pattern), pattern.stream
+        fixed += dot(candidate.rates.kept[stream][held], limit.costs[stream][held])
+    loose = load.cost - fixed
+    factor = max(0.0, min(1.0, (load.limit - fixed) / loose)) if loose > 0 else 0.0
     scaled = {pattern.stream: candidate.keep[pattern.stream].copy() for pattern in patterns}
     for pattern in patterns:
         scaled[pattern.stream][scalable(pattern)] *= factor * (1 - 1e-12)

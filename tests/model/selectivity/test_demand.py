@@ -1,16 +1,18 @@
-"""What patterns need of each type: legs, leaves and entries."""
+"""What patterns need of each type: branches, leaves and entries."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from shedlight.language import parse_pattern
 from shedlight.language.ast.expression import Binary, Literal, Operator
 from shedlight.language.ast.pattern import Element, elements, negated_elements
 from shedlight.language.check.normal_form import shortest
-from shedlight.model.selectivity.demand import MatchDemand, build_demand
+from shedlight.model.arrays import index_range, repeat_value
+from shedlight.model.selectivity.demand import MatchDemand, build_demand, plain_demand
 from tests.strategies import patterns
 
 
@@ -24,7 +26,7 @@ def types_of(element: Element) -> list[int]:
     return list(range(5))
 
 
-def needs_of(where: str, **options: Any) -> MatchDemand:
+def demand_of(where: str, **options: Any) -> MatchDemand:
     """Find what a pattern needs."""
     where = where if where.startswith("SEQ") else f"SEQ({where})"
     pattern = parse_pattern(f"SELECT * WHERE {where} WITHIN 1 s").pattern
@@ -32,15 +34,15 @@ def needs_of(where: str, **options: Any) -> MatchDemand:
 
 
 def shown(demand: MatchDemand) -> list[str]:
-    """Write each leaf as `leg: need x types`."""
+    """Write each leaf as `branch: need x types`."""
     return [
-        f"{demand.leaf_leg[leaf]}: {demand.leaf_need[leaf]:g} x "
+        f"{demand.leaf_branch[leaf]}: {demand.leaf_need[leaf]:g} x "
         + " ".join(
             str(demand.uses[use])
             for use, owner in zip(demand.entry_use, demand.entry_leaf, strict=True)
             if owner == leaf
         )
-        for leaf in range(len(demand.leaf_leg))
+        for leaf in range(len(demand.leaf_branch))
     ]
 
 
@@ -65,28 +67,28 @@ def shown(demand: MatchDemand) -> list[str]:
     ],
 )
 def test_parts_become_leaves(where, leaves):
-    """A leaf is `leg: need x types`; leg 0 is that of the matches."""
-    assert shown(needs_of(where)) == leaves
+    """A leaf is `branch: need x types`; branch 0 is that of the matches."""
+    assert shown(demand_of(where)) == leaves
 
 
 def test_an_or_is_split_into_its_branches():
     """As often as repetitions around it say, together or one alone."""
     where = "A.t = 0, OR(B.t = 1, SEQ(C.t = 2, OR(D.t = 3, E.t = 4))){2}"
 
-    both, one = needs_of(where), needs_of(where, or_as="max")
+    both, one = demand_of(where), demand_of(where, or_as="max")
 
-    assert [(s.leg, s.times, s.branches) for s in both.splits] == [
+    assert [(s.branch, s.times, s.alternatives) for s in both.splits] == [
         (0, 2.0, (1, 2)),
         (2, 1.0, (3, 4)),
     ]
     assert not any(split.exclusive for split in both.splits)
     assert all(split.exclusive for split in one.splits)
-    assert both.legs == 5
+    assert both.branch_count == 5
 
 
 def test_optional_and_watched_types_are_processed_too():
     """A type under NOT is watched even where another element takes it."""
-    demand = needs_of("A.t = 1, NOT(B.t = 2), C.t = 3?, D.t = 2, NOT(E.t = 4), F.t = 1")
+    demand = demand_of("A.t = 1, NOT(B.t = 2), C.t = 3?, D.t = 2, NOT(E.t = 4), F.t = 1")
 
     assert demand.uses.tolist() == [1, 2, 3, 4]
     assert demand.watched.tolist() == [False, True, False, True]
@@ -103,11 +105,11 @@ def test_optional_and_watched_types_are_processed_too():
 )
 def test_the_size_of_a_match_is_that_of_the_shortest(where, size):
     """Of the branches of an OR the shortest counts."""
-    assert needs_of(where).size == size
+    assert demand_of(where).size == size
 
 
 @given(patterns(cross=False))
-def test_needs_agree_with_the_tree(pattern):
+def test_demand_agrees_with_the_tree(pattern):
     """In size, in what is used and in what is watched."""
     demand = build_demand(pattern.where, types_of)
     used = {one for each in elements(pattern.where) for one in types_of(each)}
@@ -116,6 +118,45 @@ def test_needs_agree_with_the_tree(pattern):
     assert demand.size == shortest(pattern.where)
     assert demand.uses.tolist() == sorted(used)
     assert set(demand.uses[demand.watched].tolist()) == seen
-    assert demand.legs == 1 + max([0, *(b for s in demand.splits for b in s.branches)])
-    assert set(demand.leaf_leg.tolist()) <= set(range(demand.legs))
+    assert demand.branch_count == 1 + max(
+        [0, *(b for s in demand.splits for b in s.alternatives)]
+    )
+    assert set(demand.leaf_branch.tolist()) <= set(range(demand.branch_count))
     assert np.all(np.diff(demand.entry_leaf) >= 0)
+
+
+def _copied(demand):
+    """Give the same demand with leaves in the opposite order, so that nothing is shared."""
+    leaves = len(demand.leaf_branch)
+    return MatchDemand(
+        demand.uses,
+        demand.watched,
+        np.array(demand.leaf_branch),
+        np.array(demand.leaf_need[::-1]),
+        leaves - 1 - demand.entry_leaf,
+        np.array(demand.entry_use),
+    )
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+def test_the_order_of_leaves_does_not_matter(counts):
+    """Leaves that are listed as uses are need no counting; the outcome is the same."""
+    demand = plain_demand(np.arange(len(counts)) * 2, np.array(counts, float))
+    other = _copied(demand)
+    assert demand.has_leaf_per_use == (min(counts) > 0)
+    assert demand.is_plain
+    assert other.is_plain
+    assert demand.per_use.tolist() == other.per_use.tolist() == counts
+    for mine, its in zip(demand.fixed_terms, other.fixed_terms, strict=True):
+        assert mine.tolist() == its.tolist()
+    assert demand.size == other.size == sum(counts)
+
+
+@given(st.integers(0, 70))
+def test_numbers_that_share_memory_cannot_be_changed(number):
+    """They are what they would be in memory of their own."""
+    assert index_range(number).tolist() == list(range(number))
+    assert repeat_value(np.float64(0.5), number).tolist() == [0.5] * number
+    for shared in (index_range(number), repeat_value(np.int64(3), number)):
+        with pytest.raises(ValueError, match="read-only"):
+            shared[:] = 1

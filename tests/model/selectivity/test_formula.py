@@ -141,7 +141,7 @@ def test_the_function_is_what_the_flows_of_events_give(pattern, sets, rates):
     demand = build_demand(
         pattern.where, lambda each: sorted(TYPES.index(label) for label in labels[each])
     )
-    assume(len(demand.leaf_leg) <= 8)
+    assume(len(demand.leaf_branch) <= 8)
 
     written = selectivity(pattern.where, labels.__getitem__)
 

@@ -1,15 +1,17 @@
 """What a pattern needs of each type for one match: its selectivity function as arrays.
 
-A pattern is reduced to *legs* and *leaves*. A leg is a rate; leg 0 is that of the pattern's
-matches, and each branch of an OR has one of its own. A leaf is an element: it takes `need`
-events per event of its leg, each of a type that it accepts. Parts that may be absent need
-nothing. So a pattern matches at the greatest rate y for which there are flows of types to
-leaves with
+A pattern is reduced to *branches* and *leaves*. A branch has a rate; that of branch 0 is the
+rate of the pattern's matches, and each alternative of an OR is a branch of its own. A leaf is
+an element: it takes `need` events per event of its branch, each of a type that it accepts. So a
+pattern matches at the greatest rate y for which there are flows of types to leaves with
 
-    flows into a leaf  = need x its leg          legs of an OR's branches = parts of its leg
-    flows out of a type <= what is kept of it    leg 0 = y
+    flows into a leaf   =  need x rate of its branch    rates of an OR's alternatives = its rate
+    flows out of a type <= what is kept of it           rate of branch 0 = y
 
-which is min(A / 2, B) for a SEQ(A, A, B).
+which is min(A / 2, B) for a SEQ(A, A, B). SEQ and AND hand their branch on to their parts,
+repetition multiplies what they need. What may be absent needs nothing: an optional part, a NOT,
+and an OR with an alternative that may be absent. All elements are processed all the same, so
+the types that they accept are among the uses.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,26 +36,26 @@ from shedlight.language.check.normal_form import shortest
 from shedlight.model.arrays import Flags, Floats, Ints, index_range, repeat_value
 
 OrAs = Literal["sum", "max"]
-"""What an OR is: the sum of its branches, or the greatest of them as in the paper."""
+"""What an OR is: the sum of its alternatives, or the greatest of them as in the paper."""
 
 Accepts = Callable[[Element], Sequence[int] | Ints]
-"""Which types of the operator's list an element accepts, as places in it, ascending."""
+"""Which types of the operator an element accepts, by number, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An OR: `times` x the rate of a leg is that of its branches, together or of one alone.
+    """An OR: `times` x the rate of a branch is that of its alternatives, or of one alone.
 
     Attributes:
-        leg: The leg that the OR stands in.
+        branch: The branch that the OR stands in.
         times: How often it occurs there, by repetitions around it.
-        branches: The legs of its branches.
-        exclusive: Whether one branch alone counts (the paper's max) and not their sum.
+        alternatives: The branches of its alternatives.
+        exclusive: Whether one of them alone counts (the paper's max) and not their sum.
     """
 
-    leg: int
+    branch: int
     times: float
-    branches: tuple[int, ...]
+    alternatives: tuple[int, ...]
     exclusive: bool = False
 
 
@@ -64,41 +66,43 @@ class MatchDemand:
     Attributes:
         uses: The types that the pattern processes: numbers in the operator's list, ascending.
         watched: For each use, whether it stands under a NOT: it must be seen in full.
-        leaf_leg: The leg of each leaf.
-        leaf_need: How many events it takes per event of its leg.
+        leaf_branch: The branch of each leaf.
+        leaf_need: How many events it takes per event of its branch.
         entry_leaf: With `entry_use`: which leaf accepts which use, as pairs of numbers.
-        entry_use: See `entry_leaf`; a number is a place in `uses`.
-        splits: The ORs; empty if there is one leg.
+        entry_use: See `entry_leaf`; a number is an index into `uses`.
+        splits: The ORs; empty if there is one branch.
     """
 
     uses: Ints
     watched: Flags
-    leaf_leg: Ints
+    leaf_branch: Ints
     leaf_need: Floats
     entry_leaf: Ints
     entry_use: Ints
     splits: tuple[Split, ...] = ()
 
     @cached_property
-    def legs(self) -> int:
-        """How many legs there are."""
-        return 1 + sum(len(split.branches) for split in self.splits)
+    def branch_count(self) -> int:
+        """How many branches there are."""
+        return 1 + sum(len(split.alternatives) for split in self.splits)
 
     @cached_property
-    def is_listed(self) -> bool:
-        """Whether leaves are listed as uses are, one of one type for each."""
-        sizes = {len(self.uses), len(self.leaf_leg), len(self.entry_leaf), len(self.entry_use)}
+    def has_leaf_per_use(self) -> bool:
+        """Whether there is one leaf of one type for each use, in the same order."""
+        arrays = (self.uses, self.leaf_branch, self.entry_leaf, self.entry_use)
         same = self.entry_leaf is self.entry_use
         return (
-            len(sizes) == 1 and _ascends(self.entry_use) and (same or _ascends(self.entry_leaf))
+            len(set(map(len, arrays))) == 1
+            and _ascends(self.entry_use)
+            and (same or _ascends(self.entry_leaf))
         )
 
     @cached_property
     def is_fixed(self) -> bool:
         """Whether every leaf accepts one type only, so that there is nothing to choose."""
-        if self.is_listed:
+        if self.has_leaf_per_use:
             return True
-        accepted = np.bincount(self.entry_leaf, minlength=len(self.leaf_leg))
+        accepted = np.bincount(self.entry_leaf, minlength=len(self.leaf_branch))
         return bool((accepted == 1).all())
 
     @cached_property
@@ -112,29 +116,31 @@ class MatchDemand:
         return bool(self.watched.any())
 
     @cached_property
-    def takes(self) -> tuple[Ints, Ints, Floats]:
-        """If every leaf accepts one type: how much of which use a leg takes, each pair once."""
+    def fixed_terms(self) -> tuple[Ints, Ints, Floats]:
+        """If it is fixed: how much of which use a branch takes (use, branch, need)."""
         if self.is_plain:
-            uses = self.entry_use if self.is_listed else np.arange(len(self.uses))
-            uses = uses[self.wanted]
-            return uses, repeat_value(np.int64(0), len(uses)), self.per_use[self.wanted]
-        legs = self.leaf_leg[self.entry_leaf]
-        pairs, places = np.unique(self.entry_use * self.legs + legs, return_inverse=True)
-        demand = np.bincount(places, self.leaf_need[self.entry_leaf], minlength=len(pairs))
-        return pairs // self.legs, pairs % self.legs, np.asarray(demand, np.float64)
+            uses = self.entry_use if self.has_leaf_per_use else np.arange(len(self.uses))
+            uses = uses[self.required]
+            return uses, repeat_value(np.int64(0), len(uses)), self.per_use[self.required]
+        branches = self.leaf_branch[self.entry_leaf]
+        pairs = self.entry_use * self.branch_count + branches
+        distinct, order = np.unique(pairs, return_inverse=True)
+        needs = np.bincount(order, self.leaf_need[self.entry_leaf], minlength=len(distinct))
+        uses, branches = np.divmod(distinct, self.branch_count)
+        return uses, branches, np.asarray(needs, np.float64)
 
     @cached_property
     def per_use(self) -> Floats:
         """For a plain pattern: how many events of each use a match needs."""
-        if self.is_listed:
+        if self.has_leaf_per_use:
             return self.leaf_need
-        demand = self.leaf_need[self.entry_leaf]
+        needs = self.leaf_need[self.entry_leaf]
         return np.asarray(
-            np.bincount(self.entry_use, demand, minlength=len(self.uses)), np.float64
+            np.bincount(self.entry_use, needs, minlength=len(self.uses)), np.float64
         )
 
     @cached_property
-    def wanted(self) -> Ints | slice:
+    def required(self) -> Ints | slice:
         """For a plain pattern: the uses that a match needs."""
         if self.per_use.min(initial=1.0) > 0:
             return slice(None)
@@ -143,23 +149,23 @@ class MatchDemand:
     @cached_property
     def size(self) -> float:
         """How many events a match has at least."""
-        sizes = np.bincount(self.leaf_leg, self.leaf_need, minlength=self.legs)
+        sizes = np.bincount(self.leaf_branch, self.leaf_need, minlength=self.branch_count)
         for split in reversed(self.splits):  # an OR stands before those inside it
-            sizes[split.leg] += split.times * sizes[list(split.branches)].min()
+            sizes[split.branch] += split.times * sizes[list(split.alternatives)].min()
         return float(sizes[0])
 
 
-def plain_demand(uses: Ints, demand: Floats) -> MatchDemand:
-    """Make the needs of a SEQ or AND of single types; a need of 0 is an optional type."""
-    every = demand.min(initial=1.0) > 0
-    wanted = index_range(len(uses)) if every else np.flatnonzero(demand > 0)
+def plain_demand(uses: Ints, needs: Floats) -> MatchDemand:
+    """Make the demand of a SEQ or AND of single types; a need of 0 is an optional type."""
+    every = needs.min(initial=1.0) > 0
+    required = index_range(len(uses)) if every else np.flatnonzero(needs > 0)
     return MatchDemand(
         uses,
         np.zeros(len(uses), np.bool_),
-        repeat_value(np.int64(0), len(wanted)),
-        np.asarray(demand if every else demand[wanted], np.float64),
-        wanted if every else index_range(len(wanted)),
-        wanted,
+        repeat_value(np.int64(0), len(required)),
+        np.asarray(needs if every else needs[required], np.float64),
+        required if every else index_range(len(required)),
+        required,
     )
 
 
@@ -173,36 +179,35 @@ def build_demand(part: Part, accepts: Accepts, or_as: OrAs = "sum") -> MatchDema
     Args:
         part: The tree of the pattern.
         accepts: The types of each element.
-        or_as: How branches of an OR count.
+        or_as: How alternatives of an OR count.
 
     Example:
         >>> from shedlight.language import parse_pattern
         >>> text = "SELECT A WHERE SEQ(A.type = 0, B.type = 0, C.type = 1) WITHIN 1 s"
-        >>> where = parse_pattern(text).pattern.where
         >>> types = {"A": [0], "B": [0], "C": [1]}
-        >>> demand = build_demand(where, lambda e: types[e.variable])
-        >>> demand.per_use.tolist()
+        >>> where = parse_pattern(text).pattern.where
+        >>> build_demand(where, lambda element: types[element.variable]).per_use.tolist()
         [2.0, 1.0]
     """
-    found = {each: np.asarray(accepts(each), np.int64) for each in elements(part)}
-    uses = _united(found.values())
-    growing = _Growing(found, exclusive=or_as == "max")
-    growing.add(part, 0, 1.0)
-    seen = _united(found[each] for each in negated_elements(part))
-    counts = [len(types) for types in growing.types]
+    accepted = {each: np.asarray(accepts(each), np.int64) for each in elements(part)}
+    uses = np.unique(_joined(accepted.values()))
+    builder = _Builder(accepted, exclusive=or_as == "max")
+    builder.add(part, 0, 1.0)
+    watched = _joined(accepted[each] for each in negated_elements(part))
+    counts = [len(types) for types in builder.types]
     return MatchDemand(
         uses,
-        np.isin(uses, seen),
-        np.array(growing.leaf_leg, np.int64),
-        np.array(growing.leaf_need, np.float64),
+        np.isin(uses, watched),
+        np.array(builder.leaf_branch, np.int64),
+        np.array(builder.leaf_need, np.float64),
         np.repeat(np.arange(len(counts)), counts),
-        np.searchsorted(uses, _joined(growing.types)),
-        tuple(growing.splits),
+        np.searchsorted(uses, _joined(builder.types)),
+        tuple(builder.splits),
     )
 
 
 def alternatives(part: Or) -> tuple[Part, ...]:
-    """List the branches of an OR; an OR in it adds its own."""
+    """List the alternatives of an OR; an OR in it adds its own."""
     return tuple(
         inner
         for each in part.parts
@@ -211,56 +216,52 @@ def alternatives(part: Or) -> tuple[Part, ...]:
 
 
 @dataclass(slots=True)
-class _Growing:
-    """Legs and leaves, as many as were met so far."""
+class _Builder:
+    """The branches and leaves of the parts that were added so far."""
 
     accepted: dict[Element, Ints]
     exclusive: bool
-    leaf_leg: list[int] = field(default_factory=list)
+    leaf_branch: list[int] = field(default_factory=list)
     leaf_need: list[float] = field(default_factory=list)
     types: list[Ints] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
-    legs: int = 1
-    places: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    branch_count: int = 1
+    leaves: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
-    def add(self, part: Part, leg: int, times: float) -> None:
-        """Add a part that occurs some times per event of a leg."""
+    def add(self, part: Part, branch: int, times: float) -> None:
+        """Add a part that occurs some times per event of a branch."""
         if isinstance(part, Not) or not shortest(part):
             return
         if isinstance(part, Element):
-            self._add_leaf(self.accepted[part], leg, times)
+            self._add_leaf(self.accepted[part], branch, times)
         elif isinstance(part, Repeat):
-            self.add(part.part, leg, times * part.least)
+            self.add(part.part, branch, times * part.least)
         elif isinstance(part, Or):
-            self._add_split(alternatives(part), leg, times)
+            self._add_split(alternatives(part), branch, times)
         elif isinstance(part, Seq | And):
             for inner in part.parts:
-                self.add(inner, leg, times)
+                self.add(inner, branch, times)
 
-    def _add_leaf(self, types: Ints, leg: int, times: float) -> None:
-        """Add a leaf, or what it needs to one of its leg that accepts the same."""
-        place = self.places.setdefault((leg, types.tobytes()), len(self.types))
-        if place < len(self.types):
-            self.leaf_need[place] += times
+    def _add_leaf(self, types: Ints, branch: int, times: float) -> None:
+        """Add a leaf, or what it needs to one of its branch that accepts the same."""
+        leaf = self.leaves.setdefault((branch, types.tobytes()), len(self.types))
+        if leaf < len(self.types):
+            self.leaf_need[leaf] += times
             return
-        self.leaf_leg.append(leg)
+        self.leaf_branch.append(branch)
         self.leaf_need.append(times)
         self.types.append(types)
 
-    def _add_split(self, parts: tuple[Part, ...], leg: int, times: float) -> None:
+    def _add_split(self, parts: tuple[Part, ...], branch: int, times: float) -> None:
         if len(parts) == 1:
-            self.add(parts[0], leg, times)
+            self.add(parts[0], branch, times)
             return
-        branches = tuple(range(self.legs, self.legs + len(parts)))
-        self.legs += len(parts)
-        self.splits.append(Split(leg, times, branches, self.exclusive))
-        for part, branch in zip(parts, branches, strict=True):
-            self.add(part, branch, 1.0)
+        branches = tuple(range(self.branch_count, self.branch_count + len(parts)))
+        self.branch_count += len(parts)
+        self.splits.append(Split(branch, times, branches, self.exclusive))
+        for part, inner in zip(parts, branches, strict=True):
+            self.add(part, inner, 1.0)
 
 
 def _joined(lists: Iterable[Ints]) -> Ints:
     return np.concatenate([np.zeros(0, np.int64), *lists])
-
-
-def _united(lists: Iterable[Ints]) -> Ints:
-    return np.unique(_joined(lists))

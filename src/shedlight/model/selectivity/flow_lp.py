@@ -1,6 +1,6 @@
 """A pattern in a linear program, and its selectivity function evaluated.
 
-A pattern of one leg whose leaves accept one type each is a minimum; one whose leaves compete
+A pattern of one branch whose leaves accept one type each is a minimum; one whose leaves compete
 for types is the least over sets of leaves; anything else is a small linear program.
 """
 
@@ -12,8 +12,10 @@ from shedlight.model.arrays import Flags, Floats, Ints, repeat_value
 from shedlight.model.lp import INFINITY, LinearProgram
 from shedlight.model.selectivity.demand import MatchDemand
 
-_MOST_LEAVES = 8
+_MAX_LEAVES = 8
+"""How many leaves may compete for types if all sets of them are to be looked at."""
 NONE = -1
+"""No column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +23,33 @@ class FlowColumns:
     """Where the variables of a pattern begin in a program.
 
     Attributes:
-        legs: Its legs; the first is the rate of its matches.
+        branch_rates: The rates of its branches; the first is the rate of its matches.
         flows: What flows by each entry; NONE if every leaf has one type, for then it is the
-            need of the leaf times its leg.
+            need of the leaf times the rate of its branch.
     """
 
-    legs: int
+    branch_rates: int
     flows: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UseTerms:
+    """What a pattern takes of its uses: of each the sum of columns times factors.
+
+    Attributes:
+        uses: The use of each term.
+        columns: Its column.
+        factors: Its factor.
+    """
+
+    uses: Ints
+    columns: Ints
+    factors: Floats
+
+    def of(self, chosen: Flags) -> "UseTerms":
+        """Leave only the terms of the chosen uses."""
+        mine = chosen[self.uses]
+        return UseTerms(self.uses[mine], self.columns[mine], self.factors[mine])
 
 
 def add_pattern(
@@ -47,93 +69,102 @@ def add_pattern(
         cost: What a match is worth.
         upper: How many matches there may be.
     """
-    costs, uppers = np.zeros(demand.legs), np.full(demand.legs, INFINITY)
+    costs, uppers = np.zeros(demand.branch_count), np.full(demand.branch_count, INFINITY)
     costs[0], uppers[0] = cost, upper
-    legs = program.add_columns(demand.legs, cost=costs, upper=uppers)
+    rates = program.add_columns(demand.branch_count, cost=costs, upper=uppers)
     for split in demand.splits:
-        branches = [legs + branch for branch in split.branches]
-        ones = [1.0] * len(branches)
+        branches = [rates + branch for branch in split.alternatives]
         if split.exclusive:
-            _add_choice(program, (legs + split.leg, split.times), branches, most)
-        else:
-            program.add_row(
-                [*branches, legs + split.leg], [*ones, -split.times], lower=0.0, upper=0.0
-            )
+            _add_choice(program, branches, most)
+        program.add_row(
+            [*branches, rates + split.branch],
+            [*([1.0] * len(branches)), -split.times],
+            lower=0.0,
+            upper=0.0,
+        )
     if demand.is_fixed:
-        return FlowColumns(legs, NONE)
+        return FlowColumns(rates, NONE)
     flows = program.add_columns(len(demand.entry_leaf))
     order = np.argsort(demand.entry_leaf, kind="stable")
-    sizes = np.bincount(demand.entry_leaf, minlength=len(demand.leaf_leg))
-    for leaf, places in enumerate(np.split(flows + order, np.cumsum(sizes)[:-1])):
-        leg, need = legs + int(demand.leaf_leg[leaf]), float(demand.leaf_need[leaf])
+    sizes = np.bincount(demand.entry_leaf, minlength=len(demand.leaf_branch))
+    for leaf, columns in enumerate(np.split(flows + order, np.cumsum(sizes)[:-1])):
+        rate, need = rates + int(demand.leaf_branch[leaf]), float(demand.leaf_need[leaf])
         program.add_row(
-            np.append(places, leg), np.append(np.ones(len(places)), -need), lower=0.0, upper=0.0
+            np.append(columns, rate),
+            np.append(np.ones(len(columns)), -need),
+            lower=0.0,
+            upper=0.0,
         )
-    return FlowColumns(legs, flows)
+    return FlowColumns(rates, flows)
 
 
-def _add_choice(
-    program: LinearProgram, whole: tuple[int, float], branches: list[int], most: float
-) -> None:
+def _add_choice(program: LinearProgram, branches: list[int], most: float) -> None:
     """Let one branch alone stand for an OR: the paper's max."""
-    leg, times = whole
-    chosen = program.add_columns(len(branches), upper=1.0, whole=True)
-    switches = [chosen + i for i in range(len(branches))]
+    first = program.add_columns(len(branches), upper=1.0, integer=True)
+    switches = [first + i for i in range(len(branches))]
     program.add_row(switches, [1.0] * len(branches), lower=1.0, upper=1.0)
     for branch, switch in zip(branches, switches, strict=True):
         program.add_row([branch, switch], [1.0, -most], upper=0.0)
-    program.add_row([leg, *branches], [times, *([-1.0] * len(branches))], lower=0.0, upper=0.0)
 
 
-def taken_terms(demand: MatchDemand, columns: FlowColumns) -> tuple[Ints, Ints, Floats]:
-    """Say what a pattern takes of its uses: entries (use, column, factor) to be added up."""
+def taken_terms(demand: MatchDemand, columns: FlowColumns) -> UseTerms:
+    """Say what a pattern takes of its uses."""
     if columns.flows != NONE:
         entries = len(demand.entry_leaf)
-        return demand.entry_use, columns.flows + np.arange(entries), np.ones(entries)
-    uses, legs, factors = demand.takes
-    if demand.legs == 1:
-        return uses, repeat_value(np.int64(columns.legs), len(uses)), factors
-    return uses, columns.legs + legs, factors
+        return UseTerms(demand.entry_use, columns.flows + np.arange(entries), np.ones(entries))
+    uses, branches, needs = demand.fixed_terms
+    if demand.branch_count == 1:
+        rates = repeat_value(np.int64(columns.branch_rates), len(uses))
+        return UseTerms(uses, rates, needs)
+    return UseTerms(uses, columns.branch_rates + branches, needs)
 
 
-def add_supply(
+def add_use_rows(
     program: LinearProgram,
-    demand: MatchDemand,
-    columns: FlowColumns,
-    kept: Floats,
-    chosen: Flags | None = None,
+    terms: UseTerms,
+    upper: Floats,
+    extra: tuple[Ints, Floats] | None = None,
 ) -> None:
-    """Bound what a pattern takes of each use, or of those chosen, by what is kept of it."""
-    uses, places, factors = taken_terms(demand, columns)
-    if chosen is not None:
-        mine = chosen[uses]
-        uses, places, factors = uses[mine], places[mine], factors[mine]
-    order = np.argsort(uses, kind="stable")
-    present, sizes = np.unique(uses[order], return_counts=True)
-    program.add_rows(sizes, places[order], factors[order], upper=kept[present])
+    """Add a row for each use that has terms: their sum is at most an upper bound.
+
+    Args:
+        program: Where to.
+        terms: What is taken of uses.
+        upper: The bound of each use.
+        extra: For each use a column and a factor that are added to its terms.
+    """
+    order = np.argsort(terms.uses, kind="stable")
+    uses, sizes = np.unique(terms.uses[order], return_counts=True)
+    columns, factors = terms.columns[order], terms.factors[order]
+    if extra is not None:
+        ends = np.cumsum(sizes)
+        columns = np.insert(columns, ends, extra[0][uses])
+        factors = np.insert(factors, ends, extra[1][uses])
+        sizes = sizes + 1
+    program.add_rows(sizes, columns, factors, upper=upper[uses])
 
 
 def match_rate(demand: MatchDemand, kept: Floats) -> float:
     """Evaluate a selectivity function: matches per second from what is kept of each use."""
-    if not len(demand.leaf_leg):
+    if not len(demand.leaf_branch):
         return 0.0
     if demand.is_plain:
-        return float((kept[demand.wanted] / demand.per_use[demand.wanted]).min())
-    if not demand.splits and len(demand.leaf_leg) <= _MOST_LEAVES:
-        return _by_sets(demand, kept)
+        return float((kept[demand.required] / demand.per_use[demand.required]).min())
+    if not demand.splits and len(demand.leaf_branch) <= _MAX_LEAVES:
+        return _least_over_sets(demand, kept)
     program = LinearProgram()
     columns = add_pattern(program, demand, float(kept.sum()) + 1.0, cost=1.0)
-    add_supply(program, demand, columns, kept)
+    add_use_rows(program, taken_terms(demand, columns), kept)
     return program.solve().objective
 
 
-def _by_sets(demand: MatchDemand, kept: Floats) -> float:
+def _least_over_sets(demand: MatchDemand, kept: Floats) -> float:
     """Find the set of leaves that has least for what it needs (Hall)."""
-    accepts = np.zeros((len(demand.leaf_leg), len(demand.uses)), np.bool_)
+    accepts = np.zeros((len(demand.leaf_branch), len(demand.uses)), np.bool_)
     accepts[demand.entry_leaf, demand.entry_use] = True
     least = INFINITY
     for chosen in range(1, 1 << len(accepts)):
-        members = [i for i in range(len(accepts)) if chosen >> i & 1]
-        supply = kept[accepts[members].any(axis=0)].sum()
-        least = min(least, supply / demand.leaf_need[members].sum())
+        leaves = [i for i in range(len(accepts)) if chosen >> i & 1]
+        supply = kept[accepts[leaves].any(axis=0)].sum()
+        least = min(least, supply / demand.leaf_need[leaves].sum())
     return float(least)

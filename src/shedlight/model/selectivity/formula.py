@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from shedlight.graph.application import Application, OperatorSpec, Stream
-from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq, elements
+from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq
 from shedlight.language.check.normal_form import shortest
 from shedlight.model.selectivity.demand import OrAs, alternatives
-from shedlight.model.snapshot import vocabulary_of
-from shedlight.model.type_index import accepted_types, constants
+from shedlight.model.type_index import accepted_types, element_tests, operator_vocabulary
 
 MAX_COMPETING_ELEMENTS = 8
 """How many elements may compete for types if all sets of them are to be looked at."""
@@ -249,20 +248,15 @@ def selectivities(
     return {
         stream: selectivity(spec.patterns[stream.name].where, labels.__getitem__, or_as)
         for spec in application.operators.values()
-        for labels in [_labels(spec)]
+        for labels in [_accepted_labels(spec)]
         for stream in spec.outputs
     }
 
 
-def _labels(spec: OperatorSpec) -> Mapping[Element, list[str]]:
+def _accepted_labels(spec: OperatorSpec) -> Mapping[Element, list[str]]:
     """Find the labels that each element of an operator accepts."""
-    words = vocabulary_of(spec)
-    asks = {
-        each: words.tests_of(each)
-        for one in spec.patterns.values()
-        for each in elements(one.where)
-    }
-    known = set(constants(words))
-    signatures, accepted = accepted_types(words, known, tuple(dict.fromkeys(asks.values())))
-    labels = [words.label(signature) for signature in signatures]
-    return {each: [labels[place] for place in accepted[ask]] for each, ask in asks.items()}
+    vocabulary = operator_vocabulary(spec)
+    tests = element_tests(spec, vocabulary)
+    signatures, accepted = accepted_types(vocabulary, set(), tests)
+    labels = [vocabulary.label(signature) for signature in signatures]
+    return {element: [labels[i] for i in types] for element, types in accepted.items()}
