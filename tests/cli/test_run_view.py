@@ -80,14 +80,14 @@ def test_the_page_shows_it_and_can_plan_from_it(watched):
     batches(watched, 30)
     assert planning_input_path(watched.log).exists()
     page = Asking(watched.log, clock=lambda: watched.world.clock)
-    now = page.get("/api/now")
-    assert (now["state"], now["bottleneck"]) == ("SHEDDING", NODE)
-    assert now["keeps"][0]["rate"] > 0
-    assert now["sinks"]["k1"]["predicted"] is not None
+    status = page.get("/api/status")
+    assert (status["status"], status["bottleneck"]) == ("SHEDDING", NODE)
+    assert status["keep_rows"][0]["rate"] > 0
+    assert status["sinks"]["k1"]["predicted"] is not None
     longer = page.get("/api/what-if", **posted({"bounds": {NODE: 60.0}}))
     assert longer["feasible"]
-    then = sum(one["then"] for one in longer["sinks"].values())
-    assert then > sum(one["now"] for one in longer["sinks"].values())
+    then = sum(one["forecast"] for one in longer["sinks"].values())
+    assert then > sum(one["current"] for one in longer["sinks"].values())
 
 
 def test_an_override_is_in_the_table_the_log_and_the_web_ui(watched):

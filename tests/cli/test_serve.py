@@ -75,8 +75,8 @@ def test_a_port_that_is_taken(refused, recorded_run):  # noqa: F811
         one.listen()
         port = str(one.getsockname()[1])
         assert refused("serve", str(recorded_run), "--port", port) == (
-            f"shedlight: the page cannot be served at 127.0.0.1, port {port}: address already "
-            "in use; another run may have it; give another --port, or 0 for any\n"
+            f"shedlight: the web UI cannot be served at 127.0.0.1, port {port}: address "
+            "already in use; another run may have it; give another --port, or 0 for any\n"
         )
 
 

@@ -27,9 +27,9 @@ class Asking:
     """
 
     def __init__(self, log, host="127.0.0.1", clock=None):
-        self.watch = RunView(run_paths(log), *([clock] if clock else []))
-        to_close.append(self.watch)
-        self.app = build_app(self.watch, Access(TOKEN, host))
+        self.view = RunView(run_paths(log), *([clock] if clock else []))
+        to_close.append(self.view)
+        self.app = build_app(self.view, Access(TOKEN, host))
 
     def ask(self, path, method="GET", url="http://127.0.0.1:8321", **more):
         """Ask once."""
@@ -47,8 +47,8 @@ class Asking:
         assert reply.status_code == 200, reply.text
         return reply.json()
 
-    def refusal(self, path, status, **more):
-        """Ask for something that is refused; give the sentence."""
+    def error(self, path, status, **more):
+        """Ask for something that is an error; give the sentence."""
         reply = self.ask(path, **more)
         assert reply.status_code == status, reply.text
         assert reply.headers["content-type"] == "application/json"

@@ -15,7 +15,7 @@ __all__ = ["TOKEN", "page_of"]
 
 @pytest.fixture(scope="session")
 def recorded_run(tmp_path_factory):
-    """Have the checkpoint of a run that is over: log, situation, lock that nobody holds."""
+    """Have the checkpoint of a run that is over: log, planning input, a lock not held."""
     run = rehearse(tmp_path_factory.mktemp("recorded") / "state")
     run.log.close()
     return run.folder
@@ -39,7 +39,7 @@ def _closed():
 
 @contextmanager
 def page_of(folder):
-    """Serve the page of a checkpoint from a thread, on any port."""
+    """Serve the web UI of a checkpoint from a thread, on any port."""
     served = PageServer(run_paths(folder / "log.jsonl"), Address(port=0, token=TOKEN))
-    with served.beside():
+    with served.in_background():
         yield served

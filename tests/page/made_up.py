@@ -32,7 +32,7 @@ def hostile_log(path):
                 statuses={bad: "SHEDDING"},
                 advice={bad: f"do {bad}"},
                 loads={bad: 0.9},
-                shares={f"{bad}.{bad}": {f"kind = '{bad}'": 0.5}},
+                shares={f"{bad}.{bad}": {f"type = '{bad}'": 0.5}},
             ),
         ),
         encoding="utf-8",

@@ -1,8 +1,8 @@
-"""Who may ask the page what: tokens, hosts, bodies, and what is said to the rest."""
+"""Who may ask what: tokens, hosts, bodies, and the error that the rest gets."""
 
 import pytest
 
-from shedlight.page.auth import COOKIE, MOST_BYTES
+from shedlight.page.auth import COOKIE, MAX_BODY_BYTES
 from tests.page.asking import BEARER, JSON, TOKEN, Asking, posted
 
 ELSEWHERE = "http://192.0.2.7:8321"
@@ -23,24 +23,24 @@ def public(recorded_run):
 @pytest.mark.parametrize("host", ["127.0.0.1:8321", "localhost", "[::1]:80", "127.8.8.8"])
 def test_on_loopback_anybody_here_may_look(page, host):
     """Without a token."""
-    assert page.ask("/api/now", headers={"host": host}).status_code == 200
+    assert page.ask("/api/status", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "localhost:x", "", "[::1", "2130706433"]
 )
-def test_on_loopback_another_host_is_refused(page, host):
+def test_on_loopback_another_host_is_rejected(page, host):
     """A page from elsewhere that has its name point here asks under its own name."""
-    said = page.refusal("/api/now", 403, headers={"host": host})
+    said = page.error("/api/status", 403, headers={"host": host})
     assert "localhost" in said
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/static/index.html", "/api/now", "/metrics", "/nothing"]
+    "path", ["/", "/static/index.html", "/api/status", "/metrics", "/nothing"]
 )
 def test_elsewhere_every_request_needs_the_token(public, path):
     """Also those to what is not there."""
-    assert "token" in public.refusal(path, 401, url=ELSEWHERE)
+    assert "token" in public.error(path, 401, url=ELSEWHERE)
     assert public.ask(path, url=ELSEWHERE, headers=BEARER).status_code in {200, 404}
 
 
@@ -55,10 +55,10 @@ def test_elsewhere_every_request_needs_the_token(public, path):
         "Bearer " + "x" * 9999,
     ],
 )
-def test_malformed_tokens_are_refused(public, given):
+def test_malformed_tokens_are_rejected(public, given):
     """In a sentence."""
     headers = {"authorization": given.encode("latin-1")}
-    assert "token" in public.refusal("/api/now", 401, url=ELSEWHERE, headers=headers)
+    assert "token" in public.error("/api/status", 401, url=ELSEWHERE, headers=headers)
 
 
 def test_the_link_sets_a_cookie_once(public):
@@ -70,40 +70,40 @@ def test_the_link_sets_a_cookie_once(public):
     assert "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
     headers = {"cookie": f"{COOKIE}={TOKEN}"}
-    assert public.ask("/api/now", url=ELSEWHERE, headers=headers).status_code == 200
-    public.refusal("/api/now", 401, url=ELSEWHERE, params={"token": TOKEN})
-    public.refusal("/", 401, url=ELSEWHERE, params={"token": "wrong"})
+    assert public.ask("/api/status", url=ELSEWHERE, headers=headers).status_code == 200
+    public.error("/api/status", 401, url=ELSEWHERE, params={"token": TOKEN})
+    public.error("/", 401, url=ELSEWHERE, params={"token": "wrong"})
 
 
 def test_changes_need_the_token_in_a_header(page, public):
     """On loopback too, and a cookie is not enough."""
     body = posted({"bounds": {"edge-2": 5.0}})
-    assert "token" in page.refusal("/api/apply", 401, **body)
+    assert "token" in page.error("/api/apply", 401, **body)
     body["headers"] |= {"cookie": f"{COOKIE}={TOKEN}"}
-    assert "token" in public.refusal("/api/apply", 401, url=ELSEWHERE, **body)
+    assert "token" in public.error("/api/apply", 401, url=ELSEWHERE, **body)
 
 
 def test_what_if_needs_no_token_here_and_one_elsewhere(page, public):
     """It changes nothing."""
     assert page.ask("/api/what-if", **posted({})).status_code == 200
-    public.refusal("/api/what-if", 401, url=ELSEWHERE, **posted({}))
+    public.error("/api/what-if", 401, url=ELSEWHERE, **posted({}))
 
 
-@pytest.mark.parametrize("path", ["/api/what-if", "/api/apply", "/api/now", "/nothing"])
-def test_huge_bodies_are_refused(page, path):
+@pytest.mark.parametrize("path", ["/api/what-if", "/api/apply", "/api/status", "/nothing"])
+def test_huge_bodies_are_rejected(page, path):
     """Before they are looked at, whoever sends them."""
-    said = page.refusal(path, 413, method="POST", content=b"x" * (MOST_BYTES + 1))
+    said = page.error(path, 413, method="POST", content=b"x" * (MAX_BODY_BYTES + 1))
     assert "65,536 bytes" in said
 
 
-def test_a_huge_body_that_does_not_say_so_is_refused(page):
-    """It comes in pieces."""
+def test_a_huge_body_that_does_not_say_so_is_rejected(page):
+    """It comes in chunks."""
 
-    async def pieces():
+    async def chunks():
         for _ in range(100):
             yield b" " * 1000
 
-    page.refusal("/api/what-if", 413, method="POST", content=pieces())
+    page.error("/api/what-if", 413, method="POST", content=chunks())
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_huge_body_that_does_not_say_so_is_refused(page):
         b'{"nothing": 1}',
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(page, body):
+def test_bad_input_is_rejected_in_a_sentence(page, body):
     """What is malformed, unknown or out of range."""
     reply = page.ask(
         "/api/what-if", method="POST", content=body, headers={"content-type": JSON}
@@ -163,21 +163,21 @@ def test_bad_input_is_refused_in_a_sentence(page, body):
 )
 def test_questions_that_cannot_be_answered(page, path, status):
     """A sentence each."""
-    assert page.refusal(path, status)
+    assert page.error(path, status)
 
 
-def test_another_method_is_refused(page):
+def test_another_method_is_rejected(page):
     """And it says which would do."""
-    reply = page.ask("/api/now", method="DELETE")
+    reply = page.ask("/api/status", method="DELETE")
     assert reply.status_code == 405
     assert reply.headers["allow"] == "GET"
 
 
-def test_browsers_are_told_to_trust_nobody_else(page):
-    """On every answer, refusals included."""
-    for path in ("/", "/api/now", "/nothing"):
+def test_browsers_are_asked_to_trust_nobody_else(page):
+    """On every answer, errors included."""
+    for path in ("/", "/api/status", "/nothing"):
         headers = page.ask(path).headers
         assert headers["content-security-policy"].startswith("default-src 'self';")
         assert headers["x-frame-options"] == "DENY"
         assert "access-control-allow-origin" not in headers
-    assert page.ask("/api/now").headers["cache-control"] == "no-store"
+    assert page.ask("/api/status").headers["cache-control"] == "no-store"

@@ -58,7 +58,7 @@ def test_the_graph_shows_the_operators(browser, recorded_run):
         expect(page.locator("#graph desc")).to_contain_text("edge-2 is SHEDDING")
         expect(page.locator("#graph desc")).to_contain_text("the bottleneck")
         expect(page.locator("header .badge")).to_have_text("SHEDDING")
-        expect(page.locator("#remedies")).to_contain_text("more cores")
+        expect(page.locator("#advice")).to_contain_text("more cores")
 
 
 def test_widths_and_hatches_say_what_flows_and_what_is_shed(browser, recorded_run):
@@ -78,16 +78,16 @@ def test_widths_and_hatches_say_what_flows_and_what_is_shed(browser, recorded_ru
 
 
 def test_the_plan_changes_when_the_load_changes(browser, quiet_run):
-    """Nobody touches the page: it hears that the load triples, and that it falls."""
+    """Nobody touches the page: it learns that the load triples, and that it falls."""
     with page_of(quiet_run.folder) as served, looking(browser, served.link) as page:
         expect(page.locator("header .badge")).to_have_text("OK")
-        expect(page.locator("#keeps")).to_contain_text("Everything is kept")
+        expect(page.locator("#keep-rows")).to_contain_text("Everything is kept")
 
         for _ in range(8):
             quiet_run.second(BUSY)
 
         expect(page.locator("header .badge")).to_have_text("SHEDDING", timeout=SLOW)
-        expect(page.locator("#keeps tbody tr").first).to_contain_text("w2.")
+        expect(page.locator("#keep-rows tbody tr").first).to_contain_text("w2.")
         expect(page.locator("#decisions tr.plan")).to_contain_text("edge-2", timeout=SLOW)
         expect(page.locator("#facts")).to_contain_text("#2")
         for _ in range(14):
@@ -120,7 +120,7 @@ def test_latency_is_drawn_against_its_bound(browser, recorded_run):
 def test_what_is_kept_can_be_sorted_and_found(browser, recorded_run):
     """Rows stay put otherwise, in the order of what is shed most."""
     with page_of(recorded_run) as served, looking(browser, served.link) as page:
-        rows = page.locator("#keeps tbody tr")
+        rows = page.locator("#keep-rows tbody tr")
         expect(rows.first).to_contain_text("w2.")
         kept = page.get_by_role("columnheader", name="kept")
         kept.get_by_role("button").click()
@@ -134,8 +134,8 @@ def test_what_is_kept_can_be_sorted_and_found(browser, recorded_run):
 
 
 def bound_of(served):
-    """Ask the server for the bound in force."""
-    return httpx.get(f"{served.link}api/now").json()["nodes"]["edge-2"]["bound"]
+    """Ask the server for the current bound."""
+    return httpx.get(f"{served.link}api/status").json()["nodes"]["edge-2"]["bound"]
 
 
 def test_what_if_touches_nothing_until_it_is_applied(browser, live_run):
@@ -166,7 +166,7 @@ def test_what_if_touches_nothing_until_it_is_applied(browser, live_run):
         assert stored == [0, 0, ""]
 
 
-def test_a_wrong_token_is_refused(browser, live_run, tmp_path):
+def test_a_wrong_token_is_rejected(browser, live_run, tmp_path):
     """The server's sentence is shown, the question stays, and nothing is changed."""
     with (
         page_of(live_run.folder) as served,
@@ -179,17 +179,17 @@ def test_a_wrong_token_is_refused(browser, live_run, tmp_path):
 
         expect(page.locator("#apply-problem")).to_contain_text("Nothing was applied")
         expect(page.locator("#apply-problem")).to_contain_text("token")
-        photograph(page, "refused", tmp_path)
+        photograph(page, "rejected", tmp_path)
         expect(page.locator("dialog")).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.locator("dialog")).to_be_hidden()
         expect(page.get_by_label("k4", exact=True)).to_have_value("7")
         live_run.second(BUSY)
-        assert httpx.get(f"{served.link}api/now").json()["sinks"]["k4"]["weight"] == 2.0
+        assert httpx.get(f"{served.link}api/status").json()["sinks"]["k4"]["weight"] == 2.0
 
 
 def test_what_is_no_number_is_no_question(browser, live_run):
-    """It is said beside the controls; `Reset` puts all back."""
+    """It is said next to the controls; `Reset` puts all back."""
     with page_of(live_run.folder) as served, looking(browser, served.link) as page:
         page.get_by_label("edge-2", exact=True).fill("")
         expect(page.locator("#whatif-result .problem")).to_contain_text("numbers above 0")
@@ -214,9 +214,9 @@ def test_hostile_text_is_shown_as_text(browser, tmp_path):
     hostile_log(tmp_path / "log.jsonl")
     with page_of(tmp_path) as served, looking(browser, served.link) as page:
         expect(page.locator("h1")).to_have_text(HOSTILE)
-        expect(page.locator("#keeps tbody tr")).to_contain_text(f"kind = '{HOSTILE}'")
+        expect(page.locator("#keep-rows tbody tr")).to_contain_text(f"type = '{HOSTILE}'")
         expect(page.locator("#decisions tbody")).to_contain_text(f"because {HOSTILE}")
-        expect(page.locator("#remedies")).to_contain_text(f"do {HOSTILE}")
+        expect(page.locator("#advice")).to_contain_text(f"do {HOSTILE}")
         expect(page.locator("#graph title").first).to_contain_text(HOSTILE)
         assert page.locator("img").count() == 0
         assert page.locator("main script, main iframe, main a").count() == 0
@@ -225,17 +225,17 @@ def test_hostile_text_is_shown_as_text(browser, tmp_path):
 def test_hostile_text_in_an_answer_is_shown_as_text(browser, live_run):
     """What the server says to a question is no more trusted than the log."""
     with page_of(live_run.folder) as served, looking(browser, served.link) as page:
-        told = {
+        answer = {
             "seconds": 0.01,
             "nodes": {
-                HOSTILE: {"load": 0.5, "state": HOSTILE, "remedy": HOSTILE, "bound": 1.0}
+                HOSTILE: {"load": 0.5, "status": HOSTILE, "advice": HOSTILE, "bound": 1.0}
             },
-            "sinks": {HOSTILE: {"now": 1.0, "then": 2.0}},
+            "sinks": {HOSTILE: {"current": 1.0, "forecast": 2.0}},
             "changes": [{"pattern": HOSTILE, "type": HOSTILE, "before": 1.0, "after": 0.5}],
             "feasible": True,
-            "words": HOSTILE,
+            "summary": HOSTILE,
         }
-        page.route("**/api/what-if", lambda route: route.fulfill(json=told))
+        page.route("**/api/what-if", lambda route: route.fulfill(json=answer))
         page.get_by_label("Load", exact=True).fill("2")
         expect(page.locator("#whatif-result .verdict")).to_have_text(HOSTILE)
         assert page.locator("img").count() == 0
@@ -259,7 +259,7 @@ def test_a_run_that_has_not_begun_is_said_kindly(browser, tmp_path):
 def served_at(folder, port):
     """Serve a page at a given port."""
     served = PageServer(run_paths(folder / "log.jsonl"), Address(port=port, token=TOKEN))
-    with served.beside():
+    with served.in_background():
         yield served
 
 
@@ -323,7 +323,7 @@ def test_following_a_run_costs_next_to_nothing(browser, live_run):
 
 
 def test_apply_is_offered_once_there_is_something_to_apply_to(browser, tmp_path):
-    """Before its first decision a run takes no wishes; the page finds out by itself."""
+    """Before its first decision a run takes no overrides; the web UI finds out by itself."""
     run = Rehearsal(tmp_path / "state")
     with (
         lock_checkpoint(run.folder),

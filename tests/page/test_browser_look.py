@@ -171,13 +171,13 @@ def _palette(path, scheme):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_page_has_the_colours_of_the_report(scheme):
     """The two are seen side by side."""
-    report = _palette(SOURCES / "dashboard" / "report.css", scheme)
+    report = _palette(SOURCES / "report" / "report.css", scheme)
     page = _palette(SOURCES / "page" / "static" / "palette.css", scheme)
     assert {name: page[name] for name in report} == report
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_loads_are_told_apart_by_brightness_alone(scheme):
+def test_loads_are_distinguished_by_brightness_alone(scheme):
     """Whoever sees no colours sees the ladder from the first step to the last."""
     colours = _palette(SOURCES / "page" / "static" / "palette.css", scheme)
 

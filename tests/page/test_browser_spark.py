@@ -77,7 +77,7 @@ def test_a_run_on_spark_is_followed_from_its_start_until_it_sheds(tmp_path):
             expect(
                 page.locator("#graph .edge[data-shed]:not([data-shed='0.000'])")
             ).not_to_have_count(0, timeout=SOON)
-            expect(page.locator("#keeps tbody")).to_contain_text("flows.", timeout=SOON)
+            expect(page.locator("#keep-rows tbody")).to_contain_text("flows.", timeout=SOON)
             page.get_by_label("edge", exact=True).fill("20")
             expect(page.locator("#whatif-result")).to_contain_text("Nothing is applied")
             assert page.evaluate(OVERFLOW) == [0]

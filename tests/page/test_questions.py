@@ -1,4 +1,4 @@
-"""What the page says about a run: what is run, how it is, how it was."""
+"""What the web UI answers about a run: what is run, its status, its past."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
-from shedlight.page.status import MOST_KEEPS, STARTING
+from shedlight.page.status import MAX_KEEP_ROWS, STARTING
 from shedlight.runlog.aggregate import STATUSES
 from tests.page.asking import Asking, to_close
 from tests.page.rehearsal import BEGAN, BOUND, BUSY, QUIET, Rehearsal
@@ -26,7 +26,7 @@ def written(tmp_path, *rows):
     return Asking(log, clock=lambda: 200.0)
 
 
-def test_it_says_what_is_run(page):
+def test_it_answers_what_is_run(page):
     """As the log began."""
     run = page.get("/api/run")
     assert (run["application"], run["started"], run["timed"]) == ("paper", BEGAN, True)
@@ -40,22 +40,22 @@ def test_it_says_what_is_run(page):
     assert run["sinks"]["k4"] == {"input": "w4.Q41", "weight": 2.0}
 
 
-def test_it_says_how_it_is(page):
+def test_it_answers_the_status(page):
     """A node that sheds is the bottleneck, and keeps its bound."""
-    now = page.get("/api/now")
-    assert (now["state"], now["bottleneck"]) == ("SHEDDING", "edge-2")
-    assert now["stale_seconds"] == pytest.approx(40)
-    node = now["nodes"]["edge-2"]
+    status = page.get("/api/status")
+    assert (status["status"], status["bottleneck"]) == ("SHEDDING", "edge-2")
+    assert status["stale_seconds"] == pytest.approx(40)
+    node = status["nodes"]["edge-2"]
     assert node["rate"] == pytest.approx(BUSY, rel=1e-3)
     assert node["headroom"] == pytest.approx(BOUND - node["latency"]["mean"])
     assert node["headroom"] > 0
-    assert node["shed_share"] == pytest.approx(1 - node["kept"] / node["rate"], rel=1e-3)
-    assert now["nodes"]["edge-1"]["shed_share"] == now["nodes"]["core"]["shed_share"] == 0
+    assert node["shed_share"] == pytest.approx(1 - node["kept_rate"] / node["rate"], rel=1e-3)
+    assert status["nodes"]["edge-1"]["shed_share"] == status["nodes"]["core"]["shed_share"] == 0
 
 
 def test_flows_are_of_every_edge(page):
     """From sources to sinks, each with its rate and what is shed behind it."""
-    edges = {(one["from"], one["to"]): one for one in page.get("/api/now")["edges"]}
+    edges = {(one["origin"], one["target"]): one for one in page.get("/api/status")["edges"]}
     assert list(edges) == [
         ("s1", "w1"),
         ("s2", "w2"),
@@ -67,22 +67,22 @@ def test_flows_are_of_every_edge(page):
         ("w4", "k4"),
     ]
     assert edges["s2", "w2"]["rate"] == pytest.approx(BUSY, rel=1e-3)
-    assert 0.5 < edges["s2", "w2"]["shed"] < 1
-    assert edges["s1", "w1"]["shed"] == 0
+    assert 0.5 < edges["s2", "w2"]["shed_share"] < 1
+    assert edges["s1", "w1"]["shed_share"] == 0
 
 
 def test_sinks_get_what_was_predicted(page):
     """The model of the rehearsal is the model that predicts."""
-    for sink in page.get("/api/now")["sinks"].values():
+    for sink in page.get("/api/status")["sinks"].values():
         assert sink["observed"] == pytest.approx(sink["predicted"], rel=0.01)
 
 
 def test_what_is_shed_most_comes_first(page):
     """By events per second."""
-    keeps = page.get("/api/now")["keeps"]
-    volumes = [one["rate"] * (1 - one["share"]) for one in keeps]
+    rows = page.get("/api/status")["keep_rows"]
+    volumes = [one["rate"] * (1 - one["share"]) for one in rows]
     assert volumes == sorted(volumes, reverse=True)
-    assert all(one["price"] > 0 and one["reason"] for one in keeps)
+    assert all(one["price"] > 0 and one["reason"] for one in rows)
 
 
 def test_latency_goes_back_from_the_last_micro_batch(page):
@@ -116,8 +116,13 @@ def test_decisions_are_newest_first(page):
 def test_before_there_is_a_log_all_is_empty(tmp_path):
     """The page can be opened before the first line is written."""
     page = Asking(tmp_path / "log.jsonl")
-    now = page.get("/api/now")
-    assert (now["state"], now["time"], now["nodes"], now["live"]) == (STARTING, None, {}, False)
+    status = page.get("/api/status")
+    assert (status["status"], status["time"], status["nodes"], status["live"]) == (
+        STARTING,
+        None,
+        {},
+        False,
+    )
     assert page.get("/api/run")["operators"] == {}
     assert page.get("/api/decisions") == []
 
@@ -130,19 +135,19 @@ def test_a_restart_of_the_engine_goes_on_in_the_log(tmp_path):
     page = Asking(run.path, clock=lambda: clock[0])
     for _ in range(5):
         run.second(QUIET)
-    assert page.get("/api/now")["nodes"]["core"]["state"] == "OK"
+    assert page.get("/api/status")["nodes"]["core"]["status"] == "OK"
     again = Rehearsal(tmp_path, run.clock + 60)
     to_close.append(again.log)
     clock[0] += 70
-    assert page.get("/api/now")["state"] == STARTING
+    assert page.get("/api/status")["status"] == STARTING
     again.second(QUIET)
     clock[0] += 1
-    assert page.get("/api/now")["nodes"]["core"]["state"] == "OK"
+    assert page.get("/api/status")["nodes"]["core"]["status"] == "OK"
     assert len(page.get("/api/latency", params={"node": "core"})["time"]) == 6
 
 
 def test_a_run_is_live_as_long_as_somebody_holds_its_checkpoint(tmp_path):
-    """However silent it is."""
+    """However idle it is."""
     run = Rehearsal(tmp_path)
     to_close.append(run.log)
     clock = [BEGAN + 3600]
@@ -171,28 +176,28 @@ def test_hostile_text_is_json_and_without_control_characters(tmp_path):
     log.write_text(text(header(100.0)))
     page = Asking(log, clock=lambda: 200.0)
     for record in hostile_run().records:
-        page.watch.seen.take(record)
-    for path in ("/api/run", "/api/now", "/api/decisions"):
+        page.view.add(record)
+    for path in ("/api/run", "/api/status", "/api/decisions"):
         reply = page.ask(path)
         assert reply.status_code == 200
         assert reply.headers["content-type"] == "application/json"
         assert reply.headers["x-content-type-options"] == "nosniff"
-    now = page.get("/api/now")
-    assert now["nodes"][HOSTILE]["state"] in STATUSES
-    told = [now["nodes"][HOSTILE]["remedy"], now["keeps"][0]["type"]]
-    assert all("\u202e" not in one and "\n" not in one for one in told)
+    status = page.get("/api/status")
+    assert status["nodes"][HOSTILE]["status"] in STATUSES
+    texts = [status["nodes"][HOSTILE]["advice"], status["keep_rows"][0]["type"]]
+    assert all("\u202e" not in one and "\n" not in one for one in texts)
     assert page.get("/api/latency", params={"node": HOSTILE})["node"] == HOSTILE
 
 
-def test_half_a_surrogate_pair_can_be_told(tmp_path):
+def test_half_a_surrogate_pair_can_be_answered(tmp_path):
     """JSON can write it, UTF-8 cannot."""
     page = written(tmp_path, header(100.0, application="\ud800"), decision(101.0, "\udfff"))
-    for path in ("/api/run", "/api/now", "/api/decisions", "/metrics"):
+    for path in ("/api/run", "/api/status", "/api/decisions", "/metrics"):
         assert page.ask(path).status_code == 200
 
 
 def test_ten_thousand_types_are_bounded(tmp_path):
-    """In what is told, and in the labels of metrics."""
+    """In what is answered, and in the labels of metrics."""
     labels = [f"type={i}" for i in range(10_000)]
     shares = {"flows.P": dict.fromkeys(labels, 0.5)}
     rates = {"flows.P": {one: float(i) for i, one in enumerate(labels)}}
@@ -203,33 +208,41 @@ def test_ten_thousand_types_are_bounded(tmp_path):
         batch(101.0, patterns=patterns),
         decision(102.0, shares=shares, rates=rates, omitted_shares=7),
     )
-    now = page.get("/api/now")
-    assert len(now["keeps"]) == MOST_KEEPS
-    assert now["more"] == 10_000 - MOST_KEEPS + 7
-    assert now["keeps"][0]["type"] == "type=9999"
+    status = page.get("/api/status")
+    assert len(status["keep_rows"]) == MAX_KEEP_ROWS
+    assert status["omitted_rows"] == 10_000 - MAX_KEEP_ROWS + 7
+    assert status["keep_rows"][0]["type"] == "type=9999"
     metrics = page.ask("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert len(re.findall(r"type=\"type=", metrics.text)) == 20
     assert len(metrics.text) < 20_000
 
 
-def test_a_wish_in_the_log_changes_bounds_and_weights(tmp_path):
-    """One that was refused does not."""
-    refused = {"record": "override", "time": 103.0, "bounds": {"edge": 9.0}, "rejected": "no"}
-    wish = {
+def test_an_override_in_the_log_changes_bounds_and_weights(tmp_path):
+    """One that was rejected does not."""
+    rejected = {"record": "override", "time": 103.0, "bounds": {"edge": 9.0}, "rejected": "no"}
+    override = {
         "record": "override",
         "time": 102.0,
         "bounds": {"edge": 5.0},
         "weights": {"out": 3.0},
     }
-    page = written(tmp_path, header(100.0), batch(101.0), wish, refused)
+    page = written(tmp_path, header(100.0), batch(101.0), override, rejected)
     assert page.get("/api/run")["nodes"]["edge"]["bound"] == 5.0
-    assert page.get("/api/now")["sinks"]["out"]["weight"] == 3.0
+    assert page.get("/api/status")["sinks"]["out"]["weight"] == 3.0
 
 
 def test_nothing_says_where_on_the_machine_it_is(page, recorded_run):
-    """No path in any answer, refusals included."""
-    paths = ("/", "/api/run", "/api/now", "/api/decisions", "/metrics", "/openapi.json", "/no")
+    """No path in any answer, errors included."""
+    paths = (
+        "/",
+        "/api/run",
+        "/api/status",
+        "/api/decisions",
+        "/metrics",
+        "/openapi.json",
+        "/no",
+    )
     replies = [page.ask(path).text for path in (*paths, "/static/../app.py", "/static/no")]
     assert all(str(recorded_run.parent.parent) not in one for one in replies)
     assert all("site-packages" not in one and "Traceback" not in one for one in replies)

@@ -32,7 +32,7 @@ def served(recorded_run):
     suppress_health_check=list(HealthCheck),
 )
 def test_nothing_that_is_asked_is_an_error_of_ours(case, served):
-    """Answers are as described, refusals are sentences, and none has a status of 5xx."""
+    """Answers are as described, errors are sentences, and none has a status of 5xx."""
     reply = case.call_and_validate(base_url=served.link, headers=BEARER)
     assert reply.status_code < 500
     if reply.status_code >= 400:

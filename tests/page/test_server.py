@@ -1,4 +1,4 @@
-"""Serving the page: ports, tokens, threads, and news as they happen."""
+"""Serving the web UI: ports, tokens, threads, and the status as it changes."""
 
 import asyncio
 import json
@@ -10,8 +10,8 @@ import pytest
 from shedlight.errors import InputError
 from shedlight.page import sse
 from shedlight.page.run_view import RunPaths, RunView
-from shedlight.page.server import Address, PageServer, bound_socket
-from shedlight.page.sse import Readers, news
+from shedlight.page.server import Address, PageServer, bind_socket
+from shedlight.page.sse import StatusFeed
 from tests.page.asking import TOKEN, to_close
 from tests.page.conftest import page_of
 from tests.page.rehearsal import BUSY, QUIET
@@ -22,29 +22,29 @@ def test_it_is_served_from_a_thread_and_ends_with_it(recorded_run):
     with page_of(recorded_run) as served, httpx.Client(trust_env=False) as client:
         assert served.link == f"http://127.0.0.1:{served.port}/"
         assert client.get(served.link).status_code == 200
-        assert client.get(f"{served.link}api/now").json()["state"] == "SHEDDING"
+        assert client.get(f"{served.link}api/status").json()["status"] == "SHEDDING"
     with socket.socket() as one:
         assert one.connect_ex(("127.0.0.1", served.port)) != 0
 
 
-def test_a_second_page_on_the_same_port_is_refused(recorded_run, tmp_path):
+def test_a_second_server_on_the_same_port_is_an_error(recorded_run, tmp_path):
     """Before anything else is done."""
     with page_of(recorded_run) as served:
-        place = RunPaths(tmp_path / "log.jsonl")
+        paths = RunPaths(tmp_path / "log.jsonl")
         with pytest.raises(InputError, match=f"port {served.port}: address already in use; "):
-            PageServer(place, Address(port=served.port))
+            PageServer(paths, Address(port=served.port))
 
 
-def test_an_address_of_another_machine_is_refused():
+def test_an_address_of_another_machine_is_an_error():
     """In a sentence."""
     with pytest.raises(InputError, match="give a --host that is an address of this machine"):
-        bound_socket("192.0.2.1", 0)
+        bind_socket("192.0.2.1", 0)
     with pytest.raises(InputError, match="give a --host"):
-        bound_socket("no such host", 0)
+        bind_socket("no such host", 0)
 
 
 @pytest.mark.parametrize("token", ["short", "with blanks in the middle", "é" * 20])
-def test_a_token_that_is_none_is_refused(token):
+def test_a_token_that_is_none_is_an_error(token):
     """Too easy to guess, or nothing that a header could have."""
     with pytest.raises(InputError, match="the token has"):
         Address(token=token)
@@ -52,7 +52,7 @@ def test_a_token_that_is_none_is_refused(token):
 
 def test_a_token_is_made_if_none_is_given(tmp_path):
     """Another each time; elsewhere than on loopback it is in the link."""
-    with bound_socket("127.0.0.1", 0) as one:
+    with bind_socket("127.0.0.1", 0) as one:
         free = one.getsockname()[1]
     first = PageServer(RunPaths(tmp_path / "log.jsonl"), Address())
     second = PageServer(RunPaths(tmp_path / "log.jsonl"), Address("0.0.0.0", free))  # noqa: S104
@@ -63,17 +63,17 @@ def test_a_token_is_made_if_none_is_given(tmp_path):
     assert second.link == f"http://0.0.0.0:{free}/?token={second.access.token}"
 
 
-def test_news_are_told_when_there_are_any(live_run):
-    """The same as `/api/now`, and nothing while nothing happens."""
+def test_the_status_is_sent_when_it_changes(live_run):
+    """The same as `/api/status`, and nothing while nothing happens."""
     clock = [live_run.clock]
-    watch = RunView(RunPaths(live_run.path, live_run.folder), lambda: clock[0])
-    to_close.append(watch)
-    readers = Readers()
+    view = RunView(RunPaths(live_run.path, live_run.folder), lambda: clock[0])
+    to_close.append(view)
+    feed = StatusFeed(view)
 
-    async def told():
+    async def read():
         looks = 0
 
-        def over():
+        def is_closing():
             nonlocal looks
             looks += 1
             clock[0] += 1.0
@@ -81,35 +81,36 @@ def test_news_are_told_when_there_are_any(live_run):
                 live_run.second(BUSY)
             return looks > 8
 
-        found = [one async for one in news(watch, readers, over, every=0.0)]
-        assert readers.number == 0
-        return found
+        events = [event async for event in feed.events(is_closing, interval=0.0)]
+        assert feed.readers == 0
+        return events
 
-    found = asyncio.run(told())
-    assert len(found) == 3
-    assert all(one.startswith(b"data: {") and one.endswith(b"}\n\n") for one in found)
-    times = [json.loads(one.removeprefix(b"data: "))["time"] for one in found]
+    events = asyncio.run(read())
+    assert len(events) == 3
+    assert all(event.startswith(b"data: {") and event.endswith(b"}\n\n") for event in events)
+    times = [json.loads(event.removeprefix(b"data: "))["time"] for event in events]
     assert times == sorted(set(times))
 
 
-def test_silence_is_told_too(recorded_run):
+def test_a_heartbeat_is_sent_while_nothing_changes(recorded_run):
     """So that nobody in between takes the line for dead."""
     clock = [0.0]
-    watch = RunView(RunPaths(recorded_run / "log.jsonl"), lambda: clock[0])
-    to_close.append(watch)
+    view = RunView(RunPaths(recorded_run / "log.jsonl"), lambda: clock[0])
+    to_close.append(view)
     looks = iter([False] * 25 + [True])
 
-    async def told():
-        return [one async for one in news(watch, Readers(), lambda: next(looks), every=0.0)]
+    async def read():
+        events = StatusFeed(view).events(lambda: next(looks), interval=0.0)
+        return [event async for event in events]
 
-    first, *others = asyncio.run(told())
+    first, *others = asyncio.run(read())
     assert first.startswith(b"data: ")
     assert others == [b": still here\n\n"] * 2
 
 
 def test_a_stream_follows_a_run(live_run, monkeypatch):
     """Through a socket, from one second to the next."""
-    monkeypatch.setattr(sse, "EVERY", 0.05)
+    monkeypatch.setattr(sse, "POLL_INTERVAL_S", 0.05)
     with (
         page_of(live_run.folder) as served,
         httpx.Client(trust_env=False) as client,
@@ -123,9 +124,9 @@ def test_a_stream_follows_a_run(live_run, monkeypatch):
     assert second["time"] > first["time"]
 
 
-def test_too_many_readers_are_refused(recorded_run, monkeypatch):
+def test_too_many_readers_are_an_error(recorded_run, monkeypatch):
     """A sentence, and no line is opened."""
-    monkeypatch.setattr(sse, "MOST_READERS", 0)
+    monkeypatch.setattr(sse, "MAX_READERS", 0)
     with page_of(recorded_run) as served, httpx.Client(trust_env=False) as client:
         reply = client.get(f"{served.link}api/stream")
     assert reply.status_code == 429

@@ -1,4 +1,4 @@
-"""What-if and apply through the page's interface."""
+"""What-if and apply through the interface of the web UI."""
 
 import json
 
@@ -35,21 +35,21 @@ def with_token(body):
 
 
 def test_what_is_answered_is_what_the_planner_says(page, recorded_run):
-    """For the situation that the run left beside its log."""
+    """From the planning input that the run wrote next to its log."""
     text = planning_input_path(recorded_run / "log.jsonl").read_text()
-    wish = Override({"edge-2": 8.0}, {"k3": 5.0})
-    expected = what_if(read_planning_input(text), wish, 1.5)
+    override = Override({"edge-2": 8.0}, {"k3": 5.0})
+    expected = what_if(read_planning_input(text), override, 1.5)
     body = {"bounds": {"edge-2": 8.0}, "weights": {"k3": 5.0}, "load": 1.5}
     found = page.get("/api/what-if", **posted(body))
     assert found["feasible"]
     assert found["nodes"]["edge-2"]["bound"] == 8.0
     assert found["nodes"]["edge-2"]["load"] == pytest.approx(expected.loads["edge-2"])
-    assert {k: v["then"] for k, v in found["sinks"].items()} == pytest.approx(expected.then)
-    assert {k: v["now"] for k, v in found["sinks"].items()} == pytest.approx(expected.now)
+    assert {k: v["forecast"] for k, v in found["sinks"].items()} == pytest.approx(expected.then)
+    assert {k: v["current"] for k, v in found["sinks"].items()} == pytest.approx(expected.now)
     after = {str(stream): one.shares for stream, one in expected.shares.items()}
     for change in found["changes"]:
         assert change["after"] == pytest.approx(after[change["pattern"]][change["type"]])
-    assert "would change" in found["words"]
+    assert "would change" in found["summary"]
 
 
 def test_changes_come_largest_first(page):
@@ -61,45 +61,45 @@ def test_changes_come_largest_first(page):
 
 
 def test_without_a_change_all_stays(page):
-    """The plan in force is the answer."""
+    """The active plan is the answer."""
     found = page.get("/api/what-if", **posted({}))
     assert found["changes"] == []
-    assert found["words"] == "the plan in force would stay; the sinks would get as much as now"
+    assert found["summary"] == "the active plan would stay; the sinks would get as much as now"
 
 
 def test_a_bound_that_cannot_be_kept_is_said(page):
     """With the least that could be."""
     found = page.get("/api/what-if", **posted({"bounds": {"edge-2": 0.1}}))
     assert not found["feasible"]
-    assert found["nodes"]["edge-2"]["state"] == "INFEASIBLE"
-    assert "the least feasible bound" in found["nodes"]["edge-2"]["remedy"]
-    assert found["sinks"]["k3"]["then"] is None
+    assert found["nodes"]["edge-2"]["status"] == "INFEASIBLE"
+    assert "the least feasible bound" in found["nodes"]["edge-2"]["advice"]
+    assert found["sinks"]["k3"]["forecast"] is None
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", '{"version": 9}', "\ud800"])
-def test_without_a_situation_it_cannot_be_planned(tmp_path, text):
+def test_without_planning_input_it_cannot_be_planned(tmp_path, text):
     """Before the first decision, or if the file is not ours."""
     log = tmp_path / "log.jsonl"
     log.touch()
     if text is not None:
         planning_input_path(log).write_bytes(text.encode("utf-8", "surrogatepass"))
-    said = Asking(log).refusal("/api/what-if", 409, **posted({}))
+    said = Asking(log).error("/api/what-if", 409, **posted({}))
     assert str(tmp_path) not in said
 
 
 def test_a_run_that_is_over_cannot_be_changed(page, recorded_run):
-    """And is told so."""
+    """And says so."""
     body = with_token({"bounds": {"edge-2": 5.0}})
-    assert "the run is over" in page.refusal("/api/apply", 409, **body)
+    assert "the run is over" in page.error("/api/apply", 409, **body)
     assert not (recorded_run / OVERRIDE).exists()
 
 
 def test_what_is_applied_is_taken_up_by_the_run(live, live_run):
-    """At its next second; the log says so, and the page with it."""
+    """At its next second; the log says so, and the web UI with it."""
     before = live_run.memory.shares
     reply = live.get("/api/apply", **with_token({"bounds": {"edge-2": 9.0}}))
     assert reply["applied"]
-    assert "the bound of node 'edge-2' is 9 s" in reply["words"]
+    assert "the bound of node 'edge-2' is 9 s" in reply["summary"]
     assert live_run.memory.application.nodes["edge-2"].bound == BOUND
     for _ in range(4):
         live_run.second(BUSY)
@@ -110,7 +110,7 @@ def test_what_is_applied_is_taken_up_by_the_run(live, live_run):
     assert "as was asked for" in json.dumps(again.get("/api/decisions"))
 
 
-def test_wishes_add_up(live, live_run):
+def test_overrides_add_up(live, live_run):
     """A weight after a bound leaves the bound."""
     live.get("/api/apply", **with_token({"bounds": {"edge-2": 9.0}}))
     live.get("/api/apply", **with_token({"weights": {"k3": 4.0}}))
@@ -130,8 +130,8 @@ def test_wishes_add_up(live, live_run):
         ({"load": 2.0}, "load: there is no such setting"),
     ],
 )
-def test_what_cannot_be_applied_is_refused(live, live_run, body, what):
+def test_what_cannot_be_applied_is_an_error(live, live_run, body, what):
     """Nothing is left for the run."""
     status = 404 if "nobody" in str(body) else 422
-    assert what in live.refusal("/api/apply", status, **with_token(body))
+    assert what in live.error("/api/apply", status, **with_token(body))
     assert not (live_run.folder / OVERRIDE).exists()

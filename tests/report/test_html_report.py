@@ -174,7 +174,7 @@ def test_long_lines_are_drawn_as_means_and_ranges():
     """Of 100,000 points at most 200 are drawn, and the one that sticks out is in the range."""
     points = [(float(n), 1.0 if n != 777 else 9.0) for n in range(100_000)]
 
-    thin = downsample(points)
+    thin = list(downsample(points))
 
     assert len(thin) == 200
     assert thin[1] is not None

@@ -3,7 +3,13 @@
 import pytest
 
 from shedlight.runlog.aggregate import run_totals
-from shedlight.runlog.series import decision_log, match_series, node_series, share_table
+from shedlight.runlog.series import (
+    decision_log,
+    match_series,
+    node_series,
+    share_table,
+    split_evenly,
+)
 from tests.runlog.logs import batch, decision, header, run
 
 
@@ -131,3 +137,12 @@ def test_decisions_that_change_nothing_are_put_together():
         (6.0, 6.0, 1),
     ]
     assert [dict(one.news) for one in found] == [{}, {"edge": "SHEDDING"}, {}, {"edge": "OK"}]
+
+
+@pytest.mark.parametrize("number", [0, 1, 599, 600, 601, 7200])
+def test_points_are_split_without_losing_any(number):
+    """In order, and in no more chunks than asked for."""
+    chunks = list(split_evenly(range(number), 600))
+
+    assert [item for chunk in chunks for item in chunk] == list(range(number))
+    assert len(chunks) <= 600

@@ -232,7 +232,7 @@ def _paged(
 ) -> Iterator[None]:
     """Serve the page while it runs; if the port is taken, that is said before Spark starts."""
     served = served_at(asked.log, asked.checkpoint, host, port, token)
-    with served.beside():
+    with served.in_background():
         announce(served, was_given=token is not None)
         yield
 

@@ -15,12 +15,12 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import RedirectResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shedlight.page.responses import Json, problem
+from shedlight.page.responses import error_response
 
-MOST_BYTES = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024
 """How long the body of a request may be."""
 COOKIE = "shedlight-token"
 
@@ -59,7 +59,7 @@ class Access:
 
     Attributes:
         token: What to show for it.
-        host: The address that the page is bound to.
+        host: The address that the web UI is served at.
     """
 
     token: str
@@ -81,10 +81,10 @@ class Access:
 
 
 class Guard:
-    """Lets through what may pass, and says why not to the rest.
+    """Middleware that lets through what may pass, and answers the rest with an error.
 
     Args:
-        app: What is guarded.
+        app: The application behind it.
         access: Who may look and who may change.
     """
 
@@ -106,23 +106,26 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        refused = self._refused(scope)
-        if refused is None:
-            body = await _body(scope, receive)
+        response = self._reject(scope)
+        if response is None:
+            body = await _read_body(scope, receive)
             if body is not None:
-                await self._app(scope, _again(body, receive), guarded)
+                await self._app(scope, _replay(body, receive), guarded)
                 return
-            refused = problem(413, f"the body is longer than {MOST_BYTES:,} bytes; send less")
-        await refused(scope, receive, guarded)
+            response = error_response(
+                413, f"the body is longer than {MAX_BODY_BYTES:,} bytes; send less"
+            )
+        await response(scope, receive, guarded)
 
-    def _refused(self, scope: Scope) -> Json | RedirectResponse | None:
+    def _reject(self, scope: Scope) -> Response | None:
+        """Give the response to a request that may not pass; None: it may."""
         headers = Headers(scope=scope)
         if self._access.is_open:
             if is_loopback(_PORT.sub("", headers.get("host", ""))):
                 return None
-            return problem(
+            return error_response(
                 403,
-                "the page is for this machine only, and the request names another host; open "
+                "the web UI is for this machine only, and the request names another host; open "
                 "it as localhost or 127.0.0.1",
             )
         if self._access.knows(headers):
@@ -132,40 +135,40 @@ class Guard:
             return None
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])
         if scope["path"] == "/" and self._access.is_token(given[0]):
-            reply = RedirectResponse("/", status_code=303)
-            reply.set_cookie(COOKIE, self._access.token, httponly=True, samesite="strict")
-            return reply
-        return problem(
+            response = RedirectResponse("/", status_code=303)
+            response.set_cookie(COOKIE, self._access.token, httponly=True, samesite="strict")
+            return response
+        return error_response(
             401,
-            "the token is missing or wrong; open the link that was printed when the page was "
+            "the token is missing or wrong; open the link that was printed when the server was "
             "started, or send the header Authorization: Bearer TOKEN",
         )
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes | None:
+async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
     """Read the body of a request; None if it is too long."""
-    told = Headers(scope=scope).get("content-length", "0")
-    if told.isdecimal() and int(told[:20]) > MOST_BYTES:
+    length = Headers(scope=scope).get("content-length", "0")
+    if length.isdecimal() and int(length[:20]) > MAX_BODY_BYTES:
         return None
     data, more = b"", True
     while more:
         message = await receive()
         data += message.get("body", b"")
         more = bool(message.get("more_body", False))
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_BODY_BYTES:
             return None
     return data
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read, and then what comes after it."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read once more, and then what comes after it."""
     given = False
 
-    async def again() -> Message:
+    async def replay() -> Message:
         nonlocal given
         if given:
             return await receive()
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return replay

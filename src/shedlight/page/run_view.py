@@ -1,29 +1,40 @@
-"""The run that a page is of: its log, whether it is under way, and how it is."""
+"""The run that the web UI shows: its log as far as it was read, and whether it is under way.
+
+The log is read on from where reading stopped, so an update costs what was written since. What
+is kept in memory is bounded by the application, however long the run is: totals, and the latest
+of everything else.
+"""
 
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from shedlight.engines.spark.control.override_store import planning_input_path
 from shedlight.engines.spark.support.checkpoint import LOCK, is_in_use
-from shedlight.page.log_follower import LogView
-from shedlight.page.responses import encoded
-from shedlight.page.run_info import run_info
-from shedlight.page.status import run_status
+from shedlight.runlog.aggregate import RunTotals
+from shedlight.runlog.follow import Follower
+from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
 
-_READ_AGAIN = 0.5
-"""After how many seconds the log is looked at again, however many ask."""
-_LOOK_AGAIN = 3.0
-"""After how many seconds it is found out again whether the run is under way."""
-_FRESH = 30.0
+MAX_POINTS = 7_200
+"""How many micro-batches of a node can be looked back at."""
+MAX_DECISIONS = 1_000
+"""How many decisions can be looked back at."""
+_WINDOW_S = 10.0
+"""Rates are of the micro-batches that ended in the last seconds before the latest."""
+_MAX_WINDOW_BATCHES = 20
+_READ_INTERVAL_S = 0.5
+"""After how many seconds the log is read again, however many ask."""
+_LOCK_CHECK_INTERVAL_S = 3.0
+"""After how many seconds it is checked again whether the run holds its checkpoint."""
+_LIVE_S = 30.0
 """A log without a checkpoint beside it is of a run under way if it grew in this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """Where a run leaves what the page reads.
+    """Where a run writes what the web UI reads.
 
     Attributes:
         log: Its log.
@@ -35,72 +46,138 @@ class RunPaths:
 
 
 def run_paths(log: Path) -> RunPaths:
-    """Find the place of a run by its log, which is in its checkpoint unless told otherwise."""
+    """Find the checkpoint of a log, which is the folder that it is in, if it is one."""
     folder = log.parent
     return RunPaths(log, folder if (folder / LOCK).exists() else None)
 
 
+@dataclass(frozen=True, slots=True)
+class LatencyPoint:
+    """The latency of a node's events at the end of a micro-batch."""
+
+    time: float
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(slots=True)
+class RecentBatches:
+    """The latest micro-batches of a node."""
+
+    batches: deque[MicroBatchRecord] = field(
+        default_factory=lambda: deque(maxlen=_MAX_WINDOW_BATCHES)
+    )
+
+    def add(self, batch: MicroBatchRecord) -> None:
+        """Add a micro-batch; those that ended long before it go."""
+        if self.batches and batch.time < self.batches[-1].time:
+            self.batches.clear()  # somebody has set the clock
+        self.batches.append(batch)
+        while self.batches[0].time < batch.time - _WINDOW_S and len(self.batches) > 1:
+            self.batches.popleft()
+
+    def rate(self, count: Callable[[MicroBatchRecord], float]) -> float:
+        """Measure how much of something there was in a second, from the end of the first on."""
+        if not self.batches:
+            return 0.0
+        first, *others = self.batches
+        span = self.batches[-1].time - first.time
+        if not others or span <= 0:
+            return count(first) / first.seconds if first.seconds > 0 else 0.0
+        return sum(map(count, others)) / span
+
+
 class RunView:
-    """Looks at a run.
+    """A run, as far as its log was read.
 
     Args:
-        place: Where it leaves what is read.
+        paths: Where it writes what is read.
         clock: Now, in seconds since 1970.
 
     Attributes:
-        seen: What was read of its log.
-        place: Where it leaves what is read.
+        paths: Where it writes what is read.
+        totals: What the records add up to.
+        windows: The latest micro-batches of each node.
+        points: The latencies of each node, oldest first.
+        decisions: The latest decisions, oldest first.
+        version: How many records were read.
+        latest: The time of the latest record, in seconds since 1970; None: there is none.
     """
 
-    def __init__(self, place: RunPaths, clock: Callable[[], float] = time.time) -> None:
-        self.place, self.seen = place, LogView(place.log)
-        self._clock = clock
-        self._read = self._looked = float("-inf")
+    def __init__(self, paths: RunPaths, clock: Callable[[], float] = time.time) -> None:
+        self.paths, self.clock = paths, clock
+        self.totals = RunTotals()
+        self.windows: dict[str, RecentBatches] = {}
+        self.points: dict[str, deque[LatencyPoint]] = {}
+        self.decisions: deque[DecisionRecord] = deque(maxlen=MAX_DECISIONS)
+        self.version = 0
+        self.latest: float | None = None
+        self._follower = Follower(paths.log)
+        self._read_at = self._checked_at = float("-inf")
         self._in_use = False
-        self._told: tuple[tuple[int, bool], bytes] | None = None
 
     def refresh(self) -> None:
-        """Read what was written of late, unless that was just done."""
-        now = self._clock()
-        if abs(now - self._read) >= _READ_AGAIN:
-            self._read = now
-            self.seen.refresh()
+        """Read what was written since the last time, unless that was just done."""
+        now = self.clock()
+        if abs(now - self._read_at) < _READ_INTERVAL_S:
+            return
+        self._read_at = now
+        for records in self._follower.read_chunks():
+            for record in records:
+                self.add(record)
+
+    def add(self, record: Record) -> None:
+        """Add a record."""
+        self.totals.add(record)
+        self.version += 1
+        self.latest = record.time
+        match record:
+            case RunHeader():
+                self.windows.clear()
+            case MicroBatchRecord():
+                self._add_batch(record)
+            case DecisionRecord():
+                self.decisions.append(record)
+            case _:
+                pass
+
+    def window(self, node: str) -> RecentBatches:
+        """Find the latest micro-batches of a node."""
+        return self.windows.get(node) or RecentBatches()
+
+    @property
+    def problem(self) -> str:
+        """Why the log is none of a run; empty: it may be one."""
+        return self._follower.parser.problem()
 
     @property
     def live(self) -> bool:
         """Whether the run is under way."""
-        now = self._clock()
-        if self.place.checkpoint is None:
-            return self.seen.latest is not None and now - self.seen.latest < _FRESH
-        if abs(now - self._looked) >= _LOOK_AGAIN:
-            self._looked = now
-            self._in_use = is_in_use(self.place.checkpoint)
+        now = self.clock()
+        if self.paths.checkpoint is None:
+            return self.latest is not None and now - self.latest < _LIVE_S
+        if abs(now - self._checked_at) >= _LOCK_CHECK_INTERVAL_S:
+            self._checked_at = now
+            self._in_use = is_in_use(self.paths.checkpoint)
         return self._in_use
 
     @property
     def can_apply(self) -> bool:
         """Whether bounds and weights can be changed: it is under way, and decides."""
-        decides = planning_input_path(self.place.log).exists()
-        return self.place.checkpoint is not None and decides and self.live
-
-    def run(self) -> dict[str, Any]:
-        """Say what is run."""
-        self.refresh()
-        return run_info(self.seen, live=self.live, can_apply=self.can_apply)
-
-    def now(self) -> dict[str, Any]:
-        """Say how it is."""
-        self.refresh()
-        return run_status(self.seen, self._clock(), live=self.live)
-
-    def news(self) -> tuple[tuple[int, bool], bytes]:
-        """Say how it is, as JSON, and under which number; the same number, the same news."""
-        self.refresh()
-        number = (self.seen.version, self.live)
-        if self._told is None or self._told[0] != number:
-            self._told = (number, encoded(self.now()))
-        return self._told
+        decides = planning_input_path(self.paths.log).exists()
+        return self.paths.checkpoint is not None and decides and self.live
 
     def close(self) -> None:
         """Close the log."""
-        self.seen.close()
+        self._follower.close()
+
+    def _add_batch(self, batch: MicroBatchRecord) -> None:
+        self.windows.setdefault(batch.node, RecentBatches()).add(batch)
+        mean = batch.latency.get("mean")
+        if mean is None or not self.totals.timed:
+            return
+        points = self.points.setdefault(batch.node, deque(maxlen=MAX_POINTS))
+        quantiles = (batch.latency.get(name, mean) for name in ("p50", "p95", "p99"))
+        points.append(LatencyPoint(batch.time, mean, *quantiles))

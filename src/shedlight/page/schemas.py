@@ -1,54 +1,47 @@
-"""What the page's interface says and is told, for its description and for checking input."""
+"""The requests and answers of the web UI's interface, for its code and for `/openapi.json`.
+
+A decision and an operator are answered as they are in the log (`runlog/records.py`).
+"""
 
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Seconds = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+from shedlight.runlog.records import OperatorRecord
+
+Bound = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
-class StrictModel(BaseModel):
-    """What a request may say: what is not known is refused."""
+class OverrideRequest(BaseModel):
+    """Other bounds of nodes, in seconds, and other weights of sinks."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-
-class Changes(StrictModel):
-    """Other bounds of nodes, in seconds, and other weights of sinks."""
-
-    bounds: dict[str, Seconds] = Field(default_factory=dict, max_length=1000)
+    bounds: dict[str, Bound] = Field(default_factory=dict, max_length=1000)
     weights: dict[str, Weight] = Field(default_factory=dict, max_length=1000)
 
 
-class Question(Changes):
+class WhatIfRequest(OverrideRequest):
     """What if these were the bounds and weights, and so many times as many events came?"""
 
     load: Factor = 1.0
 
 
-class ProblemAnswer(BaseModel):
-    """Why a request was refused."""
+class ErrorAnswer(BaseModel):
+    """Why a request cannot be met."""
 
     error: str
 
 
-class NodeBound(BaseModel):
+class NodeAnswer(BaseModel):
     """A node as it is run."""
 
     bound: float | None
 
 
-class OperatorPlace(BaseModel):
-    """An operator as it is run."""
-
-    node: str
-    inputs: list[str]
-    patterns: list[str]
-
-
-class SinkWeight(BaseModel):
+class SinkAnswer(BaseModel):
     """A sink as it is run."""
 
     input: str
@@ -64,23 +57,22 @@ class RunAnswer(BaseModel):
     timed: bool
     live: bool
     can_apply: bool
-    nodes: dict[str, NodeBound]
+    nodes: dict[str, NodeAnswer]
     sources: list[str]
-    operators: dict[str, OperatorPlace]
-    sinks: dict[str, SinkWeight]
+    operators: dict[str, OperatorRecord]
+    sinks: dict[str, SinkAnswer]
 
 
-class NodeNow(BaseModel):
-    """A node now."""
+class NodeStatusAnswer(NodeAnswer):
+    """The status of a node; rates are events per second."""
 
-    state: str
-    remedy: str
+    status: str
+    advice: str
     load: float | None
-    bound: float | None
     headroom: float | None
     latency: dict[str, float]
     rate: float
-    kept: float
+    kept_rate: float
     shed_share: float
     batch_seconds: float | None
     lag: float | None
@@ -89,21 +81,19 @@ class NodeNow(BaseModel):
     pressure: float | None
 
 
-class Edge(BaseModel):
+class EdgeAnswer(BaseModel):
     """What flows from a source or an operator to an operator or a sink."""
 
-    from_: str = Field(alias="from")
-    to: str
+    origin: str
+    target: str
     stream: str
     rate: float
-    shed: float
+    shed_share: float
 
 
-class SinkNow(BaseModel):
-    """A sink now."""
+class SinkStatusAnswer(SinkAnswer):
+    """A sink, with complex events per second as predicted by the plan and as observed."""
 
-    input: str
-    weight: float
     predicted: float | None
     observed: float | None
 
@@ -119,20 +109,20 @@ class KeepRow(BaseModel):
     reason: str
 
 
-class NowAnswer(BaseModel):
-    """How a run is now."""
+class StatusAnswer(BaseModel):
+    """The status of a run."""
 
     time: float | None
     live: bool
     stale_seconds: float | None
-    state: str
+    status: str
     bottleneck: str | None
     plan: int | None
-    nodes: dict[str, NodeNow]
-    edges: list[Edge]
-    sinks: dict[str, SinkNow]
-    keeps: list[KeepRow]
-    more: int
+    nodes: dict[str, NodeStatusAnswer]
+    edges: list[EdgeAnswer]
+    sinks: dict[str, SinkStatusAnswer]
+    keep_rows: list[KeepRow]
+    omitted_rows: int
 
 
 class LatencyAnswer(BaseModel):
@@ -147,35 +137,23 @@ class LatencyAnswer(BaseModel):
     p99: list[float]
 
 
-class DecisionAnswer(BaseModel):
-    """A decision."""
-
-    time: float
-    reason: str
-    replanned: bool
-    seconds: float
-    states: dict[str, str]
-    loads: dict[str, float]
-
-
-class ForecastNode(BaseModel):
+class NodeForecast(NodeAnswer):
     """A node as it would be."""
 
     load: float | None
-    state: str
-    remedy: str
-    bound: float | None
+    status: str
+    advice: str
 
 
-class ForecastSink(BaseModel):
-    """A sink as it is predicted to be, now and then."""
+class SinkForecast(BaseModel):
+    """Complex events per second at a sink, as predicted for now and with the changes."""
 
-    now: float | None
-    then: float | None
+    current: float | None
+    forecast: float | None
 
 
-class Change(BaseModel):
-    """A share that would be another."""
+class ShareChange(BaseModel):
+    """A keep share that would be another."""
 
     pattern: str
     type: str
@@ -187,15 +165,15 @@ class WhatIfAnswer(BaseModel):
     """What would come of other bounds, weights or loads."""
 
     seconds: float
-    nodes: dict[str, ForecastNode]
-    sinks: dict[str, ForecastSink]
-    changes: list[Change]
+    nodes: dict[str, NodeForecast]
+    sinks: dict[str, SinkForecast]
+    changes: list[ShareChange]
     feasible: bool
-    words: str
+    summary: str
 
 
-class Applied(BaseModel):
-    """What was asked for is on its way."""
+class ApplyAnswer(BaseModel):
+    """The override was stored for the run."""
 
     applied: bool
-    words: str
+    summary: str

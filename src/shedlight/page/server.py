@@ -1,4 +1,4 @@
-"""Serving the page: at which address, with which token, in a thread or until told to stop."""
+"""Serving the web UI: at which address, with which token, in a thread or until a signal."""
 
 import errno
 import secrets
@@ -16,16 +16,16 @@ from shedlight.page.app import build_app
 from shedlight.page.auth import Access
 from shedlight.page.run_view import RunPaths, RunView
 
-_STARTING = 10.0
-_LEAST_TOKEN = 16
+_MAX_START_S = 10.0
+_MIN_TOKEN_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a page is served.
+    """Where the web UI is served.
 
     Attributes:
-        host: The address of the machine to bind to.
+        host: An address of this machine.
         port: 0: any that is free.
         token: What to show for changes; empty: one is made.
     """
@@ -35,31 +35,31 @@ class Address:
     token: str = ""
 
     def __post_init__(self) -> None:
-        if self.token and len(self.token) < _LEAST_TOKEN:
+        if self.token and len(self.token) < _MIN_TOKEN_LENGTH:
             raise InputError(
                 f"the token has {len(self.token)} characters, and anybody could guess it; give "
-                f"one of {_LEAST_TOKEN} or more, or none to have one made"
+                f"one of {_MIN_TOKEN_LENGTH} or more, or none to have one made"
             )
-        if not self.token.isascii() or any(one.isspace() for one in self.token):
+        if not self.token.isascii() or any(map(str.isspace, self.token)):
             raise InputError(
                 "the token has characters that a header cannot have; use letters and digits"
             )
 
 
 class PageServer:
-    """A page that is served.
+    """The web UI of a run, served.
 
     Attributes:
         access: Who may look and who may change.
         port: The port that it has.
     """
 
-    def __init__(self, place: RunPaths, address: Address) -> None:
+    def __init__(self, paths: RunPaths, address: Address) -> None:
         self.access = Access(address.token or secrets.token_urlsafe(24), address.host)
-        self._socket = bound_socket(address.host, address.port)
+        self._socket = bind_socket(address.host, address.port)
         self.port = int(self._socket.getsockname()[1])
-        self._watch = RunView(place)
-        app = build_app(self._watch, self.access, lambda: self._server.should_exit)
+        self._view = RunView(paths)
+        app = build_app(self._view, self.access, lambda: self._server.should_exit)
         config = uvicorn.Config(
             app,
             access_log=False,
@@ -84,33 +84,30 @@ class PageServer:
         """Read what is there of the log.
 
         Raises:
-            InputError: It is no log of a run.
+            InputError: It is no log of a run, or of another format.
         """
-        self._watch.refresh()
-        if self._watch.seen.is_foreign:
-            raise InputError(
-                f"{self._watch.place.log}: it is no log of a run; give the file that "
-                "`shedlight run` wrote, or its checkpoint"
-            )
+        self._view.refresh()
+        if problem := self._view.problem:
+            raise InputError(f"{self._view.paths.log}: {problem}")
 
     def close(self) -> None:
         """Give the port back, and close the log."""
         self._socket.close()
-        self._watch.close()
+        self._view.close()
 
     def run(self) -> None:
-        """Serve until told to stop by a signal."""
+        """Serve until a signal."""
         with closing(self):
-            self._watch.refresh()
+            self._view.refresh()
             self._server.run(sockets=[self._socket])
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def in_background(self) -> Iterator[None]:
         """Serve from a thread for as long as something else is done."""
-        thread = threading.Thread(target=self.run, name="shedlight page", daemon=True)
+        thread = threading.Thread(target=self.run, name="shedlight web UI", daemon=True)
         thread.start()
-        over = time.monotonic() + _STARTING
-        while thread.is_alive() and not self._server.started and time.monotonic() < over:
+        deadline = time.monotonic() + _MAX_START_S
+        while thread.is_alive() and not self._server.started and time.monotonic() < deadline:
             time.sleep(0.01)
         try:
             yield
@@ -119,35 +116,38 @@ class PageServer:
             thread.join(timeout=5)
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """Take a port.
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Bind a socket to a port.
 
     Raises:
         InputError: It is taken, or the address is none of this machine.
     """
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, socket_type, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        found = socket.socket(family, kind, protocol)
+        bound = socket.socket(family, socket_type, protocol)
     except OSError as error:
-        raise _cannot(host, port, error) from error
+        raise _bind_error(host, port, error) from error
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(place)
-        found.listen(128)  # else two could take one port, and the second would hear of it late
-        found.settimeout(0)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(128)  # else two could take one port, and the second would hear of it late
+        bound.settimeout(0)
     except OSError as error:
-        found.close()
-        raise _cannot(host, port, error) from error
-    return found
+        bound.close()
+        raise _bind_error(host, port, error) from error
+    return bound
 
 
-def _cannot(host: str, port: int, error: OSError) -> InputError:
-    remedies = {
+def _bind_error(host: str, port: int, error: OSError) -> InputError:
+    advice = {
         errno.EADDRINUSE: "another run may have it; give another --port, or 0 for any",
         errno.EACCES: "give a --port from 1024 on",
     }
-    remedy = remedies.get(error.errno or 0, "give a --host that is an address of this machine")
+    other = "give a --host that is an address of this machine"
     what = (error.strerror or str(error)).lower()
-    return InputError(f"the page cannot be served at {host}, port {port}: {what}; {remedy}")
+    return InputError(
+        f"the web UI cannot be served at {host}, port {port}: {what}; "
+        f"{advice.get(error.errno or 0, other)}"
+    )

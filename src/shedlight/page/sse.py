@@ -1,54 +1,70 @@
-"""News of a run as server-sent events: at most one a second, and none if nothing happened."""
+"""The status of a run as server-sent events: at most one a second, none if nothing changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from shedlight.page.run_view import RunView
+from shedlight.page.status import status_answer
 
-EVERY = 1.0
+POLL_INTERVAL_S = 1.0
 """How many seconds pass from one look to the next."""
-HEARTBEAT = 10
-"""After how many looks without news a line is sent that says nothing."""
-MOST_READERS = 64
+HEARTBEAT_LOOKS = 10
+"""After how many looks without a change a comment is sent, so that the connection is kept."""
+MAX_READERS = 64
 """How many browsers may follow at a time."""
 
 
-class Readers:
-    """Counts who follows."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether nobody else may follow."""
-        return self.number >= MOST_READERS
-
-
-async def news(
-    watch: RunView, readers: Readers, over: Callable[[], bool], every: float | None = None
-) -> AsyncIterator[bytes]:
-    """Tell how a run is whenever it is otherwise, until the reader leaves or all is over.
+class StatusFeed:
+    """Sends the status of a run to all who follow it.
 
     Args:
-        watch: The run.
-        readers: Who follows.
-        over: Whether the page is about to be closed.
-        every: How many seconds pass from one look to the next; None: as usual.
+        view: The run.
+
+    Attributes:
+        readers: How many follow.
     """
-    pause = EVERY if every is None else every
-    readers.number += 1
-    try:
-        told, silent = None, 0
-        while not over():
-            number, data = watch.news()
-            silent += 1
-            if number != told:
-                told, silent = number, 0
-                yield b"data: " + data + b"\n\n"
-            elif silent >= HEARTBEAT:
-                silent = 0
-                yield b": still here\n\n"
-            await asyncio.sleep(pause)
-    finally:
-        readers.number -= 1
+
+    def __init__(self, view: RunView) -> None:
+        self.readers = 0
+        self._view = view
+        self._version = (-1, False)
+        self._event = b""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody else may follow."""
+        return self.readers >= MAX_READERS
+
+    def _latest(self) -> tuple[tuple[int, bool], bytes]:
+        """Give the status as an event, and its version; the same version, the same event."""
+        self._view.refresh()
+        version = (self._view.version, self._view.live)
+        if version != self._version:
+            data = status_answer(self._view).model_dump_json().encode()
+            self._version, self._event = version, b"data: " + data + b"\n\n"
+        return self._version, self._event
+
+    async def events(
+        self, is_closing: Callable[[], bool], interval: float | None = None
+    ) -> AsyncIterator[bytes]:
+        """Give the status whenever it changes, until the reader leaves or the server closes.
+
+        Args:
+            is_closing: Whether the server is about to close.
+            interval: Seconds from one look to the next; None: `POLL_INTERVAL_S`.
+        """
+        self.readers += 1
+        try:
+            sent, idle_looks = None, 0
+            while not is_closing():
+                version, event = self._latest()
+                idle_looks += 1
+                if version != sent:
+                    sent, idle_looks = version, 0
+                    yield event
+                elif idle_looks >= HEARTBEAT_LOOKS:
+                    idle_looks = 0
+                    yield b": still here\n\n"
+                await asyncio.sleep(POLL_INTERVAL_S if interval is None else interval)
+        finally:
+            self.readers -= 1

@@ -1,191 +1,241 @@
-"""How a run is now: its nodes, what flows between them, its sinks, and what is kept."""
+"""Answers about a run: what is run, its status, its latency and its decisions."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
 
-from shedlight.page.log_follower import LogView, RecentBatches
+from shedlight.errors import known_names
+from shedlight.page.responses import RequestError
+from shedlight.page.run_view import RecentBatches, RunView
+from shedlight.page.schemas import (
+    EdgeAnswer,
+    KeepRow,
+    LatencyAnswer,
+    NodeAnswer,
+    NodeStatusAnswer,
+    RunAnswer,
+    SinkAnswer,
+    SinkStatusAnswer,
+    StatusAnswer,
+)
 from shedlight.report.format import sanitize
 from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals
-from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, RunHeader
+from shedlight.runlog.records import DecisionSummary, RunHeader
+from shedlight.runlog.series import LATENCIES, split_evenly
 
 STARTING = "STARTING"
-"""The state of a node that has had no micro-batch since the run began."""
-MOST_KEEPS = 200
-"""How many shares are told."""
-_LATENCIES = ("mean", "p50", "p95", "p99")
+"""The status of a node that has had no micro-batch since the run was started."""
+MAX_KEEP_ROWS = 200
+"""How many keep shares are answered."""
+MAX_CURVE_POINTS = 600
+"""How many points a curve has at most."""
 _ALL, _NONE = 1 - 1e-6, 1e-6
 
 
-def run_status(seen: LogView, clock: float, *, live: bool) -> dict[str, Any]:
-    """Say how a run is.
-
-    Args:
-        seen: What was read of its log.
-        clock: Now, in seconds since 1970.
-        live: Whether it is under way.
-    """
-    tally = seen.tally
-    nodes = {name: _node(seen, name, one) for name, one in tally.nodes.items()}
-    plans = [w.batches[-1].plan for w in seen.windows.values() if w.batches]
-    keeps = sorted(_keeps(tally), key=_shed_most)
-    left_out = max(0, len(keeps) - MOST_KEEPS)
-    return {
-        "time": seen.latest,
-        "live": live,
-        "stale_seconds": None if seen.latest is None else max(0.0, clock - seen.latest),
-        "state": worst(one["state"] for one in nodes.values()),
-        "bottleneck": _bottleneck(nodes),
-        "plan": max((one for one in plans if one is not None), default=None),
-        "nodes": nodes,
-        "edges": list(_edges(seen, tally.header)) if tally.header else [],
-        "sinks": _sinks(seen, tally.header) if tally.header else {},
-        "keeps": keeps[:MOST_KEEPS],
-        "more": left_out + (tally.decision.omitted_shares if tally.decision else 0),
-    }
-
-
-def worst(states: Iterator[str]) -> str:
-    """Find the worst of some states; nothing is worse than to have no node at all."""
-    order = (STARTING, *STATUSES)
-    return max(states, key=order.index, default=STARTING)
-
-
-def _bottleneck(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Find the node that sheds, or should, and has most to do for what it may."""
-    fine = {"OK", STARTING}
-    found = {n: one["load"] or 0.0 for n, one in nodes.items() if one["state"] not in fine}
-    return max(found, key=lambda name: found[name]) if found else None
-
-
-def _node(seen: LogView, name: str, node: NodeTotals) -> dict[str, Any]:
-    window, last = seen.window(name), node.last
-    header = seen.tally.header
-    timed = header is None or header.timed
-    latency = last.latency if last is not None and timed else {}
-    mean = latency.get("mean")
-    offered = window.rate(_of_use)
-    shed = window.rate(lambda one: one.shed)
-    return {
-        "state": _state(node),
-        "remedy": sanitize(node.advice) if last is not None else "",
-        "load": node.load,
-        "bound": node.bound,
-        "headroom": None if node.bound is None or mean is None else node.bound - mean,
-        "latency": {one: latency[one] for one in _LATENCIES if one in latency},
-        "rate": window.rate(lambda one: one.events),
-        "kept": window.rate(lambda one: one.kept),
-        "shed_share": min(1.0, shed / offered) if offered else 0.0,
-        "batch_seconds": last.seconds if last is not None else None,
-        "lag": last.lag if last is not None else None,
-        "partial_matches": sum(one.partial_matches for one in last.patterns.values())
-        if last
-        else 0,
-        "state_bytes": last.state_bytes if last is not None else 0,
-        "pressure": last.pressure if last is not None else None,
-    }
-
-
-def _of_use(batch: MicroBatchRecord) -> int:
-    return batch.events if batch.relevant_events is None else batch.relevant_events
-
-
-def _state(node: NodeTotals) -> str:
-    if node.last is None:
-        return STARTING
-    return node.status if node.status in STATUSES else "OK"
-
-
-def _edges(seen: LogView, header: RunHeader) -> Iterator[dict[str, Any]]:
-    for name, one in header.operators.items():
-        window = seen.window(one.node)
-        shed = _shed_at(window, name)
-        for stream in one.inputs:
-            rate = _arriving(seen, header, name, stream)
-            yield _edge(_from(stream, header), name, stream, rate, shed)
-    for sink, stream in header.sinks.items():
-        yield _edge(_from(stream, header), sink, stream, _found(seen, header, stream), 0.0)
-
-
-def _edge(start: str, end: str, stream: str, rate: float, shed: float) -> dict[str, Any]:
-    return {"from": start, "to": end, "stream": stream, "rate": rate, "shed": shed}
-
-
-def _from(stream: str, header: RunHeader) -> str:
-    operator = stream.partition(".")[0]
-    return stream if stream in header.sources else operator
-
-
-def _arriving(seen: LogView, header: RunHeader, operator: str, stream: str) -> float:
-    """Say how fast a stream comes to an operator; within a node it is what is found."""
-    window = seen.window(header.operators[operator].node)
-    if any(stream in one.arrived.get(operator, {}) for one in window.batches):
-        return window.rate(lambda one: one.arrived.get(operator, {}).get(stream, 0))
-    return _found(seen, header, stream)
-
-
-def _found(seen: LogView, header: RunHeader, stream: str) -> float:
-    """Say how many complex events of a pattern there are in a second."""
-    placed = header.operators.get(stream.partition(".")[0])
-    if placed is None:
-        return 0.0
-    return seen.window(placed.node).rate(
-        lambda one: one.patterns[stream].matches if stream in one.patterns else 0
+def run_answer(view: RunView) -> RunAnswer:
+    """Answer what is run; what the log does not say is empty."""
+    view.refresh()
+    totals = view.totals
+    header = totals.header or RunHeader(time=0)
+    return RunAnswer(
+        application=sanitize(header.application, 100),
+        version=sanitize(header.version, 100),
+        started=header.time if totals.header else None,
+        timed=header.timed,
+        live=view.live,
+        can_apply=view.can_apply,
+        nodes={name: NodeAnswer(bound=node.bound) for name, node in totals.nodes.items()},
+        sources=header.sources,
+        operators=header.operators,
+        sinks={
+            name: SinkAnswer(input=stream, weight=totals.weights.get(name, 1.0))
+            for name, stream in header.sinks.items()
+        },
     )
 
 
-def _shed_at(window: RecentBatches, operator: str) -> float:
-    """Say which share an operator's patterns shed of what they have a use for."""
+def status_answer(view: RunView) -> StatusAnswer:
+    """Answer the status of a run."""
+    view.refresh()
+    totals = view.totals
+    nodes = {name: _node_status(view, name, node) for name, node in totals.nodes.items()}
+    plans = [w.batches[-1].plan for w in view.windows.values() if w.batches]
+    keep_rows = sorted(_keep_rows(totals), key=_order_by_shed)
+    omitted = max(0, len(keep_rows) - MAX_KEEP_ROWS)
+    return StatusAnswer(
+        time=view.latest,
+        live=view.live,
+        stale_seconds=None if view.latest is None else max(0.0, view.clock() - view.latest),
+        status=worst_status(node.status for node in nodes.values()),
+        bottleneck=_find_bottleneck(nodes),
+        plan=max((plan for plan in plans if plan is not None), default=None),
+        nodes=nodes,
+        edges=list(_edges(view, totals.header)) if totals.header else [],
+        sinks=_sink_statuses(view, totals.header) if totals.header else {},
+        keep_rows=keep_rows[:MAX_KEEP_ROWS],
+        omitted_rows=omitted + (totals.decision.omitted_shares if totals.decision else 0),
+    )
+
+
+def latency_answer(view: RunView, node: str, seconds: float) -> LatencyAnswer:
+    """Answer how long events spent at a node in the last seconds of what the log has.
+
+    Of neighbours that are put together the quantiles are the highest: no peak is lost.
+
+    Raises:
+        RequestError: There is no such node.
+    """
+    view.refresh()
+    if node not in view.totals.nodes:
+        hint = known_names(node, list(view.totals.nodes))
+        raise RequestError(404, f"there is no node {node[:60]!r}; {hint}")
+    points = view.points.get(node, ())
+    since = points[-1].time - seconds if points else 0.0
+    recent = [point for point in points if point.time >= since]
+    chunks = list(split_evenly(recent, MAX_CURVE_POINTS))
+    return LatencyAnswer(
+        node=node,
+        bound=view.totals.nodes[node].bound,
+        time=[chunk[-1].time for chunk in chunks],
+        mean=[fmean(point.mean for point in chunk) for chunk in chunks],
+        p50=[fmean(point.p50 for point in chunk) for chunk in chunks],
+        p95=[max(point.p95 for point in chunk) for chunk in chunks],
+        p99=[max(point.p99 for point in chunk) for chunk in chunks],
+    )
+
+
+def decision_answers(view: RunView, limit: int) -> list[DecisionSummary]:
+    """Answer the latest decisions, newest first."""
+    view.refresh()
+    return [
+        DecisionSummary(
+            time=decision.time,
+            reason=sanitize(decision.reason, 1000),
+            replanned=decision.replanned,
+            seconds=decision.seconds,
+            loads=decision.loads,
+            statuses={name: sanitize(text, 60) for name, text in decision.statuses.items()},
+        )
+        for decision in list(view.decisions)[: -limit - 1 : -1]
+    ]
+
+
+def worst_status(statuses: Iterable[str]) -> str:
+    """Find the worst status; nothing is worse than to have no node at all."""
+    return max(statuses, key=(STARTING, *STATUSES).index, default=STARTING)
+
+
+def _find_bottleneck(nodes: Mapping[str, NodeStatusAnswer]) -> str | None:
+    """Find the node that sheds, or should, and is busiest for what it may be."""
+    loads = {n: o.load or 0.0 for n, o in nodes.items() if o.status not in {"OK", STARTING}}
+    return max(loads, key=lambda name: loads[name]) if loads else None
+
+
+def _node_status(view: RunView, name: str, node: NodeTotals) -> NodeStatusAnswer:
+    window, last = view.window(name), node.last
+    latency = last.latency if last is not None and view.totals.timed else {}
+    mean = latency.get("mean")
+    offered = window.rate(lambda batch: batch.offered)
+    shed = window.rate(lambda batch: batch.shed)
+    known = node.status if node.status in STATUSES else "OK"
+    return NodeStatusAnswer(
+        status=STARTING if last is None else known,
+        advice="" if last is None else sanitize(node.advice),
+        load=node.load,
+        bound=node.bound,
+        headroom=None if node.bound is None or mean is None else node.bound - mean,
+        latency={key: latency[key] for key in LATENCIES if key in latency},
+        rate=window.rate(lambda batch: batch.events),
+        kept_rate=window.rate(lambda batch: batch.kept),
+        shed_share=min(1.0, shed / offered) if offered else 0.0,
+        batch_seconds=last.seconds if last else None,
+        lag=last.lag if last else None,
+        partial_matches=sum(p.partial_matches for p in last.patterns.values()) if last else 0,
+        state_bytes=last.state_bytes if last else 0,
+        pressure=last.pressure if last else None,
+    )
+
+
+def _edges(view: RunView, header: RunHeader) -> Iterator[EdgeAnswer]:
+    def edge(target: str, stream: str, rate: float, shed_share: float) -> EdgeAnswer:
+        origin = stream if stream in header.sources else stream.partition(".")[0]
+        return EdgeAnswer(
+            origin=origin, target=target, stream=stream, rate=rate, shed_share=shed_share
+        )
+
+    for name, operator in header.operators.items():
+        shed_share = _operator_shed_share(view.window(operator.node), name)
+        for stream in operator.inputs:
+            yield edge(name, stream, _arrival_rate(view, header, name, stream), shed_share)
+    for sink, stream in header.sinks.items():
+        yield edge(sink, stream, _match_rate(view, header, stream), 0.0)
+
+
+def _arrival_rate(view: RunView, header: RunHeader, operator: str, stream: str) -> float:
+    """Measure how fast a stream arrives at an operator; within a node it is what is found."""
+    window = view.window(header.operators[operator].node)
+    if any(stream in batch.arrived.get(operator, {}) for batch in window.batches):
+        return window.rate(lambda batch: batch.arrived.get(operator, {}).get(stream, 0))
+    return _match_rate(view, header, stream)
+
+
+def _match_rate(view: RunView, header: RunHeader, stream: str) -> float:
+    """Measure how many complex events of a pattern there are in a second."""
+    operator = header.operators.get(stream.partition(".")[0])
+    if operator is None:
+        return 0.0
+    return view.window(operator.node).rate(
+        lambda batch: batch.patterns[stream].matches if stream in batch.patterns else 0
+    )
+
+
+def _operator_shed_share(window: RecentBatches, operator: str) -> float:
+    """Measure which share of their relevant events an operator's patterns shed."""
     offered = kept = 0
     for batch in window.batches:
-        for name, one in batch.patterns.items():
-            if name.partition(".")[0] == operator and one.offered is not None:
-                offered, kept = offered + one.offered, kept + one.kept
+        for name, pattern in batch.patterns.items():
+            if name.partition(".")[0] == operator and pattern.offered is not None:
+                offered, kept = offered + pattern.offered, kept + pattern.kept
     return min(1.0, max(0.0, 1 - kept / offered)) if offered else 0.0
 
 
-def _sinks(seen: LogView, header: RunHeader) -> dict[str, dict[str, Any]]:
-    decision = seen.tally.decision
+def _sink_statuses(view: RunView, header: RunHeader) -> dict[str, SinkStatusAnswer]:
+    decision = view.totals.decision
     predicted = decision.sinks if decision is not None else {}
     return {
-        name: {
-            "input": stream,
-            "weight": seen.tally.weights.get(name, 1.0),
-            "predicted": predicted.get(name),
-            "observed": _found(seen, header, stream) if seen.windows else None,
-        }
+        name: SinkStatusAnswer(
+            input=stream,
+            weight=view.totals.weights.get(name, 1.0),
+            predicted=predicted.get(name),
+            observed=_match_rate(view, header, stream) if view.windows else None,
+        )
         for name, stream in header.sinks.items()
     }
 
 
-def _shed_most(row: Mapping[str, Any]) -> tuple[float, float, str, str]:
-    return (
-        -(row["rate"] or 0.0) * (1 - row["share"]),
-        row["share"],
-        row["pattern"],
-        row["type"],
-    )
+def _order_by_shed(row: KeepRow) -> tuple[float, float, str, str]:
+    return -(row.rate or 0.0) * (1 - row.share), row.share, row.pattern, row.type
 
 
-def _keeps(tally: RunTotals) -> Iterator[dict[str, Any]]:
-    decision = tally.decision or DecisionRecord(time=0.0)
-    placed = {} if tally.header is None else tally.header.operators
-    for pattern, shares in decision.shares.items():
-        one = placed.get(pattern.partition(".")[0])
-        node = "" if one is None else one.node
-        rates = decision.rates.get(pattern, {})
+def _keep_rows(totals: RunTotals) -> Iterator[KeepRow]:
+    operators = totals.header.operators if totals.header else {}
+    decision = totals.decision
+    for pattern, shares in decision.shares.items() if decision else ():
+        operator = operators.get(pattern.partition(".")[0])
+        node = operator.node if operator else ""
+        rates = decision.rates.get(pattern, {}) if decision else {}
         for label, share in shares.items():
-            yield {
-                "pattern": pattern,
-                "type": sanitize(label),
-                "rate": rates.get(label),
-                "share": share,
-                "price": tally.prices.get(node),
-                "reason": _reason(share, sanitize(node, 60)),
-            }
+            yield KeepRow(
+                pattern=pattern,
+                type=sanitize(label),
+                rate=rates.get(label),
+                share=share,
+                price=totals.prices.get(node),
+                reason=_explain_share(share, sanitize(node, 60)),
+            )
 
 
-def _reason(share: float, node: str) -> str:
-    """Say why a share is what it is."""
+def _explain_share(share: float, node: str) -> str:
+    """Say why a keep share is what it is."""
     if share >= _ALL:
         return "all of it is worth its time"
     where = f"node {node}" if node else "its node"

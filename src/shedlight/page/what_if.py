@@ -1,31 +1,38 @@
-"""What-if and apply: the questions and wishes of the page, for the run that it is of."""
+"""What-if and apply: forecasts for a run, and overrides of its bounds and weights."""
 
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from shedlight.control.override import Override
 from shedlight.control.planning_input import PlanningInput, read_planning_input
 from shedlight.control.what_if import Forecast, what_if
 from shedlight.engines.spark.control.override_store import planning_input_path, store_override
 from shedlight.errors import InputError, PlanError, ShedlightError, known_names
-from shedlight.page.responses import RefusedError
+from shedlight.page.responses import RequestError
 from shedlight.page.run_view import RunView
-from shedlight.page.schemas import Changes, Question
+from shedlight.page.schemas import (
+    ApplyAnswer,
+    NodeForecast,
+    OverrideRequest,
+    ShareChange,
+    SinkForecast,
+    WhatIfAnswer,
+    WhatIfRequest,
+)
 from shedlight.report.format import count, percent, sanitize
 from shedlight.shedding.shares import Shares
 
-MOST_CHANGES = 100
-"""How many shares are told that would be others."""
-_MOST_BYTES = 16 << 20
-_NOTICED = 1e-4
-_WAIT = 2.0
+MAX_CHANGES = 100
+"""How many keep shares are answered that would be others."""
+_MAX_PLANNING_INPUT_BYTES = 16 << 20
+_MIN_CHANGE = 1e-4
+_MAX_WAIT_S = 2.0
 """How many seconds a question waits for those before it."""
 
 
-class Planner:
-    """Answers questions about the situation of a run, one at a time.
+class Forecaster:
+    """Answers what-if questions about a run from its planning input, one at a time.
 
     Args:
         log: The log of the run.
@@ -35,177 +42,156 @@ class Planner:
         self._path = planning_input_path(log)
         self._lock = threading.Lock()
 
-    def answer(self, question: Question) -> dict[str, Any]:
-        """Say what would come of other bounds, weights or loads.
+    def answer(self, request: WhatIfRequest) -> WhatIfAnswer:
+        """Answer what would come of other bounds, weights or loads.
 
         Raises:
-            RefusedError: It names something that is not there, or nothing can be planned.
+            RequestError: It names something that is not there, or nothing can be planned.
         """
-        if not self._lock.acquire(timeout=_WAIT):
-            raise RefusedError(429, "plans are being made for others; ask again in a moment")
+        if not self._lock.acquire(timeout=_MAX_WAIT_S):
+            raise RequestError(429, "plans are being made for others; ask again in a moment")
         try:
-            situation = self._situation()
-            wish = Override(question.bounds, question.weights)
-            application = situation.application
-            check_names(wish, application.nodes, application.sinks)
-            found = what_if(situation, wish, question.load)
-            return answer_of(situation, found)
+            planning_input = self._read_planning_input()
+            override = Override(request.bounds, request.weights)
+            application = planning_input.application
+            _check_names(override, application.nodes, application.sinks)
+            forecast = what_if(planning_input, override, request.load)
+            return forecast_answer(planning_input.shares, forecast)
         except PlanError as error:
-            raise RefusedError(422, str(error)) from error
+            raise RequestError(422, str(error)) from error
         except ShedlightError as error:
-            raise RefusedError(409, str(error)) from error
+            raise RequestError(409, str(error)) from error
         finally:
             self._lock.release()
 
-    def _situation(self) -> PlanningInput:
+    def _read_planning_input(self) -> PlanningInput:
         try:
             with self._path.open("rb") as file:
-                data = file.read(_MOST_BYTES)
+                data = file.read(_MAX_PLANNING_INPUT_BYTES)
         except OSError as error:
-            raise RefusedError(
+            raise RequestError(
                 409,
-                "the run has not left what a plan is made from: that comes with its first "
+                "the run has not written what a plan is made from: that comes with its first "
                 "decision, and only a run with a bound and the global or local shedder decides",
             ) from error
         if not data:
-            raise RefusedError(
+            raise RequestError(
                 409, "the run has too many types to plan for here; use `shedlight plan`"
             )
         return read_planning_input(data.decode("utf-8", "replace"))
 
 
-def answer_of(situation: PlanningInput, found: Forecast) -> dict[str, Any]:
-    """Write what was found out."""
-    changes = sorted(
-        _changes(situation.shares, found.shares),
-        key=lambda row: (-abs(row["after"] - _before(row)), row["pattern"], row["type"]),
-    )
-    nodes = {
-        name: {
-            "load": _number(found.loads.get(name)),
-            "state": str(one.status),
-            "remedy": sanitize(one.advice, 1000),
-            "bound": found.application.nodes[name].bound,
-        }
-        for name, one in found.health.items()
-    }
-    feasible = all(one["state"] != "INFEASIBLE" for one in nodes.values()) and not found.failure
-    return {
-        "seconds": found.seconds,
-        "nodes": nodes,
-        "sinks": {
-            name: {
-                "now": _number(found.now.get(name)),
-                "then": _number(found.then.get(name)) if feasible else None,
-            }
-            for name in found.application.sinks
+def forecast_answer(active: Shares, forecast: Forecast) -> WhatIfAnswer:
+    """Make the answer of a forecast, given the active keep shares."""
+    changes = sorted(_share_changes(active, forecast.shares), key=_order_by_change)
+    feasible = not forecast.failure and not _infeasible_nodes(forecast)
+    return WhatIfAnswer(
+        seconds=forecast.seconds,
+        nodes={
+            name: NodeForecast(
+                load=forecast.loads.get(name),
+                status=str(health.status),
+                advice=sanitize(health.advice, 1000),
+                bound=forecast.application.nodes[name].bound,
+            )
+            for name, health in forecast.health.items()
         },
-        "changes": changes[:MOST_CHANGES],
-        "feasible": feasible,
-        "words": sanitize(_words(found, len(changes), feasible=feasible), 1000),
-    }
+        sinks={
+            name: SinkForecast(
+                current=forecast.now.get(name),
+                forecast=forecast.then.get(name) if feasible else None,
+            )
+            for name in forecast.application.sinks
+        },
+        changes=changes[:MAX_CHANGES],
+        feasible=feasible,
+        summary=sanitize(_summarize(forecast, len(changes)), 1000),
+    )
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _before(row: dict[str, Any]) -> float:
-    return 1.0 if row["before"] is None else float(row["before"])
-
-
-def _changes(before: Shares, after: Shares) -> Iterator[dict[str, Any]]:
-    """List the shares that would be others; what no plan speaks of is kept."""
+def _share_changes(before: Shares, after: Shares) -> Iterator[ShareChange]:
+    """List the keep shares that would be others; what no plan has is kept."""
     for stream, shares in after.items():
         known = before[stream].shares if stream in before else {}
         for label, share in shares.shares.items():
-            if abs(share - known.get(label, 1.0)) > _NOTICED:
-                yield {
-                    "pattern": str(stream),
-                    "type": sanitize(label),
-                    "before": known.get(label),
-                    "after": share,
-                }
+            if abs(share - known.get(label, 1.0)) > _MIN_CHANGE:
+                yield ShareChange(
+                    pattern=str(stream),
+                    type=sanitize(label),
+                    before=known.get(label),
+                    after=share,
+                )
 
 
-def _words(found: Forecast, changes: int, *, feasible: bool) -> str:
-    if found.failure:
-        return f"there would be no plan: {found.failure}"
-    if not feasible:
-        bad = [name for name, one in found.health.items() if str(one.status) == "INFEASIBLE"]
-        nodes = f"node{'s' * (len(bad) > 1)} {', '.join(bad)}"
+def _order_by_change(row: ShareChange) -> tuple[float, str, str]:
+    before = 1.0 if row.before is None else row.before
+    return -abs(row.after - before), row.pattern, row.type
+
+
+def _infeasible_nodes(forecast: Forecast) -> list[str]:
+    return [n for n, health in forecast.health.items() if str(health.status) == "INFEASIBLE"]
+
+
+def _summarize(forecast: Forecast, changes: int) -> str:
+    if forecast.failure:
+        return f"there would be no plan: {forecast.failure}"
+    if infeasible := _infeasible_nodes(forecast):
+        nodes = f"node{'s' * (len(infeasible) > 1)} {', '.join(infeasible)}"
         return f"{nodes} could not keep the bound, whatever is shed"
-    told = []
-    if found.plan is not None and found.plan.keeps_incumbent:
-        told.append("the plan in force would stay")
+    if forecast.plan is not None and forecast.plan.keeps_incumbent:
+        plan = "the active plan would stay"
     elif changes:
-        told.append(f"{count(changes, 'share')} would change")
+        plan = f"{count(changes, 'share')} would change"
     else:
-        told.append("nothing would be kept otherwise")
-    now, then = _worth(found, found.now), _worth(found, found.then)
-    if now > 0 and abs(then / now - 1) > _NOTICED:
+        plan = "all shares would stay"
+    now, then = _worth(forecast, forecast.now), _worth(forecast, forecast.then)
+    if now > 0 and abs(then / now - 1) > _MIN_CHANGE:
         more = "more" if then > now else "less"
-        told.append(f"the sinks would get {percent(abs(then / now - 1))} {more}, weighted")
-    else:
-        told.append("the sinks would get as much as now")
-    return "; ".join(told)
+        return f"{plan}; the sinks would get {percent(abs(then / now - 1))} {more}, weighted"
+    return f"{plan}; the sinks would get as much as now"
 
 
-def _worth(found: Forecast, rates: Mapping[str, float]) -> float:
-    sinks = found.application.sinks.items()
+def _worth(forecast: Forecast, rates: Mapping[str, float]) -> float:
+    sinks = forecast.application.sinks.items()
     return float(sum(sink.weight * rates.get(name, 0.0) for name, sink in sinks))
 
 
-def apply(watch: RunView, changes: Changes) -> dict[str, Any]:
-    """Leave a wish for the run.
+def store_changes(view: RunView, changes: OverrideRequest) -> ApplyAnswer:
+    """Store an override for the run, which applies it at its next decision.
 
     Raises:
-        RefusedError: The run is over, or has no such node or sink.
+        RequestError: The run is over, or has no such node or sink.
     """
-    watch.refresh()
-    checkpoint = watch.place.checkpoint
-    if checkpoint is None or not watch.can_apply:
-        raise RefusedError(
+    view.refresh()
+    checkpoint = view.paths.checkpoint
+    if checkpoint is None or not view.can_apply:
+        raise RequestError(
             409,
             "nothing can be changed: the run is over, only its log is here, or it has not "
             "decided anything yet",
         )
-    wish = Override(changes.bounds, changes.weights)
-    if not wish:
-        raise RefusedError(422, "the body names no bound and no weight; name at least one")
-    _check(watch, wish)
-    try:
-        store_override(checkpoint, wish)
-    except InputError as error:
-        raise RefusedError(409, str(error)) from error
-    return {
-        "applied": True,
-        "words": sanitize(
-            f"left for the run: {wish}; it plans for it at its next decision", 1000
-        ),
-    }
-
-
-def _check(watch: RunView, wish: Override) -> None:
-    """See that what is wished for is there, as far as the log says."""
-    tally = watch.seen.tally
-    check_names(wish, tally.nodes, tally.weights)
-    for name in wish.bounds:
-        if tally.nodes[name].bound is None:
-            raise RefusedError(
+    override = Override(changes.bounds, changes.weights)
+    if not override:
+        raise RequestError(422, "the body names no bound and no weight; name at least one")
+    nodes = view.totals.nodes
+    _check_names(override, nodes, view.totals.weights)
+    for name in override.bounds:
+        if nodes[name].bound is None:
+            raise RequestError(
                 422, f"node {name!r} has no bound and cannot be given one while it runs"
             )
+    try:
+        store_override(checkpoint, override)
+    except InputError as error:
+        raise RequestError(409, str(error)) from error
+    summary = f"stored for the run: {override}; it plans for it at its next decision"
+    return ApplyAnswer(applied=True, summary=sanitize(summary, 1000))
 
 
-def check_names(wish: Override, nodes: Collection[str], sinks: Collection[str]) -> None:
-    """See that what is wished for is there.
-
-    Raises:
-        RefusedError: It is not.
-    """
-    asked = (("node", wish.bounds, nodes), ("sink", wish.weights, sinks))
-    for what, names, known in asked:
+def _check_names(override: Override, nodes: Collection[str], sinks: Collection[str]) -> None:
+    named = (("node", override.bounds, nodes), ("sink", override.weights, sinks))
+    for what, names, known in named:
         for name in names:
             if name not in known:
                 hint = known_names(name[:60], known)
-                raise RefusedError(404, f"there is no {what} {name[:60]!r}; {hint}")
+                raise RequestError(404, f"there is no {what} {name[:60]!r}; {hint}")

@@ -10,16 +10,18 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from statistics import fmean
 
 from shedlight.report.format import escaped, offset, short
 from shedlight.runlog.aggregate import STATUSES
+from shedlight.runlog.series import split_evenly
 
 WIDTH, HEIGHT = 440, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 430, 22, 192
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 _DAY = 86400
-_MOST_POINTS = 200
-_MOST_MARKS = 60
+_MAX_POINTS = 200
+_MAX_MARKS = 60
 
 Points = Sequence[tuple[float, float | None]]
 """Times and values; None where there is no value and the line has a gap."""
@@ -79,7 +81,7 @@ def drawn(chart: Chart, start: float, end: float) -> str:
     top = step * math.ceil(max(*levels, step) / step - 1e-9)
     frame = _Frame(start, max(end, start + 1.0), top)
     parts = [*_axes(frame, step), *_band(frame, chart.statuses)]
-    if len(chart.marks) <= _MOST_MARKS:
+    if len(chart.marks) <= _MAX_MARKS:
         parts += [_mark(frame.x(time)) for time in chart.marks]
     if chart.limit is not None:
         y = frame.y(chart.limit[1])
@@ -159,11 +161,11 @@ def _mark(x: float) -> str:
 
 
 def _curve(frame: _Frame, line: Line) -> Iterator[str]:
-    for piece in _pieces(downsample(line.points)):
-        middle = [f"{frame.x(one.time):.1f},{frame.y(one.mean):.1f}" for one in piece]
-        if any(one.least != one.most for one in piece):
-            above = [f"{frame.x(one.time):.1f},{frame.y(one.most):.1f}" for one in piece]
-            below = [f"{frame.x(one.time):.1f},{frame.y(one.least):.1f}" for one in piece]
+    for points in _connected(downsample(line.points)):
+        middle = [f"{frame.x(p.time):.1f},{frame.y(p.mean):.1f}" for p in points]
+        if any(p.least != p.most for p in points):
+            above = [f"{frame.x(p.time):.1f},{frame.y(p.most):.1f}" for p in points]
+            below = [f"{frame.x(p.time):.1f},{frame.y(p.least):.1f}" for p in points]
             around = " ".join(above + below[::-1])
             yield f'<polygon class="{line.look} around" points="{around}"/>'
         if len(middle) == 1:
@@ -175,7 +177,7 @@ def _curve(frame: _Frame, line: Line) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Some points that follow each other: when the first was, their mean and their range."""
+    """Points that follow each other: when the first was, their mean and their range."""
 
     time: float
     mean: float
@@ -183,24 +185,21 @@ class Stretch:
     most: float
 
 
-def downsample(points: Points, most: int = _MOST_POINTS) -> list[Stretch | None]:
-    """Put points together so that there are at most so many; None where there is no value."""
-    size = math.ceil(len(points) / most)
-    found: list[Stretch | None] = []
-    for place in range(0, len(points), size or 1):
-        values = [v for _, v in points[place : place + size] if v is not None]
+def downsample(points: Points) -> Iterator[Stretch | None]:
+    """Put points together so that they fit a chart; None where there is no value."""
+    for chunk in split_evenly(points, _MAX_POINTS):
+        values = [value for _, value in chunk if value is not None]
         if values:
-            mean = sum(values) / len(values)
-            found.append(Stretch(points[place][0], mean, min(values), max(values)))
+            yield Stretch(chunk[0][0], fmean(values), min(values), max(values))
         else:
-            found.append(None)
-    return found
+            yield None
 
 
-def _pieces(points: Iterable[Stretch | None]) -> Iterator[list[Stretch]]:
-    for known, piece in groupby(points, key=lambda one: one is not None):
+def _connected(points: Iterable[Stretch | None]) -> Iterator[list[Stretch]]:
+    """Split a line at its gaps."""
+    for known, line in groupby(points, key=lambda point: point is not None):
         if known:
-            yield [one for one in piece if one is not None]
+            yield [point for point in line if point is not None]
 
 
 def _legend(chart: Chart) -> str:
@@ -210,7 +209,7 @@ def _legend(chart: Chart) -> str:
     items = [(stroke.format(one.look), one.label) for one in chart.lines]
     if chart.limit is not None:
         items.append((stroke.format("limit"), chart.limit[0]))
-    if 0 < len(chart.marks) <= _MOST_MARKS:
+    if 0 < len(chart.marks) <= _MAX_MARKS:
         items.append(('<line class="mark" x1="12" x2="12" y1="0" y2="10"/>', "new plan"))
     for status in dict.fromkeys(status for _, status in chart.statuses):
         box = f'<rect class="{status_class(status)}" x="4" y="1" width="16" height="8"/>'

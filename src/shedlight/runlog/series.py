@@ -1,7 +1,8 @@
 """How a run went over time: for each node and pattern, and what was decided when."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from shedlight.runlog.aggregate import span_of, utilisation_of
 from shedlight.runlog.records import (
@@ -12,7 +13,21 @@ from shedlight.runlog.records import (
     RunHeader,
 )
 
+_Item = TypeVar("_Item")
+
 LATENCIES = ("mean", "p50", "p95", "p99")
+
+
+def split_evenly(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
+    """Split items into at most so many chunks of neighbours, to be drawn as one point each.
+
+    Example:
+        >>> list(split_evenly("abcdefg", 3))
+        ['abc', 'def', 'g']
+    """
+    size = max(1, -(-len(items) // most))
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,28 +3,28 @@
 import { byId, h, setText } from "./dom.js";
 import { seconds, short } from "./numbers.js";
 import { post } from "./server.js";
-import { plain } from "./words.js";
+import { plain } from "./text.js";
 
 let token = "";
 const dialog = byId("apply");
 
-// Ask, and apply; what the server said, or null if it was called off.
+// Ask, and apply; the summary of the server, or null if it was cancelled.
 export function confirmApply(body, boundNow, weightNow) {
-  const told = [
+  const changes = [
     ...Object.entries(body.bounds).map(([name, value]) => `bound of ${plain(name, 60)}: ${seconds(boundNow(name))} → ${seconds(value)}`),
     ...Object.entries(body.weights).map(([name, value]) => `weight of ${plain(name, 60)}: ${short(weightNow(name))} → ${short(value)}`),
   ];
-  byId("apply-what").replaceChildren(...told.map((one) => h("li", {}, one)));
+  byId("apply-what").replaceChildren(...changes.map((text) => h("li", {}, text)));
   byId("token").value = token;
   setText(byId("apply-problem"), "");
   dialog.showModal();
   byId("token").focus();
   return new Promise((resolve) => {
-    let words = null;
+    let summary = null;
     byId("apply-cancel").onclick = () => dialog.close();
     dialog.onclose = () => {
       byId("token").value = "";
-      resolve(words);
+      resolve(summary);
     };
     byId("apply-form").onsubmit = async (event) => {
       event.preventDefault();
@@ -32,7 +32,7 @@ export function confirmApply(body, boundNow, weightNow) {
       try {
         const answer = await post("/api/apply", body, byId("token").value);
         token = byId("token").value;
-        words = answer.words;
+        summary = answer.summary;
         dialog.close();
       } catch (problem) {
         setText(byId("apply-problem"), `Nothing was applied: ${plain(problem.message, 500)}.`);

@@ -1,7 +1,7 @@
-// A state as a word with a sign whose shape says the same as its colour.
+// A status as a word with a sign whose shape says the same as its colour.
 
 import { h, s } from "./dom.js";
-import { lookOf, plain, rankOf } from "./words.js";
+import { lookOf, plain, rankOf } from "./text.js";
 
 const SHAPES = [
   "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z", // OK: a disc
@@ -11,9 +11,9 @@ const SHAPES = [
 ];
 const OTHER = "M8 2.5a5.5 5.5 0 1 0 0 11a5.5 5.5 0 0 0 0-11Zm0 3a2.5 2.5 0 1 1 0 5a2.5 2.5 0 0 1 0-5Z";
 
-export const shapeOf = (state) => SHAPES[rankOf(state)] ?? OTHER;
+export const shapeOf = (status) => SHAPES[rankOf(status)] ?? OTHER;
 
-export function badge(state) {
-  const sign = s("path", { d: shapeOf(state), class: `sign ${lookOf(state)}` });
-  return h("span", { class: "badge" }, s("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, sign), plain(state, 30));
+export function badge(status) {
+  const sign = s("path", { d: shapeOf(status), class: `sign ${lookOf(status)}` });
+  return h("span", { class: "badge" }, s("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, sign), plain(status, 30));
 }

@@ -4,7 +4,7 @@ import { s, setAttribute, setText } from "./dom.js";
 import { shapeOf } from "./badge.js";
 import { loadLook } from "./loads.js";
 import { percent, rate, seconds, short } from "./numbers.js";
-import { fitted, lookOf, plain, widthOf } from "./words.js";
+import { fitted, lookOf, plain, widthOf } from "./text.js";
 
 const BOLD = "600 13px system-ui, sans-serif";
 const VALUE = "600 11.5px system-ui, sans-serif";
@@ -12,7 +12,7 @@ const SMALL = "11.5px system-ui, sans-serif";
 
 const text = (x, y, look, content = "") => s("text", { x, y, class: look }, content);
 
-// A node: a strip that says how busy it is, its state, its headroom. Its operators are drawn on its box,
+// A node: a strip that says how busy it is, its status, its headroom. Its operators are drawn on its box,
 // and edges that come from above go behind its header.
 export function drawNode(name, { x, y, width, height }, isDown, { boxes, headers }) {
   const ring = s("rect", { x: x - 5, y: y - 5, width: width + 10, height: height + 10, rx: 11, class: "ring" });
@@ -23,29 +23,29 @@ export function drawNode(name, { x, y, width, height }, isDown, { boxes, headers
   const label = text(x + 11, y + 17.5, "name");
   const load = text(x + width - 11, y + 17.5, "value end");
   const sign = s("path", { transform: `translate(${x + 11} ${y + 33}) scale(0.69)` });
-  const state = text(x + 27, y + 42, "state-word");
+  const statusName = text(x + 27, y + 42, "status-name");
   const spare = text(x + 11, y + 58, "small");
   const full = s("title");
   boxes.append(s("rect", { x, y, width, height, rx: 7, class: "box" }));
   const face = s("rect", { x: x + 0.5, y: y + 6, width: isDown ? width - 1 : Math.min(width - 1, 150), height: 57, class: "face" });
-  headers.append(s("g", {}, face, strip, ring, tag, label, load, sign, state, spare, full));
+  headers.append(s("g", {}, face, strip, ring, tag, label, load, sign, statusName, spare, full));
   return {
-    update(now, isBottleneck) {
-      setAttribute(strip, "class", loadLook(now.load));
-      const dark = now.load == null ? "" : ` on ${loadLook(now.load)}`;
+    update(node, isBottleneck) {
+      setAttribute(strip, "class", loadLook(node.load));
+      const dark = node.load == null ? "" : ` on ${loadLook(node.load)}`;
       setAttribute(label, "class", `name${dark}`);
       setAttribute(load, "class", `value end${dark}`);
-      const ways = loadWays(now);
+      const ways = loadWays(node);
       const room = (value) => width - 28 - widthOf(value, VALUE);
       const value = ways.find((one) => widthOf(plain(name), BOLD) <= room(one)) ?? ways.at(-1);
       setText(load, value);
       setText(label, fitted(name, room(value), BOLD));
-      setAttribute(sign, "d", shapeOf(now.state));
-      setAttribute(sign, "class", `sign ${lookOf(now.state)}`);
-      setText(state, fitted(now.state ?? "", width - 40, BOLD));
-      setText(spare, fittest(headroom(now), width - 22));
+      setAttribute(sign, "d", shapeOf(node.status));
+      setAttribute(sign, "class", `sign ${lookOf(node.status)}`);
+      setText(statusName, fitted(node.status ?? "", width - 40, BOLD));
+      setText(spare, fittest(headroom(node), width - 22));
       for (const one of [ring, tag]) one.classList.toggle("shown", isBottleneck);
-      setText(full, `${plain(name)}: ${headroom(now)[0]}${now.remedy ? `\n${plain(now.remedy)}` : ""}`);
+      setText(full, `${plain(name)}: ${headroom(node)[0]}${node.advice ? `\n${plain(node.advice)}` : ""}`);
     },
   };
 }
@@ -67,8 +67,8 @@ function headroom({ bound, headroom: room, latency }) {
 const fittest = (ways, width) => ways.find((one) => widthOf(one, SMALL) <= width) ?? fitted(ways.at(-1), width, SMALL);
 
 function card(vertex, { x, y, width, height }, parent, ...parts) {
-  const shape = s("rect", { x, y, width, height, rx: vertex.kind === "operator" ? 5 : height / 2 > 22 ? 10 : height / 2, class: "card" });
-  const group = s("g", { class: `vertex ${vertex.kind}` }, shape, ...parts, s("title", {}, plain(vertex.name)));
+  const shape = s("rect", { x, y, width, height, rx: vertex.role === "operator" ? 5 : height / 2 > 22 ? 10 : height / 2, class: "card" });
+  const group = s("g", { class: `vertex ${vertex.role}` }, shape, ...parts, s("title", {}, plain(vertex.name)));
   parent.append(group);
   return group;
 }
@@ -87,10 +87,10 @@ export function drawSource(vertex, rect, parent) {
   const name = text(rect.x + 16, middle - 4, "name", fitted(vertex.name, rect.width - 30, BOLD));
   const amount = text(rect.x + 16, middle + 13, "small");
   const group = card(vertex, rect, parent, name, amount);
-  return { group, update: (now, read) => setText(amount, read == null ? "no events yet" : rate(read)) };
+  return { group, update: (status, read) => setText(amount, read == null ? "no events yet" : rate(read)) };
 }
 
-// A sink: what the plan predicts beside what is seen, as numbers and as bars on one scale.
+// A sink: what the plan predicts and what is observed, as numbers and as bars on one scale.
 export function drawSink(vertex, rect, parent) {
   const [left, right, top] = [rect.x + 14, rect.x + rect.width - 14, rect.y + rect.height / 2 - 33];
   const weight = `weight ${short(vertex.weight)}`;
@@ -107,9 +107,9 @@ export function drawSink(vertex, rect, parent) {
   const room = rect.width - 28 - 62 - 56 < 12 ? 0 : rect.width - 28 - 62 - 56; // too narrow: numbers alone
   return {
     group,
-    update(now) {
-      const { predicted, observed, weight: inForce } = now.sinks[vertex.name] ?? {};
-      if (inForce != null) setText(share, `weight ${short(inForce)}`);
+    update(status) {
+      const { predicted, observed, weight: current } = status.sinks[vertex.name] ?? {};
+      if (current != null) setText(share, `weight ${short(current)}`);
       const most = Math.max(predicted ?? 0, observed ?? 0);
       [predicted, observed].forEach((value, place) => {
         setText(rows[place].value, rate(value));

@@ -1,10 +1,10 @@
 // The latency of a node over time: four lines, each with a dash of its own, against the bound. With the
-// pointer or the arrow keys a time is chosen, and the legend says how it was then.
+// pointer or the arrow keys a time is chosen, and the legend has its values.
 
 import { h, s, setAttribute, setText } from "./dom.js";
 import { clock, seconds, short } from "./numbers.js";
 import { niceStep, timeStep } from "./scale.js";
-import { plain } from "./words.js";
+import { plain } from "./text.js";
 
 export const LINES = { p99: "line2", p95: "line1", p50: "line0", mean: "line5" };
 const [LEFT, RIGHT, TOP, BOTTOM, HEIGHT] = [48, 8, 8, 22, 160];
@@ -59,7 +59,7 @@ export function drawChart(chart, series, start, end) {
   drawLimit(chart, series.bound);
   setAttribute(chart.empty, "x", (LEFT + width) / 2);
   setText(chart.empty, known.length ? "" : "no event with a latency yet");
-  setAttribute(chart.svg, "aria-label", words(chart.name, series));
+  setAttribute(chart.svg, "aria-label", describe(chart.name, series));
   tell(chart);
 }
 
@@ -70,11 +70,11 @@ function drawLimit({ limit, place }, bound) {
   for (const [name, value] of [["x1", LEFT], ["x2", place.width - RIGHT], ["y1", level], ["y2", level]]) setAttribute(limit, name, value);
 }
 
-function words(name, series) {
+function describe(name, series) {
   const last = series.time.length - 1;
-  const now = last < 0 ? "nothing yet" : `mean ${seconds(series.mean[last])}, p99 ${seconds(series.p99[last])}`;
+  const latest = last < 0 ? "nothing yet" : `mean ${seconds(series.mean[last])}, p99 ${seconds(series.p99[last])}`;
   const bound = series.bound == null ? "no bound" : `bound ${seconds(series.bound)}`;
-  return `Latency of ${plain(name, 60)} over time: ${now}; ${bound}. Arrow keys choose a time.`;
+  return `Latency of ${plain(name, 60)} over time: ${latest}; ${bound}. Arrow keys choose a time.`;
 }
 
 function* axes(x, y, step, top, start, end, width) {

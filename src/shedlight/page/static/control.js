@@ -1,11 +1,11 @@
-// A number that can be dragged or typed: a slider with a field beside it, on a scale of ratios or not.
+// A number that can be dragged or typed: a slider with a field next to it, on a scale of ratios or not.
 
 import { h } from "./dom.js";
 
 const STEPS = 200;
 let made = 0;
 
-// `value()` is the number, or null if what is typed is none; `set` changes both without telling.
+// `value()` is the number, or null if what is typed is none; `set` changes both without a call of onChange.
 export function control({ label, unit, value, least, most, isRatio, onChange }) {
   made += 1;
   const id = `control-${made}`;
@@ -21,19 +21,19 @@ export function control({ label, unit, value, least, most, isRatio, onChange }) 
   const set = (number) => {
     field.value = Number(number.toPrecision(6));
     slider.value = toPlace(number);
-    told();
+    announceValue();
   };
-  const told = () => slider.setAttribute("aria-valuetext", `${field.value} ${unit}`);
+  const announceValue = () => slider.setAttribute("aria-valuetext", `${field.value} ${unit}`);
   slider.addEventListener("input", () => {
     field.value = toNumber(Number(slider.value));
-    told();
+    announceValue();
     onChange();
   });
   field.addEventListener("input", () => {
     const number = numberOf();
     field.setAttribute("aria-invalid", String(number === null));
     if (number !== null) slider.value = toPlace(number);
-    told();
+    announceValue();
     onChange();
   });
   set(value);

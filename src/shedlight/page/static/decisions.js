@@ -5,27 +5,26 @@ import { byId, h } from "./dom.js";
 import { clock, moment, seconds } from "./numbers.js";
 import { get } from "./server.js";
 import { fillTable, madeCell, makeTable } from "./tables.js";
-import { plain } from "./words.js";
+import { plain } from "./text.js";
 
-const EVERY = 2000; // at most so often where the server does not say how many there are
+const EVERY = 2000; // milliseconds; the status does not say whether there are new ones
 const table = makeTable(byId("decisions"), "What the controller decided, newest first.", [
   { head: "at", look: "moment" },
   { head: "what", look: "text" },
-  { head: "why", look: "words" },
+  { head: "why", look: "prose" },
   { head: "took", look: "number" },
 ]);
 
-let seen = null;
+let isFirst = true;
 let timer = 0;
 
 export function startDecisions() {
-  seen = null;
+  isFirst = true;
 }
 
-export function updateDecisions(now) {
-  if (now.decisions === undefined) timer ||= setTimeout(ask, seen === null ? 0 : EVERY);
-  else if (now.decisions !== seen) ask();
-  seen = now.decisions ?? "not said";
+export function updateDecisions() {
+  timer ||= setTimeout(ask, isFirst ? 0 : EVERY);
+  isFirst = false;
 }
 
 async function ask() {
@@ -34,17 +33,17 @@ async function ask() {
     const found = await get("/api/decisions?limit=100");
     fillTable(table, grouped(found).map(rowOf), "No decisions yet. The first comes a few seconds after the first events.");
   } catch {
-    seen = null; // ask again with the next news
+    isFirst = true; // ask again with the next news
   }
 }
 
-// Neighbours that made no plan and left all states as they were are one entry.
+// Neighbours that made no plan and left all statuses as they were are one entry.
 export function grouped(decisions) {
   const entries = [];
   for (let place = decisions.length - 1; place >= 0; place -= 1) {
     const one = decisions[place];
     const last = entries.at(-1);
-    const news = Object.entries(one.states).filter(([node, state]) => last?.last.states[node] !== state);
+    const news = Object.entries(one.statuses).filter(([node, status]) => last?.last.statuses[node] !== status);
     if (last && !one.replanned && !news.length && !last.first.replanned) Object.assign(last, { last: one, number: last.number + 1 });
     else entries.push({ first: one, last: one, news, number: 1 });
   }
@@ -69,6 +68,6 @@ function rowOf({ first, last, news, number }) {
 const isoOf = (time) => (Math.abs(time) < 8.64e12 ? new Date(time * 1000).toISOString() : null);
 
 function whatOf(first, news) {
-  const parts = news.map(([node, state]) => h("div", {}, `${plain(node, 60)} `, badge(state)));
+  const parts = news.map(([node, status]) => h("div", {}, `${plain(node, 60)} `, badge(status)));
   return [first.replanned ? h("strong", {}, "new plan") : "", ...parts];
 }

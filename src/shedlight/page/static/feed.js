@@ -1,32 +1,32 @@
-// News of the run: server-sent events while they work, questions every few seconds while they do not.
+// The status of the run: server-sent events while they work, requests every few seconds while they do not.
 //
-// A browser gives an event source up for good when the server refuses it, and otherwise tries again
+// A browser gives an event source up for good when the server rejects it, and otherwise tries again
 // by itself; so it is closed at the first error and opened anew after a pause that grows. Before it
-// is opened the page asks, so it is never without news for longer than the pause. A window that is
+// is opened the status is requested, so it is never without news for longer than the pause. A window that is
 // not seen is not updated: it catches up when it is.
 
 import { get } from "./server.js";
 
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 5000;
-const SILENCE = 12000; // nothing may have changed, or something between here and there holds it back
+const IDLE_LIMIT = 12000; // nothing may have changed, or something between here and there holds it back
 
-export function follow(onNow, onProblem) {
+export function follow(onStatus, onProblem) {
   let source = null;
   let pause = FIRST_PAUSE;
   let timer = 0;
-  let silence = 0;
+  let idleTimer = 0;
 
-  // Whether the connection is new is told too: it may be to another run.
-  function take(now, isNew = false) {
-    clearTimeout(silence);
-    silence = setTimeout(ask, SILENCE);
-    onNow(now, isNew);
+  // Whether the connection is new is passed on too: it may be to another run.
+  function take(status, isNew = false) {
+    clearTimeout(idleTimer);
+    idleTimer = setTimeout(ask, IDLE_LIMIT);
+    onStatus(status, isNew);
   }
 
   async function ask(isNew = false) {
     try {
-      take(await get("/api/now"), isNew);
+      take(await get("/api/status"), isNew);
       return true;
     } catch (problem) {
       onProblem(problem);
@@ -39,7 +39,7 @@ export function follow(onNow, onProblem) {
     source?.close();
     source = null;
     clearTimeout(timer);
-    clearTimeout(silence);
+    clearTimeout(idleTimer);
   }
 
   function retry() {

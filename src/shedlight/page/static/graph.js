@@ -1,4 +1,4 @@
-// The operator graph. It is laid out when the run or the width changes; news only changes texts,
+// The operator graph. It is laid out when the run or the width changes; a new status only changes texts,
 // widths and looks of what is there.
 
 import { byId, h, s, setAttribute, setText } from "./dom.js";
@@ -7,8 +7,8 @@ import { placeLabels } from "./labels.js";
 import { layoutOf } from "./layout.js";
 import { drawNode, drawOperator, drawSink, drawSource } from "./cards.js";
 import { keyOfRow, topologyOf } from "./topology.js";
-import { loadKey, loadWords } from "./loads.js";
-import { plural, plain } from "./words.js";
+import { loadKey, describeLoad } from "./loads.js";
+import { plural, plain } from "./text.js";
 import { percent } from "./numbers.js";
 
 const NARROW = 640;
@@ -61,7 +61,7 @@ function pictureOf({ vertices }, layout) {
   const cards = new Map();
   const makers = { source: drawSource, operator: drawOperator, sink: drawSink };
   for (const vertex of vertices.values()) {
-    const card = makers[vertex.kind](vertex, layout.rects.get(vertex.key), layers.cards);
+    const card = makers[vertex.role](vertex, layout.rects.get(vertex.key), layers.cards);
     card.group.addEventListener("pointerenter", () => highlight(vertex.key));
     card.group.addEventListener("pointerleave", () => highlight(null));
     cards.set(vertex.key, card);
@@ -89,40 +89,40 @@ function highlight(key) {
   }
 }
 
-export function updateGraph(now) {
-  latest = now;
+export function updateGraph(status) {
+  latest = status;
   if (!picture) return;
-  for (const [name, drawing] of picture.nodes) drawing.update(now.nodes[name] ?? {}, now.bottleneck === name);
-  const rows = new Map(now.edges.map((row) => [keyOfRow(run, row), row]));
-  const most = Math.max(1e-9, ...now.edges.map((row) => row.rate ?? 0));
+  for (const [name, drawing] of picture.nodes) drawing.update(status.nodes[name] ?? {}, status.bottleneck === name);
+  const rows = new Map(status.edges.map((row) => [keyOfRow(run, row), row]));
+  const most = Math.max(1e-9, ...status.edges.map((row) => row.rate ?? 0));
   const sources = new Map();
   for (const [key, edge] of picture.edges) {
-    const row = rows.get(key) ?? { rate: null, shed: 0 };
+    const row = rows.get(key) ?? { rate: null, shed_share: 0 };
     edge.update(row, most);
     const { from } = edge.way.edge;
     if (row.rate != null) sources.set(from, Math.max(sources.get(from) ?? 0, row.rate));
   }
-  for (const [key, card] of picture.cards) card.update(now, sources.get(key));
+  for (const [key, card] of picture.cards) card.update(status, sources.get(key));
   placeLabels([...picture.edges.values()], picture.layout);
-  describe(now);
+  describe(status);
 }
 
 // What the picture shows, in words, for those who do not see it; the tables below have the numbers.
-function describe(now) {
+function describe(status) {
   const { operators, sources, sinks, nodes } = run;
   const number = (what, noun) => plural(Object.keys(what).length, noun);
   setText(picture.title, `${plain(run.application, 80)}: ${number(sources, "source")}, ${number(operators, "operator")} on ${number(nodes, "node")}, ${number(sinks, "sink")}`);
-  const told = Object.entries(now.nodes).map(([name, one]) => {
+  const texts = Object.entries(status.nodes).map(([name, one]) => {
     const shed = one.shed_share > 0 ? `, ${percent(one.shed_share)} shed` : "";
-    return `${plain(name, 80)} is ${plain(one.state, 30)}, ${loadWords(one.load)}${shed}${now.bottleneck === name ? ", the bottleneck" : ""}`;
+    return `${plain(name, 80)} is ${plain(one.status, 30)}, ${describeLoad(one.load)}${shed}${status.bottleneck === name ? ", the bottleneck" : ""}`;
   });
-  setText(picture.text, `${told.join("; ")}.`);
-  setAttribute(home, "data-plan", now.plan);
+  setText(picture.text, `${texts.join("; ")}.`);
+  setAttribute(home, "data-plan", status.plan);
 }
 
 function keyRows() {
   const drawing = (...parts) => s("svg", { viewBox: "0 0 28 12", "aria-hidden": "true" }, ...parts);
-  const item = (words, ...parts) => h("li", {}, drawing(...parts), words);
+  const item = (text, ...parts) => h("li", {}, drawing(...parts), text);
   return [
     ...loadKey(item),
     item("width: events/s", s("path", { d: "M1 6h26", class: "kept", "stroke-width": 5 })),

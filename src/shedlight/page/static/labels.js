@@ -4,7 +4,7 @@
 
 import { s, setAttribute, setText } from "./dom.js";
 import { along } from "./ribbon.js";
-import { widthOf } from "./words.js";
+import { widthOf } from "./text.js";
 
 const FONT = "11.5px system-ui, sans-serif";
 const LINE = 14;

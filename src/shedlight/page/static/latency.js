@@ -1,10 +1,10 @@
 // Latency per node: the past is asked for once, news is added to it, and it is asked for anew now and
-// then, since a page may have missed some.
+// then, since a window may have missed some.
 
 import { byId, h } from "./dom.js";
 import { chartOf, drawChart, LINES } from "./chart.js";
 import { get } from "./server.js";
-import { plain } from "./words.js";
+import { plain } from "./text.js";
 
 const MOST_AT_ONCE = 6;
 const MOST_POINTS = 600;
@@ -36,11 +36,11 @@ export function startLatency(newRun) {
   charts = new Map();
   nodePicker.closest(".bar").classList.toggle("bare", !names.length || !run.timed);
   if (!run.timed) nothing("The events were there before the run began, so their latency says nothing.");
-  else if (!names.length) nothing("No node has been heard of yet.");
+  else if (!names.length) nothing("No node has started yet.");
   else show();
 }
 
-const nothing = (words) => home.replaceChildren(h("p", { class: "empty" }, words));
+const nothing = (text) => home.replaceChildren(h("p", { class: "empty" }, text));
 
 // Which nodes to show: those whose mean takes the largest part of their bound.
 function chosen() {
@@ -82,10 +82,10 @@ async function refresh(name) {
 
 const emptySeries = (name) => ({ time: [], mean: [], p50: [], p95: [], p99: [], bound: run.nodes[name]?.bound ?? null });
 
-export function updateLatency(now) {
-  latest = now;
+export function updateLatency(status) {
+  latest = status;
   if (!run?.timed) return;
-  for (const [name, { series }] of known) add(series, now.time, now.nodes[name]);
+  for (const [name, { series }] of known) add(series, status.time, status.nodes[name]);
   show();
 }
 

@@ -26,7 +26,7 @@ function laidOut({ vertices, edges }, width, sizes, isDown) {
   const cells = new Map();
   for (const vertex of vertices.values()) {
     const ports = Math.max(...portCounts(vertex, edges));
-    const [main, cross] = sizes[vertex.kind];
+    const [main, cross] = sizes[vertex.role];
     cells.set(vertex.key, cell(vertex.key, vertex.layer, main, Math.max(cross, ports * 13 + 10)));
   }
   const spans = spansOf(vertices);

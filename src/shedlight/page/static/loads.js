@@ -1,10 +1,10 @@
-// How busy a node is, as a step of the ladder of colours; the number always stands beside it.
+// How busy a node is, as a step of the ladder of colours; the number always stands next to it.
 
 import { s } from "./dom.js";
 import { percent } from "./numbers.js";
 
 const STEPS = [0.25, 0.5, 0.75, 0.9, 1.0005];
-const WORDS = ["load < 25 %", "< 50 %", "< 75 %", "< 90 %", "≤ 100 %", "over its limit"];
+const LABELS = ["load < 25 %", "< 50 %", "< 75 %", "< 90 %", "≤ 100 %", "over its limit"];
 
 export function loadLook(load) {
   if (load == null) return "load none";
@@ -12,7 +12,7 @@ export function loadLook(load) {
   return `load load${step < 0 ? STEPS.length : step}`;
 }
 
-export const loadWords = (load) => (load == null ? "load not known" : `load ${percent(load)} of its limit`);
+export const describeLoad = (load) => (load == null ? "load not known" : `load ${percent(load)} of its limit`);
 
 export const loadKey = (item) =>
-  WORDS.map((words, step) => item(words, s("rect", { x: 1, y: 0.5, width: 26, height: 11, rx: 2, class: `load load${step}` })));
+  LABELS.map((label, step) => item(label, s("rect", { x: 1, y: 0.5, width: 26, height: 11, rx: 2, class: `load load${step}` })));

@@ -1,13 +1,13 @@
-// The page: ask what is run, then follow how it is. When the engine begins anew, so does the page.
+// The web UI: ask what is run, then follow its status. When the engine begins anew, so does the web UI.
 
 import { startDecisions, updateDecisions } from "./decisions.js";
 import { follow } from "./feed.js";
 import { startGraph, updateGraph } from "./graph.js";
 import { updateInventory, watchInventory } from "./inventory.js";
-import { updateKeeps } from "./keeps.js";
+import { updateKeepRows } from "./keep_rows.js";
 import { startLatency, updateLatency } from "./latency.js";
 import { get } from "./server.js";
-import { startStatus, tellProblem, updateStatus } from "./status.js";
+import { startStatus, showProblem, updateStatus } from "./status.js";
 import { allowApply, startWhatIf, updateWhatIf } from "./whatif.js";
 
 let run = null;
@@ -18,12 +18,11 @@ let loading = null; // news that comes meanwhile waits for the same answer
 
 const AGAIN = 4000;
 
-// What is run may be another if it began at another time, has ended, or has other nodes.
-const isOther = (now) =>
+// What is run may be another if it has ended or begun, or has other nodes.
+const isOther = (status) =>
   !run ||
-  (now.started !== undefined && now.started !== run.started) ||
-  now.live !== run.live ||
-  Object.keys(now.nodes).some((name) => !(name in run.nodes));
+  status.live !== run.live ||
+  Object.keys(status.nodes).some((name) => !(name in run.nodes));
 
 function load() {
   loading ??= loaded().finally(() => (loading = null));
@@ -33,7 +32,7 @@ function load() {
 async function loaded() {
   run = await get("/api/run");
   clearTimeout(again); // a run under way can be changed once it has made a decision: look again until then
-  if (run.live && !run.can_apply) again = setTimeout(() => load().catch(tellProblem), AGAIN);
+  if (run.live && !run.can_apply) again = setTimeout(() => load().catch(showProblem), AGAIN);
   allowApply(run);
   const { can_apply: _, ...shown } = run;
   if (JSON.stringify(shown) === shownRun) return;
@@ -45,23 +44,23 @@ async function loaded() {
   startWhatIf(run);
 }
 
-async function take(now, isNew) {
-  latest = now;
+async function take(status, isNew) {
+  latest = status;
   try {
-    if (isNew || isOther(now)) await load();
+    if (isNew || isOther(status)) await load();
   } catch (problem) {
-    tellProblem(problem);
+    showProblem(problem);
     return;
   }
-  if (!run || now !== latest) return; // newer news came meanwhile
-  updateStatus(now);
-  updateGraph(now);
-  updateInventory(now);
-  updateLatency(now);
-  updateKeeps(now);
-  updateWhatIf(now);
-  updateDecisions(now);
+  if (!run || status !== latest) return; // newer news came meanwhile
+  updateStatus(status);
+  updateGraph(status);
+  updateInventory(status);
+  updateLatency(status);
+  updateKeepRows(status);
+  updateWhatIf(status);
+  updateDecisions();
 }
 
 watchInventory(() => latest);
-follow(take, tellProblem);
+follow(take, showProblem);

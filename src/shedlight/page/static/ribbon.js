@@ -1,8 +1,8 @@
-// An edge as a ribbon: as wide as the root of its rate, what is shed of it hatched beside what is kept.
+// An edge as a ribbon: as wide as the root of its rate, what is shed of it hatched next to what is kept.
 
 import { s, setAttribute } from "./dom.js";
 import { percent, rate } from "./numbers.js";
-import { plain } from "./words.js";
+import { plain } from "./text.js";
 
 const WIDEST = 11; // for few edges; of many each is thinner, since their ports are close
 const MANY = 16;
@@ -21,15 +21,15 @@ export function ribbon(way, isDown, number, { edges, labels }) {
     way, group, label,
     update(row, most) {
       const width = row.rate ? Math.max(1.5, widest * Math.sqrt(row.rate / most)) : 1;
-      const shed = row.shed > SHED_SEEN ? Math.max(2, width * row.shed) : 0;
+      const shed = row.shed_share > SHED_SEEN ? Math.max(2, width * row.shed_share) : 0;
       const whole = Math.max(width, shed + 1);
       draw(kept, way.points, whole - shed, -shed / 2, isDown);
       draw(lost, way.points, shed, (whole - shed) / 2, isDown);
       group.classList.toggle("idle", !row.rate);
       label.width = whole;
       label.lines = linesOf(way.edge, row);
-      setAttribute(group, "data-shed", (row.shed ?? 0).toFixed(3));
-      full.textContent = `${plain(way.edge.stream)}: ${rate(row.rate)}${shed ? `, ${percent(row.shed)} of it shed` : ""}`;
+      setAttribute(group, "data-shed", (row.shed_share ?? 0).toFixed(3));
+      full.textContent = `${plain(way.edge.stream)}: ${rate(row.rate)}${shed ? `, ${percent(row.shed_share)} of it shed` : ""}`;
     },
   };
 }
@@ -37,7 +37,7 @@ export function ribbon(way, isDown, number, { edges, labels }) {
 // What to write at an edge, from the longest to the shortest that will do.
 function linesOf({ stream, from }, row) {
   if (row.rate == null) return [];
-  const shed = row.shed > SHED_SEEN ? [`${percent(row.shed)} shed`] : [];
+  const shed = row.shed_share > SHED_SEEN ? [`${percent(row.shed_share)} shed`] : [];
   const pattern = from.startsWith("operator:") ? stream.slice(stream.lastIndexOf(".") + 1) : "";
   if (!pattern) return shed.length ? [shed] : []; // the source itself says how many come
   return [[`${plain(pattern, 18)} ${rate(row.rate)}`, ...shed], [rate(row.rate), ...shed], shed].filter((lines) => lines.length);

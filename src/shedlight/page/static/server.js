@@ -1,6 +1,6 @@
 // Requests to the server. What goes wrong is an Error with a sentence for the reader.
 
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
@@ -20,15 +20,15 @@ async function asked(path, options) {
   try {
     response = await fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(15000) });
   } catch {
-    throw new Refused(0, "the page's server does not answer; it may be restarting");
+    throw new RequestError(0, "the server does not answer; it may be restarting");
   }
   let content = null;
   try {
     content = await response.json();
   } catch {
-    // What is no JSON is told by its status below.
+    // What is no JSON is reported by its status below.
   }
-  if (!response.ok) throw new Refused(response.status, content?.error ?? `the server says ${response.status}`);
-  if (content === null) throw new Refused(response.status, "the server's answer was cut off");
+  if (!response.ok) throw new RequestError(response.status, content?.error ?? `the server says ${response.status}`);
+  if (content === null) throw new RequestError(response.status, "the server's answer was cut off");
   return content;
 }

@@ -1,9 +1,9 @@
-// How the run is: the header, the banner when there is no news, and what needs attention.
+// The status of the run: the header, the banner when there is no news, and what needs attention.
 
 import { badge } from "./badge.js";
 import { byId, h, keyed, setAttribute, setText } from "./dom.js";
 import { clock, percent, rate, seconds } from "./numbers.js";
-import { lines, lookOf, plain, rankOf } from "./words.js";
+import { lines, lookOf, plain, rankOf } from "./text.js";
 
 const QUIET = 20; // seconds without news that are nothing to speak of: a micro-batch may take that long
 const facts = new Map();
@@ -19,25 +19,25 @@ export function startStatus(run) {
   setText(byId("footer"), `Shedlight ${plain(run.version, 30)}${run.started == null ? "; not begun yet" : `; began ${clock(run.started)}`}${run.live ? "" : "; a recorded run"}`);
 }
 
-export function updateStatus(now) {
-  latest = now;
+export function updateStatus(status) {
+  latest = status;
   arrived = performance.now();
   problem = null;
   since = 0;
-  const state = byId("state");
-  if (state.dataset.state !== now.state) {
-    state.dataset.state = now.state;
-    state.replaceChildren(badge(now.state));
+  const sign = byId("status");
+  if (sign.dataset.status !== status.status) {
+    sign.dataset.status = status.status;
+    sign.replaceChildren(badge(status.status));
   }
-  const entering = now.edges.filter((row) => row.stream === row.from); // from sources
+  const entering = status.edges.filter((row) => row.stream === row.origin); // from sources
   const read = entering.reduce((sum, row) => sum + (row.rate ?? 0), 0);
-  const shed = entering.reduce((sum, row) => sum + (row.rate ?? 0) * (row.shed ?? 0), 0);
+  const shed = entering.reduce((sum, row) => sum + (row.rate ?? 0) * (row.shed_share ?? 0), 0);
   fact("read", rate(read));
   fact("shed", percent(read ? shed / read : 0));
-  fact("bottleneck", now.bottleneck == null ? "none" : plain(now.bottleneck, 40));
-  fact("plan", now.plan == null ? "none yet" : `#${now.plan}`);
-  remedies(now);
-  announce(now);
+  fact("bottleneck", status.bottleneck == null ? "none" : plain(status.bottleneck, 40));
+  fact("plan", status.plan == null ? "none yet" : `#${status.plan}`);
+  showAdvice(status);
+  announce(status);
   tick();
 }
 
@@ -49,30 +49,30 @@ function fact(name, value) {
   setText(facts.get(name), value);
 }
 
-// Nodes that are not well, the worst first, with what can be done; those with the same trouble together.
-function remedies(now) {
-  const ill = Object.entries(now.nodes).filter(([, one]) => rankOf(one.state) > 0 || one.remedy);
-  ill.sort((a, b) => rankOf(b[1].state) - rankOf(a[1].state));
-  const groups = Map.groupBy(ill, ([, one]) => JSON.stringify([one.state, one.remedy]));
+// Nodes with another status than OK, the worst first, with advice; those with the same together.
+function showAdvice(status) {
+  const ill = Object.entries(status.nodes).filter(([, one]) => rankOf(one.status) > 0 || one.advice);
+  ill.sort((a, b) => rankOf(b[1].status) - rankOf(a[1].status));
+  const groups = Map.groupBy(ill, ([, one]) => JSON.stringify([one.status, one.advice]));
   const make = () => h("li", {}, h("strong"), " ", h("span"), h("span"));
-  keyed(byId("remedies"), [...groups], ([key]) => key, make, (element, [, members]) => {
-    const [[, { state, remedy }]] = members;
-    const [names, sign, words] = element.children;
-    setAttribute(element, "class", lookOf(state));
+  keyed(byId("advice"), [...groups], ([key]) => key, make, (element, [, members]) => {
+    const [[, { status, advice }]] = members;
+    const [names, sign, text] = element.children;
+    setAttribute(element, "class", lookOf(status));
     setText(names, plain(members.map(([name]) => plain(name, 80)).join(", "), 300));
-    if (!sign.firstChild) sign.append(badge(state));
-    setText(words, remedy ? `  ${lines(remedy)}` : "");
+    if (!sign.firstChild) sign.append(badge(status));
+    setText(text, advice ? `  ${lines(advice)}` : "");
   });
 }
 
 // Said aloud by screen readers, and only when it changes.
-function announce(now) {
-  const words = Object.entries(now.nodes).map(([name, one]) => `${plain(name, 80)} is ${plain(one.state, 30)}`).join(", ");
-  if (spoken && words !== spoken) setText(byId("announcer"), words);
-  spoken = words;
+function announce(status) {
+  const text = Object.entries(status.nodes).map(([name, one]) => `${plain(name, 80)} is ${plain(one.status, 30)}`).join(", ");
+  if (spoken && text !== spoken) setText(byId("announcer"), text);
+  spoken = text;
 }
 
-export function tellProblem(error) {
+export function showProblem(error) {
   problem = error;
   since ||= performance.now();
   tick();
@@ -93,10 +93,10 @@ function newsOf(age) {
 }
 
 function bannerOf(age) {
-  if (problem?.status === 401 || problem?.status === 403) return `The server refuses this page: ${plain(problem.message)}. Open the link that was printed in the terminal.`;
+  if (problem?.status === 401 || problem?.status === 403) return `The server rejects this window: ${plain(problem.message)}. Open the link that was printed in the terminal.`;
   if (problem && performance.now() - since > 2500) {
     const lost = seconds(Math.round((performance.now() - since) / 1000));
-    return `No news for ${lost}: ${plain(problem.message)}. The page goes on trying, and catches up by itself.`;
+    return `No news for ${lost}: ${plain(problem.message)}. The web UI goes on trying, and catches up by itself.`;
   }
   if (!latest) return "";
   if (!latest.live) return `The run is over. This is how it was at ${clock(latest.time)}.`;

@@ -1,10 +1,10 @@
 // What is run as a layered graph: sources in layer 0, each operator one after the last it reads from,
-// sinks in the last. A vertex is {key, kind, name, layer, node}; an edge {key, from, to, stream}.
+// sinks in the last. A vertex is {key, role, name, layer, node}; an edge {key, from, to, stream}.
 
 export function topologyOf(run) {
   const vertices = new Map();
-  const add = (kind, name, more = {}) => {
-    const vertex = { key: `${kind}:${name}`, kind, name, layer: 0, ...more };
+  const add = (role, name, more = {}) => {
+    const vertex = { key: `${role}:${name}`, role, name, layer: 0, ...more };
     vertices.set(vertex.key, vertex);
   };
   for (const name of run.sources) add("source", name);
@@ -33,10 +33,10 @@ function edgesOf(run, vertices) {
 
 export const edgeKey = (stream, to) => JSON.stringify([stream, to]);
 
-// Find which edge a row of `now.edges` is about; an operator and a sink may have one name.
+// Find which edge a row of `status.edges` is about; an operator and a sink may have one name.
 export function keyOfRow(run, row) {
-  const isSink = run.sinks[row.to]?.input === row.stream && !run.operators[row.to]?.inputs.includes(row.stream);
-  return edgeKey(row.stream, `${isSink ? "sink" : "operator"}:${row.to}`);
+  const isSink = run.sinks[row.target]?.input === row.stream && !run.operators[row.target]?.inputs.includes(row.stream);
+  return edgeKey(row.stream, `${isSink ? "sink" : "operator"}:${row.target}`);
 }
 
 function producerOf(run, stream) {
@@ -49,7 +49,7 @@ function producerOf(run, stream) {
 
 // The longest way from a source; a graph with a cycle never gets here, but the loop ends all the same.
 function layer(vertices, edges) {
-  for (const vertex of vertices.values()) if (vertex.kind !== "source") vertex.layer = 1;
+  for (const vertex of vertices.values()) if (vertex.role !== "source") vertex.layer = 1;
   for (let round = 0, moved = true; moved && round <= vertices.size; round += 1) {
     moved = false;
     for (const { from, to } of edges) {
@@ -60,6 +60,6 @@ function layer(vertices, edges) {
     }
   }
   const every = [...vertices.values()];
-  const last = Math.max(1, ...every.filter((one) => one.kind === "operator").map((one) => one.layer)) + 1;
-  for (const vertex of every) if (vertex.kind === "sink") vertex.layer = last;
+  const last = Math.max(1, ...every.filter((one) => one.role === "operator").map((one) => one.layer)) + 1;
+  for (const vertex of every) if (vertex.role === "sink") vertex.layer = last;
 }

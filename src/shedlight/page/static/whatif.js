@@ -1,15 +1,15 @@
-// What if: other bounds, other weights, another load. Each question is planned by the server beside the
-// run; only `Apply` changes anything, and the load is never applied since nobody can set it.
+// What if: other bounds, other weights, another load. Each question is planned by the server,
+// apart from the run; only `Apply` changes anything, and the load is never applied since nobody can set it.
 
 import { byId, h } from "./dom.js";
 import { control } from "./control.js";
 import { confirmApply } from "./apply.js";
 import { post } from "./server.js";
 import { showAnswer, showDone, showNothing, showProblem } from "./answer.js";
-import { plain } from "./words.js";
+import { plain } from "./text.js";
 
 const PAUSE = 180; // a slider that is dragged asks once it rests
-const MANY = 5; // so many controls of a kind are shown at once; more are folded away
+const MANY = 5; // so many controls of one group are shown at once; more are folded away
 
 let run = null;
 let latest = null;
@@ -51,7 +51,7 @@ export function allowApply(newRun) {
   byId("whatif-note").textContent = run.live
     ? "What is asked can be applied once the run has made its first decision."
     : "This run cannot be changed: it is recorded or over. Questions are answered all the same.";
-  tellButtons(asked());
+  enableButtons(asked());
 }
 
 const boundControl = (name, bound) =>
@@ -67,22 +67,22 @@ function group(title, members, empty) {
   return h("details", {}, h("summary", {}, `${title} (${elements.length})`), h("fieldset", {}, h("legend", { class: "unseen" }, title), ...elements));
 }
 
-export function updateWhatIf(now) {
-  latest = now;
+export function updateWhatIf(status) {
+  latest = status;
 }
 
-// What is in force; after an `Apply` that is what the run says now, not what it began with.
+// The active values; after an `Apply` that is what the run says now, not what it began with.
 const boundNow = (name) => latest?.nodes[name]?.bound ?? run.nodes[name].bound;
 const weightNow = (name) => latest?.sinks[name]?.weight ?? run.sinks[name].weight;
 
 // What differs from how it is; null if something that was typed is no number.
 function asked() {
-  const differing = (members, inForce) => {
+  const differing = (members, current) => {
     const found = {};
     for (const [name, one] of members) {
       const value = one.value();
       if (value === null) return null;
-      if (Math.abs(value - inForce(name)) > 1e-9) found[name] = value;
+      if (Math.abs(value - current(name)) > 1e-9) found[name] = value;
     }
     return found;
   };
@@ -92,7 +92,7 @@ function asked() {
 
 const isSame = ({ bounds, weights, load }) => !Object.keys(bounds).length && !Object.keys(weights).length && load === 1;
 
-function tellButtons(body) {
+function enableButtons(body) {
   const isChange = body !== null && Boolean(Object.keys(body.bounds).length || Object.keys(body.weights).length);
   byId("whatif-apply").disabled = !isChange || !run.can_apply;
   byId("whatif-reset").disabled = body !== null && isSame(body);
@@ -107,7 +107,7 @@ async function plan() {
   const body = asked();
   question += 1;
   const mine = question;
-  tellButtons(body);
+  enableButtons(body);
   if (body === null) return showProblem("a load and a bound are numbers above 0, a weight is 0 or more");
   if (isSame(body)) return showNothing();
   try {
@@ -129,9 +129,9 @@ async function ask() {
   const body = asked();
   if (body === null) return;
   const { bounds, weights } = body;
-  const words = await confirmApply({ bounds, weights }, boundNow, weightNow);
-  if (words === null) return;
+  const summary = await confirmApply({ bounds, weights }, boundNow, weightNow);
+  if (summary === null) return;
   controls.load.set(1);
-  showDone(words);
+  showDone(summary);
   byId("whatif-apply").disabled = true;
 }

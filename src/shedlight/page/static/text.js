@@ -1,9 +1,9 @@
-// Foreign text, shortened and shown; and the states a node may be in, worst last.
+// Foreign text, shortened and shown; and the statuses a node may be in, worst last.
 
-export const STATES = ["OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE"];
+export const STATUSES = ["OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE"];
 
-export const rankOf = (state) => STATES.indexOf(state);
-export const lookOf = (state) => (rankOf(state) < 0 ? "state" : `state${rankOf(state)}`);
+export const rankOf = (status) => STATUSES.indexOf(status);
+export const lookOf = (status) => (rankOf(status) < 0 ? "status" : `status${rankOf(status)}`);
 
 // What is not to be seen (controls, marks that turn the direction of writing) is shown as such.
 export const plain = (text, longest = 300) => {
@@ -12,7 +12,7 @@ export const plain = (text, longest = 300) => {
   return letters.length <= longest ? letters.join("") : `${letters.slice(0, longest - 1).join("")}…`;
 };
 
-// A remedy may have lines, as the terminal shows it.
+// Advice may have several lines, as the terminal shows it.
 export const lines = (text, longest = 1000) => String(text ?? "").split("\n").map((one) => plain(one, longest)).join("\n");
 
 const sheet = document.createElement("canvas").getContext("2d");
