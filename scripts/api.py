@@ -148,7 +148,7 @@ SECTIONS = (
         (
             "simulate",
             "Service",
-            "ServiceKind",
+            "ServiceDistribution",
             "ControllerPolicy",
             "Policy",
             "ServedEvents",

@@ -75,10 +75,35 @@ def test_a_stale_plan_keeps_the_backlog_near_the_bound(overload):
 
 
 @given(st.floats(1, 1e6), st.floats(1e-6, 1e-2), st.floats(0, 2), bounds)
-def test_a_bound_that_no_micro_batch_keeps_sheds_nothing(waiting, work, fixed, bound):
+def test_a_bound_that_no_micro_batch_keeps_sheds_nothing(unread, work, fixed, bound):
     """An event takes one and a half of them on average, however little is in them."""
-    factor = batch_pressure(waiting, work, fixed=fixed, reading=0.0, bound=bound)
+    factor = batch_pressure(unread, work, fixed=fixed, reading=0.0, bound=bound)
 
     assert 0 <= factor <= 1
     if 1.5 * fixed >= bound:
         assert factor == 1
+
+
+@given(st.floats(1, 1e5), st.floats(1e-6, 1e-2), st.floats(0, 1), st.floats(0, 1e-4))
+def test_the_next_micro_batch_takes_as_long_as_the_bound_allows(unread, work, fixed, reading):
+    """What is fixed, reading all events, and the work of those that are kept."""
+    bound = 6.0
+    factor = batch_pressure(unread, work, fixed=fixed, reading=reading, bound=bound)
+    longest, before_work = bound / 1.5, fixed + unread * reading
+
+    if 0 < factor < 1:
+        assert before_work + factor * unread * work == pytest.approx(longest)
+    elif factor == 0:
+        assert before_work >= longest
+    else:
+        assert before_work + unread * work <= longest * (1 + 1e-9)
+
+
+def test_what_reading_takes_is_taken_from_the_work():
+    """60,000 events at 0.1 ms need 6 s, and 4 s are allowed: less what is fixed and reading."""
+    factors = [
+        batch_pressure(60_000, 1e-4, fixed=0.5, reading=reading, bound=6.0)
+        for reading in (0.0, 2e-5, 1e-4)
+    ]
+
+    assert factors == [pytest.approx(3.5 / 6), pytest.approx(2.3 / 6), 0.0]

@@ -34,7 +34,7 @@ def pressure(
     Args:
         backlog: Busy seconds that are queued.
         bound: The bound of the node, in seconds; without one there is no pressure.
-        limit: Busy seconds per second that the bound allows (`Work.busy_limit` at aim 1).
+        limit: Busy seconds per second that the bound allows (`NodeLoad.busy_limit` at aim 1).
         aim: The share of the limit that plans use.
 
     Example:
@@ -54,7 +54,7 @@ def _usual(limit: float, aim: float) -> float:
 
 
 def batch_pressure(
-    waiting: float, work: float, *, fixed: float, reading: float, bound: float | None
+    unread: float, work: float, *, fixed: float, reading: float, bound: float | None
 ) -> float:
     """Say by what factor a node of micro-batches lowers its shares for the next one.
 
@@ -64,7 +64,7 @@ def batch_pressure(
     nothing is shed for it.
 
     Args:
-        waiting: How many events wait to be read.
+        unread: How many events are to be read.
         work: Seconds of work that one of them brings, at the shares of the plan.
         fixed: Seconds that a micro-batch takes however few events it has.
         reading: Seconds to read one event, kept or not.
@@ -74,7 +74,7 @@ def batch_pressure(
         >>> batch_pressure(60_000, 1e-4, fixed=0.5, reading=0.0, bound=6.0)
         0.5833333333333334
     """
-    if bound is None or waiting * work <= 0 or BATCHES_PER_EVENT * fixed >= bound:
+    if bound is None or unread * work <= 0 or BATCHES_PER_EVENT * fixed >= bound:
         return 1.0
     longest = bound / BATCHES_PER_EVENT
-    return min(1.0, max(0.0, longest - fixed - waiting * reading) / (waiting * work))
+    return min(1.0, max(0.0, longest - fixed - unread * reading) / (unread * work))

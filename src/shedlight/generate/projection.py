@@ -39,17 +39,17 @@ def project_columns(
     operators = dict(application.operators)
     for spec in reversed(operator_order(application)):
         patterns = {
-            stream.name: _without(spec.patterns[stream.name], read[stream])
+            stream.name: _drop_unread(spec.patterns[stream.name], read[stream])
             for stream in spec.outputs
         }
         operators[spec.name] = replace(spec, patterns=patterns)
-        needs = _needs(patterns.values())
+        columns = _read_columns(patterns.values())
         for stream in spec.inputs:
-            read[stream] |= needs
+            read[stream] |= columns
     return replace(application, operators=operators), read
 
 
-def _without(pattern: Pattern, read: ReadColumns) -> Pattern:
+def _drop_unread(pattern: Pattern, read: ReadColumns) -> Pattern:
     """Leave out selected values that nobody reads; with EACH, all that there is may be."""
     if read.everything or pattern.each:
         return pattern
@@ -57,7 +57,7 @@ def _without(pattern: Pattern, read: ReadColumns) -> Pattern:
     return replace(pattern, select=items or (_NOTHING,))
 
 
-def _needs(patterns: Iterable[Pattern]) -> ReadColumns:
+def _read_columns(patterns: Iterable[Pattern]) -> ReadColumns:
     nodes = [
         node
         for pattern in patterns
