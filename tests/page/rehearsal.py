@@ -19,7 +19,7 @@ from shedlight.engines.spark.control.event_log import (
 from shedlight.engines.spark.control.loop import micro_batch_settings
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
-from shedlight.engines.spark.control.type_counts import TypeCatalog
+from shedlight.engines.spark.shed.type_catalog import TypeCatalog
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
@@ -235,11 +235,13 @@ def _arrivals(model, rates):
 
 def _known(model, node):
     operators = model.operators_on(node)
-    return TypeCatalog(
-        labels={one.name: list(one.types) for one in operators},
-        uses={
-            p.stream: [one.types[use] for use in p.demand.uses]
-            for one in operators
-            for p in one.patterns
-        },
-    )
+    return {
+        operator.name: TypeCatalog(
+            tuple(operator.types),
+            {
+                p.stream: tuple(index in p.demand.uses for index in range(len(operator.types)))
+                for p in operator.patterns
+            },
+        )
+        for operator in operators
+    }

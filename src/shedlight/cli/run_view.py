@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.control.controller import Decision
     from shedlight.engines.spark.control.micro_batch import MicroBatchReport
     from shedlight.engines.spark.control.override_store import OverrideOutcome
-    from shedlight.engines.spark.control.type_counts import TypeCatalog
     from shedlight.engines.spark.run.streaming import Live
+    from shedlight.engines.spark.shed.type_catalog import Catalogs
 
 _FINE = frozenset({"OK", "SHEDDING"})
 """The statuses of a node that need nobody to do anything."""
@@ -48,7 +48,6 @@ class LiveView:
         self._header = run_header(application, time.time(), version=__version__, timed=timed)
         self.totals.add(self._header)
         self._has_begun = False
-        self._catalogs: dict[str, TypeCatalog] = {}
 
     def begin(self) -> None:
         """Log the start, once; till then the checkpoint is not ours to write to."""
@@ -60,7 +59,7 @@ class LiveView:
         """Take a micro-batch."""
         self.begin()
         plan, pressure = self._active_plan(report)
-        record = self._recorder.record(report, self._catalog(report.node), plan, pressure)
+        record = self._recorder.record(report, self._catalogs(report.node), plan, pressure)
         self.totals.add(record)
         self._log.write(record)
 
@@ -72,14 +71,8 @@ class LiveView:
         used = self.running.deployment.plans(report.node).plan_for_batch(report.number)
         return used.plan, used.pressure
 
-    def _catalog(self, node: str) -> "TypeCatalog | None":
-        from shedlight.engines.spark.control.type_counts import type_catalog  # noqa: PLC0415
-
-        if self.running is None:
-            return None
-        if node not in self._catalogs:
-            self._catalogs[node] = type_catalog(self.running.deployment.nodes[node].chains)
-        return self._catalogs[node]
+    def _catalogs(self, node: str) -> "Catalogs | None":
+        return None if self.running is None else self.running.deployment.nodes[node].catalogs
 
     def decision(self, decision: "Decision") -> None:
         """Take a decision; print the status of each node that has another now."""

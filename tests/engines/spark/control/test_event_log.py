@@ -18,12 +18,11 @@ from shedlight.engines.spark.control.event_log import (
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
 from shedlight.engines.spark.control.type_counts import (
-    TypeCatalog,
     arrived_row,
     offered_rows,
     relevant_events,
-    type_catalog,
 )
+from shedlight.engines.spark.shed.type_catalog import TypeCatalog
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
@@ -58,12 +57,16 @@ def batch(arrived, types=None):
     )
 
 
-KNOWN = TypeCatalog({"w": ["other", "a", "b"]}, {Q: ["a", "b"], Stream("R", "w"): ["b"]})
+CATALOGS = {
+    "w": TypeCatalog(
+        ("", "a", "b"), {Q: (False, True, True), Stream("R", "w"): (False, False, True)}
+    )
+}
 
 
 def test_patterns_say_what_they_were_offered():
     """Of the types that they use."""
-    rows = offered_rows(batch({("w", "s"): {0: 5, 1: 3, 2: 2}}), KNOWN)
+    rows = offered_rows(batch({("w", "s"): {0: 5, 1: 3, 2: 2}}), CATALOGS)
     assert rows == {
         "w.Q": {"offered": 5, "types": {"a": 3, "b": 2}},
         "w.R": {"offered": 2, "types": {"b": 2}},
@@ -73,7 +76,7 @@ def test_patterns_say_what_they_were_offered():
 def test_the_types_of_a_node_are_known_from_what_it_runs(tmp_path):
     """Four types, of which one pattern uses two and the other three; all are of use."""
     world = World(tmp_path)
-    known = type_catalog(world.nodes[NODE].chains)
+    known = world.nodes[NODE].catalogs
     done, _, _ = world.batch(rate=2_000, seconds=0.5)
     rows = offered_rows(done, known)
     assert {name: row["offered"] for name, row in rows.items()} == {
@@ -86,19 +89,19 @@ def test_the_types_of_a_node_are_known_from_what_it_runs(tmp_path):
 
 def test_what_is_of_use_is_counted_once():
     """An event that two patterns use is one."""
-    assert relevant_events(batch({("w", "s"): {0: 5, 1: 3, 2: 2}}), KNOWN) == 5
+    assert relevant_events(batch({("w", "s"): {0: 5, 1: 3, 2: 2}}), CATALOGS) == 5
 
 
 def test_what_two_operators_read_is_not_known_to_be_of_use():
     """Each knows its own types only."""
     both = batch({("w", "s"): {1: 3}, ("v", "s"): {1: 3}})
-    assert relevant_events(both, KNOWN) is None
+    assert relevant_events(both, CATALOGS) is None
 
 
 def test_types_that_have_no_numbers_are_not_known():
     """Neither what is of use, nor what was offered."""
     one = batch({("v", "s"): {1: 3}})
-    known = TypeCatalog({}, {Stream("Q", "v"): ["a"]})
+    known = {"v": TypeCatalog((), {Stream("Q", "v"): ()})}
     assert relevant_events(one, known) is None
     assert offered_rows(one, known) == {}
 
@@ -107,14 +110,17 @@ def test_complex_events_are_counted_in_the_groups():
     """Those that come from the same node are no events from outside."""
     one = batch({("w", "s"): {1: 3}}, {"v.P": {"b": 4}})
     assert arrived_row(one) == {"w": {"s": 3, "v.P": 4}}
-    assert offered_rows(one, KNOWN)["w.Q"]["offered"] == 7
-    assert relevant_events(one, KNOWN) == 3
+    assert offered_rows(one, CATALOGS)["w.Q"]["offered"] == 7
+    assert relevant_events(one, CATALOGS) == 3
 
 
 def test_many_types_are_cut_to_those_that_come_often():
     """And to fewer if there are many patterns."""
     labels = [f"t{i}" for i in range(1000)]
-    known = TypeCatalog({"w": labels}, {Stream(f"Q{i}", "w"): labels for i in range(20)})
+    relevant = (True,) * len(labels)
+    known = {
+        "w": TypeCatalog(tuple(labels), {Stream(f"Q{i}", "w"): relevant for i in range(20)})
+    }
     rows = offered_rows(batch({("w", "s"): {i: i for i in range(1000)}}), known)
     assert len(rows) == 20
     for row in rows.values():
@@ -157,7 +163,7 @@ def test_a_log_begins_with_what_is_run(tmp_path, decided):
     memory, decision = decided
     log = RunLog(tmp_path / "log.jsonl")
     log.write(run_header(APPLICATION, 100.0, version="9", timed=False))
-    log.write(BatchRecorder().record(batch({("w", "s"): {1: 3}}), KNOWN, 2, 0.5))
+    log.write(BatchRecorder().record(batch({("w", "s"): {1: 3}}), CATALOGS, 2, 0.5))
     log.write(decision_record(replace(decision, time=102.0), memory))
     log.write_planning_input(memory)
     override = OverrideOutcome(103.0, Override({"edge-2": 5.0}, {"sink1": 2.0}))
@@ -212,7 +218,7 @@ def late_batch(number, late, shards=1):
         arrived={("w1", "s1"): ArrivalStats(10, 5, 99_000_000, {})},
         kept_arrivals={"s1": ArrivalSketch(4, 99.5e6, arrivals)},
         shards=tuple(ShardMetrics(i, 0.2, 100, {"w1": metrics}) for i in range(shards)),
-        refused={"s1": 1},
+        malformed={"s1": 1},
     )
 
 

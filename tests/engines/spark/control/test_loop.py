@@ -11,7 +11,7 @@ from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow
 from shedlight.engines.spark.shed.keep_sql import plan_tables
-from shedlight.engines.spark.shed.type_sql import all_signatures
+from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.chain import define_chain
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
@@ -59,7 +59,8 @@ class World:
                 with_event_ids=frozenset(),
             )
         )
-        self.nodes = {NODE: SimpleNamespace(chains=(self.chain,))}
+        catalogs = type_catalogs([self.chain])
+        self.nodes = {NODE: SimpleNamespace(chains=(self.chain,), catalogs=catalogs)}
         self._plans = PlanStore(folder / "plan")
         self._plans.activate(
             ActivePlan(self.publish(NODE, sheddable_by_pressure(self.application)))
@@ -76,16 +77,16 @@ class World:
     def publish(self, node, shares):
         """Write a plan down."""
         assert node == NODE
-        return self._plans.publish(shares, plan_tables(self.chain, shares))
+        return self._plans.publish(
+            shares, plan_tables(self.chain, self.nodes[NODE].catalogs, shares)
+        )
 
     def batch(self, rate, seconds=0.0):
         """Read all that has arrived, keep what the plan says, and tell the loop."""
         self.clock += seconds
         events = round(rate * (self.clock - self.newest))
         used = self._plans.plan_for_batch(self.number)
-        operator = self.chain.operators[0]
-        signatures = all_signatures(operator.alphabet) or ()
-        labels = [operator.alphabet.label(one) for one in signatures]
+        labels = self.nodes[NODE].catalogs["w2"].labels
         known = [label for label in labels if label]
         shares = self._plans.shares(used)
         metrics, matching, most = {}, 0.0, 0
@@ -194,12 +195,11 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
     )
     watched = ObservationWindow(
         chains=(placement,),
-        labels={},
-        uses={},
+        catalogs={},
         batches=(batch,),
-        since=1000.0,
+        window_start=1000.0,
         costs=DEFAULT_COSTS,
     )
     assert watched.rate == pytest.approx(10_000)
-    steady = replace(watched, since=1039.0)
+    steady = replace(watched, window_start=1039.0)
     assert steady.rate == pytest.approx(8_000), "a little silence is between any two"

@@ -27,6 +27,7 @@ from shedlight.engines.spark.codec.blobs import read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.outbox.outbox import packed_of, read_outbox
 from shedlight.engines.spark.shed.keep_sql import plan_tables
+from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.keep_flags import flag_column
@@ -251,7 +252,7 @@ def _edge(application):
     return built
 
 
-def _publish(run, chain, rng):
+def _publish(run, chains, rng):
     """Put a plan in force that nobody expects."""
     labels = [f"type={number}" for number in range(3)]
     shares = {
@@ -261,9 +262,9 @@ def _publish(run, chain, rng):
         for stream in (K, P, Q)
     }
     plans = PlanStore(run.checkpoint / "edge" / "plan")
-    tables = {
-        name: one for placement in chain for name, one in plan_tables(placement, shares).items()
-    }
+    catalogs, tables = type_catalogs(chains), {}
+    for chain in chains:
+        tables.update(plan_tables(chain, catalogs, shares))
     plans.activate(ActivePlan(plans.publish(shares, tables), rng.choice([1.0, 0.8])))
 
 

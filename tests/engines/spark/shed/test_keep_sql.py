@@ -10,6 +10,7 @@ import pytest
 
 from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
 from shedlight.engines.spark.shed.plan_column import keep_limits
+from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
 from shedlight.engines.spark.step.chain import define_chain
 from shedlight.engines.spark.step.keep_flags import flag_column, flag_names
@@ -137,10 +138,13 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
 
 def _shed_in_the_jvm(spark, chain, path, case):
     """Give the words of flags of what is left, by `small`."""
-    tables = plan_tables(chain, case.shares)
+    catalogs = type_catalogs([chain])
+    tables = plan_tables(chain, catalogs, case.shares)
     limits = {name: pa.table({"": [keep_limits(table, 1.0)]}) for name, table in tables.items()}
     plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
-    rows = add_keep_flags_and_filter(chain, READ, spark.read.parquet(str(path)), plan).toArrow()
+    rows = add_keep_flags_and_filter(
+        chain, catalogs, READ, spark.read.parquet(str(path)), plan
+    ).toArrow()
     smalls = rows["small"].to_pylist()
     names = flag_names(len(chain.operators[0].matchers))
     words = [rows[flag_column("w", name)].to_pylist() for name in names]

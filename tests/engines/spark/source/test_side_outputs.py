@@ -96,7 +96,7 @@ def test_records_that_are_no_events_go_to_a_place_of_their_own(spark, tmp_path):
         (broken, '{"n": 2, "time": '),
         (broken, '{"n": 4, "time": "soon", "kind": "x"}'),
     ]
-    assert sum(one.refused["s"] for one in batches) == len(bad)
+    assert sum(one.malformed["s"] for one in batches) == len(bad)
     assert all(row.arrived.startswith("2023-11-14") for row in bad)
 
 

@@ -20,11 +20,11 @@ from shedlight.engines.spark.control.override_store import (
     write_atomically,
 )
 from shedlight.engines.spark.control.type_counts import (
-    TypeCatalog,
     arrived_row,
     offered_rows,
     relevant_events,
 )
+from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.model.snapshot import ByType
 from shedlight.runlog.records import (
     MAX_NUMBER,
@@ -88,7 +88,7 @@ class BatchRecorder:
     def record(
         self,
         report: MicroBatchReport,
-        catalog: TypeCatalog | None = None,
+        catalogs: Catalogs | None = None,
         plan: int | None = None,
         pressure: float | None = None,
     ) -> MicroBatchRecord:
@@ -96,7 +96,7 @@ class BatchRecorder:
 
         Args:
             report: What Spark reported of it.
-            catalog: The types of its node, if they are known.
+            catalogs: The types of its node, if they are known.
             plan: The number of its plan.
             pressure: The pressure of its node.
         """
@@ -115,14 +115,14 @@ class BatchRecorder:
             seconds=report.seconds,
             events=report.events,
             kept=report.kept,
-            relevant_events=None if catalog is None else relevant_events(report, catalog),
+            relevant_events=None if catalogs is None else relevant_events(report, catalogs),
             lag=None if report.newest is None else report.end - report.newest,
             latency=latency,
             state_bytes=sum(shard.state for shard in report.shards),
-            malformed=dict(report.refused),
+            malformed=dict(report.malformed),
             late=self._late_events(report),
             arrived=arrived_row(report),
-            patterns=pattern_records(report, catalog),
+            patterns=pattern_records(report, catalogs),
             plan=plan,
             pressure=pressure,
         )
@@ -138,7 +138,7 @@ class BatchRecorder:
 
 
 def pattern_records(
-    report: MicroBatchReport, catalog: TypeCatalog | None = None
+    report: MicroBatchReport, catalogs: Catalogs | None = None
 ) -> dict[str, PatternRecord]:
     """Add up what the shards counted of each pattern."""
     rows: dict[str, dict[str, Any]] = {}
@@ -150,8 +150,8 @@ def pattern_records(
                 row["seconds"] += counted.seconds
                 row["matches"] += counted.found
                 row["partial_matches"] += counted.partial_matches
-    if catalog is not None:
-        for name, offered in offered_rows(report, catalog).items():
+    if catalogs is not None:
+        for name, offered in offered_rows(report, catalogs).items():
             rows[name] = rows.get(name, {}) | offered
     return {name: PatternRecord(**row) for name, row in rows.items()}
 

@@ -20,11 +20,10 @@ from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS, LATEST, Cost
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import (
     ObservationWindow,
-    labels_of,
     observation_of,
-    uses_of,
 )
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
+from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import ShedlightError
@@ -82,7 +81,11 @@ class Query(Protocol):
 
     @property
     def chains(self) -> tuple[ChainRuntime, ...]:
-        """What is in its stateful step."""
+        """Its operator chains."""
+
+    @property
+    def catalogs(self) -> Catalogs:
+        """The event types of its operators."""
 
 
 class Running(Protocol):
@@ -135,8 +138,6 @@ class ControlLoop:
         self._nodes = {name: _Node() for name in deployment.nodes}
         for name, node in self._nodes.items():
             node.used = deployment.plans(name).active or ActivePlan(1)
-        self._labels = {n: labels_of(q.chains) for n, q in deployment.nodes.items()}
-        self._uses = {n: uses_of(q.chains) for n, q in deployment.nodes.items()}
         self._bounded = [
             name for name in deployment.nodes if application.nodes[name].bound is not None
         ]
@@ -214,16 +215,15 @@ class ControlLoop:
         self._deployment.plans(name).activate(used)
 
     def _watched(self, name: str) -> ObservationWindow:
-        node = self._nodes[name]
+        node, query = self._nodes[name], self._deployment.nodes[name]
         batches = tuple(node.batches[-max(node.fresh, 1) :])
         since = node.since if node.since is not None else batches[0].start
         warmup = max(0, _WARMUP_BATCHES - node.seen + len(node.batches))
         return ObservationWindow(
-            chains=self._deployment.nodes[name].chains,
-            labels=self._labels[name],
-            uses=self._uses[name],
+            chains=query.chains,
+            catalogs=query.catalogs,
             batches=batches,
-            since=since,
+            window_start=since,
             costs=fit_costs(node.batches[warmup:]),
         )
 

@@ -26,7 +26,7 @@ class MicroBatchReport:
         arrived: What arrived, by operator and stream.
         kept_arrivals: When kept events had arrived, by stream; without those that kept none.
         shards: What was counted in the shards.
-        refused: How many records of each source were no events and left out.
+        malformed: How many records of each source were malformed and left out.
     """
 
     node: str
@@ -36,7 +36,7 @@ class MicroBatchReport:
     arrived: Mapping[tuple[str, str], ArrivalStats]
     kept_arrivals: Mapping[str, ArrivalSketch]
     shards: tuple[ShardMetrics, ...]
-    refused: Mapping[str, int] = field(default_factory=dict)
+    malformed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def end(self) -> float:
@@ -121,7 +121,7 @@ def read_report(
         arrived=arrived,
         kept_arrivals={name: one.not_before(start) for name, one in _kept(shards).items()},
         shards=shards,
-        refused={
+        malformed={
             name.removeprefix(MALFORMED_ROWS): malformed_count(row)
             for name, row in rows.items()
             if name.startswith(MALFORMED_ROWS)

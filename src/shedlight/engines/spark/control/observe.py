@@ -6,13 +6,14 @@ micro-batch takes if it reads all that has arrived meanwhile, for that is what a
 arrives now waits.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shedlight.control.observation import Observation
 from shedlight.engines.spark.control.cost_fit import Costs
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.shed.type_sql import all_signatures
+from shedlight.engines.spark.control.type_counts import add_counts, count_types
+from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.metrics import of_pattern
 from shedlight.engines.spark.support.placement import is_passthrough
@@ -20,68 +21,42 @@ from shedlight.graph import Stream
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.snapshot import MicroBatchCosts
 
-Labels = Mapping[str, Sequence[str]]
-"""For each operator the label of each type, by its number."""
-
-
-def labels_of(chains: Iterable[ChainRuntime]) -> dict[str, list[str]]:
-    """Name the types of the operators of a node, where they have numbers."""
-    found = {}
-    for chain in chains:
-        for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
-            signatures = all_signatures(operator.alphabet)
-            if signatures is not None:
-                found[spec.name] = [operator.alphabet.label(one) or OTHER for one in signatures]
-    return found
-
-
-def uses_of(chains: Iterable[ChainRuntime]) -> dict[Stream, list[str]]:
-    """Name the types that each pattern has a use for."""
-    found = {}
-    for chain in chains:
-        for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
-            signatures = all_signatures(operator.alphabet) or ()
-            for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
-                used = [operator.alphabet.label(s) for s in signatures if matcher.symbol(s)]
-                found[stream] = list(dict.fromkeys(used))
-    return found
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationWindow:
     """The micro-batches of a node since the last observation.
 
     Attributes:
-        chains: What the node runs.
-        labels: The types of its operators.
-        uses: The types that each pattern has a use for.
+        chains: The operator chains of the node.
+        catalogs: The event types of its operators.
         batches: The micro-batches, at least one.
-        since: When the newest event before them had arrived, in seconds since 1970.
+        window_start: When the newest event before them had arrived, in seconds since 1970.
         costs: What a micro-batch costs.
     """
 
     chains: tuple[ChainRuntime, ...]
-    labels: Labels
-    uses: Mapping[Stream, Sequence[str]]
+    catalogs: Catalogs
     batches: tuple[MicroBatchReport, ...]
-    since: float
+    window_start: float
     costs: Costs
 
     @property
     def newest(self) -> float:
         """When the newest event arrived."""
-        return max((b.newest for b in self.batches if b.newest is not None), default=self.since)
+        return max(
+            (b.newest for b in self.batches if b.newest is not None), default=self.window_start
+        )
 
     @property
     def span(self) -> float:
-        """In how many seconds the events arrived, the silence before them left out."""
+        """In how many seconds the events arrived, an idle time before them left out."""
         wall = self.batches[-1].end - self.batches[0].start
-        span, oldest = self.newest - self.since, self.batches[0].oldest
+        span, oldest = self.newest - self.window_start, self.batches[0].oldest
         own = 0.0 if oldest is None else self.newest - oldest
-        if oldest is not None and oldest - self.since > own + _SILENCE:
+        if oldest is not None and oldest - self.window_start > own + _IDLE_S:
             times = self.batches[0].instants  # the first of them has a time before it, too
             span = own * times / (times - 1) if times > 1 else 0.0
-        return span if span > _LEAST * wall else wall
+        return span if span > _MIN_SPAN * wall else wall
 
     @property
     def rate(self) -> float:
@@ -89,30 +64,27 @@ class ObservationWindow:
         return sum(one.events for one in self.batches) / self.span
 
 
-_SILENCE = 2.0
-"""When nothing came for so many seconds longer than it came, the source was silent before."""
-_LEAST = 0.1
+_IDLE_S = 2.0
+"""When nothing arrived for so many seconds longer than it did, the source was idle before."""
+_MIN_SPAN = 0.1
 """Events that arrived in less than this part of the time are taken to have come all along."""
 
 
-def backlog_of(watched: ObservationWindow) -> float:
+def backlog_of(window: ObservationWindow) -> float:
     """Say how long the next micro-batch of a node takes, in seconds."""
-    batch, costs = watched.batches[-1], watched.costs
-    waiting = max(0.0, batch.end - watched.newest)
-    return costs.fixed + waiting * _work(watched)
+    batch, costs = window.batches[-1], window.costs
+    waiting = max(0.0, batch.end - window.newest)
+    return costs.fixed + waiting * _work(window)
 
 
-def _work(watched: ObservationWindow) -> float:
+def _work(window: ObservationWindow) -> float:
     """Add up the work that a second brings."""
-    batches, costs = watched.batches, watched.costs
-    matching = sum(one.matching for one in batches)
-    carrying = costs.carrying * sum(one.kept for one in batches)
-    reading = costs.reading * sum(one.events for one in batches)
-    return (matching + carrying + reading) / watched.span
+    reading = window.costs.reading * sum(batch.events for batch in window.batches)
+    return _busy(window) + reading / window.span
 
 
 def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Observation:
-    """Put the micro-batches of all nodes together.
+    """Make the observation of all nodes.
 
     Args:
         nodes: Those that have run any.
@@ -121,10 +93,10 @@ def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Obser
     arrivals: dict[str, dict[Stream, dict[str, float]]] = {}
     kept, outputs, seconds = {}, {}, {}
     partial_matches = {}
-    for watched in nodes.values():
-        arrivals.update(_arrivals(watched))
-        for stream in (s for chain in watched.chains for s in chain.spec.placement.outputs):
-            counted = _Counted(watched, stream)
+    for window in nodes.values():
+        arrivals.update(_arrivals(window))
+        for stream in (s for chain in window.chains for s in chain.spec.placement.outputs):
+            counted = _PatternRates(window, stream)
             kept[stream] = counted.kept
             outputs[stream] = counted.found
             partial_matches[stream] = counted.partial_matches
@@ -150,81 +122,68 @@ def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Obser
     )
 
 
-def _busy(watched: ObservationWindow) -> float:
-    matching = sum(one.matching for one in watched.batches)
-    carrying = watched.costs.carrying * sum(one.kept for one in watched.batches)
-    return (matching + carrying) / watched.span
+def _busy(window: ObservationWindow) -> float:
+    matching = sum(batch.matching for batch in window.batches)
+    carrying = window.costs.carrying * sum(batch.kept for batch in window.batches)
+    return (matching + carrying) / window.span
 
 
-def _latencies(watched: ObservationWindow) -> list[float]:
+def _latencies(window: ObservationWindow) -> list[float]:
     """Give the mean latency of what was kept; nothing, if nothing was."""
     total = number = 0.0
-    for batch in watched.batches:
+    for batch in window.batches:
         for one in batch.kept_arrivals.values():
             total += one.number * (batch.end - one.mean / 1e6)
             number += one.number
     return [total / number] if number else []
 
 
-def _arrivals(watched: ObservationWindow) -> dict[str, dict[Stream, dict[str, float]]]:
-    """Count what arrived at each operator, from each input, of each type."""
-    found = {}
-    for chain in watched.chains:
-        made = set(chain.spec.placement.outputs)
-        for spec in chain.spec.placement.operators:
-            found[spec.name] = {
-                stream: _in_shards(watched, spec.name, stream)
-                if stream in made or is_passthrough(chain.spec, stream)
-                else _from_outside(watched, spec.name, stream)
-                for stream in spec.inputs
+def _arrivals(window: ObservationWindow) -> dict[str, dict[Stream, dict[str, float]]]:
+    """Give the rate of each type at each operator, from each input."""
+    passed_through = {
+        (spec.name, str(stream))
+        for chain in window.chains
+        for spec in chain.spec.placement.operators
+        for stream in spec.inputs
+        if is_passthrough(chain.spec, stream)
+    }
+    totals: dict[tuple[str, str], dict[str, int]] = {}
+    for batch in window.batches:
+        for key, types in count_types(batch, window.catalogs).items():
+            total = totals.setdefault(key, {})
+            if types is not None:
+                add_counts(total, types)
+            elif key not in passed_through:  # shards count that when it is ready
+                add_counts(total, {OTHER: batch.arrived[key].number})
+    return {
+        spec.name: {
+            stream: {
+                label: count / window.span
+                for label, count in totals.get((spec.name, str(stream)), {}).items()
             }
-    return found
+            for stream in spec.inputs
+        }
+        for chain in window.chains
+        for spec in chain.spec.placement.operators
+    }
 
 
-def _from_outside(
-    watched: ObservationWindow, operator: str, stream: Stream
-) -> dict[str, float]:
-    labels = watched.labels.get(operator)
-    counts: dict[str, float] = {}
-    for batch in watched.batches:
-        one = batch.arrived.get((operator, str(stream)))
-        if one is None:
-            continue
-        if labels is None:
-            counts[OTHER] = counts.get(OTHER, 0.0) + one.number / watched.span
-            continue
-        for number, count in one.types.items():
-            label = labels[number]
-            counts[label] = counts.get(label, 0.0) + count / watched.span
-    return counts
+class _PatternRates:
+    """What was counted of a pattern, per second."""
 
-
-def _in_shards(watched: ObservationWindow, operator: str, stream: Stream) -> dict[str, float]:
-    """Say what the shards have counted of complex events."""
-    counts: dict[str, float] = {}
-    for batch in watched.batches:
-        for shard in batch.shards:
-            metrics = shard.operators.get(operator)
-            for label, count in (metrics.types.get(str(stream), {}) if metrics else {}).items():
-                counts[label] = counts.get(label, 0.0) + count / watched.span
-    return counts
-
-
-class _Counted:
-    """What was counted of a pattern."""
-
-    def __init__(self, watched: ObservationWindow, stream: Stream) -> None:
-        operator, name = str(stream.operator), stream.name
-        self.kept = dict.fromkeys(watched.uses.get(stream, ()), 0.0)
+    def __init__(self, window: ObservationWindow, pattern: Stream) -> None:
+        operator = str(pattern.operator)
+        catalog = window.catalogs[operator]
+        self.kept = dict.fromkeys(catalog.relevant_labels[pattern], 0.0)
         self.found = self.partial_matches = 0.0
         spent = number = 0.0
-        for batch in watched.batches:
-            metrics = of_pattern(batch.shards, operator, name)
+        for batch in window.batches:
+            metrics = of_pattern(batch.shards, operator, pattern.name)
             self.partial_matches = float(sum(one.partial_matches for one in metrics))
             for one in metrics:
                 for label, count in one.kept.items():
-                    self.kept[label] = self.kept.get(label, 0.0) + count / watched.span
+                    self.kept[label] = self.kept.get(label, 0.0) + count / window.span
                     number += count
-                self.found += one.found / watched.span
+                self.found += one.found / window.span
                 spent += one.seconds * batch.parallelism_ratio
         self.seconds = spent / number if number and spent else None

@@ -1,121 +1,100 @@
-"""What the operators of a node were sent, and what their patterns had a use for, by type."""
+"""How many events of each type arrived at the operators of a node in a micro-batch."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.control.observe import Labels, labels_of, uses_of
-from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.graph import Stream
+from shedlight.engines.spark.shed.type_catalog import Catalogs
 
-MOST_TYPES = 50
-"""How many types of a pattern are told one by one."""
-_MOST_IN_ALL = 500
+MAX_TYPES = 50
+"""How many types of a pattern are logged one by one."""
+_MAX_ALL_TYPES = 500
 
-_Counts = Mapping[tuple[str, str], Mapping[str, int] | None]
-"""By operator and input, how many events of each type; None: they were not counted by type."""
+TypeCounts = Mapping[tuple[str, str], Mapping[str, int] | None]
+"""By operator and input, how many events of each label; None: they were not counted by type."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeCatalog:
-    """What is known of a node's types.
-
-    Attributes:
-        labels: The label of each type at each operator, by its number.
-        uses: The types that each pattern has a use for.
-    """
-
-    labels: Labels
-    uses: Mapping[Stream, Sequence[str]]
-
-
-def type_catalog(chains: Iterable[ChainRuntime]) -> TypeCatalog:
-    """Find out what is known of the types of a node."""
-    chains = tuple(chains)
-    return TypeCatalog(labels_of(chains), uses_of(chains))
+def count_types(report: MicroBatchReport, catalogs: Catalogs) -> TypeCounts:
+    """Count events as the JVM counted them, and as shards did where it does not."""
+    counts: dict[tuple[str, str], Mapping[str, int] | None] = dict(_shard_counts(report))
+    for (operator, stream), arrived in report.arrived.items():
+        catalog = catalogs[operator]
+        if arrived.types and catalog.is_numbered:
+            counts[operator, stream] = catalog.count_labels(arrived.types)
+        else:
+            counts.setdefault((operator, stream), None if arrived.number else {})
+    return counts
 
 
-def arrived_row(batch: MicroBatchReport) -> dict[str, dict[str, int]]:
-    """Say how many events each operator was sent by each input."""
-    found: dict[str, dict[str, int]] = {}
-    for (operator, stream), types in _in_shards(batch).items():
-        found.setdefault(operator, {})[stream] = sum(types.values())
-    for (operator, stream), one in batch.arrived.items():
-        found.setdefault(operator, {})[stream] = one.number
-    return found
+def _shard_counts(report: MicroBatchReport) -> dict[tuple[str, str], dict[str, int]]:
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for shard in report.shards:
+        for operator, metrics in shard.operators.items():
+            for stream, types in metrics.types.items():
+                add_counts(counts.setdefault((operator, stream), {}), types)
+    return counts
 
 
-def offered_rows(batch: MicroBatchReport, known: TypeCatalog) -> dict[str, dict[str, Any]]:
-    """Say of each pattern how many events there were of the types that it uses."""
-    by_operator = _by_operator(_counts(batch, known))
-    most = min(MOST_TYPES, _MOST_IN_ALL // max(1, len(known.uses)))
-    found = {}
-    for stream, labels in known.uses.items():
-        counts = by_operator.get(str(stream.operator))
+def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Add counts by label to a total."""
+    for label, count in counts.items():
+        total[label] = total.get(label, 0) + count
+
+
+def arrived_row(report: MicroBatchReport) -> dict[str, dict[str, int]]:
+    """Count the events that each operator was sent by each input."""
+    row: dict[str, dict[str, int]] = {}
+    for (operator, stream), types in _shard_counts(report).items():
+        row.setdefault(operator, {})[stream] = sum(types.values())
+    for (operator, stream), arrived in report.arrived.items():
+        row.setdefault(operator, {})[stream] = arrived.number
+    return row
+
+
+def offered_rows(report: MicroBatchReport, catalogs: Catalogs) -> dict[str, dict[str, Any]]:
+    """Count what is relevant to each pattern before shedding, and its most frequent types."""
+    by_operator = _count_by_operator(count_types(report, catalogs))
+    patterns = {p: labels for c in catalogs.values() for p, labels in c.relevant_labels.items()}
+    max_types = min(MAX_TYPES, _MAX_ALL_TYPES // max(1, len(patterns)))
+    rows = {}
+    for pattern, labels in patterns.items():
+        counts = by_operator.get(str(pattern.operator))
         if counts is not None:
-            seen = {one: counts.get(one, 0) for one in labels}
-            often = sorted(seen, key=lambda one: (-seen[one], one))[:most]
-            types = {one: seen[one] for one in often if seen[one]}
-            found[str(stream)] = {"offered": sum(seen.values()), "types": types}
-    return found
+            relevant = {label: counts.get(label, 0) for label in labels}
+            frequent = sorted(relevant, key=lambda label: (-relevant[label], label))
+            types = {
+                label: relevant[label] for label in frequent[:max_types] if relevant[label]
+            }
+            rows[str(pattern)] = {"offered": sum(relevant.values()), "types": types}
+    return rows
 
 
-def relevant_events(batch: MicroBatchReport, known: TypeCatalog) -> int | None:
-    """Count the events from outside that some pattern has a use for; None: it is not known.
+def relevant_events(report: MicroBatchReport, catalogs: Catalogs) -> int | None:
+    """Count the events from outside that some pattern can take; None: it is not known.
 
-    Two operators that read one stream each know what they use themselves, and not which of
+    Two operators that read one stream each know what is relevant to them, and not which of
     these events are the same.
     """
-    counts = _counts(batch, known)
-    streams = [stream for _, stream in batch.arrived]
+    streams = [stream for _, stream in report.arrived]
     if len(set(streams)) < len(streams):
         return None
-    used: dict[str, set[str]] = {}
-    for stream, labels in known.uses.items():
-        used.setdefault(str(stream.operator), set()).update(labels)
+    counts = count_types(report, catalogs)
     total = 0
-    for operator, name in batch.arrived:
-        types = counts[operator, name]
+    for operator, stream in report.arrived:
+        types = counts[operator, stream]
         if types is None:
             return None
-        total += sum(types.get(label, 0) for label in used.get(operator, ()))
+        relevant = {*chain.from_iterable(catalogs[operator].relevant_labels.values())}
+        total += sum(count for label, count in types.items() if label in relevant)
     return total
 
 
-def _counts(batch: MicroBatchReport, known: TypeCatalog) -> _Counts:
-    """Count types as they were counted on the way, and in the shards where they were not."""
-    found: dict[tuple[str, str], Mapping[str, int] | None] = dict(_in_shards(batch))
-    for (operator, stream), one in batch.arrived.items():
-        labels = known.labels.get(operator)
-        if one.types and labels is not None:
-            here: dict[str, int] = {}
-            for number, count in one.types.items():
-                here[labels[number]] = here.get(labels[number], 0) + count
-            found[operator, stream] = here
-        else:
-            found.setdefault((operator, stream), None if one.number else {})
-    return found
-
-
-def _in_shards(batch: MicroBatchReport) -> dict[tuple[str, str], dict[str, int]]:
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    for shard in batch.shards:
-        for operator, metrics in shard.operators.items():
-            for stream, types in metrics.types.items():
-                here = found.setdefault((operator, stream), {})
-                for label, count in types.items():
-                    here[label] = here.get(label, 0) + count
-    return found
-
-
-def _by_operator(counts: _Counts) -> dict[str, dict[str, int]]:
-    """Add up what the inputs of each operator have; not of one with an unknown input."""
-    found: dict[str, dict[str, int]] = {}
-    unknown = {operator for (operator, _), types in counts.items() if types is None}
+def _count_by_operator(counts: TypeCounts) -> dict[str, dict[str, int]]:
+    """Add up the inputs of each operator; without operators that have an uncounted input."""
+    totals: dict[str, dict[str, int]] = {}
+    uncounted = {operator for (operator, _), types in counts.items() if types is None}
     for (operator, _), types in counts.items():
-        if operator not in unknown and types is not None:
-            here = found.setdefault(operator, {})
-            for label, count in types.items():
-                here[label] = here.get(label, 0) + count
-    return found
+        if operator not in uncounted and types is not None:
+            add_counts(totals.setdefault(operator, {}), types)
+    return totals

@@ -127,9 +127,9 @@ class Deployment:
 
     def publish(self, node: str, shares: Shares) -> int:
         """Store a plan for the patterns of a node; give its number."""
-        tables = {}
-        for chain in self.nodes[node].chains:
-            tables.update(plan_tables(chain, shares))
+        tables, query = {}, self.nodes[node]
+        for chain in query.chains:
+            tables.update(plan_tables(chain, query.catalogs, shares))
         return self.plans(node).publish(self._at(node, shares), tables)
 
     def _at(self, node: str, shares: Shares) -> Shares:

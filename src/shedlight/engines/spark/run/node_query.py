@@ -18,6 +18,7 @@ from shedlight.engines.spark.shed.keep_sql import (
     plan_tables,
 )
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
+from shedlight.engines.spark.shed.type_catalog import Catalogs, type_catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql
 from shedlight.engines.spark.source.arrival import observe_packed
 from shedlight.engines.spark.source.reader import arrow_schema
@@ -114,11 +115,13 @@ class NodeQuery:
         frame: What it writes to the outbox.
         outputs: The columns of each stream in the outbox, and of each operator's late events.
         chains: The operator chains that it runs.
+        catalogs: The event types of its operators.
     """
 
     frame: DataFrame
     outputs: Mapping[Stream, pa.Schema]
     chains: tuple[ChainRuntime, ...]
+    catalogs: Catalogs
 
     @property
     def shard_count(self) -> int:
@@ -174,9 +177,10 @@ def node_query(
         plans: The folder of its plans.
         blobs: The folder of its large payloads.
     """
-    shedding = [name for chain in chains for name in plan_tables(chain, {})]
+    catalogs = type_catalogs(chains)
+    shedding = [name for chain in chains for name in plan_tables(chain, catalogs, {})]
     plan = read_plan(spark, plans, shedding) if shedding else None
-    packed = [row for chain in chains for row in _packed(chain, inputs, plan)]
+    packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     has_plans = any(chain.spec.shares for chain in chains)
     step = Step(
         tuple(chain.definition for chain in chains),
@@ -193,7 +197,7 @@ def node_query(
     )
     collected = F.collect_list("metrics").alias(METRICS)
     rows = emitted.observe(METRICS, collected).where("metrics IS NULL").drop("metrics")
-    return NodeQuery(rows, dict(_outputs(chains, context)), chains)
+    return NodeQuery(rows, dict(_outputs(chains, context)), chains, catalogs)
 
 
 def _outputs(
@@ -209,7 +213,10 @@ def _outputs(
 
 
 def _packed(
-    chain: ChainRuntime, inputs: Mapping[Stream, InputStream], plan: Limits | None
+    chain: ChainRuntime,
+    catalogs: Catalogs,
+    inputs: Mapping[Stream, InputStream],
+    plan: Limits | None,
 ) -> Iterator[DataFrame]:
     """Pack the events of each input by shard, and send its watermarks to all shards."""
     shards = chain.spec.placement.shards
@@ -219,7 +226,9 @@ def _packed(
         if packed is not None and is_passthrough(chain.spec, stream):
             yield _pass_through(chain, stream, packed)
         else:
-            kept = add_keep_flags_and_filter(chain, stream, inputs[stream].events, plan)
+            kept = add_keep_flags_and_filter(
+                chain, catalogs, stream, inputs[stream].events, plan
+            )
             kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, kept)))
             yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
         yield inputs[stream].watermarks.select(

@@ -16,7 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from shedlight.engines.spark.codec.event_refs import ROW
 from shedlight.engines.spark.shed.plan_column import Limits
-from shedlight.engines.spark.shed.type_sql import all_signatures, hash_sql, type_sql
+from shedlight.engines.spark.shed.type_catalog import Catalogs, TypeCatalog
+from shedlight.engines.spark.shed.type_sql import hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import TYPE, observe_arrivals
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import flag_column, flag_names, flag_types
@@ -28,8 +29,6 @@ from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.eval.spark_sql import quote_name
-from shedlight.matching.compile.matcher import Matcher
-from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.operators.cep_operator import Operator, schema_of
 from shedlight.matching.operators.reorder import NEVER
 from shedlight.shedding.shares import PatternShares, Shares
@@ -48,12 +47,24 @@ class _ShedOperator:
     chain: ChainSpec
     spec: OperatorSpec
     operator: Operator
-    signatures: Sequence[Signature] | None
+    catalog: TypeCatalog
 
     @property
     def has_shares(self) -> bool:
         """Whether it ever sheds."""
         return has_shares(self.spec, self.chain.shares)
+
+    @property
+    def counts_events(self) -> tuple[bool, ...]:
+        """Whether each pattern has a window of events, so that it counts all of them."""
+        windows = [matcher.pattern.within for matcher in self.operator.matchers]
+        return tuple(w is not None and w.span is WindowUnit.EVENTS for w in windows)
+
+    @property
+    def relevant(self) -> list[tuple[bool, ...]]:
+        """Whether each pattern can take or counts events of a type, by its number."""
+        patterns = zip(self.counts_events, self.catalog.relevant.values(), strict=True)
+        return [(True,) * len(flags) if counts else flags for counts, flags in patterns]
 
     @property
     def flags(self) -> list[str]:
@@ -62,21 +73,22 @@ class _ShedOperator:
         return [flag_column(self.spec.name, name) for name in names]
 
 
-def _shed_operators(chain: ChainRuntime) -> Iterator[_ShedOperator]:
+def _shed_operators(chain: ChainRuntime, catalogs: Catalogs) -> Iterator[_ShedOperator]:
     for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
-        yield _ShedOperator(chain.spec, spec, operator, all_signatures(operator.alphabet))
+        yield _ShedOperator(chain.spec, spec, operator, catalogs[spec.name])
 
 
-def plan_tables(chain: ChainRuntime, shares: Shares) -> dict[str, KeepTable]:
+def plan_tables(
+    chain: ChainRuntime, catalogs: Catalogs, shares: Shares
+) -> dict[str, KeepTable]:
     """Write a plan by the numbers of event types, for the operators that shed in the JVM."""
     tables = {}
-    for shed in _shed_operators(chain):
-        if shed.signatures is None or not shed.has_shares:
+    for shed in _shed_operators(chain, catalogs):
+        if not shed.catalog.is_numbered or not shed.has_shares:
             continue
-        labels = [shed.operator.alphabet.label(one) for one in shed.signatures]
+        labels = shed.catalog.labels
         kept, exempt = [], []
-        for stream, matcher in zip(shed.spec.outputs, shed.operator.matchers, strict=True):
-            relevant = [_is_relevant(matcher, one) for one in shed.signatures]
+        for stream, relevant in zip(shed.spec.outputs, shed.relevant, strict=True):
             kept.append(_shares_by_number(shares.get(stream), labels, relevant))
             lasting = shares[stream].pressure_exempt if stream in shares else frozenset(labels)
             exempt.append([label in lasting for label in labels])
@@ -97,22 +109,18 @@ def _shares_by_number(
     ]
 
 
-def _is_relevant(matcher: Matcher, signature: Signature) -> bool:
-    return _counts_events(matcher) or bool(matcher.symbol(signature))
-
-
-def _counts_events(matcher: Matcher) -> bool:
-    within = matcher.pattern.within
-    return within is not None and within.span is WindowUnit.EVENTS
-
-
 def add_keep_flags_and_filter(
-    chain: ChainRuntime, stream: Stream, frame: DataFrame, plan: Limits | None
+    chain: ChainRuntime,
+    catalogs: Catalogs,
+    stream: Stream,
+    frame: DataFrame,
+    plan: Limits | None,
 ) -> DataFrame:
     """Drop the events of a stream that no pattern keeps; the others carry who keeps them.
 
     Args:
         chain: The operators.
+        catalogs: Their event types.
         stream: What they read.
         frame: Its events.
         plan: The active plan; None if no operator that reads the stream ever sheds.
@@ -120,7 +128,7 @@ def add_keep_flags_and_filter(
     columns = list(frame.columns)
     conditions: list[str] = []
     time = chain.spec.inputs[stream][0].time
-    for shed in _shed_operators(chain):
+    for shed in _shed_operators(chain, catalogs):
         if stream in shed.spec.inputs:
             frame = _with_all_columns(frame, shed.operator)
             frame = _with_type(frame, shed, arrivals_name(shed.spec.name, stream), time)
@@ -149,11 +157,10 @@ def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:
 
 def _with_type(frame: DataFrame, shed: _ShedOperator, name: str, time: str) -> DataFrame:
     """Add the type of each event, and observe how many there are of each."""
-    if shed.signatures is not None:
+    if shed.catalog.is_numbered:
         frame = frame.withColumn(TYPE, F.expr(f"CAST({type_sql(shed.operator)} AS INT)"))
     if ARRIVAL in frame.columns:
-        types = None if shed.signatures is None else len(shed.signatures)
-        frame = observe_arrivals(frame, name, time, types)
+        frame = observe_arrivals(frame, name, time, len(shed.catalog.labels) or None)
     return frame
 
 
@@ -162,14 +169,14 @@ def _with_keep_flags(
 ) -> tuple[DataFrame, str]:
     """Add which patterns of an operator keep an event, and give the condition that any does."""
     matchers = shed.operator.matchers
-    if shed.signatures is None:
+    if not shed.catalog.is_numbered:
         for name, arrow_type in zip(shed.flags, flag_types(len(matchers)), strict=True):
             frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(arrow_type)))
         return frame, "true"
     if plan is not None and shed.has_shares:
         frame = frame.withColumn(_LIMITS, plan[shed.spec.name].scalar())
-        frame = _with_planned_flags(frame, shed, len(shed.signatures), time)
-        if any(map(_counts_events, matchers)):
+        frame = _with_planned_flags(frame, shed, time)
+        if any(shed.counts_events):
             return frame, "true"  # what is not kept is counted all the same
         return frame, " OR ".join(f"{quote_name(name)} != 0" for name in shed.flags)
     name = flag_column(shed.spec.name, _RELEVANT)
@@ -178,22 +185,16 @@ def _with_keep_flags(
 
 def _relevant_sql(shed: _ShedOperator) -> str:
     """Ask whether an event is relevant to any pattern."""
-    signatures, matchers = shed.signatures or (), shed.operator.matchers
-    relevant = [
-        number
-        for number, signature in enumerate(signatures)
-        if any(_is_relevant(matcher, signature) for matcher in matchers)
-    ]
-    if len(relevant) == len(signatures):
+    by_number = enumerate(zip(*shed.relevant, strict=True))
+    relevant = [number for number, patterns in by_number if any(patterns)]
+    if len(relevant) == len(shed.catalog.labels):
         return "true"
     return f"{quote_name(TYPE)} IN ({', '.join(map(str, relevant))})" if relevant else "false"
 
 
-def _with_planned_flags(
-    frame: DataFrame, shed: _ShedOperator, types: int, time: str
-) -> DataFrame:
+def _with_planned_flags(frame: DataFrame, shed: _ShedOperator, time: str) -> DataFrame:
     """Add which patterns keep each event by the limits of a plan."""
-    words = len(shed.flags)
+    words, types = len(shed.flags), len(shed.catalog.labels)
 
     def limit(row: int) -> str:
         return f"get({quote_name(_LIMITS)}, {row * types} + {quote_name(TYPE)})"

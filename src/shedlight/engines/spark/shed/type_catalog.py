@@ -1,0 +1,70 @@
+"""The event types of each operator of a node: one value, from its query to plans and back.
+
+Spark counts and sheds events by the number of their type; observations, plans and the log have
+labels. A catalog holds both, and which types are relevant to which pattern.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+
+from shedlight.engines.spark.shed.type_sql import all_signatures
+from shedlight.engines.spark.step.chain import ChainRuntime
+from shedlight.graph import Stream
+from shedlight.matching.compile.type_labels import OTHER
+
+
+@dataclass(frozen=True)
+class TypeCatalog:
+    """The event types of an operator.
+
+    Attributes:
+        labels: The label of each type, by its number, empty if no condition holds; no labels at
+            all: there are too many types to number them.
+        relevant: Whether each pattern can take events of a type, by its number.
+    """
+
+    labels: tuple[str, ...]
+    relevant: Mapping[Stream, tuple[bool, ...]]
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether types have numbers, so that Spark counts and sheds by them."""
+        return bool(self.labels)
+
+    @cached_property
+    def relevant_labels(self) -> Mapping[Stream, tuple[str, ...]]:
+        """The labels of the types that each pattern can take."""
+        return {
+            pattern: tuple(dict.fromkeys(compress(self.labels, flags)))
+            for pattern, flags in self.relevant.items()
+        }
+
+    def count_labels(self, numbers: Mapping[int, int]) -> dict[str, int]:
+        """Turn counts by number into counts by label."""
+        counts: dict[str, int] = {}
+        for number, count in numbers.items():
+            label = self.labels[number] or OTHER
+            counts[label] = counts.get(label, 0) + count
+        return counts
+
+
+Catalogs = Mapping[str, TypeCatalog]
+"""The types of each operator of a node."""
+
+
+def type_catalogs(chains: Iterable[ChainRuntime]) -> dict[str, TypeCatalog]:
+    """Make the catalogs of all operators of a node."""
+    catalogs = {}
+    for chain in chains:
+        for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
+            signatures = all_signatures(operator.alphabet) or ()
+            catalogs[spec.name] = TypeCatalog(
+                tuple(map(operator.alphabet.label, signatures)),
+                {
+                    stream: tuple(bool(matcher.symbol(one)) for one in signatures)
+                    for stream, matcher in zip(spec.outputs, operator.matchers, strict=True)
+                },
+            )
+    return catalogs
