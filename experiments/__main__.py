@@ -19,7 +19,8 @@ from experiments.scalability import FIGURE, QUICK, TimedSolve
 from experiments.scalability_text import check_optima, scalability_lines
 from experiments.text import quality_lines, steady_state_lines, timeline_lines
 from experiments.timing import measure
-from shedlight.cli.console import Json, progress_bar, say
+from shedlight.cli.console import progress_bar, say
+from shedlight.cli.options import Json
 from shedlight.engines.simulator.csv_rows import provenance, to_json_values, write_results
 from shedlight.errors import ShedlightError
 

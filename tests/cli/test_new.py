@@ -65,7 +65,7 @@ def test_the_shortest_simulation_works_too(shedlight, tmp_path):
 def load_of(done):
     """Find the load of a simulation; with times that vary it is met but nearly."""
     assert done.status == 0, done.errors
-    (load,) = re.findall(r"asked for ([\d.]+) times what it can do", done.output)
+    (load,) = re.findall(r"has ([\d.]+) times as much to do as it can", done.output)
     return float(load)
 
 

@@ -41,7 +41,7 @@ def test_it_serves_a_recorded_run_until_it_is_told_to_stop(recorded_run):  # noq
         command("serve", str(recorded_run), "--port", "0"), stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stderr is not None
-        link = re.fullmatch(r"page: (http://127\.0\.0\.1:\d+/)\n", running.stderr.readline())
+        link = re.fullmatch(r"web UI: (http://127\.0\.0\.1:\d+/)\n", running.stderr.readline())
         token = re.fullmatch(r"token for changes: (\S{32})\n", running.stderr.readline())
         assert link
         assert token
@@ -83,8 +83,8 @@ def test_a_port_that_is_taken(refused, recorded_run):  # noqa: F811
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (("--port", "8000"), "--host and --port are for the page; add --page"),
-        (("--page", "--engine", "simulator"), "the simulator has no page; leave out --page"),
+        (("--port", "8000"), "--host and --port are for the web UI; add --page"),
+        (("--page", "--engine", "simulator"), "the simulator has no web UI; leave out --page"),
     ],
 )
 def test_options_that_make_no_sense_together(refused, options, what):

@@ -137,7 +137,7 @@ def test_processing_times_are_measured_unless_they_are_given(simulate):
     """Of the node with a bound alone; the others are fast enough."""
     arguments = ("--stream", "balanced", "--duration", "2 s", "--json")
     service = json.loads(simulate(*arguments).output)["service"]
-    assert service["kind"] == "measured"
+    assert service["distribution"] == "measured"
     assert set(service["processing_time"]) == {"w2.Q21", "w2.Q22"}
     assert all(1e-6 < seconds < 1 for seconds in service["processing_time"].values())
 

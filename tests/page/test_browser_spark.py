@@ -41,7 +41,7 @@ def link_of(told):
     """Find the link in what a run says, once it says it."""
     over = time.monotonic() + 60
     while time.monotonic() < over:
-        found = re.search(r"page: (http\S+)", told.read_text("utf-8"))
+        found = re.search(r"web UI: (http\S+)", told.read_text("utf-8"))
         if found:
             return found[1]
         time.sleep(0.1)

@@ -1,1 +1,1 @@
-"""The command line: a verb calls one function and prints its result."""
+"""The command line: a command calls one function and prints its result."""

@@ -1,19 +1,19 @@
-"""`shedlight completion`: what a shell needs to complete verbs, options and values."""
+"""`shedlight completion`: the script by which a shell completes commands and options."""
 
 from enum import Enum
 from typing import Annotated
 
 import typer
-from typer.completion import (  # type: ignore[attr-defined]  # they are there on purpose
+from typer.completion import (  # type: ignore[attr-defined]  # typer has no public names for them
     completion_init,
     get_completion_script,
 )
 
-completion_init()  # so that the shell is answered when it asks
+completion_init()  # registers the completion classes of the shells
 
 
 class Shell(Enum):
-    """Which shell is to complete."""
+    """The shells that there are scripts for."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -23,12 +23,12 @@ class Shell(Enum):
 def completion(
     shell: Annotated[Shell, typer.Argument(help="The shell.", show_default=False)],
 ) -> None:
-    """Print a script that makes a shell complete verbs, options and values.
+    """Print the script by which a shell completes commands, options and values.
 
     \b
     bash:  echo 'eval "$(shedlight completion bash)"' >> ~/.bashrc
     zsh:   echo 'eval "$(shedlight completion zsh)"' >> ~/.zshrc
     fish:  shedlight completion fish > ~/.config/fish/completions/shedlight.fish
-    """  # noqa: D301  # as in cli.py
+    """  # noqa: D301  # as in main.py
     name, variable = "shedlight", "_SHEDLIGHT_COMPLETE"
     print(get_completion_script(prog_name=name, complete_var=variable, shell=shell.value))

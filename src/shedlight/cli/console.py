@@ -1,18 +1,14 @@
-"""What the commands share: messages on standard error, progress bars, an option."""
+"""Messages and progress bars on standard error."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from shedlight.matching.jit import is_first_run
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _SECONDS_BEFORE_BAR = 3.0
 """A command that ends sooner shows no progress bar."""

@@ -1,4 +1,4 @@
-"""The command line: each verb calls one function and prints its result.
+"""The command line: each command calls one function and prints its result.
 
 Results go to standard output, everything else to standard error. The exit status is 0, 1 if it
 could not be done, 2 if the call was not understood.
@@ -7,17 +7,16 @@ could not be done, 2 if the call was not understood.
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from shedlight import __version__
 from shedlight.cli.completion import completion
-from shedlight.cli.console import Json
 from shedlight.cli.doctor import doctor
 from shedlight.cli.match import match
 from shedlight.cli.new import new
+from shedlight.cli.options import ApplicationFile, Json
 from shedlight.cli.plan import plan
 from shedlight.cli.report import report
 from shedlight.cli.run import run
@@ -29,7 +28,7 @@ from shedlight.model.selectivity.formula import selectivities
 
 app = typer.Typer(
     name="shedlight",
-    add_completion=False,  # there is a verb for it, which does not guess the shell
+    add_completion=False,  # there is a command for it, which does not guess the shell
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -45,8 +44,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def _version(shown: bool) -> None:  # noqa: FBT001  # typer calls it so
-    if shown:
+def _print_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
+    if asked:
         print(f"shedlight {__version__}")
         raise typer.Exit
 
@@ -56,14 +55,16 @@ def _options(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
 ) -> None:
     """Find patterns of events, on Spark or in files, and keep a latency bound under overload.
 
     An application file says where events come from, what to look for, on which nodes, and where
-    the results go. When a node is asked for more than it can do, it sheds the events that bring
-    least at the end.
+    the results go. When a node has more to do than it can, it sheds the events that
+    contribute least to the results.
 
     \b
     Start:      shedlight new shop && cd shop
@@ -77,20 +78,19 @@ def _options(
 
 
 def check(
-    application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
+    application: ApplicationFile,
     *,
     as_json_: Json = False,
 ) -> None:
-    """Check an application file and explain what was understood: types, automata, graph."""
+    """Check an application file and explain it: event types, automata, graph."""
     loaded = load_application(application)
     if as_json_:
-        print(json.dumps(_understood(loaded), indent=2))
+        print(json.dumps(_as_json(loaded), indent=2))
     else:
         print(explain(loaded.application, loaded.warnings, selectivities(loaded.application)))
 
 
-def _understood(loaded: LoadResult) -> dict[str, object]:
-    """Say what was understood, for machines."""
+def _as_json(loaded: LoadResult) -> dict[str, object]:
     application, rates = loaded.application, selectivities(loaded.application)
     return {
         "application": application.name,
@@ -103,38 +103,38 @@ def _understood(loaded: LoadResult) -> dict[str, object]:
                 "node": spec.node,
                 "input": [str(stream) for stream in spec.inputs],
                 "patterns": {
-                    one.name: {
-                        "pattern": str(spec.patterns[one.name]),
-                        "matches_per_second": str(rates[one]),
+                    stream.name: {
+                        "pattern": str(spec.patterns[stream.name]),
+                        "matches_per_second": str(rates[stream]),
                     }
-                    for one in spec.outputs
+                    for stream in spec.outputs
                 },
             }
             for name, spec in application.operators.items()
         },
         "sinks": {
             name: {
-                "input": str(one.input),
-                "timed_out": one.timed_out,
-                "weight": one.weight,
+                "input": str(sink.input),
+                "timed_out": sink.timed_out,
+                "weight": sink.weight,
             }
-            for name, one in application.sinks.items()
+            for name, sink in application.sinks.items()
         },
         "warnings": list(loaded.warnings),
     }
 
 
-_VERBS: tuple[tuple[Callable[..., None], str], ...] = (  # as a user meets them
+_COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (  # in the order of use
     (new, "Write a small application that works, to start from."),
-    (check, "Check an application file; explain what was understood."),
+    (check, "Check an application file, and explain it."),
     (match, "Find the matches in files of events, without Spark."),
-    (simulate, "Ask what happens under a load, in virtual time."),
+    (simulate, "Simulate an application under a load."),
     (plan, "Plan what to keep, from rates and processing times."),
     (doctor, "Check that Spark can work here."),
     (run, "Run an application on Spark, shedding if it must."),
-    (serve, "Show how a run goes, in a browser."),
+    (serve, "Show a run in a browser, live or from its log."),
     (report, "Write a page about a run, from its log."),
-    (completion, "Print what a shell needs to complete commands."),
+    (completion, "Print the script by which a shell completes commands."),
 )
-for _verb, _told in _VERBS:
-    app.command(short_help=_told)(_verb)
+for _command, _help in _COMMANDS:
+    app.command(short_help=_help)(_command)

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from shedlight.cli.console import announce_compiling, say
+from shedlight.cli.options import microseconds_of
+from shedlight.cli.source_files import read_sources
 from shedlight.engines.event_files import (
     add_row_numbers,
     flatten_nested,
@@ -32,7 +35,6 @@ from shedlight.engines.tables import (
 from shedlight.errors import InputError, known_names
 from shedlight.graph import load_application
 from shedlight.language import parse_pattern
-from shedlight.language.ast.window import read_duration
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.text_table import align_columns
@@ -82,8 +84,8 @@ def match(  # noqa: PLR0913  # one argument per option
         bool,
         typer.Option(
             "--timed-out",
-            help="Give what timed out instead of the matches: events that the window of a "
-            "pattern left without the others.",
+            help="Print the partial matches that timed out instead of the matches: events "
+            "whose window ended before the others came.",
         ),
     ] = False,
     as_json_: Annotated[
@@ -97,11 +99,10 @@ def match(  # noqa: PLR0913  # one argument per option
         format_of(output)
     began = time.perf_counter()
     if application is None:
-        results, table = _match_patterns(
-            pattern or [], input_ or [], (time_column, time_unit), id_, lateness, timed_out
-        )
+        file = _EventFile(input_ or [], time_column, time_unit, id_, lateness)
+        results, table = _match_patterns(pattern or [], file, timed_out=timed_out)
     else:
-        results, table = _match_application(application, input_ or [], timed_out)
+        results, table = _match_application(application, input_ or [], timed_out=timed_out)
     seconds = time.perf_counter() - began
     if output:
         write_events(table, output)
@@ -114,30 +115,38 @@ def match(  # noqa: PLR0913  # one argument per option
     _summarise(results, f"{len(table):,} {what}", seconds, output)
 
 
+@dataclass(frozen=True, slots=True)
+class _EventFile:
+    """A file of events, and what the options say about its columns."""
+
+    inputs: list[str]
+    time: str
+    unit: str
+    ids: str | None
+    lateness: str
+
+    @property
+    def path(self) -> Path:
+        return Path(self.inputs[0])
+
+
 def _match_patterns(
-    texts: list[str],
-    inputs: list[str],
-    told: tuple[str, str],
-    ids: str | None,
-    lateness: str,
-    timed_out: bool,  # noqa: FBT001  # what the options say
+    texts: list[str], file: _EventFile, *, timed_out: bool
 ) -> tuple[list[Result], pa.Table]:
-    column, unit = told
-    if len(inputs) != 1:
+    if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
-    if unit not in TIME_UNITS:
+    if file.unit not in TIME_UNITS:
         raise typer.BadParameter(
-            f"unknown --time-unit {unit!r}; {known_names(unit, TIME_UNITS)}"
+            f"unknown --time-unit {file.unit!r}; {known_names(file.unit, TIME_UNITS)}"
         )
-    path = Path(inputs[0])
-    events = read_events(path)
-    names = tuple(name.strip() for name in ids.split(",")) if ids else (ROW,)
-    if not ids:
+    events = read_events(file.path)
+    ids = tuple(name.strip() for name in file.ids.split(",")) if file.ids else (ROW,)
+    if not file.ids:
         events = add_row_numbers(events, ROW)
-    for name in (column, *names):
+    for name in (file.time, *ids):
         if name not in events.column_names:
             raise InputError(
-                f"{path} has no column {name!r}; {known_names(name, events.column_names)}"
+                f"{file.path} has no column {name!r}; {known_names(name, events.column_names)}"
             )
     schema = schema_of(events.schema)
     patterns = {}
@@ -146,52 +155,24 @@ def _match_patterns(
         patterns[f"P{number}"] = parsed.pattern
         for warning in parsed.warnings:
             say(f"warning: {warning}")
-    behind = _lateness_of(lateness)
-    one = StreamInput(str(path), names, EVENT_TIME, behind, column in names)
+    lateness = microseconds_of("--lateness", file.lateness)
+    stream = StreamInput(str(file.path), ids, EVENT_TIME, lateness, file.time in ids)
     announce_compiling()
-    table = add_event_time(events, column, unit, str(path))
-    result = match_tables([(one, table)], patterns, timed_out=timed_out)
-    kind = events.schema.field(column).type
-    return [result], combine_results(result, kind, unit, timed_out=timed_out)
-
-
-def _lateness_of(text: str) -> int:
-    try:
-        return read_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"--lateness {error}") from error
+    table = add_event_time(events, file.time, file.unit, str(file.path))
+    result = match_tables([(stream, table)], patterns, timed_out=timed_out)
+    time_type = events.schema.field(file.time).type
+    return [result], combine_results(result, time_type, file.unit, timed_out=timed_out)
 
 
 def _match_application(
-    path: Path,
-    inputs: list[str],
-    timed_out: bool,  # noqa: FBT001  # what the option says
+    path: Path, inputs: list[str], *, timed_out: bool
 ) -> tuple[list[Result], pa.Table]:
     application = load_application(path).application
-    given = dict(_input_of(text, list(application.sources)) for text in inputs)
-    tables = {}
-    for name, source in application.sources.items():
-        place = given.get(name) or (Path(path.parent, source.path) if source.path else None)
-        if place is None:
-            raise InputError(f"source {name} has no path; give --input {name}=FILE")
-        tables[name] = read_events(place, None if name in given else source.format)
+    tables = read_sources(application, path.parent, inputs)
     announce_compiling()
     results = list(run_application(application, tables, timed_out=timed_out).values())
-    found = [combine_results(result, timed_out=timed_out) for result in results]
-    shown = [table for table in found if len(table)] or found[-1:]
-    return results, stack_tables(shown)
-
-
-def _input_of(text: str, sources: list[str]) -> tuple[str, Path]:
-    name, separator, file = text.partition("=")
-    if separator and name in sources:
-        return name, Path(file)
-    if len(sources) == 1:
-        return sources[0], Path(text)
-    raise InputError(
-        f"--input {text!r} does not say which source it is for; write NAME=FILE; "
-        f"{known_names(name, sources)}"
-    )
+    matches = [combine_results(result, timed_out=timed_out) for result in results]
+    return results, stack_tables([table for table in matches if len(table)] or matches[-1:])
 
 
 def _show(table: pa.Table, limit: int) -> None:
@@ -199,10 +180,10 @@ def _show(table: pa.Table, limit: int) -> None:
     shown = flatten_nested(table.slice(0, limit))
     rows = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
     if sys.stdout.isatty():
-        drawn = Table(*shown.column_names)
+        grid = Table(*shown.column_names)
         for row in rows:
-            drawn.add_row(*row)
-        Console().print(drawn)
+            grid.add_row(*row)
+        Console().print(grid)
         return
     for line in align_columns([shown.column_names, *rows], left=None):
         print(line)
@@ -215,22 +196,22 @@ def _cell(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004  # a screen's width
 
 
-def _summarise(results: list[Result], found: str, seconds: float, output: Path | None) -> None:
-    """Say how much was read and found, and what was lost and why."""
-    first = results[0]
-    where = f" -> {output}" if output else ""
-    say(f"{first.events:,} events, {found} in {seconds:.1f} s{where}")
-    late = sum(one.late for one in results)
+def _summarise(
+    results: list[Result], matches: str, seconds: float, output: Path | None
+) -> None:
+    """Print how much was read and found, and what was left out and why."""
+    path = f" -> {output}" if output else ""
+    say(f"{results[0].events:,} events, {matches} in {seconds:.1f} s{path}")
+    late = sum(result.late for result in results)
     if late:
         say(
             f"{late:,} late events were not matched: they came behind later ones; "
             "sort the file by time, or allow for it by --lateness"
         )
-    duplicates = sum(one.duplicates for one in results)
+    duplicates = sum(result.duplicates for result in results)
     if duplicates:
         say(f"{duplicates:,} duplicates were left out: events with an id that was there before")
-    if any(one.evicted or one.dropped for one in results):
-        say(
-            f"{sum(one.evicted for one in results):,} machines and "
-            f"{sum(one.dropped for one in results):,} assignments were beyond the caps"
-        )
+    evicted = sum(result.evicted for result in results)
+    dropped = sum(result.dropped for result in results)
+    if evicted or dropped:
+        say(f"{evicted:,} partial matches and {dropped:,} assignments were beyond the caps")

@@ -41,7 +41,7 @@ def new(
     ] = Example.START,
 ) -> None:
     """Write a small application that works, with events to try it on."""
-    _refuse_used(folder)
+    _check_unused(folder)
     try:
         shutil.copytree(_template(example), folder, ignore=_LEFT_OUT, dirs_exist_ok=True)
         if example is Example.START:
@@ -71,7 +71,7 @@ def sample_events() -> pa.Table:
     )
 
 
-def _refuse_used(folder: Path) -> None:
+def _check_unused(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder that is empty or does not exist")
     if folder.is_dir() and any(folder.iterdir()):
@@ -86,14 +86,16 @@ def _template(example: Example) -> Path:
 
 
 def _next_steps(folder: Path) -> str:
-    files = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
-    times = " --snapshot snapshot.json" if "snapshot.json" in files else ""
+    files = sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+    )
+    option = " --snapshot snapshot.json" if "snapshot.json" in files else ""
     steps = (
         f"{folder}: {', '.join(files)}",
         "next:",
         f"  cd {shlex.quote(str(folder))}",
         "  shedlight check app.yaml",
         "  shedlight match app.yaml --limit 5",
-        f"  shedlight simulate app.yaml --load 2{times}",
+        f"  shedlight simulate app.yaml --load 2{option}",
     )
     return "\n".join(steps)

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from shedlight.cli.console import Json, say
+from shedlight.cli.console import say
+from shedlight.cli.options import Aim, ApplicationFile, Json, Latency, seconds_of
 from shedlight.cli.plan_text import as_json, as_text
 from shedlight.errors import PlanError
 from shedlight.graph import load_application
-from shedlight.language.ast.window import read_duration
 from shedlight.model.build import build_model
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.model import Model
@@ -29,7 +29,7 @@ class Objective(Enum):
 
 
 def plan(  # noqa: PLR0913, PLR0917  # one argument per option
-    application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
+    application: ApplicationFile,
     snapshot: Annotated[
         Path, typer.Option(help="Rates and processing times (JSON).", show_default=False)
     ],
@@ -44,30 +44,28 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
         str | None,
         typer.Option(help="Plan for this bound, e.g. '500 ms'.  [default: as in the file]"),
     ] = None,
-    latency: Annotated[
-        LatencyModel, typer.Option(help="How a bound becomes a limit on busy time.")
-    ] = LatencyModel.MG1,
-    aim: Annotated[float, typer.Option(help="The share of the limit to aim at.")] = 0.9,
+    latency: Latency = LatencyModel.MG1,
+    aim: Aim = 0.9,
     *,
     fill: Annotated[
         bool, typer.Option("--fill/--no-fill", help="Spend what is left of the budget.")
     ] = True,
     windows: Annotated[
         bool,
-        typer.Option("--windows/--no-windows", help="Mind windows where streams are sparse."),
+        typer.Option(
+            "--windows/--no-windows", help="Take windows into account where streams are sparse."
+        ),
     ] = True,
     as_json_: Json = False,
 ) -> None:
     """Plan which share of which type each pattern keeps, without a running system."""
-    if not 0 < aim <= 1:
-        raise typer.BadParameter("--aim must be above 0 and at most 1")
     loaded = load_application(application)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
     model = build_model(loaded.application, read_snapshot(snapshot, loaded.application))
     if bound is not None:
         model = _with_bound(model, bound, bottleneck)
-    wanted = PlanSettings(
+    settings = PlanSettings(
         target=Target(latency=latency, aim=aim),
         bottleneck=bottleneck,
         local=objective is Objective.LOCAL,
@@ -75,25 +73,20 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
         windows=windows,
     )
     try:
-        found = make_plan(model, wanted)
+        result = make_plan(model, settings)
     except PlanError as error:
         if as_json_:
             print(json.dumps(_failure(error), indent=2))
         raise
     if as_json_:
-        print(json.dumps(as_json(model, found), indent=2))
+        print(json.dumps(as_json(model, result), indent=2))
     else:
-        print(as_text(model, found, wanted.target))
+        print(as_text(model, result, settings.target))
 
 
 def _with_bound(model: Model, bound: str, bottleneck: str | None) -> Model:
     """Give the bottleneck another bound, or else every node that has one."""
-    try:
-        seconds = read_duration(bound) / 1e6
-    except ValueError as error:
-        raise typer.BadParameter(f"--bound {error}") from error
-    if seconds <= 0:
-        raise typer.BadParameter("--bound must be longer than zero")
+    seconds = seconds_of("--bound", bound)
     nodes = {
         name: replace(node, bound=seconds)
         if name == bottleneck or (bottleneck is None and node.bound is not None)

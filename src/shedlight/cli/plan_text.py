@@ -1,4 +1,4 @@
-"""A plan in words and as JSON: what is kept, what flows before and after, how busy it is."""
+"""A plan as text and as JSON: keep shares, rates before and after, busy time."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from shedlight.model.rates import Rates
 from shedlight.planning.plan import Plan
 from shedlight.text_table import align_columns
 
-MOST_TYPES = 12
+MAX_TYPES = 12
 """How many types of a pattern are listed."""
 
 _NAMES = {
@@ -24,11 +24,11 @@ _NAMES = {
 
 
 def as_json(model: Model, plan: Plan) -> dict[str, Any]:
-    """Give a plan as plain values, for machines to read."""
+    """Convert a plan to values of JSON."""
     keep: dict[str, dict[str, dict[str, float]]] = {}
     for operator in model.operators.values():
         keep[operator.name] = {
-            pattern.stream.name: _labelled(operator, pattern, plan)
+            pattern.stream.name: _keep_shares(operator, pattern, plan)
             for pattern in operator.patterns
         }
     return {
@@ -36,7 +36,7 @@ def as_json(model: Model, plan: Plan) -> dict[str, Any]:
         "planned": list(plan.nodes),
         "stays": plan.keeps_incumbent,
         "keep": keep,
-        "rates": _by_name(plan.rates.outputs),
+        "rates": {str(stream): rate for stream, rate in plan.rates.outputs.items()},
         "rates_before": _by_name(plan.unshed_rates.outputs),
         "sinks": dict(plan.rates.sinks),
         "sinks_before": dict(plan.unshed_rates.sinks),
@@ -54,19 +54,21 @@ def _by_name(rates: Mapping[Stream, float]) -> dict[str, float]:
     return {str(stream): rate for stream, rate in rates.items()}
 
 
-def _labelled(operator: OperatorModel, pattern: PatternModel, plan: Plan) -> dict[str, float]:
+def _keep_shares(
+    operator: OperatorModel, pattern: PatternModel, plan: Plan
+) -> dict[str, float]:
     shares = plan.keep.get(pattern.stream, np.ones(len(pattern.demand.uses)))
     labels = (operator.types[number] for number in pattern.demand.uses)
     return dict(zip(labels, shares.tolist(), strict=True))
 
 
 def as_text(model: Model, plan: Plan, target: Target) -> str:
-    """Give a plan in words and tables, for people to read."""
+    """Write a plan as tables."""
     sections = (
         [_headline(model, plan, target)],
         _sinks(model, plan),
         _busy(plan),
-        _kept(model, plan),
+        _keep_table(model, plan),
         _flows(model, plan),
     )
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
@@ -79,7 +81,7 @@ def _headline(model: Model, plan: Plan, target: Target) -> str:
     if not plan.nodes:
         return f"everything fits within the bounds and is kept; {took}"
     bounds = ", ".join(f"{name} (bound {model.nodes[name].bound:g} s)" for name in plan.nodes)
-    stays = "; the plan in force stays" if plan.keeps_incumbent else ""
+    stays = "; the active plan stays" if plan.keeps_incumbent else ""
     return (
         f"optimal plan for {bounds} by {_NAMES[target.latency]} at {target.aim:.0%} of the "
         f"limit; {took}{stays}"
@@ -111,7 +113,7 @@ def _price(plan: Plan, name: str, load: NodeLoad) -> str:
     return "nothing" if plan.nodes or load.fits else ""
 
 
-def _kept(model: Model, plan: Plan) -> Iterator[str]:
+def _keep_table(model: Model, plan: Plan) -> Iterator[str]:
     if not plan.nodes:
         return
     yield "kept shares"
@@ -120,20 +122,20 @@ def _kept(model: Model, plan: Plan) -> Iterator[str]:
         if operator.node not in plan.nodes:
             continue
         for pattern in operator.patterns:
-            shares = _labelled(operator, pattern, plan)
-            rows.append([str(pattern.stream), _listed(shares, by_key=bool(pattern.key))])
+            shares = _keep_shares(operator, pattern, plan)
+            rows.append([str(pattern.stream), _list_shares(shares, by_key=bool(pattern.key))])
     yield from align_columns(rows, left=2, margin=2)
 
 
-def _listed(shares: Mapping[str, float], *, by_key: bool) -> str:
+def _list_shares(shares: Mapping[str, float], *, by_key: bool) -> str:
     values = list(shares.values())
     if by_key and values:
         return f"{values[0]:.1%} of all keys"
-    words = [f"{label} {share:.1%}" for label, share in list(shares.items())[:MOST_TYPES]]
-    rest = values[MOST_TYPES:]
-    if rest:
-        words.append(f"and {len(rest):,} more types, {np.mean(rest):.1%} on average")
-    return ", ".join(words)
+    texts = [f"{label} {share:.1%}" for label, share in list(shares.items())[:MAX_TYPES]]
+    others = values[MAX_TYPES:]
+    if others:
+        texts.append(f"and {len(others):,} more types, {np.mean(others):.1%} on average")
+    return ", ".join(texts)
 
 
 def _flows(model: Model, plan: Plan) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`shedlight run`: an application on Spark, until it is told to stop."""
+"""`shedlight run`: an application on Spark, until it is stopped."""
 
 import json
 import logging
@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from shedlight.cli.console import announce_compiling
+from shedlight.cli.console import announce_compiling, say
+from shedlight.cli.options import ApplicationFile, seconds_of
 from shedlight.cli.run_view import LiveView, shown
-from shedlight.cli.serve import Host, Port, Token, announce, served_at
-from shedlight.cli.simulate_options import seconds_of
+from shedlight.cli.serve import Host, Port, Token, announce, open_server
 from shedlight.graph import Application, SideOutput, Sink, Source, load_application
 from shedlight.runlog import RunTotals
 from shedlight.runlog.summary import summary_json, summary_text
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.engines.spark.run.streaming import Live, Options
+
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Engine(Enum):
@@ -34,7 +37,7 @@ class Engine(Enum):
 
 
 class RunShedder(Enum):
-    """Who decides what is shed."""
+    """Which shedder."""
 
     GLOBAL = "global"
     LOCAL = "local"
@@ -42,7 +45,7 @@ class RunShedder(Enum):
 
 
 def run(  # noqa: PLR0913  # one argument per option
-    application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
+    application: ApplicationFile,
     *,
     master: Annotated[
         str, typer.Option(help="Where Spark runs, e.g. spark://host:7077.")
@@ -62,12 +65,10 @@ def run(  # noqa: PLR0913  # one argument per option
         Path | None,
         typer.Option(
             help="The folder of this run's state; it goes on from there.  "
-            "[default: state/NAME beside the application file, with --once state/NAME-once]"
+            "[default: state/NAME where the application file is, with --once state/NAME-once]"
         ),
     ] = None,
-    shedder: Annotated[
-        RunShedder, typer.Option(help="Who decides what is shed.")
-    ] = RunShedder.GLOBAL,
+    shedder: Annotated[RunShedder, typer.Option(help="Which shedder.")] = RunShedder.GLOBAL,
     log: Annotated[
         Path | None,
         typer.Option(help="Where to write the log of the run.  [default: in the checkpoint]"),
@@ -75,12 +76,8 @@ def run(  # noqa: PLR0913  # one argument per option
     conf: Annotated[
         list[str] | None, typer.Option(help="A setting of Spark: NAME=VALUE; may be repeated.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a summary for machines to read.")
-    ] = False,
-    page: Annotated[
-        bool, typer.Option("--page", help="Serve a page that shows how it goes.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="Serve the web UI of the run.")] = False,
     host: Host = None,
     port: Port = None,
     token: Token = None,
@@ -92,51 +89,55 @@ def run(  # noqa: PLR0913  # one argument per option
     if once and duration is not None:
         raise typer.BadParameter("--once ends by itself; leave out --duration")
     if not page and (host is not None or port is not None):
-        raise typer.BadParameter("--host and --port are for the page; add --page")
+        raise typer.BadParameter("--host and --port are for the web UI; add --page")
     if page and engine is Engine.SIMULATOR:
-        raise typer.BadParameter("the simulator has no page; leave out --page")
+        raise typer.BadParameter("the simulator has no web UI; leave out --page")
     if engine is Engine.SIMULATOR:
-        _simulated(application, duration, as_json=as_json)
+        from shedlight.cli.simulate import simulate  # noqa: PLC0415
+
+        simulate(application, duration=duration, as_json_=as_json)
         return
     loaded = load_application(application)
     for warning in loaded.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}")
     announce_compiling()
-    own = loaded.application.name + ("-once" if once else "")  # what may shed is another thing
-    state = checkpoint or application.parent / "state" / own
+    # a run that sheds cannot go on from the state of one that does not
+    name = loaded.application.name + ("-once" if once else "")
+    state = checkpoint or application.parent / "state" / name
     settings = dict(map(_setting, conf or ()))
-    placed = _placed(loaded.application, application)
-    asked = _Asked(placed, state, shedder, seconds, log or state / "log.jsonl")
-    check_places(placed, str(state), asked.log)
-    with _paged(asked, host, port, token) if page else nullcontext():
-        totals = _on_spark(asked, master, settings, once=once)
+    absolute = _with_absolute_paths(loaded.application, application)
+    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
+    check_places(absolute, str(state), job.log)
+    with _serving(job, host, port, token) if page else nullcontext():
+        totals = _run_on_spark(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
 
 
-def _placed(application: Application, file: Path) -> Application:
-    """Take paths to be relative to the application file."""
+def _with_absolute_paths(application: Application, file: Path) -> Application:
+    """Make paths absolute; they are relative to the application file."""
     folder = file.absolute().parent
-    sources = {n: _with_sides(folder, one) for n, one in application.sources.items()}
-    sinks = {n: _at(folder, one) for n, one in application.sinks.items()}
+    sources = {n: _absolute_source(folder, source) for n, source in application.sources.items()}
+    sinks = {n: _absolute(folder, sink) for n, sink in application.sinks.items()}
     return replace(application, sources=sources, sinks=sinks)
 
 
-def _with_sides(folder: Path, source: Source) -> Source:
+def _absolute_source(folder: Path, source: Source) -> Source:
     late, malformed = source.late, source.malformed
     return replace(
-        _at(folder, source),
-        late=None if late is None else _at(folder, late),
-        malformed=None if malformed is None else _at(folder, malformed),
+        _absolute(folder, source),
+        late=None if late is None else _absolute(folder, late),
+        malformed=None if malformed is None else _absolute(folder, malformed),
     )
 
 
-_Place = TypeVar("_Place", Source, Sink, SideOutput)
+_Location = TypeVar("_Location", Source, Sink, SideOutput)
 
 
-def _at(folder: Path, one: _Place) -> _Place:
-    if one.path is None or "://" in one.path or one.path.startswith("file:"):
-        return one
-    return replace(one, path=str(folder / one.path))
+def _absolute(folder: Path, location: _Location) -> _Location:
+    path = location.path
+    if path is None or "://" in path or path.startswith("file:"):
+        return location
+    return replace(location, path=str(folder / path))
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -146,15 +147,9 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _simulated(application: Path, duration: str | None, *, as_json: bool) -> None:
-    from shedlight.cli.simulate import simulate  # noqa: PLC0415
-
-    simulate(application, duration=duration, as_json_=as_json)
-
-
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is to be run."""
+class _Job:
+    """What to run, with which shedder, how long, and where its state and log are."""
 
     application: Application
     checkpoint: Path
@@ -163,15 +158,15 @@ class _Asked:
     log: Path
 
 
-def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
+def _run_on_spark(job: _Job, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
     from shedlight.engines.spark.session.session import close_session, open_session  # noqa: PLC0415
 
-    application, checkpoint = asked.application, str(asked.checkpoint)
+    application, checkpoint = job.application, str(job.checkpoint)
     if once:  # all of its micro-batches are looked at when it is over
         settings = {"spark.sql.streaming.numRecentProgressUpdates": "100000"} | settings
     if sys.stderr.isatty():
-        print("starting Spark ...", file=sys.stderr)
-    _keep_quiet()
+        say("starting Spark ...")
+    _silence_foreign_logs()
     session = open_session(f"shedlight {application.name}", master=master, settings=settings)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own fails in a call
     try:
@@ -179,7 +174,7 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
         from shedlight.engines.spark.run.streaming import Live, RunListener  # noqa: PLC0415
         from shedlight.engines.spark.support.spark_errors import translating_spark_errors  # noqa: PLC0415
 
-        watch = LiveView(application, asked.log, timed=not once)
+        view = LiveView(application, job.log, timed=not once)
         with translating_spark_errors():
             if once:
                 run_on_spark(
@@ -187,26 +182,26 @@ def _on_spark(asked: _Asked, master: str, settings: dict[str, str], *, once: boo
                     session,
                     checkpoint=checkpoint,
                     deliver=True,
-                    on_micro_batch=watch.batch,
+                    on_micro_batch=view.batch,
                 )
-                return watch.totals
-            watch.running = running = Live(
+                return view.totals
+            view.running = running = Live(
                 application,
                 session,
                 checkpoint=checkpoint,
-                options=_options(asked.shedder),
-                listener=RunListener(watch.batch, watch.decision, watch.override),
+                options=_options(job.shedder),
+                listener=RunListener(view.batch, view.decision, view.override),
             )
-            watch.begin()
-            with _until_told(running), running, shown(watch):
-                running.wait(asked.seconds)
-            return watch.totals
+            view.begin()
+            with _stopping_on_signals(running), running, shown(view):
+                running.wait(job.seconds)
+            return view.totals
     finally:
         close_session(session)
 
 
-def _keep_quiet() -> None:
-    """Let only our own warnings through: py4j logs stacks of calls that are raised anyway."""
+def _silence_foreign_logs() -> None:
+    """Log only our own warnings: py4j logs stacks of exceptions that are raised anyway."""
     ours = logging.getLogger("shedlight")
     ours.addHandler(logging.StreamHandler())
     ours.propagate = False
@@ -227,29 +222,29 @@ def _options(shedder: RunShedder) -> "Options":
 
 
 @contextmanager
-def _paged(
-    asked: _Asked, host: str | None, port: int | None, token: str | None
+def _serving(
+    job: _Job, host: str | None, port: int | None, token: str | None
 ) -> Iterator[None]:
-    """Serve the page while it runs; if the port is taken, that is said before Spark starts."""
-    served = served_at(asked.log, asked.checkpoint, host, port, token)
-    with served.in_background():
-        announce(served, was_given=token is not None)
+    """Serve the web UI during the run; a port that is taken is an error before Spark starts."""
+    server = open_server(job.log, job.checkpoint, host, port, token)
+    with server.in_background():
+        announce(server, was_given=token is not None)
         yield
 
 
 @contextmanager
-def _until_told(running: "Live") -> Iterator[None]:
-    """Stop in order at Ctrl-C or a polite kill; at the second one at once."""
+def _stopping_on_signals(running: "Live") -> Iterator[None]:
+    """Stop after the micro-batch at Ctrl-C or SIGTERM; at the second one at once."""
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, signal.default_int_handler)
-        print("stopping after this micro-batch ...", file=sys.stderr)
+        for received in _STOP_SIGNALS:
+            signal.signal(received, signal.default_int_handler)
+        say("stopping after this micro-batch ...")
         running.ask_to_stop()
 
-    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""What `shedlight run` makes of its reports: the log, the totals, a table in a terminal."""
+"""The listener of `shedlight run`: writes the log, adds up, shows a live table."""
 
 import time
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.live import Live as Shown
+from rich.live import Live as LiveDisplay
 from rich.table import Table
 
 from shedlight import __version__
@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.engines.spark.run.streaming import Live
     from shedlight.engines.spark.shed.type_catalog import Catalogs
 
-_FINE = frozenset({"OK", "SHEDDING"})
-"""The statuses of a node that need nobody to do anything."""
+_NO_ACTION_NEEDED = frozenset({"OK", "SHEDDING"})
+"""The statuses of a node in which an operator has nothing to do."""
 
 
 class LiveView:
@@ -100,7 +100,7 @@ class LiveView:
         for name, bound in record.bounds.items():
             node = self.totals.nodes.get(name)
             if node is not None and node.bound != bound:
-                self._say(f"node {name}: the bound is {bound:g} s, as was asked for")
+                self._say(f"node {name}: the bound is {bound:g} s, by an override")
         self.totals.add(record)
         self._log.write(record)
 
@@ -127,8 +127,10 @@ def live_table(totals: RunTotals) -> Table:
             bound,
             node.status,
         )
-    risks = [node.advice for node in totals.nodes.values() if node.status not in _FINE]
-    table.caption = next(iter([*risks, totals.reason])) or "Ctrl-C stops it in order"
+    risks = [
+        node.advice for node in totals.nodes.values() if node.status not in _NO_ACTION_NEEDED
+    ]
+    table.caption = next(iter([*risks, totals.reason])) or "Ctrl-C stops the run"
     return table
 
 
@@ -138,7 +140,7 @@ def shown(view: LiveView) -> Iterator[None]:
     if not view.console.is_terminal:
         yield
         return
-    with Shown(
+    with LiveDisplay(
         console=view.console,
         get_renderable=lambda: live_table(view.totals),
         refresh_per_second=2,

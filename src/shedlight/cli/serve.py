@@ -1,12 +1,12 @@
-"""`shedlight serve`: the page of a run, from its log; `shedlight run --page` serves it too."""
+"""`shedlight serve`: the web UI of a run, from its log; `run --page` serves it live."""
 
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shedlight.cli.console import say
 from shedlight.errors import InputError
 from shedlight.runlog import find_log
 
@@ -18,14 +18,16 @@ HOST, PORT = "127.0.0.1", 8321
 Host = Annotated[
     str | None,
     typer.Option(
-        help="The address to serve the page at. Other machines reach it at another than the "
-        f"default, and then every request needs the token.  [default: {HOST}]"
+        help="The address of the web UI. At another than the default, other computers "
+        f"reach it, and every request needs the token.  [default: {HOST}]"
     ),
 ]
 Port = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65535, help=f"The port of the page; 0: any that is free.  [default: {PORT}]"
+        min=0,
+        max=65535,
+        help=f"The port of the web UI; 0: any that is free.  [default: {PORT}]",
     ),
 ]
 Token = Annotated[
@@ -33,8 +35,8 @@ Token = Annotated[
     typer.Option(
         envvar="SHEDLIGHT_TOKEN",
         show_envvar=False,
-        help="What to show for changes. Others on this machine see options; the environment "
-        "variable SHEDLIGHT_TOKEN they do not.  [default: one is made and printed]",
+        help="The token for changes. Better in the environment, as SHEDLIGHT_TOKEN: others on "
+        "this computer can read options.  [default: one is made and printed]",
     ),
 ]
 
@@ -46,7 +48,7 @@ def serve(
     port: Port = None,
     token: Token = None,
 ) -> None:
-    """Serve the page of a run, under way or over: nodes, flows, latency, decisions, what if."""
+    """Serve the web UI of a run, live or over: nodes, flows, latency, decisions, what-if."""
     from shedlight.page.run_view import run_paths  # noqa: PLC0415
 
     if not run.exists():
@@ -55,23 +57,23 @@ def serve(
             "`shedlight run` wrote"
         )
     log = find_log(run)
-    served = served_at(log, run_paths(log).checkpoint, host, port, token)
-    with closing(served):
-        served.check()
-        announce(served, was_given=token is not None)
+    server = open_server(log, run_paths(log).checkpoint, host, port, token)
+    with closing(server):
+        server.check()
+        announce(server, was_given=token is not None)
         try:
-            served.run()
+            server.run()
         except KeyboardInterrupt:
-            print("closed", file=sys.stderr)
+            say("closed")
 
 
-def served_at(
+def open_server(
     log: Path, checkpoint: Path | None, host: str | None, port: int | None, token: str | None
 ) -> "PageServer":
-    """Take a port for the page of a run.
+    """Open the server of the web UI of a run, which takes its port.
 
     Raises:
-        InputError: It is taken, or the token is none.
+        InputError: The port is taken, or the token is not valid.
     """
     from shedlight.page.run_view import RunPaths  # noqa: PLC0415
     from shedlight.page.server import Address, PageServer  # noqa: PLC0415
@@ -80,8 +82,8 @@ def served_at(
     return PageServer(RunPaths(log, checkpoint), address)
 
 
-def announce(served: "PageServer", *, was_given: bool) -> None:
-    """Say where the page is, and with which token it can change the run."""
-    print(f"page: {served.link}", file=sys.stderr)
+def announce(server: "PageServer", *, was_given: bool) -> None:
+    """Print the address of the web UI, and the token that lets it change the run."""
+    say(f"web UI: {server.link}")
     if not was_given:
-        print(f"token for changes: {served.access.token}", file=sys.stderr)
+        say(f"token for changes: {server.access.token}")

@@ -1,28 +1,29 @@
-"""`shedlight simulate`: what would come of an application under a load, in virtual time."""
+"""`shedlight simulate`: an application under a load, in virtual time."""
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shedlight.cli.console import Json, announce_compiling, progress_bar, say
+from shedlight.cli.console import announce_compiling, progress_bar, say
+from shedlight.cli.options import Aim, ApplicationFile, Json, Latency, seconds_of
 from shedlight.cli.simulate_options import (
     ScenarioOptions,
     make_scenario,
     read_times,
-    seconds_of,
     with_bound,
 )
-from shedlight.cli.simulate_text import SimulationReport, as_json, as_text, plan_row
+from shedlight.cli.simulate_text import SimulationReport, as_json, as_text, decision_row
 from shedlight.engines.simulator import ServiceDistribution
 from shedlight.engines.simulator.csv_rows import (
     cannot_write_error,
     provenance,
     write_results,
 )
-from shedlight.engines.simulator.latency_file import latency_file
-from shedlight.engines.simulator.scenario import Scenario, Unshed, check_bounds
+from shedlight.engines.simulator.latency_file import LatencyFile, latency_file
+from shedlight.engines.simulator.scenario import Scenario, check_bounds
 from shedlight.engines.simulator.scenario_run import (
     CHECKS_PER_DECISION,
     NodeRow,
@@ -36,12 +37,12 @@ from shedlight.model.latency import LatencyModel, Target
 
 
 def simulate(  # noqa: PLR0913  # one argument per option
-    application: Annotated[Path, typer.Argument(help="An application file (YAML).")],
+    application: ApplicationFile,
     *,
     load: Annotated[
         float | None,
         typer.Option(
-            help="What the busiest node with a bound is asked for, of what it can do.  "
+            help="In multiples of what the busiest node with a bound can do.  "
             "[default: 2 for generated events; files: as their times say]"
         ),
     ] = None,
@@ -51,12 +52,10 @@ def simulate(  # noqa: PLR0913  # one argument per option
             help="Virtual time, e.g. '10 min'.  [default: 10 min; files: all of them]"
         ),
     ] = None,
-    shedder: Annotated[
-        Shedder, typer.Option(help="Who decides what is shed.")
-    ] = Shedder.GLOBAL,
+    shedder: Annotated[Shedder, typer.Option(help="Which shedder.")] = Shedder.GLOBAL,
     stream: Annotated[
         StreamProfile | None,
-        typer.Option(help="Generate events of this kind.  [default: read the sources' files]"),
+        typer.Option(help="Generate events like this.  [default: read the sources' files]"),
     ] = None,
     input_: Annotated[
         list[str] | None,
@@ -82,10 +81,8 @@ def simulate(  # noqa: PLR0913  # one argument per option
         str | None,
         typer.Option(help="The bound of all nodes that have one.  [default: as in the file]"),
     ] = None,
-    latency: Annotated[
-        LatencyModel, typer.Option(help="How a bound becomes a limit on busy time.")
-    ] = LatencyModel.MG1,
-    aim: Annotated[float, typer.Option(help="The share of the limit to aim at.")] = 0.9,
+    latency: Latency = LatencyModel.MG1,
+    aim: Aim = 0.9,
     seed: Annotated[int, typer.Option(min=0, help="The same one gives the same result.")] = 0,
     output: Annotated[
         Path | None, typer.Option(help="A folder for rows and a picture.")
@@ -93,49 +90,28 @@ def simulate(  # noqa: PLR0913  # one argument per option
     as_json_: Json = False,
 ) -> None:
     """Simulate an application under a load: latency, results, plans, without a cluster."""
-    if not 0 < aim <= 1:
-        raise typer.BadParameter("--aim must be above 0 and at most 1")
     if load is not None and not 0 < load < float("inf"):
         raise typer.BadParameter(f"--load must be above 0, got {load:g}; 2 is twice too much")
-    wish = ScenarioOptions(
-        stream=stream,
-        inputs=tuple(input_ or ()),
-        load=load,
-        duration=None if duration is None else seconds_of("--duration", duration),
-        seed=seed,
-    )
+    virtual_time = None if duration is None else seconds_of("--duration", duration)
     loaded = load_application(application)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
-    given = with_bound(loaded.application, bound)
-    times = read_times(given, processing_time or [], snapshot)
+    bounded = with_bound(loaded.application, bound)
+    options = ScenarioOptions(
+        stream=stream,
+        inputs=tuple(input_ or ()),
+        load=load,
+        duration=virtual_time,
+        seed=seed,
+        service=service,
+        times=read_times(bounded, processing_time or [], snapshot),
+    )
     announce_compiling()
-    scenario, unshed, words = make_scenario(given, application.parent, wish, (service, times))
+    scenario, unshed, events = make_scenario(bounded, application.parent, options)
     target = Target(latency=latency, aim=aim)
-    every = seconds_of("--interval", interval)
-    report = _run(scenario, unshed, (shedder, target, every, words), output)
-    print(json.dumps(as_json(report), indent=2) if as_json_ else as_text(report))
-
-
-def _run(
-    scenario: Scenario,
-    unshed: Unshed,
-    how: tuple[Shedder, Target, float, str],
-    output: Path | None,
-) -> SimulationReport:
-    """Simulate, and write rows and the picture if they are wanted."""
-    shedder, target, every, words = how
     limits = check_bounds(scenario, unshed, target)
-    if output is not None:
-        try:
-            output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write_error(output, error) from error
-    number = int(scenario.duration / every * CHECKS_PER_DECISION) + 2
-    with (
-        progress_bar("simulating", number) as advance,
-        latency_file(output / "latency.parquet" if output else None) as rows,
-    ):
+    every = seconds_of("--interval", interval)
+    with _writing(output) as rows, progress_bar("simulating", _steps(scenario, every)) as step:
         outcome = run_scenario(
             scenario,
             shedder,
@@ -143,12 +119,26 @@ def _run(
             interval=every,
             limits=limits,
             on_served=rows.add if rows else None,
-            on_interval=advance,
+            on_interval=step,
         )
-    report = SimulationReport(scenario=scenario, unshed=unshed, outcome=outcome, events=words)
+    report = SimulationReport(scenario=scenario, unshed=unshed, outcome=outcome, events=events)
     if output is not None:
         _write(report, output)
-    return report
+    print(json.dumps(as_json(report), indent=2) if as_json_ else as_text(report))
+
+
+def _steps(scenario: Scenario, interval: float) -> int:
+    return int(scenario.duration / interval * CHECKS_PER_DECISION) + 2
+
+
+def _writing(output: Path | None) -> AbstractContextManager[LatencyFile | None]:
+    """Make the folder for rows, before anything is simulated."""
+    if output is not None:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write_error(output, error) from error
+    return latency_file(output / "latency.parquet" if output else None)
 
 
 def _write(report: SimulationReport, folder: Path) -> None:
@@ -164,7 +154,9 @@ def _write(report: SimulationReport, folder: Path) -> None:
     nodes, sinks = folder / "nodes.csv", folder / "sinks.csv"
     write_results(nodes, report.outcome.nodes, NodeRow, made_with)
     write_results(sinks, report.outcome.sinks, SinkRow, made_with)
-    lines = "".join(json.dumps(plan_row(one)) + "\n" for one in report.outcome.decisions)
+    lines = "".join(
+        json.dumps(decision_row(decision)) + "\n" for decision in report.outcome.decisions
+    )
     decisions = folder / "decisions.jsonl"
     try:
         decisions.write_text(lines, encoding="utf-8")

@@ -34,11 +34,11 @@ def draw_simulation(nodes: Path, sinks: Path, image: Path) -> None:
     FigureCanvasAgg(figure)
     latency, busy, results = figure.subplots(3, 1, sharex=True)
     names = dict.fromkeys(row.node for row in by_node.rows if row.bound is not None)
-    for place, name in enumerate(names):
+    for number, name in enumerate(names):
         rows = [row for row in by_node.rows if row.node == name]
-        _draw_node(latency, busy, rows, place)
-    for place, name in enumerate(dict.fromkeys(row.sink for row in by_sink.rows)):
-        _draw_sink(results, [row for row in by_sink.rows if row.sink == name], place)
+        _draw_node(latency, busy, rows, number)
+    for number, name in enumerate(dict.fromkeys(row.sink for row in by_sink.rows)):
+        _draw_sink(results, [row for row in by_sink.rows if row.sink == name], number)
     _title(latency, "latency: mean time of the events that arrived in an interval", "seconds")
     _title(busy, "busy time: work that was taken on", "busy seconds per second")
     _title(results, "results", "per second")
@@ -53,13 +53,13 @@ def draw_simulation(nodes: Path, sinks: Path, image: Path) -> None:
         raise cannot_write_error(image, error) from error
 
 
-def _draw_node(latency: Axes, busy: Axes, rows: Sequence[NodeRow], place: int) -> None:
-    colour, dash, name = _COLOURS[place % len(_COLOURS)], _DASHES[place % 4], rows[0].node
+def _draw_node(latency: Axes, busy: Axes, rows: Sequence[NodeRow], number: int) -> None:
+    colour, dash, name = _COLOURS[number % len(_COLOURS)], _DASHES[number % 4], rows[0].node
     times = [row.start + row.length / 2 for row in rows if row.latency is not None]
     spent = [row.latency for row in rows if row.latency is not None]
-    waited = [row.queueing for row in rows if row.queueing is not None]
+    queued = [row.queueing for row in rows if row.queueing is not None]
     latency.plot(times, spent, dash, color=colour, linewidth=1.3, label=name)
-    latency.fill_between(times, waited, color=colour, alpha=0.15, label=f"{name}, queueing")
+    latency.fill_between(times, queued, color=colour, alpha=0.15, label=f"{name}, queueing")
     bound = rows[0].bound
     if bound is not None:
         latency.axhline(bound, color=colour, linewidth=2.2, alpha=0.5, label=f"{name}, bound")
@@ -76,13 +76,13 @@ def _draw_node(latency: Axes, busy: Axes, rows: Sequence[NodeRow], place: int) -
     )
 
 
-def _draw_sink(panel: Axes, rows: Sequence[SinkRow], place: int) -> None:
+def _draw_sink(panel: Axes, rows: Sequence[SinkRow], number: int) -> None:
     fed = [row for row in rows[:-1] if row.length]
     panel.plot(
         [row.start + row.length / 2 for row in fed],
         [row.results / row.length for row in fed],
-        _DASHES[place % 4],
-        color=_COLOURS[place % len(_COLOURS)],
+        _DASHES[number % 4],
+        color=_COLOURS[number % len(_COLOURS)],
         linewidth=1.3,
         label=rows[0].sink,
     )

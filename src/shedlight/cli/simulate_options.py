@@ -1,4 +1,4 @@
-"""What the options of `shedlight simulate` say: the events, and how long processing takes."""
+"""Options of `shedlight simulate` to a scenario: its events, and how long processing takes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import typer
 
-from shedlight.engines.event_files import read_events
+from shedlight.cli.options import seconds_of
+from shedlight.cli.source_files import read_sources
 from shedlight.engines.simulator import Service, ServiceDistribution
 from shedlight.engines.simulator.measure import measure_service_times
 from shedlight.engines.simulator.scenario import (
@@ -20,34 +21,34 @@ from shedlight.engines.simulator.scenario import (
 from shedlight.errors import InputError, known_names
 from shedlight.generate.for_sources import StreamProfile, with_generated_sources
 from shedlight.graph import Application, Stream
-from shedlight.language.ast.window import read_duration
 from shedlight.model.snapshot_file import read_snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioOptions:
-    """What the options say about the events."""
+    """The options about events and processing times.
+
+    Attributes:
+        stream: How events are generated; None: they are read.
+        inputs: Files of events, NAME=FILE.
+        load: In multiples of what the busiest node can do.
+        duration: In seconds of virtual time.
+        seed: Of the events and the processing times.
+        service: How processing times vary.
+        times: Mean processing times that are given.
+    """
 
     stream: StreamProfile | None
     inputs: tuple[str, ...]
     load: float | None
     duration: float | None
     seed: int
-
-
-def seconds_of(option: str, text: str) -> float:
-    """Read a time that is longer than zero, in seconds."""
-    try:
-        seconds = read_duration(text) / 1e6
-    except ValueError as error:
-        raise typer.BadParameter(f"{option} {error}") from error
-    if seconds <= 0:
-        raise typer.BadParameter(f"{option} must be longer than zero, got {text!r}")
-    return seconds
+    service: ServiceDistribution | None
+    times: Mapping[Stream, float]
 
 
 def with_bound(application: Application, bound: str | None) -> Application:
-    """Give all nodes that have a bound another."""
+    """Replace the bounds of all nodes that have one."""
     if all(node.bound is None for node in application.nodes.values()):
         name = next(iter(application.nodes), "node")
         raise InputError(
@@ -65,98 +66,101 @@ def with_bound(application: Application, bound: str | None) -> Application:
 
 
 def read_times(
-    application: Application, given: list[str], snapshot: Path | None
+    application: Application, options: list[str], snapshot: Path | None
 ) -> Mapping[Stream, float]:
-    """Read the processing times that are given; those of the command line come first."""
-    known = {str(one): one for one in application.streams if one.operator is not None}
-    found: dict[Stream, float] = {}
+    """Read the processing times that are given; those of options override the snapshot's."""
+    streams = {str(one): one for one in application.streams if one.operator is not None}
+    times: dict[Stream, float] = {}
     if snapshot is not None:
         for stream, seconds in read_snapshot(snapshot, application).processing_time.items():
             values = seconds.values() if isinstance(seconds, Mapping) else (seconds,)
-            found[stream] = sum(values) / len(values)
-    for text in given:
+            times[stream] = sum(values) / len(values)
+    for text in options:
         name, _, duration = (part.strip() for part in text.partition("="))
-        if name not in known:
+        if name not in streams:
             raise typer.BadParameter(
                 f"--processing-time names the unknown pattern {name!r}; "
-                f"{known_names(name, known)}"
+                f"{known_names(name, streams)}"
             )
-        found[known[name]] = seconds_of(f"--processing-time {name}", duration)
-    return found
+        times[streams[name]] = seconds_of(f"--processing-time {name}", duration)
+    return times
 
 
 def make_scenario(
-    application: Application,
-    folder: Path,
-    wish: ScenarioOptions,
-    given: tuple[ServiceDistribution | None, Mapping[Stream, float]],
+    application: Application, folder: Path, options: ScenarioOptions
 ) -> tuple[Scenario, Unshed, str]:
-    """Put events and processing times together, and say where the events are from."""
-    if wish.stream is not None:
-        if wish.inputs:
-            raise typer.BadParameter("give --stream or --input, one of the two")
-        made = with_generated_sources(application)
-        service = _service(
-            made,
-            lambda: generate_pilot(
-                application, wish.stream or StreamProfile.BALANCED, wish.seed
-            ),
-            given,
+    """Make the scenario, run it without shedding, and describe where its events are from."""
+    stream, seed = options.stream, options.seed
+    if stream is None:
+        advice = ", or generate events by --stream balanced"
+        tables = read_sources(application, folder, options.inputs, advice)
+        service = _service(application, lambda: tables, options)
+        scenario, unshed = replay_scenario(
+            application,
+            tables,
+            service,
+            load=options.load,
+            duration=options.duration,
+            seed=seed,
         )
-        load = 2.0 if wish.load is None else wish.load
-        duration = 600.0 if wish.duration is None else wish.duration
-        scenario, unshed = generate_scenario(
-            application, service, wish.stream, load=load, duration=duration, seed=wish.seed
-        )
-        rates = ", ".join(
-            f"{name} {len(table) / duration:,.1f}/s" for name, table in scenario.tables.items()
-        )
-        return scenario, unshed, f"generated, {wish.stream.value}, seed {wish.seed}; {rates}"
-    tables = _tables(application, folder, wish.inputs)
-    service = _service(application, lambda: tables, given)
-    scenario, unshed = replay_scenario(
-        application, tables, service, load=wish.load, duration=wish.duration, seed=wish.seed
+        return scenario, unshed, f"of files, fed {scenario.pace:.4g} times as fast as recorded"
+    if options.inputs:
+        raise typer.BadParameter("give --stream or --input, one of the two")
+    generated = with_generated_sources(application)
+    service = _service(generated, lambda: generate_pilot(application, stream, seed), options)
+    load = 2.0 if options.load is None else options.load
+    duration = 600.0 if options.duration is None else options.duration
+    scenario, unshed = generate_scenario(
+        application, service, stream, load=load, duration=duration, seed=seed
     )
-    return scenario, unshed, f"of files, fed {scenario.pace:.4g} times as fast as recorded"
+    rates = ", ".join(
+        f"{name} {len(table) / duration:,.1f}/s" for name, table in scenario.tables.items()
+    )
+    return scenario, unshed, f"generated, {stream.value}, seed {seed}; {rates}"
 
 
 def _service(
     application: Application,
     sample: Callable[[], Mapping[str, pa.Table]],
-    given: tuple[ServiceDistribution | None, Mapping[Stream, float]],
+    options: ScenarioOptions,
 ) -> Service:
     """Take the times that are given, or measure those of the nodes with a bound."""
-    kind, times = given
-    if times:
-        if kind is ServiceDistribution.MEASURED:
+    if options.times:
+        if options.service is ServiceDistribution.MEASURED:
             raise typer.BadParameter(
                 "--service measured leaves no room for given processing times; "
                 "leave one of the two out"
             )
-        _check_complete(application, times)
-        return Service(seconds=times, distribution=kind or ServiceDistribution.EXPONENTIAL)
-    wanted = set(_bounded(application))
-    found = measure_service_times(application, sample(), wanted)
-    for stream in sorted(map(str, wanted - {one for one, taken in found.items() if taken})):
-        raise InputError(
-            f"the processing time of {stream} cannot be measured, for it has a use for none of "
-            f"the first events; give --processing-time {stream}=TIME"
+        _check_complete(application, options.times)
+        return Service(
+            seconds=options.times,
+            distribution=options.service or ServiceDistribution.EXPONENTIAL,
         )
-    seconds = {stream: sum(taken) / len(taken) for stream, taken in found.items()}
+    bounded = set(_bounded(application))
+    samples = measure_service_times(application, sample(), bounded)
+    measured = {stream for stream, times in samples.items() if times}
+    for stream in sorted(map(str, bounded - measured)):
+        raise InputError(
+            f"the processing time of {stream} cannot be measured, for none of the first events "
+            f"is relevant to it; give --processing-time {stream}=TIME"
+        )
+    seconds = {stream: sum(times) / len(times) for stream, times in samples.items()}
     return Service(
-        seconds=seconds, distribution=kind or ServiceDistribution.MEASURED, samples=found
+        seconds=seconds,
+        distribution=options.service or ServiceDistribution.MEASURED,
+        samples=samples,
     )
 
 
 def _bounded(application: Application) -> Iterator[Stream]:
-    """Give the patterns on nodes that have a bound."""
+    """Iterate over the patterns on nodes that have a bound."""
     for spec in application.operators.values():
         if application.nodes[spec.node].bound is not None:
             yield from spec.outputs
 
 
 def _check_complete(application: Application, times: Mapping[Stream, float]) -> None:
-    """See that all patterns on nodes with a bound have their times."""
+    """Check that all patterns on nodes with a bound have their times."""
     for stream in _bounded(application):
         if stream not in times:
             node = application.operators[str(stream.operator)].node
@@ -164,28 +168,3 @@ def _check_complete(application: Application, times: Mapping[Stream, float]) -> 
                 f"the processing time of {stream} is missing, and node {node!r} has a bound; "
                 f"give --processing-time {stream}=TIME too, or none at all to measure them"
             )
-
-
-def _tables(
-    application: Application, folder: Path, inputs: tuple[str, ...]
-) -> Mapping[str, pa.Table]:
-    """Read the events of all sources."""
-    given: dict[str, Path] = {}
-    for text in inputs:
-        name, separator, file = text.partition("=")
-        if not separator or name not in application.sources:
-            raise InputError(
-                f"--input {text!r} must be NAME=FILE with the name of a source; "
-                f"{known_names(name, application.sources)}"
-            )
-        given[name] = Path(file)
-    tables = {}
-    for name, source in application.sources.items():
-        place = given.get(name) or (folder / source.path if source.path else None)
-        if place is None or not (name in given or place.exists()):
-            raise InputError(
-                f"source {name!r} has no events at {place or 'any path'}; give --input "
-                f"{name}=FILE, or generate events by --stream balanced"
-            )
-        tables[name] = read_events(place, None if name in given else source.format)
-    return tables

@@ -1,4 +1,4 @@
-"""What came of a scenario, in words and tables for people and as JSON for machines."""
+"""The results of a simulation, as text and as JSON."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,8 +11,8 @@ from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.text_table import align_columns
 
-_MOST_PLANS = 10
-_WORDS = {
+_MAX_PLANS = 10
+_SHEDDERS = {
     Shedder.GLOBAL: "the controller sheds for the most results at the sinks",
     Shedder.LOCAL: "the controller sheds for the most results of the overloaded nodes",
     Shedder.RANDOM: "events are shed at random",
@@ -23,13 +23,13 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulationReport:
-    """All that is reported.
+    """A scenario and its results.
 
     Attributes:
         scenario: What was simulated.
-        unshed: What would have come of it without shedding.
-        outcome: What came of it.
-        events: Where the events are from, in words.
+        unshed: Its results without shedding.
+        outcome: Its results.
+        events: Where the events are from, as text.
     """
 
     scenario: Scenario
@@ -39,7 +39,7 @@ class SimulationReport:
 
 
 def as_json(report: SimulationReport) -> dict[str, Any]:
-    """Give a report as values that JSON has."""
+    """Convert a report to values of JSON."""
     scenario, outcome = report.scenario, report.outcome
     return {
         "application": scenario.application.name,
@@ -49,46 +49,46 @@ def as_json(report: SimulationReport) -> dict[str, Any]:
         "pace": scenario.pace,
         "seed": scenario.seed,
         "service": {
-            "kind": scenario.service.distribution.value,
+            "distribution": scenario.service.distribution.value,
             "processing_time": {str(k): v for k, v in scenario.service.seconds.items()},
         },
         "nodes": {name: _node(report, name) for name in scenario.application.nodes},
         "operators": {k: asdict(v) for k, v in outcome.simulation.counts.items()},
         "sinks": {
-            name: {"results": found, "unshed": report.unshed.sinks[name]}
-            for name, found in _found(report).items()
+            name: {"results": results, "unshed": report.unshed.sinks[name]}
+            for name, results in _results(report).items()
         },
-        "plans": [plan_row(one) for one in outcome.decisions if one.plan is not None],
+        "plans": [decision_row(one) for one in outcome.decisions if one.plan is not None],
         "states": {k: str(v) for k, v in _states(outcome.decisions).items()},
     }
 
 
-def plan_row(decision: Decision) -> dict[str, Any]:
-    """Give a decision as values that JSON has; how long planning took is left out."""
+def decision_row(decision: Decision) -> dict[str, Any]:
+    """Convert a decision to values of JSON; how long planning took is left out."""
     return {
         "time": decision.time,
         "replanned": decision.plan is not None,
         "reason": decision.reason,
         "limits": dict(decision.busy_limits),
-        "keep": {str(stream): dict(one.shares) for stream, one in decision.shares.items()},
+        "keep": {str(stream): dict(kept.shares) for stream, kept in decision.shares.items()},
         "states": {name: str(one.status) for name, one in decision.health.items()},
     }
 
 
 def as_text(report: SimulationReport) -> str:
-    """Give a report in words and tables."""
+    """Write a report as tables."""
     sections = (_top(report), _nodes(report), _events(report), _sinks(report), _plans(report))
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
 
 
 def _top(report: SimulationReport) -> Iterator[str]:
     scenario, outcome = report.scenario, report.outcome
-    load = max(report.unshed.asked.items(), key=lambda one: one[1])
+    node, load = max(report.unshed.asked.items(), key=lambda item: item[1])
     yield (
         f"{scenario.application.name}: {scenario.events:,} events in "
-        f"{seconds(scenario.duration)}; {_WORDS[outcome.shedder]}"
+        f"{seconds(scenario.duration)}; {_SHEDDERS[outcome.shedder]}"
     )
-    yield f"  load {load[1]:.2f}: {load[0]} is asked for {load[1]:.2f} times what it can do"
+    yield f"  load {load:.2f}: {node} has {load:.2f} times as much to do as it can"
     yield f"  events: {report.events}"
     times = ", ".join(f"{k} {seconds(v)}" for k, v in scenario.service.seconds.items())
     how = {
@@ -100,9 +100,9 @@ def _top(report: SimulationReport) -> Iterator[str]:
     timed = {
         scenario.application.operators[str(s.operator)].node for s in scenario.service.seconds
     }
-    rest = [name for name in scenario.application.nodes if name not in timed]
-    if rest:
-        yield f"  {', '.join(rest)}: no processing times, so taken to be fast enough"
+    untimed = [name for name in scenario.application.nodes if name not in timed]
+    if untimed:
+        yield f"  {', '.join(untimed)}: no processing times, so taken to be fast enough"
 
 
 def _nodes(report: SimulationReport) -> Iterator[str]:
@@ -114,21 +114,21 @@ def _nodes(report: SimulationReport) -> Iterator[str]:
         latency = report.outcome.latency.get(name)
         if latency is None or not latency.processing:
             continue
-        one = _node(report, name)
-        limit, bound = one["limit"], one["bound"]
-        spent = (one["mean"], one["queueing"], one["processing"], one["p95"], one["p99"])
+        row = _node(report, name)
+        limit, bound = row["limit"], row["bound"]
+        spent = (row["mean"], row["queueing"], row["processing"], row["p95"], row["p99"])
         rows.append(
             [
                 name,
-                f"{one['asked']:.1%}",
-                f"{one['busy']:.1%}",
+                f"{row['asked']:.1%}",
+                f"{row['busy']:.1%}",
                 "-" if limit is None else f"{limit:.1%}",
                 *map(seconds, spent),
                 "-" if bound is None else seconds(bound),
             ]
         )
         if bound is not None:
-            verb = "keeps" if one["mean"] <= bound else "MISSES"
+            verb = "keeps" if row["mean"] <= bound else "MISSES"
             verdicts.append(f"  {name} {verb} its bound of {seconds(bound)} on average")
     yield from align_columns(rows, margin=2)
     yield from verdicts
@@ -144,11 +144,11 @@ def _events(report: SimulationReport) -> Iterator[str]:
 
 
 def _sinks(report: SimulationReport) -> Iterator[str]:
-    yield "results, against those without shedding and with all the time in the world"
+    yield "results, against those without shedding and with unlimited time"
     rows = [["sink", "results", "unshed", "kept"]]
-    for name, found in _found(report).items():
+    for name, results in _results(report).items():
         unshed = report.unshed.sinks[name]
-        rows.append([name, f"{found:,}", f"{unshed:,}", share(found, unshed)])
+        rows.append([name, f"{results:,}", f"{unshed:,}", share(results, unshed)])
     yield from align_columns(rows, margin=2)
 
 
@@ -158,10 +158,10 @@ def _plans(report: SimulationReport) -> Iterator[str]:
         return
     plans = [one for one in decisions if one.plan is not None]
     yield f"plans: {len(plans)} in {len(decisions)} observations"
-    for one in plans[:_MOST_PLANS]:
+    for one in plans[:_MAX_PLANS]:
         yield f"  at {one.time - _start(report):,.0f} s: {one.reason}"
-    if plans[_MOST_PLANS:]:
-        yield f"  and {len(plans) - _MOST_PLANS} more"
+    if plans[_MAX_PLANS:]:
+        yield f"  and {len(plans) - _MAX_PLANS} more"
     for name, state in _states(decisions).items():
         if name in report.unshed.asked:
             yield f"  {name} at the end: {state}"
@@ -175,7 +175,7 @@ def _states(decisions: Sequence[Decision]) -> Mapping[str, object]:
     return decisions[-1].health if decisions else {}
 
 
-def _found(report: SimulationReport) -> dict[str, int]:
+def _results(report: SimulationReport) -> dict[str, int]:
     return {name: len(one) for name, one in report.outcome.simulation.sinks.items()}
 
 

@@ -1,0 +1,41 @@
+"""Arguments and options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shedlight.language.ast.window import read_duration
+from shedlight.model.latency import LatencyModel
+
+
+def _check_aim(aim: float) -> float:
+    if not 0 < aim <= 1:
+        raise typer.BadParameter("--aim must be above 0 and at most 1")
+    return aim
+
+
+ApplicationFile = Annotated[Path, typer.Argument(help="An application file (YAML).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Latency = Annotated[
+    LatencyModel, typer.Option(help="How a bound becomes a limit on busy time.")
+]
+Aim = Annotated[
+    float, typer.Option(help="The share of the limit to aim at.", callback=_check_aim)
+]
+
+
+def microseconds_of(option: str, text: str) -> int:
+    """Read a time, in microseconds."""
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} {error}") from error
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Read a time that is longer than zero, in seconds."""
+    seconds = microseconds_of(option, text) / 1e6
+    if seconds <= 0:
+        raise typer.BadParameter(f"{option} must be longer than zero, got {text!r}")
+    return seconds

@@ -1,0 +1,49 @@
+"""The events of an application's sources, from files that are given or its own paths."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from shedlight.engines.event_files import read_events
+from shedlight.errors import InputError, known_names
+from shedlight.graph import Application
+
+
+def read_sources(
+    application: Application, folder: Path, inputs: Iterable[str], advice: str = ""
+) -> Mapping[str, pa.Table]:
+    """Read the events of all sources.
+
+    Args:
+        application: The application.
+        folder: Where its file is; its paths are relative to it.
+        inputs: Values of the option --input: NAME=FILE, or FILE for an only source.
+        advice: What else can be done where there is no file.
+
+    Raises:
+        InputError: A source has no events, or an input names none.
+    """
+    given = dict(_read_input(text, list(application.sources)) for text in inputs)
+    tables = {}
+    for name, source in application.sources.items():
+        path = given.get(name) or (folder / source.path if source.path else None)
+        if path is None or not (name in given or path.exists()):
+            raise InputError(
+                f"source {name!r} has no events at {path or 'any path'}; "
+                f"give --input {name}=FILE{advice}"
+            )
+        tables[name] = read_events(path, None if name in given else source.format)
+    return tables
+
+
+def _read_input(text: str, sources: list[str]) -> tuple[str, Path]:
+    name, separator, file = text.partition("=")
+    if separator and name in sources:
+        return name, Path(file)
+    if len(sources) == 1 and (not separator or Path(text).exists()):
+        return sources[0], Path(text)
+    raise InputError(
+        f"--input {text!r} does not say which source it is for; write NAME=FILE; "
+        f"{known_names(name, sources)}"
+    )
