@@ -106,6 +106,17 @@ def _pointed_at(problem: str, text: str, span: Span | None, hint: str) -> str:
     return "\n".join(rows + ([hint] if hint else []))
 
 
+def join_words(words: Iterable[str], conjunction: str = "or") -> str:
+    """Write a list as in a sentence.
+
+    Example:
+        >>> join_words(["us", "ms", "s"])
+        'us, ms or s'
+    """
+    *others, last = words
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
 def known_names(wrong: str, known: Iterable[str], most: int = 12) -> str:
     """Say which names there are, and which one was probably meant.
 

@@ -44,7 +44,7 @@ sinks
 patterns
   operator w1
     types   type=0, type=1, type=2, type=3
-    others  of no use to any pattern; they go at once
+    others  relevant to no pattern; dropped at once
     Q11: SELECT E1, E2, E3 WHERE SEQ(E1.type = 0, E2.type = 0, E3.type = 1) WITHIN 10 s
       state 0: E1 -> 1
       state 1: E2 -> 2
@@ -139,13 +139,13 @@ def test_a_sink_of_what_timed_out_is_told_from_the_others():
 @pytest.mark.parametrize(
     ("pattern", "lines"),
     [
-        ("WHERE E1", "others  of use too: a pattern has an element without a condition"),
-        ("WHERE E1.x <> 3", "others  of use too: a pattern asks for any value but some"),
+        ("WHERE E1", "others  relevant too: a pattern has an element without a condition"),
+        ("WHERE E1.x <> 3", "others  relevant too: a pattern asks for any value but some"),
         (
             "WHERE SEQ(E1.x = 3, E2.x = 4) WITHIN 5 EVENTS",
-            "others  counted by a window of events, else of no use",
+            "others  counted by a window of events, else not relevant",
         ),
-        ("WHERE E1.x > 3", "conditions  x > 3\n    others      of no use to any pattern"),
+        ("WHERE E1.x > 3", "conditions  x > 3\n    others      relevant to no pattern"),
     ],
 )
 def test_what_patterns_ask_of_events_is_explained(pattern, lines):
@@ -159,7 +159,7 @@ def test_wishes_for_shedding_are_explained():
 
     assert (
         """
-    others      of no use to any pattern; they go at once
+    others      relevant to no pattern; dropped at once
     never shed  type=0, cpu > 0.5 & type=2
     shed by     event
 """

@@ -4,7 +4,7 @@
 
 It is the same value whether it was read from a file (`loader.py`) or made in Python. What holds
 for one part of it is checked when that part is made; what holds between parts (references,
-cycles, data types of columns) is checked by `check_application` in `rules.py`.
+cycles, data types of columns) is checked by `check_application` in `check.py`.
 """
 
 import math
@@ -105,8 +105,8 @@ class Source:
         schema: The columns of the source without the derived ones; None: read them from the
             data.
         lateness: How far behind the latest an event may be, in microseconds.
-        idle: After how long a silent source holds nobody back, in microseconds; None: the
-            engine decides.
+        idle: After how long without events it holds back no operator, in microseconds; None:
+            the engine decides.
         arrival: The column that says when an event arrived, a timestamp or microseconds; None:
             the engine knows.
         late: Where late events go; None: they are counted.
@@ -201,11 +201,11 @@ class Sink:
     Attributes:
         name: Unique among the sinks.
         input: The pattern.
-        timed_out: Whether it takes the machines that their window closed without a match,
+        timed_out: Whether it takes the partial matches whose window closed without a match,
             instead of the matches. Plans do not count them: then its weight must be 0.
         weight: What one complex event here is worth against those of other sinks.
-        min_rate: Complex events per second that are wished for.
-        min_share: The share of what would come without shedding that is wished for.
+        min_rate: The least complex events per second that a plan may leave.
+        min_share: The least share of its complex events without shedding that a plan may leave.
         format: A format of Spark, such as parquet or kafka.
         path: Where to write files, if the format has files.
         options: What else the format needs, as Spark takes it.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from textwrap import indent
 
-from shedlight.errors import ApplicationError, LanguageError, known_names
+from shedlight.errors import ApplicationError, LanguageError, join_words, known_names
 from shedlight.graph.application import Application, Source, Stream
 from shedlight.graph.columns import Columns, output_columns, source_columns, union_columns
 from shedlight.graph.file.problem import Path, Problem, dotted, shortened
@@ -146,8 +146,7 @@ def _column_problems(
             path, f"{dotted(path)} names the unknown column {shortened(name)!r}; {hint}"
         )
     elif data_type not in data_types:
-        *most, last = sorted(str(one) for one in data_types - {DataType.UNKNOWN})
-        wanted = f"{', '.join(most)} or {last}"
+        wanted = join_words(sorted(map(str, data_types - {DataType.UNKNOWN})))
         hint = "derive one under `columns`"
         problem = (
             f"{dotted(path)} is {shortened(name)!r}, which is {data_type}; it must be {wanted}"

@@ -8,6 +8,7 @@ that `CE1.sorce` is not a column of a complex event is known all the same.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from shedlight.errors import ApplicationError
 from shedlight.graph.application import Application, OperatorSpec, Source, Stream
@@ -21,11 +22,12 @@ from shedlight.language.ast.expression import (
 )
 from shedlight.language.ast.pattern import Item, selected
 from shedlight.language.check.expr_types import data_type_of
-from shedlight.language.check.rules import check_row
+from shedlight.language.check.rules import check_row, data_type_in_schema
 
 MAX_COLUMNS = 10_000
 """How many columns and fields the complex events of a pattern may have."""
 
+_OF_ONE_EVENT = {AggregateFunction.FIRST, AggregateFunction.LAST}
 _OF_COMPLEX_EVENT = {"source": DataType.STRING, "time": DataType.BIGINT, "id": DataType.STRING}
 
 
@@ -64,10 +66,8 @@ class Columns(Mapping[str, DataType]):
 def _outer_names(name: str) -> Iterator[str]:
     """Give the names of what a column or field is in: the event, and structs."""
     yield ""
-    place = name.find(".")
-    while place >= 0:
-        yield name[:place]
-        place = name.find(".", place + 1)
+    names = name.split(".")
+    yield from (".".join(names[:length]) for length in range(1, len(names)))
 
 
 def source_columns(source: Source) -> Columns:
@@ -116,7 +116,7 @@ def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
 def _item_columns(item: Item, columns: Columns) -> Columns:
     """Find the column of one selected value, and its fields if it is a struct."""
     expression = item.expression
-    data_type = data_type_of(expression, lambda node: _data_type_in(columns, node))
+    data_type = data_type_of(expression, partial(data_type_in_schema, columns))
     inner = _struct_name(expression)
     if inner is None or data_type not in {DataType.STRUCT, DataType.UNKNOWN}:
         return Columns({item.name: data_type})
@@ -125,33 +125,15 @@ def _item_columns(item: Item, columns: Columns) -> Columns:
     return Columns({item.name: data_type, **fields.data_types}, fields.open | maybe)
 
 
-def _data_type_in(columns: Columns, node: Expression) -> DataType:
-    if isinstance(node, WholeEvent):
-        return DataType.STRUCT
-    if isinstance(node, Aggregate):
-        if node.fold is AggregateFunction.COUNT:
-            return DataType.BIGINT
-        return (
-            DataType.DOUBLE
-            if node.fold is AggregateFunction.AVG
-            else columns[".".join(node.path)]
-        )
-    if isinstance(node, Attribute):
-        return columns[node.column]
-    raise TypeError(f"not of a schema: {node}")
-
-
 def _struct_name(expression: Expression) -> str | None:
     """Name the struct that is selected, if it is one; the event itself has no name."""
     if isinstance(expression, WholeEvent):
         return ""
     if isinstance(expression, Attribute):
         return expression.column
-    is_one = isinstance(expression, Aggregate) and expression.fold in {
-        AggregateFunction.FIRST,
-        AggregateFunction.LAST,
-    }
-    return ".".join(expression.path) if is_one else None  # type: ignore[attr-defined]
+    if isinstance(expression, Aggregate) and expression.fold in _OF_ONE_EVENT:
+        return ".".join(expression.path)
+    return None
 
 
 def _fields(columns: Columns, struct: str, name: str) -> Columns:
@@ -162,8 +144,8 @@ def _fields(columns: Columns, struct: str, name: str) -> Columns:
         for column, data_type in columns.data_types.items()
         if column.startswith(start)
     }
-    inner = (one for one in columns.open if one.startswith(start) and one != struct)
-    open_ = {f"{name}.{one.removeprefix(start)}" for one in inner}
+    inner = (other for other in columns.open if other.startswith(start) and other != struct)
+    open_ = {f"{name}.{other.removeprefix(start)}" for other in inner}
     return Columns(data_types, frozenset(open_ | ({name} if struct in columns.open else set())))
 
 
@@ -175,8 +157,8 @@ def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
     """
     data_types: dict[str, DataType] = {}
     owners: dict[str, Stream] = {}
-    for stream, one in columns.items():
-        for name, data_type in one.data_types.items():
+    for stream, stream_columns in columns.items():
+        for name, data_type in stream_columns.data_types.items():
             before = data_types.get(name, DataType.NULL)
             both = {before, data_type} - {DataType.NULL}
             if len(both - {DataType.UNKNOWN}) > 1:
@@ -190,12 +172,12 @@ def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
                 else max(both, default=data_type, key=str)
             )
             owners.setdefault(name, stream)
-    return Columns(data_types, frozenset().union(*(one.open for one in columns.values())))
+    return Columns(data_types, frozenset().union(*(each.open for each in columns.values())))
 
 
 def operator_columns(application: Application) -> Mapping[str, Columns]:
     """Find the columns that each operator of a checked application sees."""
-    streams = {Stream(name): source_columns(one) for name, one in application.sources.items()}
+    streams = {Stream(name): source_columns(s) for name, s in application.sources.items()}
     found = {}
     for spec in operator_order(application):
         found[spec.name] = union_columns(spec.name, {s: streams[s] for s in spec.inputs})

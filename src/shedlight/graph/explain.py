@@ -161,7 +161,7 @@ def _sinks(application: Application) -> Iterator[str]:
                 sink.name,
                 [
                     *_taken(sink),
-                    *_wishes(sink),
+                    *_constraints(sink),
                     _place(sink),
                 ],
             )
@@ -178,7 +178,7 @@ def _taken(sink: Sink) -> Iterator[str]:
         yield from (f"takes {sink.input},", f"weight {sink.weight:g},")
 
 
-def _wishes(sink: Sink) -> Iterator[str]:
+def _constraints(sink: Sink) -> Iterator[str]:
     if sink.min_rate:
         yield f"at least {sink.min_rate:g}/s,"
     if sink.min_share:
@@ -223,12 +223,12 @@ def _others(spec: OperatorSpec, alphabet: Alphabet) -> str:
     """Say what becomes of events that meet none of the conditions."""
     patterns = spec.patterns.values()
     if any(each.condition == TRUE for one in patterns for each in elements(one.where)):
-        return "of use too: a pattern has an element without a condition"
+        return "relevant too: a pattern has an element without a condition"
     if any(test.negated for test in alphabet.tests):
-        return "of use too: a pattern asks for any value but some"
+        return "relevant too: a pattern asks for any value but some"
     if any(one.within and one.within.span is WindowUnit.EVENTS for one in patterns):
-        return "counted by a window of events, else of no use"
-    return "of no use to any pattern; they go at once"
+        return "counted by a window of events, else not relevant"
+    return "relevant to no pattern; dropped at once"
 
 
 def _automaton(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[str]:

@@ -225,8 +225,8 @@ def pattern(  # noqa: PLR0913 - an argument per clause of the language
         LanguageError: The pattern breaks a rule.
         TypeError: An argument is something else altogether.
     """
-    beside = _several("conditions", conditions)
-    root, across = normalize(_part(where), tuple(map(to_expression, beside)))
+    given = map(to_expression, _several("conditions", conditions))
+    root, across = normalize(_part(where), tuple(given))
     made = Pattern(
         select=tuple(map(_item, _several("select", select))),
         where=root,

@@ -38,7 +38,7 @@ class Value:
         return f"<{self.expression}>"
 
     def __bool__(self) -> bool:
-        """Refuse `and`, `or`, `not` and chained comparisons, which need a truth at once."""
+        """Forbid `and`, `or`, `not` and chained comparisons, which need a truth at once."""
         raise TypeError(f"{self} is an expression; use &, | and ~ for AND, OR and NOT")
 
     __eq__ = _method(Operator.EQUAL)  # type: ignore[assignment]  # of object, it gives bool

@@ -1,7 +1,7 @@
 """What an application file may say: the names of its settings, and what each takes.
 
 The models check one part at a time and turn text into numbers, times and lists. What has to
-hold between parts is checked later, in `rules.py`.
+hold between parts is checked later, in `check.py`.
 """
 
 import math
@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from shedlight.errors import known_names
+from shedlight.errors import join_words, known_names
 from shedlight.graph.application import ShedBy, TimeUnit
 from shedlight.graph.file.problem import shortened
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
@@ -36,6 +36,8 @@ _TIME = {"type": "string", "examples": ["3 s", "500 ms", "10 min"]}
 _SHARE = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "examples": [0.5, "50%"]}
 
 _FLAGS = {"true": True, "false": False}
+_WAYS = {str(way): way for way in ShedBy}
+_UNITS = {str(unit): unit for unit in TimeUnit}
 
 _T = TypeVar("_T")
 
@@ -88,8 +90,8 @@ def _distinct(value: object) -> list[object]:
     values = value if isinstance(value, list) else [_text(value)]
     if not values:
         raise ValueError("is empty; name at least one")
-    counts = Counter(one for one in values if isinstance(one, str))
-    twice = [one for one, count in counts.items() if count > 1]
+    counts = Counter(name for name in values if isinstance(name, str))
+    twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise ValueError(f"has {found(twice[0])} twice; leave one out")
     return values
@@ -119,19 +121,16 @@ def _share(value: object) -> float:
     return share
 
 
-def _flag(value: object) -> bool:
-    text = _text(value)
-    if text.lower() not in _FLAGS:
-        raise ValueError(f"must be {' or '.join(_FLAGS)}, got {found(text)}")
-    return _FLAGS[text.lower()]
+def _choice(options: Mapping[str, _T]) -> Callable[[object], _T]:
+    """Make a reader of a setting that takes one of a few words."""
 
+    def read(value: object) -> _T:
+        text = _text(value)
+        if text.lower() not in options:
+            raise ValueError(f"must be {join_words(options)}, got {found(text)}")
+        return options[text.lower()]
 
-def _shed_by(value: object) -> ShedBy:
-    text = _text(value)
-    ways = {str(way): way for way in ShedBy}
-    if text not in ways:
-        raise ValueError(f"must be {' or '.join(ways)}, got {found(text)}")
-    return ways[text]
+    return read
 
 
 def _time(value: object) -> int:
@@ -145,14 +144,6 @@ def _positive_time(value: object) -> int:
     if not time:
         raise ValueError(f"must be longer than zero, got {found(value)}")
     return time
-
-
-def _unit(value: object) -> TimeUnit:
-    text = _text(value)
-    units = {str(unit): unit for unit in TimeUnit}
-    if text not in units:
-        raise ValueError(f"must be one of {', '.join(units)}, got {found(text)}")
-    return units[text]
 
 
 def _data_type(value: object) -> DataType | dict[str, Any]:
@@ -199,11 +190,11 @@ Name = Annotated[str, *_as(_name, {"type": "string", "pattern": _NAME})]
 Column = Annotated[str, *_as(_column, {"type": "string"})]
 Amount = Annotated[float, *_as(_amount, {"type": "number", "minimum": 0})]
 Share = Annotated[float, *_as(_share, _SHARE)]
-Flag = Annotated[bool, *_as(_flag, {"type": "boolean"})]
-Way = Annotated[ShedBy, *_as(_shed_by, {"enum": [str(way) for way in ShedBy]})]
+Flag = Annotated[bool, *_as(_choice(_FLAGS), {"type": "boolean"})]
+Way = Annotated[ShedBy, *_as(_choice(_WAYS), {"enum": list(_WAYS)})]
 Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
-Unit = Annotated[TimeUnit, *_as(_unit, {"enum": [str(unit) for unit in TimeUnit]})]
+Unit = Annotated[TimeUnit, *_as(_choice(_UNITS), {"enum": list(_UNITS)})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
 ColumnNames = Annotated[list[Column], *_as(_distinct, _LIST)]
 ColumnType = Annotated[
@@ -222,7 +213,7 @@ class StrictSettings(BaseModel):
     def _without_empty(cls, value: object) -> object:
         if not isinstance(value, dict):
             return value
-        known = {one.alias or name for name, one in cls.model_fields.items()}
+        known = {field.alias or name for name, field in cls.model_fields.items()}
         empty = {name for name, inner in value.items() if inner is None}
         return {name: value[name] for name in value if name not in empty & known}
 
@@ -253,13 +244,11 @@ class SourceSettings(LocationSettings):
         json_schema_extra={"default": "0 s"},
     )
     idle: PositiveTime | None = Field(
-        None, description="after how long a silent source holds nobody back"
+        None, description="after how long without events it holds back no operator"
     )
     arrival: Column | None = Field(None, description="the column with the time of arrival")
     late: LocationSettings | None = Field(None, description="where late events go")
-    malformed: LocationSettings | None = Field(
-        None, description="where records go that are no events"
-    )
+    malformed: LocationSettings | None = Field(None, description="where malformed records go")
 
 
 class NodeSettings(StrictSettings):
@@ -284,7 +273,7 @@ class OperatorSettings(StrictSettings):
     )
 
 
-class SinkSettings(StrictSettings):
+class SinkSettings(LocationSettings):
     """Where the complex events of a pattern go."""
 
     input: Single = Field(description="the pattern whose complex events it takes")
@@ -294,14 +283,11 @@ class SinkSettings(StrictSettings):
     )
     weight: Amount = Field(1.0, description="what one complex event is worth here")
     min_rate: Amount = Field(
-        0.0, description="how many complex events per second are wished for"
+        0.0, description="the least complex events per second, a constraint on plans"
     )
     min_share: Share = Field(
-        0.0, description="which share of what comes without shedding is wished for"
+        0.0, description="the least share of its complex events, a constraint on plans"
     )
-    format: Text = Field(description="a format of Spark, such as parquet")
-    path: Text | None = Field(None, description="where to write the files")
-    options: dict[Text, Text] = Field({}, description="what else the format needs")
 
     @field_validator("weight", "min_rate", "min_share")
     @classmethod

@@ -83,13 +83,12 @@ def _known(path: Path) -> Mapping[str, str]:
     if len(path) > 1:
         inside = len(path) > _DEEP and path[2] in {"late", "malformed"}
         model = LocationSettings if inside else _SECTIONS[str(path[0])]
-    return {
-        one.alias or name: one.description or "" for name, one in model.model_fields.items()
-    }
+    fields = model.model_fields.items()
+    return {field.alias or name: field.description or "" for name, field in fields}
 
 
 _DEEP = 3
-"""How far it is to a setting of a source."""
+"""The length of the path to a setting of a source."""
 
 
 def _reason(detail: Mapping[str, Any]) -> str:

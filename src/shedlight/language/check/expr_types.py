@@ -8,7 +8,7 @@ bigint it is only known that they are numbers, so that their sum is unknown agai
 from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 
-from shedlight.errors import RuleError, known_names
+from shedlight.errors import RuleError, join_words, known_names
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType
 from shedlight.language.ast.expression import Expression, Operator
@@ -232,14 +232,10 @@ def _require_agreement(
 ) -> DataType:
     common = common_data_type(data_types)
     if common is None or DataType.STRUCT in data_types:
-        problem = f"{where} needs values of one data type, got {_listed(data_types)}"
+        distinct = join_words(dict.fromkeys(map(str, data_types)), "and")
+        problem = f"{where} needs values of one data type, got {distinct}"
         raise DataTypeError(node, problem, _advice_for_all(data_types))
     return common
-
-
-def _listed(data_types: Iterable[DataType]) -> str:
-    *others, last = dict.fromkeys(map(str, data_types))
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _shared_name(data_types: Iterable[DataType]) -> str:

@@ -81,7 +81,7 @@ def _about_window(pattern: Pattern) -> Iterator[PatternWarning]:
 
 
 def _about_lone_parts(where: Part) -> Iterator[PatternWarning]:
-    """Find a NOT beside one event in an AND: there is no time between its first and last."""
+    """Find a NOT in an AND of one event: there is no time between its first and last."""
     for part in walk_parts(where):
         if isinstance(part, And) and longest(part) <= 1:
             for absent in (inner for inner in part.parts if isinstance(inner, Not)):
@@ -140,19 +140,19 @@ def _about_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
     """Find alternatives that an earlier one always precedes."""
     mentioned = {name for condition in pattern.conditions for name in variables(condition)}
     for part in walk_parts(pattern.where):
-        seen = set()
+        earlier = set()
         for alternative in part.parts if isinstance(part, Or) else ():
             names = [element.variable for element in elements(alternative)]
             if mentioned.intersection(names):
                 continue
             form = _renamed(alternative, {name: str(n) for n, name in enumerate(names)})
-            if form in seen:
+            if form in earlier:
                 yield PatternWarning(
                     "this alternative is the same as one before it, so it is never taken",
                     "leave it out",
                     alternative,
                 )
-            seen.add(form)
+            earlier.add(form)
 
 
 def _renamed(part: Part, names: Mapping[str, str]) -> str:

@@ -42,7 +42,7 @@ MAX_NODES = 200_000
 def normalize(
     where: Part, conditions: Sequence[Expression]
 ) -> tuple[Part, tuple[Expression, ...]]:
-    """Bring a tree and the conditions beside it into their normal form.
+    """Bring a tree and the conditions across events into their normal form.
 
     In it no SEQ is directly in a SEQ, no condition is a conjunction, and a condition on one
     variable is part of the condition of its element.
@@ -121,7 +121,7 @@ def trailing_nots(where: Part) -> tuple[Not, ...]:
 
 
 def require_size(where: Part, conditions: Sequence[Expression]) -> None:
-    """Refuse what is nested too deeply for the rest of the code; without recursion itself."""
+    """Require that nothing is nested too deeply for recursion; without recursion itself."""
     parts_inside = [where]
     for _ in range(MAX_DEPTH):
         parts_inside = [inner for part in parts_inside for inner in inner_parts(part)]
@@ -134,7 +134,7 @@ def require_size(where: Part, conditions: Sequence[Expression]) -> None:
 
 
 def require_levels(expression: Expression) -> None:
-    """Refuse an expression that is nested too deeply or too large."""
+    """Require that an expression is neither nested too deeply nor too large."""
     nodes, count = [expression], 1
     for _ in range(MAX_LEVELS):
         nodes = [part for node in nodes for part in parts(node)]

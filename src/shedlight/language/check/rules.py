@@ -7,7 +7,7 @@ about the tree alone are in `normal_form.py`; what is allowed but means little i
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from shedlight.errors import RuleError, known_names
+from shedlight.errors import RuleError, join_words, known_names
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import (
     TRUE,
@@ -93,7 +93,7 @@ def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
             isinstance(node, Attribute) and node.variable
         ):
             raise RuleError(node, f"{str(node)!r} has no meaning for one row alone")
-    return data_type_of(expression, partial(_attribute_data_type, schema))
+    return data_type_of(expression, partial(data_type_in_schema, schema))
 
 
 def element_of(condition: Expression) -> Element:
@@ -109,8 +109,8 @@ def element_of(condition: Expression) -> Element:
         hint = "an element is a condition on a variable, such as E1.cpu > 0.5"
         raise RuleError(condition, "this condition mentions no event", hint)
     if len(names) > 1:
-        hint = "conditions across events stand beside the pattern: SEQ(A, B) AND A.x > B.x"
-        listed = f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r}"
+        hint = "conditions across events stand after the pattern: SEQ(A, B) AND A.x > B.x"
+        listed = join_words(map(repr, names), "and")
         raise RuleError(condition, f"an element is one event, this mentions {listed}", hint)
     return Element(names[0], condition)
 
@@ -230,7 +230,7 @@ def _check_item_names(pattern: Pattern, names: _Names) -> None:
 
 
 def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
-    scope = partial(_attribute_data_type, schema)
+    scope = partial(data_type_in_schema, schema)
     own = (element.condition for element in elements(pattern.where))
     for condition in (*own, *pattern.conditions):
         data_type = data_type_of(condition, scope)
@@ -259,7 +259,7 @@ def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
 
 
 def _require_combining(node: Expression, scope: Scope) -> None:
-    """Refuse what is only computed for whole columns."""
+    """Require what is computed for single values too, not only for whole columns."""
     name = ""
     if isinstance(node, Call) and node.function not in _COMBINING:
         name = node.function
@@ -274,8 +274,12 @@ def _require_combining(node: Expression, scope: Scope) -> None:
         raise RuleError(node, f"`{name}` cannot be used across events", _ACROSS)
 
 
-def _attribute_data_type(schema: Schema | None, node: Expression) -> DataType:
-    """Find the data type of what a schema says about."""
+def data_type_in_schema(schema: Schema | None, node: Expression) -> DataType:
+    """Find the data type of an attribute, a whole event or an aggregate.
+
+    Raises:
+        RuleError: The schema has no such attribute, or the aggregate does not take it.
+    """
     if isinstance(node, WholeEvent):
         return DataType.STRUCT
     if isinstance(node, Aggregate):
@@ -293,7 +297,7 @@ def _aggregate_data_type(schema: Schema | None, node: Aggregate) -> DataType:
     data_type = DataType.UNKNOWN
     if node.path:
         try:
-            data_type = _attribute_data_type(schema, Attribute(node.variable, node.path))
+            data_type = data_type_in_schema(schema, Attribute(node.variable, node.path))
         except RuleError as error:
             raise RuleError(node, error.problem, error.hint) from error
     if node.fold is AggregateFunction.COUNT:

@@ -115,7 +115,7 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
 
 
 def in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Give an array that is in one piece, without a copy if it is already."""
+    """Give an array of one chunk, without a copy if it is one already."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
@@ -188,7 +188,7 @@ def where(which: Flags, first: Column, second: Column) -> Column:
 
 
 def scalars(*arrays: pa.Array) -> list[pa.Array | pa.Scalar]:
-    """Make scalars of constants that stand beside longer (or empty) arrays, as Arrow asks."""
+    """Make scalars of constants among longer (or empty) arrays, as Arrow asks."""
     if len({len(array) for array in arrays}) == 1:
         return list(arrays)
     return [array[0] if len(array) == 1 else array for array in arrays]

@@ -133,9 +133,9 @@ def _pattern(tree: SyntaxTree, places: SourceMap) -> Pattern:
     clauses = {clause.data: clause for clause in operands(tree)}
     select, where, *_ = operands(tree)
     of_variable = ExpressionReader(places, _of_variable)
-    first, beside = _tree_and_conditions(where)
+    first, others = _tree_and_conditions(where)
     written = _part(of_variable, first)
-    root, conditions = normalize(written, [of_variable(condition) for condition in beside])
+    root, conditions = normalize(written, list(map(of_variable, others)))
     for old, new in zip(walk_parts(written), walk_parts(root), strict=True):
         span = places.of(old)
         if span:

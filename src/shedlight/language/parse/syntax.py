@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 
-from shedlight.errors import LanguageError, Span
+from shedlight.errors import LanguageError, Span, join_words
 from shedlight.language.ast.expression import KEYWORDS
 from shedlight.language.ast.pattern import MICROSECONDS
 from shedlight.language.check.normal_form import MAX_DEPTH, MAX_LEVELS
@@ -122,11 +122,11 @@ def _tree(text: str, ahead: list[Token]) -> SyntaxTree:
     parser = _grammar().parse_interactive(text)
     for token in ahead:
         parser.feed_token(token)
-    seen = [Token("ROW", "")]
+    recent = [Token("ROW", "")]
     try:
         for token in _nested_well(text, parser.iter_parse()):
-            seen = [*seen[-3:], token]
-        tree: SyntaxTree = parser.feed_eof(seen[-1])  # type: ignore[no-untyped-call]  # lark's
+            recent = [*recent[-3:], token]
+        tree: SyntaxTree = parser.feed_eof(recent[-1])  # type: ignore[no-untyped-call]  # lark's
     except UnexpectedCharacters as error:
         raise _unreadable(text, error.pos_in_stream or 0) from None
     except UnexpectedToken as error:
@@ -135,7 +135,7 @@ def _tree(text: str, ahead: list[Token]) -> SyntaxTree:
         last = _END in accepted and _NOTHING.fullmatch(text, end)
         if error.token.type == "SEMICOLON" and last and not ahead:
             return _tree(f"{text[:start]} {text[end:]}", ahead)
-        previous = seen if error.token.type == _END else seen[:-1]
+        previous = recent if error.token.type == _END else recent[:-1]
         raise _unexpected(text, error.token, accepted, previous) from None
     _require_shallow(text, tree)
     return tree
@@ -177,7 +177,7 @@ def _nested_well(text: str, tokens: Iterator[Token]) -> Iterator[Token]:
 
 
 def _require_shallow(text: str, tree: SyntaxTree) -> None:
-    """Refuse what nests without parentheses, such as a thousand signs; without recursion."""
+    """Require few operators inside each other, such as signs; without recursion."""
     open_trees = [(tree, 0)]
     while open_trees:
         node, level = open_trees.pop()
@@ -264,5 +264,4 @@ def _expected(accepted: frozenset[str], before: str) -> str:
         names.append("an operator")
         accepted -= _OPERATORS
     names += [word for terminal, word in _WORDS.items() if terminal in accepted]
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
+    return join_words(names)
