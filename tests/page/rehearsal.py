@@ -70,7 +70,7 @@ class Rehearsal:
         (folder / LOCK).touch()
         self.folder, self.clock, self.number, self.forced_reason = folder, clock, 0, ""
         self.memory = Memory(application=application, settings=micro_batch_settings())
-        self.log, self.wishes = RunLog(self.path), OverrideWatcher(folder)
+        self.log, self.overrides = RunLog(self.path), OverrideWatcher(folder)
         self.recorder = BatchRecorder()
         self.log.write(run_header(application, self.clock, version="0.1.0"))
         self._heed()
@@ -97,11 +97,11 @@ class Rehearsal:
         self.number += 1
 
     def _heed(self):
-        wish = self.wishes.new()
-        if wish is not None:
-            application = apply_override(rehearsed_application(), wish)
+        override = self.overrides.new()
+        if override is not None:
+            application = apply_override(rehearsed_application(), override)
             self.memory = replace(self.memory, application=application)
-            self.forced_reason = f"as was asked for, {wish}"
+            self.forced_reason = f"as was asked for, {override}"
             outcome = OverrideOutcome(self.clock, current_values(application))
             self.log.write(override_record(outcome))
 

@@ -87,6 +87,15 @@ def test_without_planning_input_it_cannot_be_planned(tmp_path, text):
     assert str(tmp_path) not in said
 
 
+def test_a_run_with_too_many_types_says_so(tmp_path):
+    """Its planning input has their number in place of them."""
+    log = tmp_path / "log.jsonl"
+    log.touch()
+    planning_input_path(log).write_text('{"version": 2, "omitted_numbers": 30000}')
+    said = Asking(log).error("/api/what-if", 409, **posted({}))
+    assert "30000 numbers of event types" in said
+
+
 def test_a_run_that_is_over_cannot_be_changed(page, recorded_run):
     """And says so."""
     body = with_token({"bounds": {"edge-2": 5.0}})

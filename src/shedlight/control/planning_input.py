@@ -1,7 +1,7 @@
 """Planning input: all that a plan is made from, as a value and as JSON text.
 
 It is what it takes to plan again elsewhere: the application, the snapshot, the active shares.
-Text that is not ours is an error; planning input of too many types is not written at all.
+Text that is not ours is an error. Of too many types only their number is written.
 """
 
 import json
@@ -22,7 +22,7 @@ from shedlight.shedding.shares import PatternShares, Shares
 
 VERSION = 2
 MAX_NUMBERS = 20_000
-"""Planning input of more numbers is not written: that would take longer than to plan."""
+"""More numbers are not written: that would take longer than to plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,10 +61,11 @@ def planning_input_of(memory: Memory) -> PlanningInput | None:
     )
 
 
-def planning_input_text(planning_input: PlanningInput) -> str | None:
-    """Write planning input as JSON; None if it has more than `MAX_NUMBERS` numbers."""
-    if _size(planning_input) > MAX_NUMBERS:
-        return None
+def planning_input_text(planning_input: PlanningInput) -> str:
+    """Write planning input as JSON; of more than `MAX_NUMBERS` numbers only their count."""
+    size = _size(planning_input)
+    if size > MAX_NUMBERS:
+        return json.dumps({"version": VERSION, "omitted_numbers": size})
     plan_settings = planning_input.plan_settings
     return json.dumps(
         {
@@ -92,12 +93,17 @@ def read_planning_input(text: str) -> PlanningInput:
     """Read what `planning_input_text` wrote.
 
     Raises:
-        SnapshotError: It is not that, or of another version.
+        SnapshotError: It is not that, of another version, or had too many types to be written.
     """
     try:
         row = json.loads(text)
         if row["version"] != VERSION:
             raise SnapshotError(f"it is of version {row['version']}, not {VERSION}")
+        if "omitted_numbers" in row:
+            raise SnapshotError(
+                f"it has {row['omitted_numbers']} numbers of event types, and no more than "
+                f"{MAX_NUMBERS} are written; use `shedlight plan`"
+            )
         plan_settings = row["plan_settings"]
         target = Target(
             latency=LatencyModel(plan_settings["latency"]), aim=plan_settings["aim"]

@@ -74,10 +74,6 @@ class Forecaster:
                 "the run has not written what a plan is made from: that comes with its first "
                 "decision, and only a run with a bound and the global or local shedder decides",
             ) from error
-        if not data:
-            raise RequestError(
-                409, "the run has too many types to plan for here; use `shedlight plan`"
-            )
         return read_planning_input(data.decode("utf-8", "replace"))
 
 

@@ -159,7 +159,7 @@ def test_of_many_shares_those_are_told_of_which_most_is_shed(decided):
 
 
 def test_a_log_begins_with_what_is_run(tmp_path, decided):
-    """And what is written is what is read; the situation is beside it."""
+    """And what is written is what is read; the planning input is beside it."""
     memory, decision = decided
     log = RunLog(tmp_path / "log.jsonl")
     log.write(run_header(APPLICATION, 100.0, version="9", timed=False))
@@ -187,7 +187,7 @@ def test_a_log_begins_with_what_is_run(tmp_path, decided):
     assert set(written["snapshot"]["rates"]) >= {"s1", "s2"}
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "log.jsonl",
-        "log.situation.json",
+        "log.planning.json",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Wishes for other bounds and weights: taken up by the control loop, checked, remembered."""
+"""Overrides of bounds and weights: applied by the control loop, checked, remembered."""
 
 import json
 
@@ -18,18 +18,18 @@ from tests.engines.spark.control.test_loop import BOUND, COST, NODE, World
 RATE = 3 / (1.25 * COST)
 
 
-class Wishing(World):
-    """The application of the control loop's tests, with a place for wishes."""
+class Overridden(World):
+    """The application of the control loop's tests, with a checkpoint for overrides."""
 
     def __init__(self, folder):
         super().__init__(folder)
-        self.folder, self.heard = folder, []
+        self.folder, self.outcomes = folder, []
         self.restart()
 
     def restart(self):
         """Start the loop as a new process would."""
         self.loop = ControlLoop(
-            self, overrides=OverrideWatcher(self.folder), on_override=self.heard.append
+            self, overrides=OverrideWatcher(self.folder), on_override=self.outcomes.append
         )
         self.loop.start(self.clock)
 
@@ -50,7 +50,7 @@ class Wishing(World):
 @pytest.fixture
 def world(tmp_path):
     """Have an application that sheds and whose plan is settled."""
-    world = Wishing(tmp_path)
+    world = Overridden(tmp_path)
     world.batches(40)
     return world
 
@@ -60,12 +60,12 @@ def weights(world):
     return {name: one.weight for name, one in world.loop.memory.application.sinks.items()}
 
 
-def test_without_a_wish_nothing_changes(world):
+def test_without_an_override_nothing_changes(world):
     """The plan is the same after some more micro-batches."""
     before = world.loop.memory.shares
     assert all(one.plan is None for one in world.batches(6))
     assert world.loop.memory.shares == before
-    assert world.heard == []
+    assert world.outcomes == []
 
 
 def test_another_weight_brings_another_plan(world):
@@ -95,17 +95,17 @@ def test_another_bound_is_planned_for_and_kept(world):
     assert all(1.5 * one.seconds < 2.0 for one in done)
 
 
-def test_it_is_logged_once_with_all_that_is_in_force(world):
+def test_it_is_reported_once_with_all_that_is_active(world):
     """And only when it is taken up."""
     store_override(world.folder, Override(bounds={NODE: 3.0}))
-    assert world.heard == []
+    assert world.outcomes == []
     world.batches(5)
-    (heard,) = world.heard
-    assert heard.refused == ""
-    assert heard.wish == Override({NODE: 3.0}, {"k1": 1.0, "k2": 1.0})
+    (outcome,) = world.outcomes
+    assert outcome.rejected == ""
+    assert outcome.active == Override({NODE: 3.0}, {"k1": 1.0, "k2": 1.0})
 
 
-def test_wishes_add_up_and_outlive_a_restart(world):
+def test_overrides_add_up_and_outlive_a_restart(world):
     """What was asked for first holds after the second, and in the next process."""
     store_override(world.folder, Override(bounds={NODE: 3.0}))
     world.batches(2)
@@ -114,11 +114,11 @@ def test_wishes_add_up_and_outlive_a_restart(world):
     world.restart()
     assert world.loop.memory.application.nodes[NODE].bound == 3.0
     assert weights(world)["k2"] == 5.0
-    assert len(world.heard) == 3
+    assert len(world.outcomes) == 3
 
 
 def test_without_the_file_all_is_as_in_the_application(world):
-    """A wish is taken back by deleting it."""
+    """An override is taken back by deleting it."""
     store_override(world.folder, Override(weights={"k1": 100.0}))
     world.batches(3)
     (world.folder / OVERRIDE).unlink()
@@ -134,32 +134,52 @@ def test_without_the_file_all_is_as_in_the_application(world):
         ('{"bounds": {"edge-2": 0}}', "must be longer than zero"),
         ('{"weights": {"k1": -1}}', "must be from 0 on"),
         ('{"weights": {"k9": 1}}', "there is no sink 'k9'"),
-        ('{"weights": {"k1": NaN}}', "is no wish"),
-        ('{"weights": {"k1": "2"}}', "is no wish"),
-        ("[1]", "is no wish"),
-        ("{", "is no wish"),
-        ("[" * 100_000, "is no wish"),
+        ('{"weights": {"k1": NaN}}', "cannot be read as an override"),
+        ('{"weights": {"k1": "2"}}', "cannot be read as an override"),
+        ("[1]", "cannot be read as an override"),
+        ("{", "cannot be read as an override"),
+        ("[" * 100_000, "cannot be read as an override"),
     ],
 )
-def test_what_cannot_be_is_refused_and_told(world, text, what):
+def test_what_cannot_be_is_rejected_and_reported(world, text, what):
     """The run goes on as before."""
     before = world.loop.memory.application
     (world.folder / OVERRIDE).write_text(text)
     world.batches(3)
     assert world.loop.memory.application == before
-    (heard,) = world.heard
-    assert what in heard.refused
-    assert str(world.folder) not in heard.refused
+    (outcome,) = world.outcomes
+    assert what in outcome.rejected
+    assert str(world.folder) not in outcome.rejected
 
 
-def test_a_wish_on_top_of_what_is_no_wish(tmp_path):
-    """It takes its place."""
+def test_what_cannot_be_read_is_not_replaced(world):
+    """A bound that somebody set earlier would be lost; the run and whoever asks are told."""
+    store_override(world.folder, Override(bounds={NODE: 3.0}))
+    world.batches(2)
+    text = (world.folder / OVERRIDE).read_text()[:-3]
+    (world.folder / OVERRIDE).write_text(text)
+    with pytest.raises(InputError, match="cannot be read as an override; delete it"):
+        store_override(world.folder, Override(weights={"k1": 2.0}))
+    assert (world.folder / OVERRIDE).read_text() == text
+    world.batches(2)
+    assert world.loop.memory.application.nodes[NODE].bound == 3.0
+    assert "cannot be read" in world.outcomes[-1].rejected
+
+
+def test_what_is_rejected_is_logged_where_nobody_listens(tmp_path, caplog):
+    """A run that was started from Python has no other way to say it."""
     (tmp_path / OVERRIDE).write_text("{")
-    with pytest.raises(InputError, match="is no wish"):
-        read_override(tmp_path / OVERRIDE)
+    world = World(tmp_path)
+    ControlLoop(world, overrides=OverrideWatcher(tmp_path)).start(world.clock)
+    assert "cannot be read as an override" in caplog.text
+
+
+def test_a_stored_override_is_one_whole_file(tmp_path):
+    """Nothing else is left beside it."""
     store_override(tmp_path, Override({"a": 1.0}))
     assert json.loads((tmp_path / OVERRIDE).read_text()) == {
         "bounds": {"a": 1.0},
         "weights": {},
     }
     assert [path.name for path in tmp_path.iterdir()] == [OVERRIDE]
+    assert read_override(tmp_path / OVERRIDE) == Override({"a": 1.0})

@@ -1,4 +1,4 @@
-"""What a micro-batch costs, fitted to those that have been run.
+"""The costs of a micro-batch, fitted to those that have been run.
 
     seconds - matching = fixed + reading x events + carrying x kept
 
@@ -16,13 +16,13 @@ import numpy as np
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.model.arrays import Floats
 
-LATEST = 60
+MAX_BATCHES = 60
 """How many micro-batches count at most."""
-_NOISE = 0.1
+_NOISE_S = 0.1
 """By how many seconds a micro-batch may be off."""
-_WORN = 0.97
+_BATCH_DECAY = 0.97
 """How much less each older one counts."""
-_OUTLIER = 4.0
+_OUTLIER_FACTOR = 4.0
 """A micro-batch that took so many times the median is left out: something else was going on."""
 
 
@@ -47,28 +47,28 @@ DEFAULT_COSTS = Costs(fixed=0.6, reading=1.5e-6, carrying=3e-6)
 
 def fit_costs(batches: Sequence[MicroBatchReport], guess: Costs = DEFAULT_COSTS) -> Costs:
     """Fit the costs to micro-batches, the latest last."""
-    latest = [one for one in batches[-LATEST:] if one.events]
+    latest = [batch for batch in batches[-MAX_BATCHES:] if batch.events]
     if not latest:
         return guess
-    seconds = np.array([max(0.0, one.seconds - one.matching) for one in latest])
-    usual = seconds <= _OUTLIER * np.median(seconds)
-    counts = np.array([[1.0, one.events, one.kept] for one in latest])
-    weights = np.sqrt(_WORN ** np.arange(len(latest))[::-1])
+    seconds = np.array([max(0.0, batch.seconds - batch.matching) for batch in latest])
+    usual = seconds <= _OUTLIER_FACTOR * np.median(seconds)
+    counts = np.array([[1.0, batch.events, batch.kept] for batch in latest])
+    weights = np.sqrt(_BATCH_DECAY ** np.arange(len(latest))[::-1])
     first = np.array([guess.fixed, guess.reading, guess.carrying])
-    rows = np.concatenate([(counts * weights[:, None])[usual], np.diag(_NOISE / first)])
-    wanted = np.concatenate([(seconds * weights)[usual], np.full(3, _NOISE)])
-    fixed, reading, carrying = _not_negative(rows, wanted).tolist()
+    rows = np.concatenate([(counts * weights[:, None])[usual], np.diag(_NOISE_S / first)])
+    target = np.concatenate([(seconds * weights)[usual], np.full(3, _NOISE_S)])
+    fixed, reading, carrying = _solve_non_negative(rows, target).tolist()
     return Costs(fixed, reading, carrying)
 
 
-def _not_negative(rows: Floats, wanted: Floats) -> Floats:
-    """Solve by least squares; what comes out negative is none."""
+def _solve_non_negative(rows: Floats, target: Floats) -> Floats:
+    """Solve by least squares; coefficients that come out negative are zero."""
     free = np.ones(rows.shape[1], np.bool_)
     while True:
-        found = np.zeros(rows.shape[1])
+        solution = np.zeros(rows.shape[1])
         scale = np.linalg.norm(rows[:, free], axis=0)
-        found[free] = np.linalg.lstsq(rows[:, free] / scale, wanted, rcond=None)[0] / scale
-        negative = found < 0
+        solution[free] = np.linalg.lstsq(rows[:, free] / scale, target, rcond=None)[0] / scale
+        negative = solution < 0
         if not negative.any():
-            return found
+            return solution
         free &= ~negative

@@ -65,9 +65,8 @@ class RunLog:
         if planning_input is None:
             return
         with suppress(OSError):  # nobody but the web UI misses it
-            write_atomically(
-                planning_input_path(self._path), planning_input_text(planning_input) or ""
-            )
+            path = planning_input_path(self._path)
+            write_atomically(path, planning_input_text(planning_input))
 
     def close(self) -> None:
         """Close the file."""
@@ -197,9 +196,9 @@ def override_record(outcome: OverrideOutcome) -> OverrideRecord:
     """Make the log record of what became of an override."""
     return OverrideRecord(
         time=outcome.time,
-        bounds=dict(outcome.wish.bounds),
-        weights=dict(outcome.wish.weights),
-        rejected=outcome.refused,
+        bounds=dict(outcome.active.bounds),
+        weights=dict(outcome.active.weights),
+        rejected=outcome.rejected,
     )
 
 

@@ -1,13 +1,14 @@
 """The control loop on Spark: micro-batches in, plans and pressure out.
 
 After every micro-batch of a node with a bound its pressure is set anew. When every such node
-has had one and enough time has passed, the controller is asked, and a new plan is put in force
-at all nodes that it changes. Each is used by the next micro-batch that begins.
+has had one and enough time has passed, the controller decides, and a new plan is activated at
+all nodes that it changes. Each is used by the next micro-batch that begins.
 
-A wish for other bounds or weights is taken up when it is seen, and planned for at the next
+An override of bounds or weights is applied when it is found, and planned for at the next
 decision, whatever was observed.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -16,12 +17,14 @@ from shedlight.control.controller import ControlSettings, Decision, Memory, deci
 from shedlight.control.override import Override, apply_override, current_values
 from shedlight.control.pressure import batch_pressure
 from shedlight.control.replan_trigger import DEFAULT_POLICY
-from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS, LATEST, Costs, fit_costs
-from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.control.observe import (
-    ObservationWindow,
-    observation_of,
+from shedlight.engines.spark.control.cost_fit import (
+    DEFAULT_COSTS,
+    MAX_BATCHES,
+    Costs,
+    fit_costs,
 )
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+from shedlight.engines.spark.control.observe import ObservationWindow, observation_of
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.step.chain import ChainRuntime
@@ -32,11 +35,13 @@ from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import Shares, sheddable_by_pressure
 
+_LOG = logging.getLogger(__name__)
+
 INTERVAL = 2.0
 """After how many seconds there is an observation, or after a micro-batch that is longer."""
 _EARLY_BATCHES, _EARLY_COST_FACTOR = 4, 2.0
-"""Before so many micro-batches an event is taken to cost so many times what it did: machines
-are still to be opened, and each makes it dearer."""
+"""Before so many micro-batches an event is taken to cost so many times what it did: there are
+few partial matches yet, and each makes it dearer."""
 _WARMUP_BATCHES = 2
 """How many micro-batches say nothing about costs: kernels are loaded, workers started."""
 _MIN_PRESSURE_FOR_COST_FIT = 0.01
@@ -57,27 +62,27 @@ class _Node:
 
     Attributes:
         batches: The latest micro-batches.
-        seen: How many there were.
-        fresh: How many there were since the last observation.
-        since: When the newest event before those had arrived.
-        used: The plan and the pressure in force.
+        batch_count: How many there were.
+        new_batches: How many there were since the last observation.
+        window_start: When the newest event before those had arrived.
+        active: The active plan and the pressure.
         work: Seconds of work for each event, before pressure.
-        waiting: How many events waited to be read after the last micro-batch.
+        unread: How many events waited to be read after the last micro-batch.
         costs: What a micro-batch costs.
     """
 
     batches: list[MicroBatchReport] = field(default_factory=list)
-    seen: int = 0
-    fresh: int = 0
-    since: float | None = None
-    used: ActivePlan = field(default_factory=lambda: ActivePlan(1))
+    batch_count: int = 0
+    new_batches: int = 0
+    window_start: float | None = None
+    active: ActivePlan = field(default_factory=lambda: ActivePlan(1))
     work: float = 0.0
-    waiting: float = 0.0
+    unread: float = 0.0
     costs: Costs = DEFAULT_COSTS
 
 
-class Query(Protocol):
-    """A node that runs."""
+class ControlledNode(Protocol):
+    """What the loop needs of a node's query."""
 
     @property
     def chains(self) -> tuple[ChainRuntime, ...]:
@@ -88,26 +93,26 @@ class Query(Protocol):
         """The event types of its operators."""
 
 
-class Running(Protocol):
-    """What the loop needs of an assembly."""
+class ControlledDeployment(Protocol):
+    """What the loop needs of a deployment."""
 
     @property
     def application(self) -> Application:
         """What it runs."""
 
     @property
-    def nodes(self) -> Mapping[str, Query]:
+    def nodes(self) -> Mapping[str, ControlledNode]:
         """Its nodes by name."""
 
     def plans(self, node: str) -> PlanStore:
         """Find the plans of a node."""
 
     def publish(self, node: str, shares: Shares) -> int:
-        """Write down what the patterns of a node keep; give the number of the plan."""
+        """Store a plan for the patterns of a node; give its number."""
 
 
 class ControlLoop:
-    """Follows the micro-batches of all nodes.
+    """Controls the nodes of a deployment by their micro-batches.
 
     Args:
         deployment: What runs.
@@ -122,7 +127,7 @@ class ControlLoop:
 
     def __init__(
         self,
-        deployment: Running,
+        deployment: ControlledDeployment,
         settings: ControlSettings | None = None,
         *,
         on_decision: Callable[[Decision], None] | None = None,
@@ -135,130 +140,141 @@ class ControlLoop:
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
         )
-        self._nodes = {name: _Node() for name in deployment.nodes}
-        for name, node in self._nodes.items():
-            node.used = deployment.plans(name).active or ActivePlan(1)
+        self._nodes = {
+            name: _Node(active=deployment.plans(name).active or ActivePlan(1))
+            for name in deployment.nodes
+        }
         self._bounded = [
             name for name in deployment.nodes if application.nodes[name].bound is not None
         ]
-        self._last: float | None = None
+        self._last_decision: float | None = None
 
     def start(self, now: float) -> None:
         """Say when the run begins, in seconds since 1970: what was there arrives then."""
         for node in self._nodes.values():
-            node.since = now
+            node.window_start = now
         self.poll_overrides(now)
 
     def poll_overrides(self, now: float) -> None:
-        """Take up a wish, if there is a new one; it is planned for at the next decision."""
+        """Apply an override, if there is a new one; it is planned for at the next decision.
+
+        One that cannot be read or applied is reported, and changes nothing.
+        """
         if self._overrides is None:
             return
         try:
-            wish = self._overrides.new()
-            if wish is None:
+            override = self._overrides.new()
+            if override is None:
                 return
-            application = apply_override(self._deployment.application, wish)
+            application = apply_override(self._deployment.application, override)
         except ShedlightError as error:
-            heard = OverrideOutcome(now, Override(), str(error))
+            outcome = OverrideOutcome(now, Override(), str(error))
         else:
             if application != self.memory.application:
                 self.memory = replace(self.memory, application=application)
-                self._forced_reason = f"as was asked for, {wish or 'all is as in the file'}"
-            heard = OverrideOutcome(now, current_values(application))
+                self._forced_reason = f"as was asked for, {override or 'all is as in the file'}"
+            outcome = OverrideOutcome(now, current_values(application))
         if self._on_override is not None:
-            self._on_override(heard)
+            self._on_override(outcome)
+        elif outcome.rejected:
+            _LOG.warning("an override was rejected: %s", outcome.rejected)
 
     def on_micro_batch(self, batch: MicroBatchReport) -> Decision | None:
-        """Take a micro-batch in; give the decision, if there was one to make."""
+        """Take a micro-batch; give the decision, if there was one to make."""
         node = self._nodes[batch.node]
-        if batch.events == 0:  # it was about marks, or there is nothing to do
-            self._publish_pressure(batch, node.used.pressure)
+        if batch.events == 0:  # it was about watermarks, or there is nothing to do
+            self._publish_pressure(batch, node.active.pressure)
             return None
-        node.seen += 1
-        node.batches = [*node.batches, batch][-LATEST:]
-        node.fresh = min(node.fresh + 1, LATEST)
+        node.batch_count += 1
+        node.batches = [*node.batches, batch][-MAX_BATCHES:]
+        node.new_batches = min(node.new_batches + 1, MAX_BATCHES)
         if batch.node in self._bounded:
             self._update_pressure(batch)
-        return self._decided(batch.end)
+        return self._decide(batch.end)
 
     def _update_pressure(self, batch: MicroBatchReport) -> None:
-        """Set the pressure of a node by what waits to be read."""
-        node, watched = self._nodes[batch.node], self._watched(batch.node)
-        node.costs = watched.costs
+        """Set the pressure of a node by the events that wait to be read."""
+        node, window = self._nodes[batch.node], self._window(batch.node)
+        node.costs = window.costs
         used = self._deployment.plans(batch.node).plan_for_batch(batch.number)
         if used.pressure > _MIN_PRESSURE_FOR_COST_FIT and batch.kept:
             spent = batch.matching + node.costs.carrying * batch.kept
             node.work = spent / batch.events / used.pressure
-        node.waiting = max(0.0, batch.end - watched.newest) * watched.rate
+        node.unread = max(0.0, batch.end - window.newest) * window.rate
         self._publish_pressure(batch, self._pressure(batch.node))
 
     def _pressure(self, name: str) -> float:
         node = self._nodes[name]
-        caution = _EARLY_COST_FACTOR if node.seen < _EARLY_BATCHES else 1.0
-        factor = batch_pressure(
-            node.waiting,
-            node.work * caution,
+        cost_factor = _EARLY_COST_FACTOR if node.batch_count < _EARLY_BATCHES else 1.0
+        pressure = batch_pressure(
+            node.unread,
+            node.work * cost_factor,
             fixed=node.costs.fixed,
             reading=node.costs.reading,
             bound=self.memory.application.nodes[name].bound,
         )
-        return round(factor, 4)
+        return round(pressure, 4)
 
-    def _publish_pressure(self, batch: MicroBatchReport, factor: float) -> None:
-        """Put pressure on a node, and say after which micro-batch this was decided."""
+    def _publish_pressure(self, batch: MicroBatchReport, pressure: float) -> None:
+        """Put pressure on a node, and record after which micro-batch this was decided."""
         if batch.node in self._bounded:
-            plan = self._nodes[batch.node].used.plan
-            self._activate(batch.node, ActivePlan(plan, factor, batch.number))
+            plan = self._nodes[batch.node].active.plan
+            self._activate(batch.node, ActivePlan(plan, pressure, batch.number))
 
-    def _activate(self, name: str, used: ActivePlan) -> None:
-        self._nodes[name].used = used
-        self._deployment.plans(name).activate(used)
+    def _activate(self, name: str, active: ActivePlan) -> None:
+        self._nodes[name].active = active
+        self._deployment.plans(name).activate(active)
 
-    def _watched(self, name: str) -> ObservationWindow:
+    def _window(self, name: str) -> ObservationWindow:
         node, query = self._nodes[name], self._deployment.nodes[name]
-        batches = tuple(node.batches[-max(node.fresh, 1) :])
-        since = node.since if node.since is not None else batches[0].start
-        warmup = max(0, _WARMUP_BATCHES - node.seen + len(node.batches))
+        batches = tuple(node.batches[-max(node.new_batches, 1) :])
+        start = node.window_start if node.window_start is not None else batches[0].start
+        warmup = max(0, _WARMUP_BATCHES - node.batch_count + len(node.batches))
         return ObservationWindow(
             chains=query.chains,
             catalogs=query.catalogs,
             batches=batches,
-            window_start=since,
+            window_start=start,
             costs=fit_costs(node.batches[warmup:]),
         )
 
-    def _decided(self, now: float) -> Decision | None:
-        """Ask the controller, if it is time."""
-        due = self._last is None or now - self._last >= INTERVAL
-        if not due or not self._bounded or not all(self._nodes[n].fresh for n in self._bounded):
+    def _decide(self, now: float) -> Decision | None:
+        """Have the controller decide, if it is time."""
+        due = self._last_decision is None or now - self._last_decision >= INTERVAL
+        all_ran = self._bounded and all(self._nodes[n].new_batches for n in self._bounded)
+        if not due or not all_ran:
             return None
-        seen = {name: self._watched(name) for name, node in self._nodes.items() if node.batches}
-        observation = observation_of(seen, now)
+        windows = {
+            name: self._window(name) for name, node in self._nodes.items() if node.batches
+        }
+        observation = observation_of(windows, now)
         self.memory, decision = decide(
             self.memory, observation, forced_reason=self._forced_reason
         )
         if decision.attempted:
             self._forced_reason = ""
-        for name, one in seen.items():
-            self._nodes[name].since, self._nodes[name].fresh = one.newest, 0
-        self._last = now
+        for name, window in windows.items():
+            self._nodes[name].window_start, self._nodes[name].new_batches = window.newest, 0
+        self._last_decision = now
         if decision.plan is not None:
-            self._put_in_force(decision)
+            self._activate_plan(decision)
         if self._on_decision is not None:
             self._on_decision(decision)
         return decision
 
-    def _put_in_force(self, decision: Decision) -> None:
+    def _activate_plan(self, decision: Decision) -> None:
         shares = {**sheddable_by_pressure(self._deployment.application), **decision.shares}
         for name in self._bounded:
             if any(self._is_at(stream, name) for stream in decision.shares):
                 number = self._deployment.publish(name, shares)
                 node = self._nodes[name]
                 node.work *= self._work_ratio(name, decision)
-                self._activate(name, ActivePlan(number, self._pressure(name), node.used.after))
+                self._activate(
+                    name, ActivePlan(number, self._pressure(name), node.active.after)
+                )
 
     def _work_ratio(self, name: str, decision: Decision) -> float:
-        """Say how the work of an event changes by a new plan."""
+        """Say by which factor a new plan changes the work of an event."""
         before = decision.loads.get(name, 0.0)
         return self.memory.expected.get(name, before) / before if before > 0 else 1.0
 

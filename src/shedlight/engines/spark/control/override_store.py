@@ -1,8 +1,8 @@
-"""What a run leaves beside its log for others to plan with, and the wishes it is left.
+"""Files that a run shares with the web UI: its planning input, and overrides.
 
-Both are small files that appear whole. The situation is beside the log and replaced at every
-decision. The wish is in the checkpoint; it is written by the page, read by the run, and stays
-in force until somebody deletes it, over restarts too.
+Both are small and replaced as a whole. The planning input is beside the log and written at
+every decision. The override is in the checkpoint; the web UI writes it, the run reads it, and
+it stays active until somebody deletes it, over restarts too.
 """
 
 import json
@@ -14,33 +14,33 @@ from shedlight.control.override import Override
 from shedlight.engines.spark.support.atomic_file import replacing
 from shedlight.errors import InputError
 
-OVERRIDE = "wish.json"
-_MOST_BYTES = 1 << 20
+OVERRIDE = "override.json"
+_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class OverrideOutcome:
-    """What a run made of a wish that it was left.
+    """What a run made of an override.
 
     Attributes:
-        time: When it was looked at, in seconds since 1970.
-        wish: All bounds and weights as they are from now on; none if it was refused.
-        refused: Why it was; empty: it was not.
+        time: When it was read, in seconds since 1970.
+        active: All bounds and weights as they are from now on; none if it was rejected.
+        rejected: Why it was rejected; empty: it was not.
     """
 
     time: float
-    wish: Override
-    refused: str = ""
+    active: Override
+    rejected: str = ""
 
 
 def planning_input_path(log: Path) -> Path:
-    """Say where the situation of a run is.
+    """Find the file of the planning input of a run.
 
     Example:
-        >>> print(situation_beside(Path("state/log.jsonl")))
-        state/log.situation.json
+        >>> print(planning_input_path(Path("state/log.jsonl")))
+        state/log.planning.json
     """
-    return log.with_name(f"{log.stem}.situation.json")
+    return log.with_name(f"{log.stem}.planning.json")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -49,57 +49,57 @@ def write_atomically(path: Path, text: str) -> None:
         own.write_text(text, encoding="utf-8")
 
 
-def store_override(checkpoint: Path, wish: Override) -> Override:
-    """Leave a wish for a run, on top of those that were left before; give all together.
+def store_override(checkpoint: Path, override: Override) -> Override:
+    """Store an override for a run, on top of what is stored; give all together.
 
     Raises:
-        InputError: It cannot be written.
+        InputError: The file cannot be written, or what is stored cannot be read: what it
+            overrides would be lost.
     """
+    path = checkpoint / OVERRIDE
+    merged = override.over(read_override(path))
+    row = {"bounds": dict(merged.bounds), "weights": dict(merged.weights)}
     try:
-        before = read_override(checkpoint / OVERRIDE)
-    except InputError:  # what cannot be read is in nobody's way
-        before = Override()
-    together = wish.over(before)
-    row = {"bounds": dict(together.bounds), "weights": dict(together.weights)}
-    try:
-        write_atomically(checkpoint / OVERRIDE, json.dumps(row))
+        write_atomically(path, json.dumps(row))
     except OSError as error:
-        raise InputError("the wish cannot be written to the checkpoint of the run") from error
-    return together
+        raise InputError(
+            "the override cannot be written to the checkpoint of the run"
+        ) from error
+    return merged
 
 
 def read_override(path: Path) -> Override:
-    """Read a wish; one that is not there is none.
+    """Read an override; a file that is missing overrides nothing.
 
     Raises:
         InputError: It cannot be read.
     """
     try:
         with path.open("rb") as file:
-            row = json.loads(file.read(_MOST_BYTES))
+            row = json.loads(file.read(_MAX_BYTES))
         return Override(_numbers(row.get("bounds", {})), _numbers(row.get("weights", {})))
     except FileNotFoundError:
         return Override()
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"the file {path.name} in the checkpoint is no wish; delete it, or write "
-            '{"bounds": {NODE: seconds}, "weights": {SINK: weight}}'
+            f"the file {path.name} in the checkpoint cannot be read as an override; delete it, "
+            'or write {"bounds": {NODE: seconds}, "weights": {SINK: weight}}'
         ) from error
 
 
 def _numbers(row: dict[str, object]) -> dict[str, float]:
-    found = {}
+    numbers = {}
     for name, value in row.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{name} must be a number")  # noqa: TRY004
-        found[name] = float(value)
-        if not math.isfinite(found[name]):
+        numbers[name] = float(value)
+        if not math.isfinite(numbers[name]):
             raise ValueError(f"{name} must be finite")
-    return found
+    return numbers
 
 
 class OverrideWatcher:
-    """Looks whether a run was left a wish.
+    """Finds new overrides of a run.
 
     Args:
         checkpoint: Of the run.
@@ -107,20 +107,20 @@ class OverrideWatcher:
 
     def __init__(self, checkpoint: Path) -> None:
         self._path = checkpoint / OVERRIDE
-        self._known: tuple[int, int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
 
     def new(self) -> Override | None:
-        """Give what is wished for if it is another than at the last look.
+        """Give the override if its file is another than at the last call.
 
         Raises:
-            InputError: What was left is no wish.
+            InputError: It cannot be read.
         """
         try:
-            there = self._path.stat()
-            mark = (there.st_ino, there.st_mtime_ns, there.st_size)
+            stat = self._path.stat()
+            version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         except OSError:
-            mark = None
-        if mark == self._known:
+            version = None
+        if version == self._version:
             return None
-        self._known = mark
+        self._version = version
         return read_override(self._path)
