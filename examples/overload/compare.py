@@ -113,7 +113,7 @@ def _wait_for(log: Path, running: "subprocess.Popen[bytes]", errors: Path) -> No
     while time.monotonic() < over and running.poll() is None:
         if log.exists():
             rows = map(json.loads, filter(None, log.read_text().splitlines()))
-            nodes = {row["node"] for row in rows if row["kind"] == "batch"}
+            nodes = {row["node"] for row in rows if row["record"] == "micro_batch"}
             if {"edge", "core"} <= nodes:
                 return
         time.sleep(0.2)
@@ -126,7 +126,7 @@ def read_log(log: Path, began: float, node: str = "edge") -> list[Batch]:
     return [
         Batch(row["time"] - began, row["latency"]["mean"], row["events"], row["kept"])
         for row in rows
-        if row["kind"] == "batch" and row["node"] == node and row["latency"]
+        if row["record"] == "micro_batch" and row["node"] == node and row["latency"]
     ]
 
 

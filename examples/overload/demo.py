@@ -191,7 +191,7 @@ def _options(way: str) -> Options:
 @contextmanager
 def _paged(log: Path, checkpoint: Path) -> Iterator[None]:
     served = served_at(log, checkpoint, None, 0, None)
-    with served.beside():
+    with served.in_background():
         print(f"  page: {served.link}")
         yield
 
@@ -200,7 +200,7 @@ def _until_warm(running: Live, watch: LiveView) -> None:
     """Wait until all nodes have run a micro-batch."""
     over = time.monotonic() + WARM
     while time.monotonic() < over:
-        if all(node.batches for node in watch.summary.nodes.values()):
+        if all(node.batches for node in watch.totals.nodes.values()):
             return
         running.wait(0.2)
     raise SystemExit(f"no micro-batch within {WARM:g} s; `shedlight doctor` may know why")

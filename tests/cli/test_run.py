@@ -212,7 +212,7 @@ def test_a_run_over_all_that_is_there(folder):
     assert pq.read_table(folder / "out")["two"].to_pylist() == [2]
     lines = (folder / "state" / "small-once" / "log.jsonl").read_text().splitlines()
     first, *batches = map(json.loads, lines)
-    assert (first["kind"], first["application"], first["timed"]) == ("run", "small", False)
+    assert (first["record"], first["application"], first["timed"]) == ("run", "small", False)
     assert sum(row["events"] for row in batches) == 2
 
     again = json.loads(run(folder, "--once", "--json").stdout)
@@ -236,7 +236,7 @@ def test_side_outputs_are_counted(folder):
     done = run(folder, "--once", "--json")
 
     summary = json.loads(done.stdout)
-    assert summary["refused"] == {"s": 1}
+    assert summary["malformed"] == {"s": 1}
     assert summary["late"] == {"w": 1}
     assert done.stderr == ""
 
@@ -370,7 +370,7 @@ def test_a_bound_that_cannot_be_kept(folder):
 
     assert re.search(r"^node edge: INFEASIBLE: .*[\d.]+ s", said, re.MULTILINE), said
     edge = json.loads(out)["nodes"]["edge"]
-    assert edge["state"] == "INFEASIBLE"
+    assert edge["status"] == "INFEASIBLE"
     assert edge["kept"] == edge["events"] == 8
 
 
