@@ -80,7 +80,7 @@ class NodeTotals:
     @property
     def share(self) -> float:
         """The share of the last micro-batch's events that was kept."""
-        return self.last.kept / self.last.events if self.last and self.last.events else 1.0
+        return 1.0 if self.last is None or not self.last.events else self.last.kept_share or 0.0
 
     @property
     def seconds(self) -> float:
@@ -162,6 +162,16 @@ class RunTotals:
     def timed(self) -> bool:
         """Whether events come while it runs; if not, latency says nothing."""
         return self.header is None or self.header.timed
+
+    @property
+    def start_time(self) -> float | None:
+        """When it was last started, in seconds since 1970."""
+        return self.header.time if self.header else None
+
+    @property
+    def decision_time(self) -> float | None:
+        """When the last decision was made, in seconds since 1970."""
+        return self.decision.time if self.decision else None
 
     @property
     def reason(self) -> str:

@@ -5,7 +5,7 @@ Types are as many as the data has, so nothing is labelled with them unless asked
 only with those that arrive most often; the others are one, `other`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -17,82 +17,50 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from shedlight.runlog.aggregate import (
-    LATENCY_BUCKETS,
-    STATUSES,
-    NodeTotals,
-    PatternTotals,
-    RunTotals,
-)
-from shedlight.runlog.records import MicroBatchRecord
+from shedlight.runlog.aggregate import LATENCY_BUCKETS, STATUSES, NodeTotals, RunTotals
+from shedlight.runlog.records import RunHeader
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 OTHER = "other"
 
-_NODE_METRICS: Mapping[str, tuple[str, Callable[[NodeTotals], float | None]]] = {
-    "shedlight_micro_batches_total": ("Micro-batches.", lambda node: node.batches),
-    "shedlight_events_total": ("Events read.", lambda node: node.events),
-    "shedlight_events_kept_total": ("Events that some pattern kept.", lambda node: node.kept),
-    "shedlight_events_shed_total": (
+_RUN_METRICS = (
+    ("shedlight_decisions_total", "Decisions made.", "decisions"),
+    ("shedlight_plan_changes_total", "Decisions that brought a new plan.", "plans"),
+    ("shedlight_planning_seconds_total", "Time that decisions took.", "planning"),
+    ("shedlight_run_start_time_seconds", "When it was started.", "start_time"),
+    ("shedlight_last_decision_timestamp_seconds", "When it last decided.", "decision_time"),
+)
+_NODE_METRICS = (
+    ("shedlight_micro_batches_total", "Micro-batches.", "batches"),
+    ("shedlight_events_total", "Events read.", "events"),
+    ("shedlight_events_kept_total", "Events that some pattern kept.", "kept"),
+    (
+        "shedlight_events_shed_total",
         "Events that no pattern kept; with irrelevant ones, unless the log tells them apart.",
-        lambda node: node.shed,
+        "shed",
     ),
-    "shedlight_node_busy_seconds_total": (
-        "Time that micro-batches took.",
-        lambda node: node.busy,
+    ("shedlight_node_busy_seconds_total", "Time that micro-batches took.", "busy"),
+    ("shedlight_node_utilisation_ratio", "Busy share of the last micro-batch.", "utilisation"),
+    ("shedlight_node_load_ratio", "Busy time over its limit.", "load"),
+    ("shedlight_node_latency_bound_seconds", "Bound of the mean latency.", "bound"),
+)
+_LAST_BATCH_METRICS = (
+    ("shedlight_last_micro_batch_duration_seconds", "Time that it took.", "seconds"),
+    ("shedlight_last_micro_batch_timestamp_seconds", "When it ended.", "time"),
+    ("shedlight_node_kept_ratio", "Share of its events that was kept.", "kept_share"),
+    ("shedlight_node_pressure_ratio", "Factor that lowered all shares.", "pressure"),
+    ("shedlight_node_state_bytes", "State of the shards that were not idle.", "state_bytes"),
+)
+_PATTERN_METRICS = (
+    ("shedlight_pattern_matches_total", "Complex events found.", "matches"),
+    ("shedlight_pattern_events_kept_total", "Events that the pattern was given.", "kept"),
+    ("shedlight_pattern_busy_seconds_total", "Time that matching took.", "seconds"),
+    (
+        "shedlight_pattern_partial_matches",
+        "Partial matches in the shards that were not idle.",
+        "partial_matches",
     ),
-    "shedlight_node_utilisation_ratio": (
-        "Share of the time that the last micro-batch took.",
-        lambda node: node.utilisation,
-    ),
-    "shedlight_node_load_ratio": ("Busy time over its limit.", lambda node: node.load),
-    "shedlight_node_latency_bound_seconds": (
-        "Mean time that an event may spend here.",
-        lambda node: node.bound,
-    ),
-}
-
-_LAST_BATCH_METRICS: Mapping[str, tuple[str, Callable[[MicroBatchRecord], float | None]]] = {
-    "shedlight_last_micro_batch_duration_seconds": (
-        "Time that the last micro-batch took.",
-        lambda batch: batch.seconds,
-    ),
-    "shedlight_last_micro_batch_timestamp_seconds": (
-        "When the last micro-batch ended.",
-        lambda batch: batch.time,
-    ),
-    "shedlight_node_kept_ratio": (
-        "Share of the last micro-batch's events that was kept.",
-        lambda batch: batch.kept / batch.events if batch.events else None,
-    ),
-    "shedlight_node_pressure_ratio": (
-        "Factor by which the node lowered all shares of its plan.",
-        lambda batch: batch.pressure,
-    ),
-    "shedlight_node_state_bytes": (
-        "State of the shards that had something to do.",
-        lambda batch: batch.state_bytes,
-    ),
-}
-
-_PATTERN_METRICS: Mapping[str, tuple[str, Callable[[PatternTotals], float]]] = {
-    "shedlight_pattern_matches_total": (
-        "Complex events found.",
-        lambda pattern: pattern.matches,
-    ),
-    "shedlight_pattern_events_kept_total": (
-        "Events that the pattern was given.",
-        lambda pattern: pattern.kept,
-    ),
-    "shedlight_pattern_busy_seconds_total": (
-        "Time that matching took.",
-        lambda pattern: pattern.seconds,
-    ),
-    "shedlight_pattern_partial_matches": (
-        "Partial matches in the shards that had something to do.",
-        lambda pattern: pattern.partial_matches,
-    ),
-}
+)
 
 
 class RunCollector(Collector):
@@ -110,22 +78,18 @@ class RunCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give all metrics as they are now."""
         totals = self._totals
-        yield from _run_metrics(totals)
-        for name, (text, value) in _NODE_METRICS.items():
-            yield _family(name, text, "node", {n: value(o) for n, o in totals.nodes.items()})
-        last = {name: node.last for name, node in totals.nodes.items() if node.last is not None}
-        for name, (text, of_batch) in _LAST_BATCH_METRICS.items():
-            yield _family(name, text, "node", {n: of_batch(o) for n, o in last.items()})
+        yield _run_info(totals.header)
+        yield from _families(_RUN_METRICS, None, {"": totals})
+        yield from _families(_NODE_METRICS, "node", totals.nodes)
+        last = {name: node.last for name, node in totals.nodes.items() if node.last}
+        yield from _families(_LAST_BATCH_METRICS, "node", last)
         yield _latency(totals.nodes)
         yield _statuses(totals.nodes)
-        for name, (text, of) in _PATTERN_METRICS.items():
-            yield _family(name, text, "pattern", {n: of(o) for n, o in totals.patterns.items()})
-        text = "Records that were malformed."
-        yield _family(
-            "shedlight_source_malformed_records_total", text, "source", totals.malformed
-        )
-        text = "Late events since the checkpoint was begun."
-        yield _family("shedlight_operator_late_events_total", text, "operator", totals.late)
+        yield from _families(_PATTERN_METRICS, "pattern", totals.patterns)
+        name, text = "shedlight_source_malformed_records_total", "Malformed records."
+        yield _family(name, text, "source", totals.malformed)
+        name, text = "shedlight_operator_late_events_total", "Late events of the checkpoint."
+        yield _family(name, text, "operator", totals.late)
         if self._max_types > 0:
             yield _keep_shares(totals, self._max_types)
 
@@ -135,43 +99,33 @@ def metrics_text(totals: RunTotals, *, max_types: int = 0) -> bytes:
     return generate_latest(RunCollector(totals, max_types=max_types))
 
 
+def _families(
+    metrics: Iterable[tuple[str, str, str]], label: str | None, objects: Mapping[str, object]
+) -> Iterator[Metric]:
+    """Make metrics of attributes of objects."""
+    for name, text, attribute in metrics:
+        values = {key: getattr(value, attribute) for key, value in objects.items()}
+        yield _family(name, text, label, values)
+
+
 def _family(
-    name: str, text: str, label: str, values: Mapping[str, float | None]
-) -> CounterMetricFamily | GaugeMetricFamily:
-    """Make a metric with one label; what ends in `_total` is a counter."""
+    name: str, text: str, label: str | None, values: Mapping[str, float | None]
+) -> Metric:
+    """Make a metric with at most one label; what ends in `_total` is a counter."""
     make = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-    family = make(name, text, labels=[label])
-    for labelled, value in values.items():
+    family = make(name, text, labels=[] if label is None else [label])
+    for key, value in values.items():
         if value is not None:
-            family.add_metric([labelled], value)
+            family.add_metric([] if label is None else [key], value)
     return family
 
 
-def _run_metrics(totals: RunTotals) -> Iterator[Metric]:
-    header, last = totals.header, totals.decision
-    info = GaugeMetricFamily(
-        "shedlight_run_info", "What is run.", labels=["application", "version"]
-    )
+def _run_info(header: RunHeader | None) -> Metric:
+    labels = ["application", "version"]
+    family = GaugeMetricFamily("shedlight_run_info", "What is run.", labels=labels)
     if header is not None:
-        info.add_metric([header.application, header.version], 1)
-    yield info
-    yield GaugeMetricFamily(
-        "shedlight_run_start_time_seconds",
-        "When it was started.",
-        header.time if header else None,
-    )
-    yield CounterMetricFamily("shedlight_decisions_total", "Decisions made.", totals.decisions)
-    yield CounterMetricFamily(
-        "shedlight_plan_changes_total", "Decisions that brought a new plan.", totals.plans
-    )
-    yield CounterMetricFamily(
-        "shedlight_planning_seconds_total", "Time that decisions took.", totals.planning
-    )
-    yield GaugeMetricFamily(
-        "shedlight_last_decision_timestamp_seconds",
-        "When the last decision was made.",
-        last.time if last else None,
-    )
+        family.add_metric([header.application, header.version], 1)
+    return family
 
 
 def _latency(nodes: Mapping[str, NodeTotals]) -> HistogramMetricFamily:

@@ -140,6 +140,11 @@ class MicroBatchRecord(LogModel):
         return self.events if self.relevant_events is None else self.relevant_events
 
     @property
+    def kept_share(self) -> float | None:
+        """The share of its events that some pattern kept; None if there were none."""
+        return min(1.0, self.kept / self.events) if self.events else None
+
+    @property
     def shed(self) -> int:
         """How many of the offered events no pattern kept."""
         return max(0, self.offered - self.kept)
