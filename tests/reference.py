@@ -46,8 +46,8 @@ from shedlight.language.ast.pattern import (
     Repeat,
     Seq,
     WindowUnit,
+    child_parts,
     elements,
-    inner_parts,
     negated_elements,
 )
 
@@ -527,7 +527,7 @@ def _node(part: Part, orders: Mapping[str, int]) -> Node:
         return Rounds(_node(part.part, orders), part.least, part.most)
     if isinstance(part, Seq):
         return _chain(part, orders)
-    inner = tuple(_node(p, orders) for p in inner_parts(part) if not isinstance(p, Not))
+    inner = tuple(_node(p, orders) for p in child_parts(part) if not isinstance(p, Not))
     if isinstance(part, And):
         return Interleaving(inner, _watched_directly(part))
     if isinstance(part, Or):
@@ -554,7 +554,7 @@ def _flattened(part: Part) -> tuple[Part, ...]:
 
 
 def _watched_directly(part: Part) -> Gaps:
-    return frozenset(p.element.variable for p in inner_parts(part) if isinstance(p, Not))
+    return frozenset(p.element.variable for p in child_parts(part) if isinstance(p, Not))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -599,7 +599,7 @@ _Path = tuple[tuple[bool, int], ...]
 def _paths(part: Part, path: _Path) -> Iterator[tuple[str, _Path]]:
     if isinstance(part, Element):
         yield part.variable, path
-    for index, inner in enumerate(inner_parts(part)):
+    for index, inner in enumerate(child_parts(part)):
         yield from _paths(inner, (*path, (isinstance(part, Seq), index)))
 
 

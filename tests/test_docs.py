@@ -45,7 +45,7 @@ from shedlight.language.check.normal_form import (
     MAX_REPEAT,
 )
 from shedlight.language.check.rules import RESERVED
-from shedlight.language.eval.column import Column, arrow_of
+from shedlight.language.eval.column import Column, to_arrow
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import MAX_CHARACTERS
@@ -151,7 +151,7 @@ def value(text: str) -> object:
     def lookup(node: Expression) -> Column:
         raise AssertionError(node)
 
-    return arrow_of(evaluate(parse_expression(text), 1, lookup)).to_pylist()[0]
+    return to_arrow(evaluate(parse_expression(text), 1, lookup)).to_pylist()[0]
 
 
 def test_the_caps_are_those_of_the_code():

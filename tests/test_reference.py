@@ -46,8 +46,8 @@ from shedlight.language.ast.pattern import (
     Seq,
     Window,
     WindowUnit,
+    child_parts,
     elements,
-    inner_parts,
 )
 from tests.reference import (
     Event,
@@ -833,7 +833,7 @@ def _joined(left: Word, right: Word) -> Word:
 
 def _interleaved(part: Part, most: int) -> set[Word]:
     """Shuffle words: each has its gaps open; NOTs are watched from first to last event."""
-    inner = inner_parts(part)
+    inner = child_parts(part)
     forbidden = frozenset(p.element.variable for p in inner if isinstance(p, Not))
     choices = [words(p, most) for p in inner if not isinstance(p, Not)]
     return {word for chosen in product(*choices) for word in _shuffles(chosen, forbidden, most)}

@@ -26,7 +26,7 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    negated,
+    negate,
 )
 
 Strategy = st.SearchStrategy[Expression]
@@ -228,7 +228,7 @@ def _bigints(part: Part) -> list[Strategy]:
     return [
         st.builds(Binary, st.sampled_from(operators), bigint, bigint),
         st.builds(Binary, st.sampled_from(operators), bigint, bigint),
-        bigint.filter(lambda of: of != Literal(-(2**63))).map(negated),
+        bigint.filter(lambda of: of != Literal(-(2**63))).map(negate),
         _call("abs", st.tuples(bigint)),
         _call("floor", st.tuples(number)),
         _call("ceil", st.tuples(number)),
@@ -244,7 +244,7 @@ def _doubles(part: Part) -> list[Strategy]:
         st.builds(Binary, st.sampled_from(operators), double, number),
         st.builds(Binary, st.sampled_from(operators), number, double),
         st.builds(Binary, st.just(Operator.DIVIDE), number, number),
-        double.map(negated),
+        double.map(negate),
         _call("abs", st.tuples(double)),
         _call("sqrt", st.tuples(number)),
         _call("sign", st.tuples(number)),

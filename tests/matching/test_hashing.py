@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.language.eval.column import column_of
+from shedlight.language.eval.column import to_column
 from shedlight.matching.hashing import hash_keys, hash_rows
 
 NUMBERS = [0, 1, -1, 42, 2**63 - 1, -(2**63), None, 7, 10**12, -5]
@@ -35,7 +35,7 @@ def test_hashes_are_those_of_spark(spark):
         "xxhash64(n, t) AS both",
         "xxhash64(t, n, t) AS more",
     ).collect()
-    n, t = column_of(pa.array(NUMBERS, pa.int64())), column_of(pa.array(TEXTS, pa.string()))
+    n, t = to_column(pa.array(NUMBERS, pa.int64())), to_column(pa.array(TEXTS, pa.string()))
 
     ours = [hash_rows(columns, len(rows)) for columns in ([n], [t], [n, t], [t, n, t])]
 
@@ -44,14 +44,14 @@ def test_hashes_are_those_of_spark(spark):
 
 def test_a_key_of_one_number_is_exact():
     """The hash of a number is a permutation; null is a key of its own."""
-    column = column_of(pa.array([*range(-50_000, 50_000), None]))
+    column = to_column(pa.array([*range(-50_000, 50_000), None]))
     first, second = hash_keys([column], 100_001)
     assert len(set(zip(first.tolist(), second.tolist(), strict=True))) == 100_001
 
 
 def test_equal_numbers_are_one_key():
     """0.0 and -0.0, and all NaN."""
-    column = column_of(pa.array([0.0, -0.0, np.nan, -np.nan, None]))
+    column = to_column(pa.array([0.0, -0.0, np.nan, -np.nan, None]))
     keys = list(zip(*map(np.ndarray.tolist, hash_keys([column], 5)), strict=True))
     assert keys[0] == keys[1]
     assert keys[2] == keys[3]
@@ -60,7 +60,7 @@ def test_equal_numbers_are_one_key():
 
 def test_null_has_its_place_in_a_key_of_several_columns():
     """(null, 1) is not (1, null)."""
-    one, other = column_of(pa.array([None, 1])), column_of(pa.array([1, None]))
+    one, other = to_column(pa.array([None, 1])), to_column(pa.array([1, None]))
     first, second = hash_keys([one, other], 2)
     assert (first[0], second[0]) != (first[1], second[1])
 
@@ -83,7 +83,7 @@ def test_rows_together_are_hashed_as_each_alone(rows, order):
 
     def hashed(some):
         arrays = [pa.array([row[i] for row in some], kinds[i]) for i in order]
-        columns = [column_of(array) for array in arrays]
+        columns = [to_column(array) for array in arrays]
         return list(
             zip(hash_rows(columns, len(some)), *hash_keys(columns, len(some)), strict=True)
         )
@@ -96,6 +96,6 @@ def test_each_of_many_columns_has_a_null_mark():
     keys = set()
     for place in range(70):
         values = [None if at == place else 1 for at in range(70)]
-        columns = [column_of(pa.array([one], pa.int64())) for one in values]
+        columns = [to_column(pa.array([one], pa.int64())) for one in values]
         keys.add(tuple(int(one[0]) for one in hash_keys(columns, 1)))
     assert len(keys) == 70

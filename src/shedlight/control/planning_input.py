@@ -12,7 +12,7 @@ from typing import Any
 
 from shedlight.control.controller import Memory, planning_snapshot
 from shedlight.errors import ShedlightError, SnapshotError
-from shedlight.graph.application import Application, stream_of
+from shedlight.graph.application import Application, parse_stream
 from shedlight.graph.file.loader import load_application
 from shedlight.graph.file.serialize import application_text
 from shedlight.model.latency import LatencyModel, Target
@@ -113,7 +113,7 @@ def read_planning_input(text: str) -> PlanningInput:
             interval=float(row["interval"]),
             application=_application(row["application"]),
             snapshot=Snapshot(**row["snapshot"], file="the planning input"),
-            shares={stream_of(name): _shares(shares) for name, shares in row["shares"].items()},
+            shares={parse_stream(name): _shares(s) for name, s in row["shares"].items()},
             plan_settings=PlanSettings(
                 target=target,
                 local=plan_settings["local"],

@@ -17,7 +17,7 @@ from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.pattern import Pattern
-from shedlight.language.eval.column import arrow_of, column_of
+from shedlight.language.eval.column import to_arrow, to_column
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.operators.cep_operator import (
     Operator,
@@ -67,12 +67,12 @@ def add_event_time(table: pa.Table, column: str, unit: str, name: str) -> pa.Tab
     Raises:
         InputError: The column holds no times.
     """
-    times = column_of(table[column])
+    times = to_column(table[column])
     require_values(name, column, times.valid)
     if times.data_type is DataType.TIMESTAMP or (
         times.data_type is DataType.BIGINT and unit == "us"
     ):
-        return table.append_column(EVENT_TIME, arrow_of(times).cast(pa.int64()))
+        return table.append_column(EVENT_TIME, to_arrow(times).cast(pa.int64()))
     if times.data_type is DataType.NULL:
         return table.append_column(EVENT_TIME, pa.nulls(len(table), pa.int64()))
     if not times.data_type.is_number:
@@ -187,7 +187,7 @@ def prepare_source(source: Source, table: pa.Table) -> tuple[StreamInput, pa.Tab
             )
     for name, expression in source.columns.items():
         column = evaluate(expression, len(table), lambda node: row_column(table, node))  # noqa: B023
-        table = table.append_column(name, arrow_of(column))
+        table = table.append_column(name, to_arrow(column))
     table = add_event_time(table, source.time, source.time_unit.value, source.name)
     return StreamInput(
         source.name, source.id, EVENT_TIME, source.lateness, source.time in source.id

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from shedlight.graph import Application, Stream, operator_order
 from shedlight.language.ast.expression import Aggregate, Attribute, Literal, WholeEvent, walk
-from shedlight.language.ast.pattern import Item, Pattern, expressions, selected
+from shedlight.language.ast.pattern import Item, Pattern, expressions, selected_items
 
 _NOTHING = Item(Literal(1), "nothing")
 """Stands for what is selected if nobody reads any of it."""
@@ -53,7 +53,7 @@ def _drop_unread(pattern: Pattern, read: ReadColumns) -> Pattern:
     """Leave out selected values that nobody reads; with EACH, all that there is may be."""
     if read.everything or pattern.each:
         return pattern
-    items = tuple(item for item in selected(pattern) if item.name in read.names)
+    items = tuple(item for item in selected_items(pattern) if item.name in read.names)
     return replace(pattern, select=items or (_NOTHING,))
 
 

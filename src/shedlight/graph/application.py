@@ -63,7 +63,7 @@ class Stream:
         return self.name if self.operator is None else f"{self.operator}.{self.name}"
 
 
-def stream_of(text: str) -> Stream:
+def parse_stream(text: str) -> Stream:
     """Read what a stream is written as: a source, or operator.pattern.
 
     Example:

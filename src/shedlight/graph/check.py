@@ -15,7 +15,7 @@ from shedlight.graph.application import (
     Stream,
 )
 from shedlight.graph.column_types import data_type_problems
-from shedlight.graph.file.problem import Path, Problem, dotted, raise_any, shortened
+from shedlight.graph.file.problem import Path, Problem, format_path, raise_problems, shorten
 from shedlight.graph.lint import lint_application
 from shedlight.graph.topology import find_cycle, key_name
 from shedlight.language import Pattern, Schema
@@ -35,8 +35,8 @@ def check_application(application: Application) -> tuple[str, ...]:
     Raises:
         ApplicationError: The message has all that is wrong.
     """
-    raise_any(reference_problems(application))
-    raise_any(content_problems(application))
+    raise_problems(reference_problems(application))
+    raise_problems(content_problems(application))
     return tuple(warning.message for warning in lint_application(application))
 
 
@@ -56,7 +56,7 @@ def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> App
         for name, source in application.sources.items()
     }
     found = replace(application, sources=sources)
-    raise_any(data_type_problems(found))
+    raise_problems(data_type_problems(found))
     return found
 
 
@@ -96,7 +96,7 @@ def _wrong_references(application: Application) -> Iterator[Problem]:
             yield _unknown((*where, "node"), "node", spec.node, application.nodes)
         for number, stream in enumerate(spec.inputs):
             if stream in spec.inputs[:number]:
-                yield Problem((*where, "input"), f"{dotted(where)} reads {stream} twice")
+                yield Problem((*where, "input"), f"{format_path(where)} reads {stream} twice")
             elif stream not in known:
                 yield _unknown_stream(application, _input_path(spec, number), stream)
     for sink in application.sinks.values():
@@ -111,14 +111,14 @@ def _input_path(spec: OperatorSpec, number: int) -> Path:
 
 
 def _unknown(path: Path, what: str, name: str, known: Mapping[str, object]) -> Problem:
-    name = shortened(name)
+    name = shorten(name)
     hint = known_names(name, known)
-    return Problem(path, f"{dotted(path)} names the unknown {what} {name!r}; {hint}")
+    return Problem(path, f"{format_path(path)} names the unknown {what} {name!r}; {hint}")
 
 
 def _unknown_stream(application: Application, path: Path, stream: Stream) -> Problem:
     """Say what else could have been meant: an operator's pattern, most often."""
-    problem = f"{dotted(path)} names the unknown input {shortened(str(stream))!r}"
+    problem = f"{format_path(path)} names the unknown input {shorten(str(stream))!r}"
     if stream.operator is None and stream.name in application.operators:
         outputs = ", ".join(map(str, application.operators[stream.name].outputs[:12]))
         hint = f"{stream.name} is an operator; name a pattern of it: {outputs}"
@@ -127,13 +127,13 @@ def _unknown_stream(application: Application, path: Path, stream: Stream) -> Pro
     if same:
         return Problem(path, f"{problem}; did you mean '{same[0]}'?")
     names = list(map(str, application.streams))
-    return Problem(path, f"{problem}; {known_names(shortened(str(stream)), names)}")
+    return Problem(path, f"{problem}; {known_names(shorten(str(stream)), names)}")
 
 
 def _not_for_sink(application: Application, sink: Sink) -> Problem:
     path = ("sinks", sink.name, "input")
     if sink.input.operator is None and sink.input.name in application.sources:
-        problem = f"{dotted(path)} is the source {sink.input.name!r}"
+        problem = f"{format_path(path)} is the source {sink.input.name!r}"
         hint = "a sink takes the complex events of a pattern, written operator.pattern"
         return Problem(path, f"{problem}; {hint}")
     return _unknown_stream(application, path, sink.input)
@@ -149,7 +149,7 @@ def _name_problems(application: Application) -> Iterator[Problem]:
                 continue
             path = ("operators", spec.name, "patterns", stream.name)
             apart = "" if first.name == stream.name else " but for case"
-            problem = f"{dotted(path)} has the same name as {first}{apart}"
+            problem = f"{format_path(path)} has the same name as {first}{apart}"
             hint = "a pattern's name is unique in the application"
             yield Problem(path, f"{problem}; {hint}")
 
@@ -170,7 +170,7 @@ def _dangling_problems(application: Application) -> Iterator[Problem]:
         if stream.operator is not None and stream not in used:
             path = ("operators", stream.operator, "patterns", stream.name)
             hint = f"name {stream} as an input of one, or leave the pattern out"
-            yield Problem(path, f"{dotted(path)} goes to no operator and no sink; {hint}")
+            yield Problem(path, f"{format_path(path)} goes to no operator and no sink; {hint}")
 
 
 def _path_problems(application: Application) -> Iterator[Problem]:
@@ -188,16 +188,16 @@ def _path_problems(application: Application) -> Iterator[Problem]:
     ]
     for here, part in parts:
         if part.path is None and part.format.lower() in FILE_FORMATS:
-            problem = f"{dotted(here)} has no 'path', which the format {part.format} needs"
+            problem = f"{format_path(here)} has no 'path', which the format {part.format} needs"
             yield Problem(here, f"{problem}: where the files are")
         if part.path is None:
             continue
         if not isinstance(part, Source) and part.path in taken:
-            problem = f"writes to {shortened(part.path)!r}, which is the path of"
+            problem = f"writes to {shorten(part.path)!r}, which is the path of"
             hint = "give it a path of its own"
             path = (*here, "path")
-            yield Problem(path, f"{dotted(here)} {problem} {taken[part.path]}; {hint}")
-        taken.setdefault(part.path, dotted(here))
+            yield Problem(path, f"{format_path(here)} {problem} {taken[part.path]}; {hint}")
+        taken.setdefault(part.path, format_path(here))
 
 
 def _key_problems(application: Application) -> Iterator[Problem]:
@@ -212,11 +212,10 @@ def _key_problems(application: Application) -> Iterator[Problem]:
             )
             if key != earlier_key:
                 path = ("operators", spec.name, "patterns", stream.name)
-                problem = (
-                    f"{dotted(path)} is partitioned by {key}, but {earlier} by {earlier_key}"
-                )
+                keys = f"is partitioned by {key}, but {earlier} by {earlier_key}"
                 hint = f"both are on node {spec.node!r}, and a node has one partition key"
-                yield Problem(path, f"{problem}; {hint}: put them on different nodes")
+                message = f"{format_path(path)} {keys}; {hint}: put them on different nodes"
+                yield Problem(path, message)
         yield from _inherited_key_problems(application, spec)
 
 
@@ -229,7 +228,9 @@ def _inherited_key_problems(application: Application, spec: OperatorSpec) -> Ite
         for key in pattern.partition_by:
             if not _selects(pattern, key):
                 path = _input_path(spec, number)
-                problem = f"{dotted(path)} is {stream}, which does not select its key {key}"
+                problem = (
+                    f"{format_path(path)} is {stream}, which does not select its key {key}"
+                )
                 hint = f"select it, as in SELECT E1.{key}, or put {spec.name} on another node"
                 yield Problem(path, f"{problem}; {hint}")
 
@@ -262,7 +263,9 @@ def _constraint_problems(application: Application) -> Iterator[Problem]:
     for sink in application.sinks.values():
         if sink.timed_out and application.pattern(sink.input).within is None:
             here = ("sinks", sink.name, "timed_out")
-            problem = f"{dotted(here)} asks for what timed out, but {sink.input} has no WITHIN"
+            problem = (
+                f"{format_path(here)} asks for what timed out, but {sink.input} has no WITHIN"
+            )
             yield Problem(here, f"{problem}; add one, or leave the sink out")
 
 
@@ -273,8 +276,8 @@ def _label_problems(spec: OperatorSpec) -> Iterator[Problem]:
     for number, label in enumerate(spec.never_shed):
         if words.parse(label) is None:
             here = path if len(spec.never_shed) == 1 else (*path, number)
-            hint = known_names(shortened(label), [*words.words, OTHER])
-            problem = f"{dotted(here)} names the unknown type {shortened(label)!r}"
+            hint = known_names(shorten(label), [*words.words, OTHER])
+            problem = f"{format_path(here)} names the unknown type {shorten(label)!r}"
             yield Problem(here, f"{problem}; {hint}")
 
 
@@ -282,5 +285,5 @@ def _shed_by_problems(spec: OperatorSpec) -> Iterator[Problem]:
     for name, pattern in spec.patterns.items():
         if not pattern.partition_by:
             path = ("operators", spec.name, "shed_by")
-            problem = f"{dotted(path)} is 'key', but {name} has no PARTITION BY"
+            problem = f"{format_path(path)} is 'key', but {name} has no PARTITION BY"
             yield Problem(path, f"{problem}; add one, or write 'event'")

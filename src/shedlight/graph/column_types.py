@@ -6,7 +6,7 @@ from textwrap import indent
 from shedlight.errors import ApplicationError, LanguageError, join_words, known_names
 from shedlight.graph.application import Application, Source, Stream
 from shedlight.graph.columns import Columns, output_columns, source_columns, union_columns
-from shedlight.graph.file.problem import Path, Problem, dotted, shortened
+from shedlight.graph.file.problem import Path, Problem, format_path, shorten
 from shedlight.graph.topology import operator_order
 from shedlight.language import (
     DataType,
@@ -30,7 +30,7 @@ Texts = Mapping[Path, str]
 def text_problem(path: Path, what: str, error: LanguageError | PatternWarning) -> Problem:
     """Put the place in the application before what the language says."""
     message = indent(str(error), "    ")
-    return Problem(path, f"{dotted(path)}, in the text of this {what}:\n{message}")
+    return Problem(path, f"{format_path(path)}, in the text of this {what}:\n{message}")
 
 
 def data_type_problems(
@@ -129,8 +129,8 @@ def _twin_problems(source: Source) -> Iterator[Problem]:
         first = seen.setdefault(name.casefold(), name)
         if first is not name:
             where: Path = ("sources", source.name)
-            problem = f"{dotted(where)} has two columns named {shortened(name)!r}"
-            apart = "" if first == name else f" and {shortened(first)!r}"
+            problem = f"{format_path(where)} has two columns named {shorten(name)!r}"
+            apart = "" if first == name else f" and {shorten(first)!r}"
             section = "columns" if name in source.columns else "schema"
             hint = "give one another name; case makes no difference"
             yield Problem((*where, section, name), f"{problem}{apart}; {hint}")
@@ -141,14 +141,11 @@ def _column_problems(
 ) -> Iterator[Problem]:
     data_type = columns.get(name)
     if data_type is None:
-        hint = known_names(shortened(name), columns)
+        hint = known_names(shorten(name), columns)
         yield Problem(
-            path, f"{dotted(path)} names the unknown column {shortened(name)!r}; {hint}"
+            path, f"{format_path(path)} names the unknown column {shorten(name)!r}; {hint}"
         )
     elif data_type not in data_types:
         wanted = join_words(sorted(map(str, data_types - {DataType.UNKNOWN})))
-        hint = "derive one under `columns`"
-        problem = (
-            f"{dotted(path)} is {shortened(name)!r}, which is {data_type}; it must be {wanted}"
-        )
-        yield Problem(path, f"{problem}: {hint}")
+        problem = f"{format_path(path)} is {shorten(name)!r}, which is {data_type}"
+        yield Problem(path, f"{problem}; it must be {wanted}: derive one under `columns`")

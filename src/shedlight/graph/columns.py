@@ -20,7 +20,7 @@ from shedlight.language.ast.expression import (
     Attribute,
     WholeEvent,
 )
-from shedlight.language.ast.pattern import Item, selected
+from shedlight.language.ast.pattern import Item, selected_items
 from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.check.rules import check_row, data_type_in_schema
 
@@ -110,7 +110,7 @@ def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
     if pattern.each and not pattern.select:
         names = (name for name in columns if "." not in name and name not in _OF_COMPLEX_EVENT)
         return tuple(Item(Attribute("", (name,)), name) for name in names)
-    return selected(pattern)
+    return selected_items(pattern)
 
 
 def _item_columns(item: Item, columns: Columns) -> Columns:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from shedlight.errors import known_names
 from shedlight.graph.application import Application, OperatorSpec
-from shedlight.graph.file.problem import Path, Problem, dotted
+from shedlight.graph.file.problem import Path, Problem, format_path
 from shedlight.language.ast.expression import conjuncts, without_variable
 from shedlight.language.ast.pattern import Pattern, elements
 from shedlight.matching.compile.predicates import value_test
@@ -27,7 +27,7 @@ def lint_application(application: Application) -> Iterator[Problem]:
 
 
 def _unused(path: Path, what: str) -> Problem:
-    return Problem(path, f"{dotted(path)} {what}")
+    return Problem(path, f"{format_path(path)} {what}")
 
 
 def _about_origin(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[Problem]:
@@ -42,6 +42,6 @@ def _about_origin(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[P
                 continue
             for value in sorted(set(map(str, test.values)) - set(names)):
                 path = ("operators", spec.name, "patterns", name)
-                problem = f"{dotted(path)} asks for source {value!r}"
+                problem = f"{format_path(path)} asks for source {value!r}"
                 hint = f"no input of {spec.name} is called so; {known_names(value, names)}"
                 yield Problem(path, f"{problem}, but {hint}")

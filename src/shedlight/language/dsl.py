@@ -44,9 +44,9 @@ from shedlight.language.ast.pattern import (
     Window,
     default_name,
 )
-from shedlight.language.ast.window import read_window, window_lasting, window_of
-from shedlight.language.check.normal_form import flattened, normalize, require_levels
-from shedlight.language.check.rules import check, element_of
+from shedlight.language.ast.window import make_window, read_window, window_of_time
+from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
+from shedlight.language.check.rules import check, make_element
 from shedlight.language.dsl_value import Event, Value, to_expression
 
 __all__ = [
@@ -151,7 +151,7 @@ def avg(of: Value) -> Value:
 
 def seq(*parts: Partlike) -> Seq:
     """Ask for parts one after the other."""
-    return Seq(flattened(Seq(tuple(map(_part, parts)))))
+    return Seq(flatten_seq(Seq(tuple(map(_part, parts)))))
 
 
 def all_of(*parts: Partlike) -> And:
@@ -192,7 +192,7 @@ def plus(part: Partlike) -> Repeat:
 
 def events(length: int) -> Window:
     """Measure a window in events."""
-    return window_of(str(length), "events")
+    return make_window(str(length), "events")
 
 
 def pattern(  # noqa: PLR0913 - an argument per clause of the language
@@ -253,7 +253,7 @@ def _part(part: Partlike) -> Part:
     if isinstance(part, Event):
         return Element(part.variable_, TRUE)
     if isinstance(part, Value):
-        return element_of(part.expression)
+        return make_element(part.expression)
     if isinstance(part, Part):
         return part
     hint = "give a condition on an event, such as e.cpu > 0.5, or p.seq(...) and its like"
@@ -283,7 +283,7 @@ def _window(within: str | timedelta | Window | None) -> Window | None:
     if isinstance(within, str):
         return read_window(within)
     if isinstance(within, timedelta):
-        return window_lasting(within)
+        return window_of_time(within)
     if within is None or isinstance(within, Window):
         return within
     hint = "write '5 s' or p.events(5)"

@@ -60,7 +60,7 @@ class Value:
         return Value(ex.Unary(ex.Sign.NOT, self.expression))
 
     def __neg__(self) -> "Value":
-        return Value(ex.negated(self.expression))
+        return Value(ex.negate(self.expression))
 
     def is_null(self) -> "Value":
         """Write IS NULL."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.language.ast.expression import Attribute, Expression
-from shedlight.language.eval.column import Column, column_of
+from shedlight.language.eval.column import Column, to_column
 from shedlight.matching.jit import Array, compiled
 
 
@@ -88,4 +88,4 @@ def row_column(table: pa.Table | PermutedTable, node: Expression) -> Column:
             [pc.struct_field(chunk, field) for chunk in column.chunks],
             column.type.field(field).type,
         )
-    return column_of(column)
+    return to_column(column)

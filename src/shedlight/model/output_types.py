@@ -29,9 +29,9 @@ from shedlight.language.ast.pattern import (
     Pattern,
     Repeat,
     Seq,
-    selected,
+    selected_items,
 )
-from shedlight.language.eval.column import Column, constant
+from shedlight.language.eval.column import Column, constant_column
 from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.matching.compile.predicates import Value, value_test
 from shedlight.matching.compile.type_labels import Vocabulary
@@ -74,7 +74,7 @@ class KnownAttributes:
     def _lookup(self, node: Expression) -> Column:
         if not isinstance(node, Attribute):
             raise TypeError(f"not a value of one event: {node}")
-        return constant(self.values.get(node.path))
+        return constant_column(self.values.get(node.path))
 
 
 def known_attributes(stream: Stream, pattern: Pattern, columns: Columns) -> KnownAttributes:
@@ -92,7 +92,7 @@ def known_attributes(stream: Stream, pattern: Pattern, columns: Columns) -> Know
         for test in map(value_test, conjuncts(without_variable(each.condition)))
         if test and not test.negated and len(test.values) == 1
     ]
-    for item in selected(pattern):
+    for item in selected_items(pattern):
         if isinstance(item.expression, Literal) and type(item.expression.value) in (int, str):
             values[(item.name,)] = item.expression.value  # type: ignore[assignment]
         variable, start = _selected(item.expression)

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import ArgsKwargs, ErrorDetails
 
 from shedlight.errors import SnapshotError, known_names
-from shedlight.graph.application import Application, Stream, stream_of
+from shedlight.graph.application import Application, Stream, parse_stream
 from shedlight.graph.topology import readers
 from shedlight.matching.compile.type_labels import OTHER, Vocabulary
 from shedlight.model.quantity import (
@@ -101,7 +101,7 @@ def _number_or_by_type(value: object) -> str:
 
 
 _T = TypeVar("_T")
-_Stream = Annotated[Stream, PlainValidator(stream_of), PlainSerializer(str)]
+_Stream = Annotated[Stream, PlainValidator(parse_stream), PlainSerializer(str)]
 ByStream = Annotated[Mapping[_Stream, _T], BeforeValidator(_with_text_keys)]
 """A value for each stream; in a file by its name, a source or operator.pattern."""
 NumberOrByType = Annotated[

@@ -37,7 +37,7 @@ from shedlight.language.ast.pattern import (
 )
 from shedlight.language.ast.window import read_window
 from shedlight.language.check.expr_types import DataTypeError
-from shedlight.language.check.normal_form import longest, normalize, shortest
+from shedlight.language.check.normal_form import max_events, min_events, normalize
 from shedlight.language.check.rules import check, check_row
 from shedlight.language.functions import FUNCTIONS
 from shedlight.matching.compile.guards import build_programs
@@ -149,14 +149,14 @@ def test_words_have_a_shortest_and_a_longest(text):
     """NOT takes no events."""
     where = parse_pattern(f"SELECT * WHERE {text} WITHIN 1 s").pattern.where
 
-    assert (shortest(where), longest(where)) == LENGTHS[text]
+    assert (min_events(where), max_events(where)) == LENGTHS[text]
 
 
 @given(patterns())
 def test_the_shortest_word_of_a_part_is_empty_iff_it_can_be(drawn):
     """The reference says so in another way."""
     for part in drawn.where.parts if isinstance(drawn.where, Seq) else (drawn.where,):
-        assert (shortest(part) == 0) == can_be_empty(part)
+        assert (min_events(part) == 0) == can_be_empty(part)
 
 
 def test_rows_know_no_variables():

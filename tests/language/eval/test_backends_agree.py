@@ -35,7 +35,7 @@ from shedlight.language.ast.expression import (
     walk,
 )
 from shedlight.language.check.expr_types import data_type_of
-from shedlight.language.eval.column import Column, arrow_of, column_of, data_type_of_arrow
+from shedlight.language.eval.column import Column, data_type_of_arrow, to_arrow, to_column
 from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.language.eval.spark_sql import spark_sql
 from tests.language.expressions import BIGINTS, DOUBLES, PLAIN, TEXTS, expressions
@@ -70,7 +70,7 @@ class Rows:
 
     def lookup(self, node: Expression) -> Column:
         """Find a column."""
-        return column_of(self._array(node))
+        return to_column(self._array(node))
 
     def _array(self, node: Expression) -> pa.Array:
         assert isinstance(node, Attribute)
@@ -187,7 +187,7 @@ def spark_columns(rows: Rows, batch: Sequence[Expression]) -> list[Column]:
     """Compute expressions by Spark."""
     texts = [f"{spark_sql(node, rows.scope)} AS c{i}" for i, node in enumerate(batch)]
     table = rows.frame.selectExpr(*texts).toArrow()
-    return [column_of(table[f"c{i}"]) for i in range(len(batch))]
+    return [to_column(table[f"c{i}"]) for i in range(len(batch))]
 
 
 def differing(ours: Column, theirs: Column) -> np.ndarray:
@@ -260,7 +260,7 @@ def with_derived(rows: Rows) -> tuple[Rows, Schema]:
     table, schema = rows.table, {}
     for i, node in enumerate(nodes):
         column = evaluate(node, ROWS, rows.lookup)
-        table = table.append_column(f"x{i}", arrow_of(column))
+        table = table.append_column(f"x{i}", to_arrow(column))
         schema[f"x{i}"] = column.data_type
     texts = [f"{spark_sql(node, rows.scope)} AS x{i}" for i, node in enumerate(nodes)]
     return Rows(table, rows.frame.selectExpr("*", *texts)), schema

@@ -33,7 +33,7 @@ from shedlight.language.ast.expression import (
     Unary,
 )
 from shedlight.language.check.expr_types import data_type_of
-from shedlight.language.eval.column import Column, arrow_of, column_of, data_type_of_arrow
+from shedlight.language.eval.column import Column, data_type_of_arrow, to_arrow, to_column
 from shedlight.language.eval.evaluate import CALLS, evaluate, is_true
 from shedlight.language.functions import FUNCTIONS
 from tests.language.expressions import BIGINTS, DOUBLES, PLAIN, TEXTS, by_name, expressions
@@ -77,16 +77,16 @@ _ARROW = {
 def table(rows):
     """Make columns of rows."""
     return {
-        name: column_of(pa.array([row[name] for row in rows], arrow_type))
+        name: to_column(pa.array([row[name] for row in rows], arrow_type))
         for name, arrow_type in _ARROW.items()
     }
 
 
 def values(node: Expression, **columns: Sequence[object]) -> list[Any]:
     """Compute an expression over columns that are given by their values."""
-    found = {name: column_of(pa.array(of, _ARROW[name])) for name, of in columns.items()}
+    found = {name: to_column(pa.array(of, _ARROW[name])) for name, of in columns.items()}
     rows = max(map(len, columns.values()), default=1)
-    return list(arrow_of(evaluate(node, rows, by_name(found))).to_pylist())
+    return list(to_arrow(evaluate(node, rows, by_name(found))).to_pylist())
 
 
 def value(node: Expression) -> Any:
@@ -96,7 +96,7 @@ def value(node: Expression) -> Any:
 
 def seen(column: Column) -> list[object]:
     """List values so that NaN equals NaN and -0.0 equals 0.0."""
-    shown = arrow_of(column).to_pylist()
+    shown = to_arrow(column).to_pylist()
     return ["NaN" if isinstance(of, float) and math.isnan(of) else of for of in shown]
 
 
@@ -138,7 +138,7 @@ def test_a_condition_is_true_or_false_or_null(data, rows):
 @given(left=st.sampled_from([*DOUBLES, NAN, INFINITY]), right=st.sampled_from([*DOUBLES, NAN]))
 def test_doubles_are_in_total_order(left, right):
     """Just one of less, equal and greater holds, and NaN is the greatest."""
-    columns = {"l": column_of(pa.array([left] * 2)), "r": column_of(pa.array([right] * 2))}
+    columns = {"l": to_column(pa.array([left] * 2)), "r": to_column(pa.array([right] * 2))}
 
     for a, b in (
         (Attribute("", ("l",)), Attribute("", ("r",))),
@@ -359,7 +359,7 @@ def test_many_options_cost_no_comparison_each():
 def test_no_rows_are_no_problem():
     """Constants, too, are as long as there are rows."""
     assert values(Binary(Operator.ADD, N, Literal(1)), i=[]) == []
-    nothing = evaluate(call("concat", "a", "b"), 0, lambda _: column_of(pa.array([])))
+    nothing = evaluate(call("concat", "a", "b"), 0, lambda _: to_column(pa.array([])))
     assert len(nothing.values) == len(nothing.valid) == 0
 
 
@@ -389,10 +389,10 @@ def test_no_rows_are_no_problem():
 )
 def test_arrow_arrays_are_taken_over(array, data_type, expected):
     """Of any width and encoding."""
-    column = column_of(array)
+    column = to_column(array)
 
     assert column.data_type is data_type is data_type_of_arrow(array.type)
-    assert arrow_of(column).to_pylist() == expected
+    assert to_arrow(column).to_pylist() == expected
 
 
 @pytest.mark.parametrize(
@@ -410,24 +410,24 @@ def test_arrow_arrays_are_taken_over(array, data_type, expected):
 )
 def test_time_is_in_microseconds(array, expected):
     """What is finer is rounded down, what is too far away is null."""
-    column = column_of(array)
+    column = to_column(array)
 
     assert column.data_type is DataType.TIMESTAMP
     shown = zip(column.values.tolist(), column.valid, strict=True)
     assert [of if valid else None for of, valid in shown] == expected
-    assert arrow_of(column).type == pa.timestamp("us", tz="UTC")
+    assert to_arrow(column).type == pa.timestamp("us", tz="UTC")
 
 
 @pytest.mark.parametrize("arrow_type", [pa.list_(pa.int64()), pa.binary(), pa.duration("s")])
 def test_other_arrow_types_are_refused_by_name(arrow_type):
     """The caller says which column it is."""
     with pytest.raises(TypeError, match=re.escape(str(arrow_type))):
-        column_of(pa.array([], arrow_type))
+        to_column(pa.array([], arrow_type))
 
 
 def test_a_struct_is_null_or_not():
     """That is all that can be asked of it."""
-    whole = column_of(pa.array([{"x": None}, None]))
+    whole = to_column(pa.array([{"x": None}, None]))
 
     found = evaluate(IsNull(Attribute("", ("r",))), 2, lambda _: whole)
 

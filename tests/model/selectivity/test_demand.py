@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shedlight.language import parse_pattern
 from shedlight.language.ast.expression import Binary, Literal, Operator
 from shedlight.language.ast.pattern import Element, elements, negated_elements
-from shedlight.language.check.normal_form import shortest
+from shedlight.language.check.normal_form import min_events
 from shedlight.model.arrays import index_range, repeat_value
 from shedlight.model.selectivity.demand import MatchDemand, build_demand, plain_demand
 from tests.strategies import patterns
@@ -115,7 +115,7 @@ def test_demand_agrees_with_the_tree(pattern):
     used = {one for each in elements(pattern.where) for one in types_of(each)}
     seen = {one for each in negated_elements(pattern.where) for one in types_of(each)}
 
-    assert demand.size == shortest(pattern.where)
+    assert demand.size == min_events(pattern.where)
     assert demand.uses.tolist() == sorted(used)
     assert set(demand.uses[demand.watched].tolist()) == seen
     assert demand.branch_count == 1 + max(

@@ -19,11 +19,11 @@ from shedlight.graph.application import (
     SideOutput,
     Sink,
     Source,
-    stream_of,
+    parse_stream,
 )
 from shedlight.graph.check import content_problems, reference_problems
 from shedlight.graph.column_types import text_problem
-from shedlight.graph.file.problem import Path, Problem, all_shown, raise_any
+from shedlight.graph.file.problem import Path, Problem, format_problems, raise_problems
 from shedlight.graph.file.settings import (
     ApplicationSettings,
     LocationSettings,
@@ -98,18 +98,18 @@ def _text_of(path: FilePath) -> str:
 
 def _load(text: str, file: str) -> LoadResult:
     document = read_document(text)
-    raise_any(document.problems, document.lines, file)
+    raise_problems(document.problems, document.lines, file)
     settings, wrong = read_settings(document.value)
-    raise_any(wrong, document.lines, file)
+    raise_problems(wrong, document.lines, file)
     if settings is None:
         raise RuntimeError("no settings, and nothing wrong with them")
     reading = _Reading()
     application = reading.application(settings)
     problems = chain(reading.problems, reference_problems(application))
-    raise_any(problems, document.lines, file)
-    raise_any(content_problems(application, reading.texts), document.lines, file)
+    raise_problems(problems, document.lines, file)
+    raise_problems(content_problems(application, reading.texts), document.lines, file)
     warnings = [*reading.warnings, *lint_application(application)]
-    return LoadResult(application, all_shown(warnings, document.lines, file))
+    return LoadResult(application, format_problems(warnings, document.lines, file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _Reading:
         return OperatorSpec(
             name=name,
             node=settings.node,
-            inputs=tuple(map(stream_of, settings.input)),
+            inputs=tuple(map(parse_stream, settings.input)),
             patterns={
                 pattern: self._pattern(("operators", name, "patterns", pattern), text)
                 for pattern, text in settings.patterns.items()
@@ -204,7 +204,7 @@ def _side(settings: LocationSettings | None) -> SideOutput | None:
 def _sink(name: str, settings: SinkSettings) -> Sink:
     return Sink(
         name=name,
-        input=stream_of(settings.input),
+        input=parse_stream(settings.input),
         timed_out=settings.timed_out,
         weight=0.0 if settings.timed_out else settings.weight,
         min_rate=settings.min_rate,

@@ -30,7 +30,7 @@ class Problem:
     line: int | None = None
 
 
-def dotted(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Write a path as a user would.
 
     Example:
@@ -39,16 +39,16 @@ def dotted(path: Path) -> str:
     """
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{shortened(step)}"
+        text += f"[{step}]" if isinstance(step, int) else f".{shorten(step)}"
     return text.removeprefix(".") or "the application"
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Cut a text that is too long to be shown."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def all_shown(
+def format_problems(
     problems: Iterable[Problem], lines: Mapping[Path, int], file: str = ""
 ) -> tuple[str, ...]:
     """Write problems with their places in the file, in order of their lines."""
@@ -66,7 +66,7 @@ def _line(path: Path, lines: Mapping[Path, int]) -> int:
     return next((line for line in found if line), 0)
 
 
-def raise_any(
+def raise_problems(
     problems: Iterable[Problem], lines: Mapping[Path, int] | None = None, file: str = ""
 ) -> None:
     """Raise an error with all problems, in order of their lines, unless there are none.
@@ -79,7 +79,7 @@ def raise_any(
     found = list(islice(remaining, MAX_REPORTED))
     if not found:
         return
-    rows = list(all_shown(found, places, file))
+    rows = list(format_problems(found, places, file))
     if next(remaining, None):
         rows.append("... and more; these first")
     raise ApplicationError("\n".join(rows))

@@ -23,7 +23,7 @@ from pydantic import (
 
 from shedlight.errors import join_words, known_names
 from shedlight.graph.application import ShedBy, TimeUnit
-from shedlight.graph.file.problem import shortened
+from shedlight.graph.file.problem import shorten
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 from shedlight.language.ast.window import read_duration
 
@@ -42,12 +42,12 @@ _UNITS = {str(unit): unit for unit in TimeUnit}
 _T = TypeVar("_T")
 
 
-def found(value: object) -> str:
+def describe(value: object) -> str:
     """Say what was found where something else belongs."""
     if value is None:
         return "nothing"
     if isinstance(value, str):
-        return repr(shortened(value))
+        return repr(shorten(value))
     return "a list" if isinstance(value, list) else "a mapping"
 
 
@@ -55,7 +55,7 @@ def _text(value: object) -> str:
     if value is None:
         raise ValueError("is empty; within { } put a text that has commas in quotes")
     if not isinstance(value, str):
-        raise ValueError(f"must be text, got {found(value)}")  # noqa: TRY004 - pydantic's way
+        raise ValueError(f"must be text, got {describe(value)}")  # noqa: TRY004 - pydantic's way
     if not value.strip():
         raise ValueError("is empty; write something or leave the setting out")
     return value
@@ -73,7 +73,7 @@ def _name(value: object) -> str:
         hint = f"it is made of at most {_LONGEST_NAME} letters, digits, '_' and '-'"
         if not _BREAKS.isdisjoint(name):
             hint += "; within { } put a text that has commas in quotes"
-        raise ValueError(f"has {found(name)}, which is not a name; {hint}")
+        raise ValueError(f"has {describe(name)}, which is not a name; {hint}")
     return name
 
 
@@ -81,7 +81,7 @@ def _column(value: object) -> str:
     name = _text(value)
     if "." in name or name.startswith("#"):
         hint = "it has no dot; derive it from a field as in `columns: {zone: machine.zone}`"
-        raise ValueError(f"has {found(name)}, which is not the name of a column; {hint}")
+        raise ValueError(f"has {describe(name)}, which is not the name of a column; {hint}")
     return name
 
 
@@ -93,7 +93,7 @@ def _distinct(value: object) -> list[object]:
     counts = Counter(name for name in values if isinstance(name, str))
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
-        raise ValueError(f"has {found(twice[0])} twice; leave one out")
+        raise ValueError(f"has {describe(twice[0])} twice; leave one out")
     return values
 
 
@@ -107,7 +107,7 @@ def _number(value: object) -> float:
 def _amount(value: object) -> float:
     amount = _number(value)
     if not 0 <= amount < math.inf:
-        raise ValueError(f"must be a number from 0 on, got {found(value)}")
+        raise ValueError(f"must be a number from 0 on, got {describe(value)}")
     return amount
 
 
@@ -117,7 +117,7 @@ def _share(value: object) -> float:
     percent = value.strip().removesuffix("%") if isinstance(value, str) else value
     share = _number(percent) / 100 if is_percent else _number(value)
     if not 0 <= share <= 1:
-        raise ValueError(f"must be from 0 to 1 or from 0% to 100%, got {found(value)}")
+        raise ValueError(f"must be from 0 to 1 or from 0% to 100%, got {describe(value)}")
     return share
 
 
@@ -127,7 +127,7 @@ def _choice(options: Mapping[str, _T]) -> Callable[[object], _T]:
     def read(value: object) -> _T:
         text = _text(value)
         if text.lower() not in options:
-            raise ValueError(f"must be {join_words(options)}, got {found(text)}")
+            raise ValueError(f"must be {join_words(options)}, got {describe(text)}")
         return options[text.lower()]
 
     return read
@@ -135,14 +135,14 @@ def _choice(options: Mapping[str, _T]) -> Callable[[object], _T]:
 
 def _time(value: object) -> int:
     if not isinstance(value, str):
-        raise ValueError(f"must be a time such as '3 s', got {found(value)}")  # noqa: TRY004
+        raise ValueError(f"must be a time such as '3 s', got {describe(value)}")  # noqa: TRY004
     return read_duration(value)
 
 
 def _positive_time(value: object) -> int:
     time = _time(value)
     if not time:
-        raise ValueError(f"must be longer than zero, got {found(value)}")
+        raise ValueError(f"must be longer than zero, got {describe(value)}")
     return time
 
 
@@ -152,8 +152,8 @@ def _data_type(value: object) -> DataType | dict[str, Any]:
         return {_column(name): _data_type(inner) for name, inner in value.items()}
     text = value if isinstance(value, str) else ""
     if text.lower() not in TYPE_NAMES:
-        known = known_names(shortened(text), TYPE_NAMES)
-        raise ValueError(f"must be a data type, got {found(value or None)}; {known}")
+        known = known_names(shorten(text), TYPE_NAMES)
+        raise ValueError(f"must be a data type, got {describe(value or None)}; {known}")
     return TYPE_NAMES[text.lower()]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from shedlight.errors import known_names
-from shedlight.graph.file.problem import Path, Problem, dotted, shortened
+from shedlight.graph.file.problem import Path, Problem, format_path, shorten
 from shedlight.graph.file.settings import (
     ApplicationSettings,
     LocationSettings,
@@ -16,7 +16,7 @@ from shedlight.graph.file.settings import (
     SinkSettings,
     SourceSettings,
     StrictSettings,
-    found,
+    describe,
 )
 from shedlight.graph.file.yaml_lines import Value
 
@@ -32,7 +32,7 @@ def read_settings(value: Value) -> tuple[ApplicationSettings | None, tuple[Probl
     """Read what an application file says, or list what is wrong with it."""
     if not isinstance(value, dict):
         problem = (
-            f"an application is a mapping, got {found(value)}; write `name: ...` and so on"
+            f"an application is a mapping, got {describe(value)}; write `name: ...` and so on"
         )
         return None, (Problem((), problem),)
     try:
@@ -49,7 +49,7 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
     for each in details:
         path = each["loc"]
         if path[-1:] == ("[key]",):
-            yield Problem(path[:-1], f"{dotted(path[:-2])} {_reason(each)}")
+            yield Problem(path[:-1], f"{format_path(path[:-2])} {_reason(each)}")
         elif not (
             any(path[:length] in bad for length in range(len(path) + 1))
             or (each["type"] == "missing" and _is_near(path, misspelt))
@@ -64,7 +64,7 @@ def _is_near(missing: Path, misspelt: set[Path]) -> bool:
 
 
 def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
-    here, last = dotted(path[:-1]), shortened(str(path[-1]))
+    here, last = format_path(path[:-1]), shorten(str(path[-1]))
     if detail["type"] == "extra_forbidden":
         return Problem(
             path, f"{here} has no setting {last!r}; {known_names(last, _known(path))}"
@@ -72,9 +72,9 @@ def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
     if detail["type"] == "missing":
         return Problem(path, f"{here} has no {last!r}, which it needs: {_known(path)[last]}")
     if detail["type"] in {"model_type", "dict_type"}:
-        problem = f"{dotted(path)} must be a mapping, got {found(detail['input'])}"
+        problem = f"{format_path(path)} must be a mapping, got {describe(detail['input'])}"
         return Problem(path, f"{problem}; write `name: value` pairs")
-    return Problem(path, f"{dotted(path)} {_reason(detail)}")
+    return Problem(path, f"{format_path(path)} {_reason(detail)}")
 
 
 def _known(path: Path) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from shedlight.graph.file.problem import Path, Problem, dotted, shortened
+from shedlight.graph.file.problem import Path, Problem, format_path, shorten
 
 Value = str | list["Value"] | dict[str, "Value"] | None
 
@@ -162,7 +162,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: Path) -> Value:
         self.lines.setdefault(path, node.start_mark.line + 1)
         if node.tag not in _TAGS:
-            self._wrong(path, f"has the tag {shortened(node.tag)!r}; leave it out", node)
+            self._wrong(path, f"has the tag {shorten(node.tag)!r}; leave it out", node)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -222,5 +222,5 @@ class _Reader:
                     self._wrong(path, what, part)
 
     def _wrong(self, path: Path, what: str, node: yaml.Node) -> None:
-        message = f"{dotted(path)} {what}"
+        message = f"{format_path(path)} {what}"
         self.problems.append(Problem(path, message, node.start_mark.line + 1))

@@ -163,10 +163,10 @@ class Attribute(Expression):
         return ".".join(self.path)
 
     def __str__(self) -> str:
-        head = [written_name(self.variable)] if self.variable else []
+        head = [write_name(self.variable)] if self.variable else []
         first, *rest = self.path
-        text = [first if head and _is_bare(first) else written_name(first)]
-        text += [name if _is_bare(name) else written_name(name) for name in rest]
+        text = [first if head and _is_bare(first) else write_name(first)]
+        text += [name if _is_bare(name) else write_name(name) for name in rest]
         return ".".join(head + text)
 
 
@@ -177,7 +177,7 @@ class WholeEvent(Expression):
     variable: str
 
     def __str__(self) -> str:
-        return written_name(self.variable)
+        return write_name(self.variable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Unary(Expression):
 
     def __post_init__(self) -> None:
         if self.sign is Sign.MINUS and _is_number(self.operand):
-            raise ValueError("a negative number is a Literal, not a Unary; use `negated`")
+            raise ValueError("a negative number is a Literal, not a Unary; use `negate`")
 
     @property
     def level(self) -> Level:
@@ -322,20 +322,20 @@ class Call(Expression):
 TRUE = Literal(value=True)
 
 
-def written_name(name: str) -> str:
+def write_name(name: str) -> str:
     """Write a name as the language reads it: in backquotes where it needs them."""
     bare = _is_bare(name) and name.lower() not in KEYWORDS
     return name if bare else "`" + name.replace("`", "``") + "`"
 
 
-def negated(operand: Expression) -> Expression:
+def negate(operand: Expression) -> Expression:
     """Put a minus sign before an expression; a number becomes a negative number."""
     if isinstance(operand, Literal) and _is_number(operand):
         return Literal(-operand.value)  # type: ignore[operator]  # _is_number made sure
     return Unary(Sign.MINUS, operand)
 
 
-def parts(expression: Expression) -> Iterator[Expression]:
+def children(expression: Expression) -> Iterator[Expression]:
     """Give the direct parts of an expression, as written."""
     if isinstance(expression, Case):
         for test, result in expression.branches:
@@ -354,7 +354,7 @@ def parts(expression: Expression) -> Iterator[Expression]:
 def walk(expression: Expression) -> Iterator[Expression]:
     """Give an expression and all that is in it, as written."""
     yield expression
-    for part in parts(expression):
+    for part in children(expression):
         yield from walk(part)
 
 

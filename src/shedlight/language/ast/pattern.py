@@ -15,7 +15,7 @@ from shedlight.language.ast.expression import (
     Expression,
     Level,
     WholeEvent,
-    written_name,
+    write_name,
 )
 
 MICROSECONDS = {
@@ -44,7 +44,7 @@ class Element(Part):
 
     def __str__(self) -> str:
         if self.condition == TRUE:
-            return written_name(self.variable)
+            return write_name(self.variable)
         text = str(self.condition)
         return f"({text})" if text.startswith("NOT ") else text  # NOT(...) is an absent event
 
@@ -155,7 +155,7 @@ class Item:
     def __str__(self) -> str:
         if default_name(self.expression) == self.name:
             return str(self.expression)
-        return f"{self.expression} AS {written_name(self.name)}"
+        return f"{self.expression} AS {write_name(self.name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,7 @@ def default_name(expression: Expression) -> str | None:
     return expression.variable if isinstance(expression, WholeEvent) else None
 
 
-def inner_parts(part: Part) -> tuple[Part, ...]:
+def child_parts(part: Part) -> tuple[Part, ...]:
     """Give the direct parts of a part, as written."""
     if isinstance(part, Seq | And | Or):
         return part.parts
@@ -210,7 +210,7 @@ def inner_parts(part: Part) -> tuple[Part, ...]:
 def walk_parts(part: Part) -> Iterator[Part]:
     """Give a part and all that is in it, as written."""
     yield part
-    for inner in inner_parts(part):
+    for inner in child_parts(part):
         yield from walk_parts(inner)
 
 
@@ -224,7 +224,7 @@ def negated_elements(part: Part) -> tuple[Element, ...]:
     return tuple(node.element for node in walk_parts(part) if isinstance(node, Not))
 
 
-def selected(pattern: Pattern) -> tuple[Item, ...]:
+def selected_items(pattern: Pattern) -> tuple[Item, ...]:
     """List what is selected; `*` is every event, but with EACH what events there are."""
     if pattern.select or pattern.each:
         return pattern.select

@@ -28,7 +28,7 @@ _FORM = re.compile(
 )
 
 
-def window_of(number: str, unit: str) -> Window:
+def make_window(number: str, unit: str) -> Window:
     """Make a window of a number and a unit.
 
     Raises:
@@ -58,17 +58,17 @@ def read_window(text: str) -> Window:
     if not form or not form["unit"]:
         hint = "write a number and a unit, such as '10 min' or '5 events'"
         raise RuleError(text, f"{text!r} is not a window", hint)
-    return window_of(form["number"], form["unit"])
+    return make_window(form["number"], form["unit"])
 
 
-def window_lasting(time: timedelta) -> Window:
+def window_of_time(time: timedelta) -> Window:
     """Make a window that lasts for a time.
 
     Example:
         >>> print(window_lasting(timedelta(minutes=10)))
         10 min
     """
-    return window_of(str(time // timedelta(microseconds=1)), "us")
+    return make_window(str(time // timedelta(microseconds=1)), "us")
 
 
 def read_duration(text: str) -> int:

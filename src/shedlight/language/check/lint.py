@@ -26,12 +26,17 @@ from shedlight.language.ast.pattern import (
     Repeat,
     Seq,
     WindowUnit,
+    child_parts,
     elements,
-    inner_parts,
     negated_elements,
     walk_parts,
 )
-from shedlight.language.check.normal_form import flattened, longest, shortest, trailing_nots
+from shedlight.language.check.normal_form import (
+    flatten_seq,
+    max_events,
+    min_events,
+    trailing_nots,
+)
 
 _NULL = Literal(None)
 
@@ -71,7 +76,7 @@ def lint_pattern(pattern: Pattern) -> tuple[PatternWarning, ...]:
 
 
 def _about_window(pattern: Pattern) -> Iterator[PatternWarning]:
-    least, window = shortest(pattern.where), pattern.within
+    least, window = min_events(pattern.where), pattern.within
     if window and window.span is WindowUnit.EVENTS and window.length < least:
         yield PatternWarning(
             f"a match has at least {least} events, so there is none in this window",
@@ -83,7 +88,7 @@ def _about_window(pattern: Pattern) -> Iterator[PatternWarning]:
 def _about_lone_parts(where: Part) -> Iterator[PatternWarning]:
     """Find a NOT in an AND of one event: there is no time between its first and last."""
     for part in walk_parts(where):
-        if isinstance(part, And) and longest(part) <= 1:
+        if isinstance(part, And) and max_events(part) <= 1:
             for absent in (inner for inner in part.parts if isinstance(inner, Not)):
                 yield PatternWarning(
                     "this AND takes one event, so this NOT is never watched",
@@ -101,7 +106,7 @@ def _about_end(where: Part) -> Iterator[PatternWarning]:
 
 def _about_tail(part: Part) -> Iterator[PatternWarning]:
     if isinstance(part, Seq):
-        yield from _about_tail_of(flattened(part))
+        yield from _about_tail_of(flatten_seq(part))
     elif isinstance(part, Or | And):
         taken = [inner for inner in part.parts if not isinstance(inner, Not)]
         for inner in taken if isinstance(part, Or) or len(taken) == 1 else ():
@@ -128,7 +133,7 @@ def _about_tail_of(sequence: tuple[Part, ...]) -> Iterator[PatternWarning]:
             )
             continue
         yield from _about_tail(part)
-        if shortest(part) > 0:
+        if min_events(part) > 0:
             return
 
 
@@ -165,7 +170,7 @@ def _renamed(part: Part, names: Mapping[str, str]) -> str:
 
     if isinstance(part, Element):
         return f"{names[part.variable]}: {transform(part.condition, changed)}"
-    inner = ", ".join(_renamed(each, names) for each in inner_parts(part))
+    inner = ", ".join(_renamed(each, names) for each in child_parts(part))
     counts = f"{part.least},{part.most}" if isinstance(part, Repeat) else ""
     return f"{type(part).__name__}{counts}({inner})"
 
@@ -207,7 +212,7 @@ _Way = tuple[tuple[Part, int], ...]
 def _ways(part: Part, way: _Way) -> Iterator[tuple[str, _Way]]:
     if isinstance(part, Element):
         yield part.variable, way
-    for index, inner in enumerate(inner_parts(part)):
+    for index, inner in enumerate(child_parts(part)):
         yield from _ways(inner, (*way, (part, index)))
 
 

@@ -9,9 +9,9 @@ from shedlight.errors import RuleError
 from shedlight.language.ast.expression import (
     TRUE,
     Expression,
+    children,
     conjunction,
     conjuncts,
-    parts,
     variables,
 )
 from shedlight.language.ast.pattern import (
@@ -22,8 +22,8 @@ from shedlight.language.ast.pattern import (
     Part,
     Repeat,
     Seq,
+    child_parts,
     elements,
-    inner_parts,
     walk_parts,
 )
 
@@ -62,12 +62,12 @@ def normalize(
     return _with_conditions(where, own), tuple(across)
 
 
-def flattened(sequence: Seq) -> tuple[Part, ...]:
+def flatten_seq(sequence: Seq) -> tuple[Part, ...]:
     """List the parts of a SEQ, and in place of a SEQ among them its parts."""
     return tuple(
         inner
         for part in sequence.parts
-        for inner in (flattened(part) if isinstance(part, Seq) else (part,))
+        for inner in (flatten_seq(part) if isinstance(part, Seq) else (part,))
     )
 
 
@@ -79,10 +79,10 @@ def _with_conditions(part: Part, own: Mapping[str, tuple[Expression, ...]]) -> P
         return Not(_narrowed(part.element, own.get(part.element.variable, ())))
     if isinstance(part, Repeat):
         return replace(part, part=_with_conditions(part.part, own))
-    inner = tuple(_with_conditions(each, own) for each in inner_parts(part))
+    inner = tuple(_with_conditions(each, own) for each in child_parts(part))
     if isinstance(part, And | Or):
         return replace(part, parts=inner)
-    return Seq(flattened(Seq(inner)))
+    return Seq(flatten_seq(Seq(inner)))
 
 
 def _narrowed(element: Element, more: tuple[Expression, ...]) -> Element:
@@ -90,30 +90,30 @@ def _narrowed(element: Element, more: tuple[Expression, ...]) -> Element:
     return Element(element.variable, conjunction((*before, *more)))
 
 
-def shortest(part: Part) -> int:
+def min_events(part: Part) -> int:
     """Count the events of the shortest word of a part."""
     if isinstance(part, Element | Not):
         return int(isinstance(part, Element))
     if isinstance(part, Repeat):
-        return part.least * shortest(part.part)
-    lengths = map(shortest, inner_parts(part))
+        return part.least * min_events(part.part)
+    lengths = map(min_events, child_parts(part))
     return min(lengths) if isinstance(part, Or) else sum(lengths)
 
 
-def longest(part: Part) -> float:
+def max_events(part: Part) -> float:
     """Count the events of the longest word of a part; infinite if there is none."""
     if isinstance(part, Element | Not):
         return int(isinstance(part, Element))
     if isinstance(part, Repeat):
-        return (math.inf if part.most is None else part.most) * longest(part.part)
-    lengths = map(longest, inner_parts(part))
+        return (math.inf if part.most is None else part.most) * max_events(part.part)
+    lengths = map(max_events, child_parts(part))
     return max(lengths) if isinstance(part, Or) else sum(lengths)
 
 
 def trailing_nots(where: Part) -> tuple[Not, ...]:
     """List the NOTs at the end of the outermost SEQ: what must not come in the whole window."""
     found: list[Not] = []
-    for part in reversed(flattened(where) if isinstance(where, Seq) else ()):
+    for part in reversed(flatten_seq(where) if isinstance(where, Seq) else ()):
         if not isinstance(part, Not):
             break
         found.append(part)
@@ -124,7 +124,7 @@ def require_size(where: Part, conditions: Sequence[Expression]) -> None:
     """Require that nothing is nested too deeply for recursion; without recursion itself."""
     parts_inside = [where]
     for _ in range(MAX_DEPTH):
-        parts_inside = [inner for part in parts_inside for inner in inner_parts(part)]
+        parts_inside = [inner for part in parts_inside for inner in child_parts(part)]
     if parts_inside:
         raise RuleError(where, f"more than {MAX_DEPTH} parts inside each other")
     for element in elements(where):
@@ -137,7 +137,7 @@ def require_levels(expression: Expression) -> None:
     """Require that an expression is neither nested too deeply nor too large."""
     nodes, count = [expression], 1
     for _ in range(MAX_LEVELS):
-        nodes = [part for node in nodes for part in parts(node)]
+        nodes = [part for node in nodes for part in children(node)]
         if not nodes:
             return
         count += len(nodes)
@@ -168,7 +168,7 @@ def check_tree(where: Part) -> None:
     for part in walk_parts(where):
         _check_part(part)
     _check_nots(where)
-    if shortest(where) == 0:
+    if min_events(where) == 0:
         raise RuleError(
             where, "this pattern matches without any event", "make a part of it required"
         )
@@ -177,7 +177,7 @@ def check_tree(where: Part) -> None:
 def _check_part(part: Part) -> None:
     if isinstance(part, Repeat):
         _check_repeat(part)
-    elif not isinstance(part, Element) and not inner_parts(part):
+    elif not isinstance(part, Element) and not child_parts(part):
         raise RuleError(part, "this group has no parts")
 
 
@@ -197,7 +197,7 @@ def _check_nots(where: Part) -> None:
     if isinstance(where, Not):
         raise RuleError(where, "a pattern cannot be a NOT alone", _NOT_PLACES)
     for part in walk_parts(where):
-        for inner in inner_parts(part):
+        for inner in child_parts(part):
             if isinstance(inner, Not) and isinstance(part, Or | Repeat):
                 what = "an alternative of OR" if isinstance(part, Or) else "repeated"
                 raise RuleError(inner, f"NOT cannot be {what}", _NOT_PLACES)
@@ -223,6 +223,6 @@ _NOT_PLACES = (
 
 def _sequences(part: Part) -> list[tuple[Part, ...]]:
     """List the parts of each SEQ of a tree, flattened."""
-    inner = flattened(part) if isinstance(part, Seq) else inner_parts(part)
+    inner = flatten_seq(part) if isinstance(part, Seq) else child_parts(part)
     own = [inner] if isinstance(part, Seq) else []
     return own + [found for each in inner for found in _sequences(each)]

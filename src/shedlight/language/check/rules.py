@@ -19,10 +19,10 @@ from shedlight.language.ast.expression import (
     Expression,
     Like,
     WholeEvent,
-    parts,
+    children,
     variables,
     walk,
-    written_name,
+    write_name,
 )
 from shedlight.language.ast.pattern import (
     Element,
@@ -37,7 +37,7 @@ from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.check.lint import PatternWarning, lint_pattern
 from shedlight.language.check.normal_form import (
     check_tree,
-    longest,
+    max_events,
     require_levels,
     require_size,
     trailing_nots,
@@ -96,7 +96,7 @@ def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
     return data_type_of(expression, partial(data_type_in_schema, schema))
 
 
-def element_of(condition: Expression) -> Element:
+def make_element(condition: Expression) -> Element:
     """Make the element that a condition is about.
 
     Raises:
@@ -129,7 +129,10 @@ def _names(where: Part) -> _Names:
 
 
 def _check_element(element: Element) -> None:
-    if element.condition != TRUE and element_of(element.condition).variable != element.variable:
+    if (
+        element.condition != TRUE
+        and make_element(element.condition).variable != element.variable
+    ):
         problem = f"the condition of {element.variable!r} is about another variable"
         raise RuleError(element, problem)
 
@@ -150,7 +153,7 @@ def _require_values(condition: Expression) -> None:
 def _check_window(pattern: Pattern) -> None:
     absent = trailing_nots(pattern.where)
     if pattern.within is None:
-        if longest(pattern.where) > 1 or absent:
+        if max_events(pattern.where) > 1 or absent:
             hint = "add how far apart its events may be, such as WITHIN 10 s"
             raise RuleError(pattern.where, "this pattern needs a window", hint)
     elif absent and pattern.within.span is WindowUnit.EVENTS:
@@ -172,7 +175,7 @@ def _require_known(expression: Expression, names: _Names) -> None:
         if name and name not in names:
             hint = known_names(name, names)
             if isinstance(node, WholeEvent):
-                hint += f"; an attribute is written {written_name(next(iter(names)))}.{node}"
+                hint += f"; an attribute is written {write_name(next(iter(names)))}.{node}"
             raise RuleError(node, f"unknown variable {name!r}", hint)
 
 
@@ -247,7 +250,7 @@ def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
 
 def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
     """See that events are combined by what a matcher can do, and find the variables."""
-    found = [(part, _check_across(part, scope)) for part in parts(node)]
+    found = [(part, _check_across(part, scope)) for part in children(node)]
     names = frozenset(() if found else variables(node)).union(*(each for _, each in found))
     if len(names) > 1:
         _require_combining(node, scope)

@@ -2,7 +2,7 @@
 
 Columns of different lengths are never combined, but for one case: a column of one row is a
 constant, which stands for as many rows as are needed. NumPy broadcasts it by itself, Arrow
-once it is a scalar (`scalars`). Values and validity may be constant each on its own.
+once it is a scalar (`to_scalars`). Values and validity may be constant each on its own.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Constant = bool | int | float | str | None
 TEXT = pa.large_string()
 """How text is kept: with 64-bit offsets, so that a column may exceed 2 GiB."""
 
-ALWAYS: Flags = np.ones(1, np.bool_)
+ALL_TRUE: Flags = np.ones(1, np.bool_)
 """What is so in all rows."""
 
 _MICROSECONDS_PER_UNIT = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
@@ -89,7 +89,7 @@ def data_type_of_arrow(arrow_type: pa.DataType) -> DataType:
     raise TypeError(f"values of the Arrow type {arrow_type} are not supported")
 
 
-def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
+def to_column(array: pa.Array | pa.ChunkedArray) -> Column:
     """Take over an Arrow array.
 
     What does not fit becomes null: whole numbers from 2^63 on and timestamps that are too far
@@ -105,7 +105,7 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
         array = array.cast(array.type.value_type)
     if data_type is DataType.STRING:
         array = array.cast(TEXT)
-    array = in_one_piece(array)
+    array = to_one_chunk(array)
     valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
     if data_type in {DataType.STRING, DataType.STRUCT}:
         return Column(data_type, array, valid)
@@ -114,14 +114,14 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
     return _plain(data_type, array, valid)
 
 
-def in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def to_one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Give an array of one chunk, without a copy if it is one already."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
 
 
-def arrow_of(column: Column) -> pa.Array:
+def to_arrow(column: Column) -> pa.Array:
     """Give a column as an Arrow array, with nulls where it is not valid."""
     if column.data_type is DataType.NULL:
         return pa.nulls(len(column))
@@ -133,7 +133,7 @@ def arrow_of(column: Column) -> pa.Array:
     return shown.cast(pa.string()) if column.data_type is DataType.STRING else shown
 
 
-def constant(value: Constant) -> Column:
+def constant_column(value: Constant) -> Column:
     """Make a column of one value."""
     valid = np.array([value is not None])
     if isinstance(value, str):
@@ -183,23 +183,23 @@ def where(which: Flags, first: Column, second: Column) -> Column:
     valid = np.where(which, first.valid, second.valid)
     if isinstance(first.values, np.ndarray):
         return Column(first.data_type, np.where(which, first.values, second.values), valid)
-    values = pc.if_else(*scalars(pa.array(which), first.values, second.values))
+    values = pc.if_else(*to_scalars(pa.array(which), first.values, second.values))
     return Column(first.data_type, values, valid)
 
 
-def scalars(*arrays: pa.Array) -> list[pa.Array | pa.Scalar]:
+def to_scalars(*arrays: pa.Array) -> list[pa.Array | pa.Scalar]:
     """Make scalars of constants among longer (or empty) arrays, as Arrow asks."""
     if len({len(array) for array in arrays}) == 1:
         return list(arrays)
     return [array[0] if len(array) == 1 else array for array in arrays]
 
 
-def flags_of(array: pa.Array) -> Flags:
+def to_flags(array: pa.Array) -> Flags:
     """Tell where an Arrow array is true, neither false nor null."""
     return np.asarray(pc.fill_null(array, fill_value=False))
 
 
-def both(first: Flags, second: Flags) -> Flags:
+def and_flags(first: Flags, second: Flags) -> Flags:
     """Tell where two flags are up, without a pass over the rows where one is always up."""
     if len(first) == 1 and first[0]:
         return second
@@ -209,7 +209,7 @@ def both(first: Flags, second: Flags) -> Flags:
 def _plain(data_type: DataType, array: pa.Array, valid: Flags) -> Column:
     if array.type == pa.uint64():
         within = pc.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
-        valid = valid & flags_of(within)
+        valid = valid & to_flags(within)
         array = array.cast(pa.int64(), safe=False)
     if pa.types.is_decimal(array.type):
         # by way of text it is rounded once; Arrow's own cast may be off by a bit
@@ -232,4 +232,6 @@ def _timestamps(array: pa.Array, valid: Flags) -> Column:
         return Column(DataType.TIMESTAMP, counts // 1_000, valid)
     factor = _MICROSECONDS_PER_UNIT[unit]
     within = (counts >= -(2**63 // factor)) & (counts <= (2**63 - 1) // factor)
-    return Column(DataType.TIMESTAMP, np.where(within, counts, 0) * factor, both(valid, within))
+    return Column(
+        DataType.TIMESTAMP, np.where(within, counts, 0) * factor, and_flags(valid, within)
+    )

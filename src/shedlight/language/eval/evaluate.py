@@ -17,13 +17,13 @@ from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.eval import numeric as numbers
 from shedlight.language.eval import texts
 from shedlight.language.eval.column import (
-    ALWAYS,
+    ALL_TRUE,
     Column,
     Flags,
+    and_flags,
     as_data_type,
-    both,
     broadcast_to,
-    constant,
+    constant_column,
     is_constant,
     where,
 )
@@ -58,7 +58,7 @@ def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
 
 def is_true(column: Column) -> Flags:
     """Tell where a condition is true: neither false nor null."""
-    return both(column.valid, np.asarray(column.values))
+    return and_flags(column.valid, np.asarray(column.values))
 
 
 @singledispatch
@@ -69,19 +69,19 @@ def _column(node: Expression, _lookup: Lookup) -> Column:
 @_column.register(ex.Attribute | ex.WholeEvent | ex.Aggregate)
 def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, lookup: Lookup) -> Column:
     column = lookup(node)
-    return Column(column.data_type, column.values, ALWAYS) if column.valid.all() else column
+    return Column(column.data_type, column.values, ALL_TRUE) if column.valid.all() else column
 
 
 @_column.register
 def _(node: ex.Literal, _lookup: Lookup) -> Column:
-    return constant(node.value)
+    return constant_column(node.value)
 
 
 @_column.register
 def _(node: ex.Unary, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
     if node.sign is ex.Sign.MINUS:
-        return numbers.minus(operand)
+        return numbers.negate(operand)
     flag = as_data_type(operand, DataType.BOOLEAN)
     return Column(DataType.BOOLEAN, ~flag.values, flag.valid)
 
@@ -91,8 +91,8 @@ def _(node: ex.Binary, lookup: Lookup) -> Column:
     left, right = _column(node.left, lookup), _column(node.right, lookup)
     if node.operator in ex.COMPARISONS:
         left, right = _alike(left, right)
-        holding = numbers.compared(node.operator, left, right)
-        return Column(DataType.BOOLEAN, holding, both(left.valid, right.valid))
+        holding = numbers.compare(node.operator, left, right)
+        return Column(DataType.BOOLEAN, holding, and_flags(left.valid, right.valid))
     if node.operator is Operator.OR:
         return _any_of(
             as_data_type(left, DataType.BOOLEAN), as_data_type(right, DataType.BOOLEAN)
@@ -107,7 +107,7 @@ def _(node: ex.Binary, lookup: Lookup) -> Column:
 @_column.register
 def _(node: ex.IsNull, lookup: Lookup) -> Column:
     valid = _column(node.operand, lookup).valid
-    return Column(DataType.BOOLEAN, valid if node.negated else ~valid, ALWAYS)
+    return Column(DataType.BOOLEAN, valid if node.negated else ~valid, ALL_TRUE)
 
 
 @_column.register
@@ -116,12 +116,12 @@ def _(node: ex.In, lookup: Lookup) -> Column:
         *(_column(part, lookup) for part in (node.operand, *node.options))
     )
     fixed = [option for option in options if is_constant(option)]
-    found = _among(operand, fixed) if fixed else constant(value=False)
+    found = _among(operand, fixed) if fixed else constant_column(value=False)
     for option in options:
         if not is_constant(option):
             equal = numbers.is_equal(operand, option)
             found = _any_of(
-                found, Column(DataType.BOOLEAN, equal, both(operand.valid, option.valid))
+                found, Column(DataType.BOOLEAN, equal, and_flags(operand.valid, option.valid))
             )
     return Column(DataType.BOOLEAN, found.values ^ node.negated, found.valid)
 
@@ -174,14 +174,14 @@ def _alike(*columns: Column) -> Sequence[Column]:
 
 def _all_of(left: Column, right: Column) -> Column:
     """AND in three-valued logic: false if one is false, else null if one is null."""
-    no = both(left.valid, ~left.values) | both(right.valid, ~right.values)
-    return Column(DataType.BOOLEAN, ~no, no | both(left.valid, right.valid))
+    no = and_flags(left.valid, ~left.values) | and_flags(right.valid, ~right.values)
+    return Column(DataType.BOOLEAN, ~no, no | and_flags(left.valid, right.valid))
 
 
 def _any_of(left: Column, right: Column) -> Column:
     """OR in three-valued logic: true if one is true, else null if one is null."""
     yes = is_true(left) | is_true(right)
-    return Column(DataType.BOOLEAN, yes, yes | both(left.valid, right.valid))
+    return Column(DataType.BOOLEAN, yes, yes | and_flags(left.valid, right.valid))
 
 
 def _among(operand: Column, options: Sequence[Column]) -> Column:
@@ -197,7 +197,7 @@ def _among(operand: Column, options: Sequence[Column]) -> Column:
         found |= np.isnan(operand.values)
     no_null = len(known) == len(options)
     return Column(
-        DataType.BOOLEAN, found, operand.valid if no_null else both(operand.valid, found)
+        DataType.BOOLEAN, found, operand.valid if no_null else and_flags(operand.valid, found)
     )
 
 
@@ -212,50 +212,50 @@ def _extreme(columns: Sequence[Column], is_before: Callable[[Column, Column], Fl
     """Find the first in an order, leaving out nulls."""
     value, *others = columns
     for other in others:
-        better = ~value.valid | both(other.valid, is_before(other, value))
+        better = ~value.valid | and_flags(other.valid, is_before(other, value))
         value = where(better, other, value)
     return value
 
 
 def _null_if(first: Column, second: Column) -> Column:
-    same = both(numbers.is_equal(first, second), both(first.valid, second.valid))
+    same = and_flags(numbers.is_equal(first, second), and_flags(first.valid, second.valid))
     return Column(first.data_type, first.values, first.valid & ~same)
 
 
 def _is_nan(number: Column) -> Column:
     """Tell where a number is NaN; as in Spark, a null is not."""
     if number.data_type is not DataType.DOUBLE:
-        return constant(value=False)
-    return Column(DataType.BOOLEAN, both(number.valid, np.isnan(number.values)), ALWAYS)
+        return constant_column(value=False)
+    return Column(DataType.BOOLEAN, and_flags(number.valid, np.isnan(number.values)), ALL_TRUE)
 
 
 _CASTS: Mapping[tuple[DataType, DataType], Callable[[Column], Column]] = {
-    (DataType.DOUBLE, DataType.BIGINT): numbers.truncated,
-    (DataType.BIGINT, DataType.STRING): texts.text_of,
-    (DataType.STRING, DataType.BIGINT): texts.bigint_of,
-    (DataType.STRING, DataType.DOUBLE): texts.double_of,
+    (DataType.DOUBLE, DataType.BIGINT): numbers.truncate,
+    (DataType.BIGINT, DataType.STRING): texts.to_text,
+    (DataType.STRING, DataType.BIGINT): texts.to_bigint,
+    (DataType.STRING, DataType.DOUBLE): texts.to_double,
 }
 
 CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
-    "abs": lambda of: numbers.absolute(*of),
-    "ceil": lambda of: numbers.truncated(of[0], np.ceil),
+    "abs": lambda of: numbers.take_absolute(*of),
+    "ceil": lambda of: numbers.truncate(of[0], np.ceil),
     "coalesce": _coalesced,
-    "concat": texts.joined,
-    "contains": lambda of: texts.has_part(pc.match_substring, str.__contains__, *of),
-    "endswith": lambda of: texts.has_part(pc.ends_with, str.endswith, *of),
-    "floor": lambda of: numbers.truncated(of[0], np.floor),
+    "concat": texts.concat,
+    "contains": lambda of: texts.contains_part(pc.match_substring, str.__contains__, *of),
+    "endswith": lambda of: texts.contains_part(pc.ends_with, str.endswith, *of),
+    "floor": lambda of: numbers.truncate(of[0], np.floor),
     "greatest": partial(_extreme, is_before=lambda a, b: numbers.is_less(b, a)),
     "if": lambda of: where(is_true(of[0]), of[1], of[2]),
     "isnan": lambda of: _is_nan(*of),
     "least": partial(_extreme, is_before=numbers.is_less),
-    "length": lambda of: texts.length(*of),
-    "lower": lambda of: texts.mapped(str.lower, *of),
+    "length": lambda of: texts.count_characters(*of),
+    "lower": lambda of: texts.map_distinct(str.lower, *of),
     "nullif": lambda of: _null_if(*of),
-    "sign": lambda of: numbers.of_double(np.sign, *of),
-    "sqrt": lambda of: numbers.of_double(np.sqrt, *of),
-    "startswith": lambda of: texts.has_part(pc.starts_with, str.startswith, *of),
+    "sign": lambda of: numbers.apply_to_doubles(np.sign, *of),
+    "sqrt": lambda of: numbers.apply_to_doubles(np.sqrt, *of),
+    "startswith": lambda of: texts.contains_part(pc.starts_with, str.startswith, *of),
     "substring": lambda of: texts.substring(*of),
-    "trim": lambda of: texts.trimmed(*of),
+    "trim": lambda of: texts.trim(*of),
     "unix_micros": lambda of: Column(DataType.BIGINT, of[0].values, of[0].valid),
-    "upper": lambda of: texts.mapped(str.upper, *of),
+    "upper": lambda of: texts.map_distinct(str.upper, *of),
 }

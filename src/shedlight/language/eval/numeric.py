@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Operator
 from shedlight.language.eval.column import (
-    ALWAYS,
+    ALL_TRUE,
     Column,
     Flags,
+    and_flags,
     as_data_type,
-    both,
-    flags_of,
-    scalars,
+    to_flags,
+    to_scalars,
 )
 from shedlight.language.functions import LARGEST, SMALLEST, arithmetic_data_type
 
@@ -38,16 +38,16 @@ def arithmetic(operator: Operator, left: Column, right: Column) -> Column:
     a, b = as_data_type(left, data_type), as_data_type(right, data_type)
     rule = (_DOUBLE_RULES if data_type is DataType.DOUBLE else _BIGINT_RULES)[operator]
     values, fine = rule(a.values, b.values)
-    return Column(data_type, values, both(both(a.valid, b.valid), fine))
+    return Column(data_type, values, and_flags(and_flags(a.valid, b.valid), fine))
 
 
-def minus(column: Column) -> Column:
+def negate(column: Column) -> Column:
     """Change the sign; the smallest bigint has no positive."""
     if column.data_type is DataType.DOUBLE:
         return Column(DataType.DOUBLE, -column.values, column.valid)
     number = as_data_type(column, DataType.BIGINT)
     return Column(
-        DataType.BIGINT, -number.values, both(number.valid, number.values != SMALLEST)
+        DataType.BIGINT, -number.values, and_flags(number.valid, number.values != SMALLEST)
     )
 
 
@@ -55,7 +55,7 @@ def is_equal(left: Column, right: Column) -> Flags:
     """Tell where two columns of one data type are equal, whatever their validity."""
     a, b = left.values, right.values
     if left.data_type is DataType.STRING:
-        return flags_of(pc.equal(*scalars(a, b)))
+        return to_flags(pc.equal(*to_scalars(a, b)))
     equal = np.asarray(a == b)
     if left.data_type is not DataType.DOUBLE or _is_one_number(a) or _is_one_number(b):
         return equal
@@ -66,7 +66,7 @@ def is_less(left: Column, right: Column) -> Flags:
     """Tell where the first of two columns of one data type is less, whatever their validity."""
     a, b = left.values, right.values
     if left.data_type is DataType.STRING:  # Arrow compares the bytes, as Spark does
-        return flags_of(pc.less(*scalars(a, b)))
+        return to_flags(pc.less(*to_scalars(a, b)))
     if left.data_type is not DataType.DOUBLE or _is_one_number(b):
         return np.asarray(a < b)
     if _is_one_number(a):
@@ -74,7 +74,7 @@ def is_less(left: Column, right: Column) -> Flags:
     return np.asarray((a < b) | (np.isnan(b) & ~np.isnan(a)))
 
 
-def compared(operator: Operator, left: Column, right: Column) -> Flags:
+def compare(operator: Operator, left: Column, right: Column) -> Flags:
     """Tell where a comparison of two columns of one data type is true, valid or not."""
     if operator is Operator.EQUAL:
         return is_equal(left, right)
@@ -86,23 +86,23 @@ def compared(operator: Operator, left: Column, right: Column) -> Flags:
     return less if operator in {Operator.LESS, Operator.GREATER} else ~less
 
 
-def truncated(column: Column, rounded: Callable[[Values], Values] = np.trunc) -> Column:
+def truncate(column: Column, rounded: Callable[[Values], Values] = np.trunc) -> Column:
     """Make bigints of doubles; NaN and what is out of range becomes null."""
     if column.data_type is DataType.BIGINT:
         return column
     whole = rounded(column.values)
     within = (whole >= -(2.0**63)) & (whole < 2.0**63)
     values = np.where(within, whole, 0.0).astype(np.int64)
-    return Column(DataType.BIGINT, values, both(column.valid, within))
+    return Column(DataType.BIGINT, values, and_flags(column.valid, within))
 
 
-def absolute(column: Column) -> Column:
+def take_absolute(column: Column) -> Column:
     """Drop the sign; the smallest bigint has no positive."""
-    fine = ALWAYS if column.data_type is DataType.DOUBLE else column.values != SMALLEST
-    return Column(column.data_type, np.abs(column.values), both(column.valid, fine))
+    fine = ALL_TRUE if column.data_type is DataType.DOUBLE else column.values != SMALLEST
+    return Column(column.data_type, np.abs(column.values), and_flags(column.valid, fine))
 
 
-def of_double(function: Callable[[Values], Values], column: Column) -> Column:
+def apply_to_doubles(function: Callable[[Values], Values], column: Column) -> Column:
     """Apply a function of NumPy to numbers as doubles."""
     number = as_data_type(column, DataType.DOUBLE)
     return Column(DataType.DOUBLE, function(number.values), number.valid)
@@ -124,21 +124,21 @@ def _surely_fit(a: Values, b: Values, exact: Callable[[int, int], int]) -> bool:
 def _sum(a: Values, b: Values) -> tuple[Values, Flags]:
     total = a + b
     if _surely_fit(a, b, add):
-        return total, ALWAYS
+        return total, ALL_TRUE
     return total, ((a ^ total) & (b ^ total)) >= 0
 
 
 def _difference(a: Values, b: Values) -> tuple[Values, Flags]:
     difference = a - b
     if _surely_fit(a, b, sub):
-        return difference, ALWAYS
+        return difference, ALL_TRUE
     return difference, ((a ^ b) & (a ^ difference)) >= 0
 
 
 def _product(a: Values, b: Values) -> tuple[Values, Flags]:
     result = a * b
     if _surely_fit(a, b, mul):
-        return result, ALWAYS
+        return result, ALL_TRUE
     rough = np.abs(a.astype(np.float64) * b.astype(np.float64))
     fine = np.asarray(rough < _SURELY_WITHIN)
     doubtful = np.flatnonzero(~fine)
@@ -179,9 +179,9 @@ _BIGINT_RULES: Mapping[Operator, _Rule] = {
     Operator.MODULO: _whole_remainder,
 }
 _DOUBLE_RULES: Mapping[Operator, _Rule] = {
-    Operator.ADD: lambda a, b: (a + b, ALWAYS),
-    Operator.SUBTRACT: lambda a, b: (a - b, ALWAYS),
-    Operator.MULTIPLY: lambda a, b: (a * b, ALWAYS),
+    Operator.ADD: lambda a, b: (a + b, ALL_TRUE),
+    Operator.SUBTRACT: lambda a, b: (a - b, ALL_TRUE),
+    Operator.MULTIPLY: lambda a, b: (a * b, ALL_TRUE),
     Operator.DIVIDE: lambda a, b: (a / b, b != 0),
     Operator.MODULO: lambda a, b: (np.fmod(a, b), b != 0),
 }

@@ -23,7 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.eval.column import ALWAYS, TEXT, Column, Flags, both, flags_of, scalars
+from shedlight.language.eval.column import (
+    ALL_TRUE,
+    TEXT,
+    Column,
+    Flags,
+    and_flags,
+    to_flags,
+    to_scalars,
+)
 from shedlight.language.functions import LARGEST
 
 BLANKS = " \t\n\v\f\r"
@@ -47,31 +55,31 @@ _FAST_FORMS: Mapping[str, Callable[[pa.Array, str], pa.Array]] = {
 """How to test for forms without `_`, x being text without wildcards."""
 
 
-def length(text: Column) -> Column:
+def count_characters(text: Column) -> Column:
     """Count the characters."""
     counts = pc.utf8_length(text.values).cast(pa.int64())
     return Column(DataType.BIGINT, np.asarray(counts.fill_null(0)), text.valid)
 
 
-def mapped(change: Callable[[str], str], text: Column) -> Column:
+def map_distinct(change: Callable[[str], str], text: Column) -> Column:
     """Change each distinct text."""
     encoded = pc.dictionary_encode(text.values)
     changed = pa.array([change(value) for value in encoded.dictionary.to_pylist()], TEXT)
     return Column(DataType.STRING, changed.take(encoded.indices), text.valid)
 
 
-def trimmed(text: Column) -> Column:
+def trim(text: Column) -> Column:
     """Drop spaces, and nothing else, at both ends."""
     return Column(DataType.STRING, pc.utf8_trim(text.values, " "), text.valid)
 
 
-def joined(texts: Sequence[Column]) -> Column:
+def concat(texts: Sequence[Column]) -> Column:
     """Write texts one after the other."""
     valid = texts[0].valid
     for text in texts[1:]:
-        valid = both(valid, text.valid)
+        valid = and_flags(valid, text.valid)
     values = pc.binary_join_element_wise(
-        *scalars(*(text.values for text in texts)), pa.scalar("", TEXT)
+        *to_scalars(*(text.values for text in texts)), pa.scalar("", TEXT)
     )
     return Column(DataType.STRING, values, valid)
 
@@ -83,9 +91,9 @@ def substring(text: Column, start: Column, count: Column) -> Column:
     where a number does not fit 32 bits.
     """
     least, most = _INT_BOUNDS
-    valid = both(text.valid, both(start.valid, count.valid))
+    valid = and_flags(text.valid, and_flags(start.valid, count.valid))
     for number in (start, count):
-        valid = both(valid, (number.values >= least) & (number.values <= most))
+        valid = and_flags(valid, (number.values >= least) & (number.values <= most))
     if len(start.values) == len(count.values) == 1:
         values = _sliced(text.values, *np.clip([start.values[0], count.values[0]], least, most))
     else:
@@ -94,7 +102,7 @@ def substring(text: Column, start: Column, count: Column) -> Column:
     return Column(DataType.STRING, values, valid)
 
 
-def has_part(
+def contains_part(
     fast: Callable[..., pa.Array], slow: Callable[[str, str], bool], text: Column, part: Column
 ) -> Column:
     """Tell where a text has a part: `fast` finds one part, `slow` is for a part per row."""
@@ -102,7 +110,7 @@ def has_part(
         found = fast(text.values, pattern=part.values[0].as_py() or "")
     else:
         found = _per_distinct(slow, pa.bool_(), (text.values, part.values))
-    return Column(DataType.BOOLEAN, flags_of(found), both(text.valid, part.valid))
+    return Column(DataType.BOOLEAN, to_flags(found), and_flags(text.valid, part.valid))
 
 
 def is_like(text: Column, form: str) -> Flags:
@@ -115,12 +123,12 @@ def is_like(text: Column, form: str) -> Flags:
     shape = "".join(token if token in _WILD else "x" for token in tokens)
     fast = _FAST_FORMS.get(re.sub("x+", "x", shape))
     if fast:
-        return flags_of(fast(text.values, plain))
+        return to_flags(fast(text.values, plain))
     pattern = "".join(_WILD.get(token) or re.escape(token[-1]) for token in tokens)
-    return flags_of(pc.match_substring_regex(text.values, rf"(?s)\A{pattern}\z"))
+    return to_flags(pc.match_substring_regex(text.values, rf"(?s)\A{pattern}\z"))
 
 
-def bigint_of(text: Column) -> Column:
+def to_bigint(text: Column) -> Column:
     """Read whole numbers; null where there is none, or one that does not fit 64 bits."""
     numeral = _numerals(text.values, BIGINT_FORM)
     negative = np.asarray(pc.starts_with(numeral, "-"))
@@ -135,15 +143,15 @@ def bigint_of(text: Column) -> Column:
     return _read(DataType.BIGINT, text, numeral, np.where(negative, -values, values), fits)
 
 
-def double_of(text: Column) -> Column:
+def to_double(text: Column) -> Column:
     """Read numbers; null where there is none."""
     numeral = _numerals(text.values, DOUBLE_FORM)
     shown = pc.if_else(pc.equal(numeral, ""), "0", numeral)
     values = np.asarray(shown.cast(pa.float64()))
-    return _read(DataType.DOUBLE, text, numeral, values, ALWAYS)
+    return _read(DataType.DOUBLE, text, numeral, values, ALL_TRUE)
 
 
-def text_of(number: Column) -> Column:
+def to_text(number: Column) -> Column:
     """Write bigints in decimal."""
     return Column(DataType.STRING, pa.array(number.values).cast(TEXT), number.valid)
 
@@ -158,7 +166,7 @@ def _read(
     data_type: DataType, text: Column, numeral: pa.Array, values: npt.NDArray[Any], fits: Flags
 ) -> Column:
     found = np.asarray(pc.not_equal(numeral, ""))
-    return Column(data_type, values, both(text.valid, both(found, fits)))
+    return Column(data_type, values, and_flags(text.valid, and_flags(found, fits)))
 
 
 def _cut(text: str, start: int, count: int) -> str:

@@ -17,7 +17,7 @@ from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType
 from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.functions import FUNCTIONS
-from shedlight.language.parse.syntax import SyntaxTree, operands, place, words
+from shedlight.language.parse.syntax import SyntaxTree, operands, span_of, tokens_of
 
 _SPELLINGS = {"==": Operator.EQUAL, "!=": Operator.NOT_EQUAL}
 _PATTERN_WORDS = ("SEQ", "AND", "OR", "NOT")
@@ -37,7 +37,7 @@ class SourceMap:
     def put(self, node: _Node, at: SyntaxTree | Token | Span) -> _Node:
         """Remember where a node stands, and give it back."""
         self._nodes.append(node)
-        self._spans[id(node)] = at if isinstance(at, Span) else place(at)
+        self._spans[id(node)] = at if isinstance(at, Span) else span_of(at)
         return node
 
     def of(self, node: object) -> Span | None:
@@ -46,7 +46,7 @@ class SourceMap:
 
     def error(self, problem: str, at: SyntaxTree | Token, hint: str = "") -> LanguageError:
         """Make an error that points at a part of the text."""
-        return LanguageError(problem, self.text, place(at), hint)
+        return LanguageError(problem, self.text, span_of(at), hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class ExpressionReader:
 
 def name_parts(tree: SyntaxTree) -> tuple[str, ...]:
     """Split a name at its dots, and take off the backquotes."""
-    return tuple(unquoted(token.removeprefix(".").lstrip()) for token in words(tree))
+    return tuple(unquote(token.removeprefix(".").lstrip()) for token in tokens_of(tree))
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     """Take off the quotes or backquotes around a text, if there are any."""
     quote = text[0]
     return text[1:-1].replace(quote * 2, quote) if quote in "'`" else str(text)
@@ -92,9 +92,9 @@ def _chain(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     """Join operands by the operators between them, from left to right."""
     left, *rest = operands(tree)
     joined = read(left)
-    for token, right in zip(words(tree), rest, strict=True):
+    for token, right in zip(tokens_of(tree), rest, strict=True):
         operator = _SPELLINGS.get(token) or Operator(token.upper())
-        so_far = Span(place(left).start, place(right).end)
+        so_far = Span(span_of(left).start, span_of(right).end)
         joined = read.places.put(ex.Binary(operator, joined, read(right)), so_far)
     return joined
 
@@ -106,7 +106,7 @@ def _negation(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 def _minus(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
-    return ex.negated(operand)
+    return ex.negate(operand)
 
 
 def _is_null(read: ExpressionReader, tree: SyntaxTree) -> Expression:
@@ -115,7 +115,7 @@ def _is_null(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 
 def _test(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    first, *_ = (token.type for token in words(tree) if token.type != "NOT")
+    first, *_ = (token.type for token in tokens_of(tree) if token.type != "NOT")
     return {"IN": _in, "LIKE": _like, "BETWEEN": _between}[first](read, tree)
 
 
@@ -126,7 +126,7 @@ def _in(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 def _like(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
-    return ex.Like(operand, unquoted(words(tree)[-1]), _has_not(tree))
+    return ex.Like(operand, unquote(tokens_of(tree)[-1]), _has_not(tree))
 
 
 def _between(read: ExpressionReader, tree: SyntaxTree) -> Expression:
@@ -138,11 +138,11 @@ def _between(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 
 def _has_not(tree: SyntaxTree) -> bool:
-    return any(token.type == "NOT" for token in words(tree))
+    return any(token.type == "NOT" for token in tokens_of(tree))
 
 
 def _number(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    (token,) = words(tree)
+    (token,) = tokens_of(tree)
     if token.isdigit():
         digits = token.lstrip("0") or "0"
         if len(digits) > _MAX_DIGITS:
@@ -156,12 +156,12 @@ def _number(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 def _string(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     del read
-    return ex.Literal(unquoted(words(tree)[0]))
+    return ex.Literal(unquote(tokens_of(tree)[0]))
 
 
 def _constant(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     del read
-    return ex.Literal({"TRUE": True, "FALSE": False, "NULL": None}[words(tree)[0].type])
+    return ex.Literal({"TRUE": True, "FALSE": False, "NULL": None}[tokens_of(tree)[0].type])
 
 
 def _name(read: ExpressionReader, tree: SyntaxTree) -> Expression:
@@ -176,7 +176,7 @@ def _case(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 def _cast(read: ExpressionReader, tree: SyntaxTree) -> Expression:
     (operand,) = read.all(tree)
-    name = words(tree)[-2]
+    name = tokens_of(tree)[-2]
     data_type = TYPE_NAMES.get(name.lower())
     if data_type is None:
         raise read.places.error(
@@ -190,7 +190,7 @@ def _cast(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 
 def _call(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    name = words(tree)[0]
+    name = tokens_of(tree)[0]
     if name.upper() in ex.AggregateFunction.__members__:
         return _aggregate(read, tree, ex.AggregateFunction[name.upper()])
     if name.lower() not in FUNCTIONS:
@@ -229,12 +229,12 @@ def _misplaced_pattern(read: ExpressionReader, tree: SyntaxTree) -> Expression:
 
 
 def _misplaced_repetition(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    if words(tree)[-1].type == "MANY":
+    if tokens_of(tree)[-1].type == "MANY":
         hint = "as a repetition, it stands after an element or a group of the pattern"
-        raise read.places.error("'+' has no value after it", words(tree)[-1], hint)
+        raise read.places.error("'+' has no value after it", tokens_of(tree)[-1], hint)
     raise read.places.error(
         "a repetition cannot stand inside a condition",
-        words(tree)[-1],
+        tokens_of(tree)[-1],
         "write it after an element or a group of the pattern",
     )
 

@@ -33,26 +33,26 @@ from shedlight.language.ast.pattern import (
     elements,
     walk_parts,
 )
-from shedlight.language.ast.window import window_of
+from shedlight.language.ast.window import make_window
 from shedlight.language.check.lint import PatternWarning
-from shedlight.language.check.normal_form import flattened, normalize, require_levels
-from shedlight.language.check.rules import check, check_row, element_of
+from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
+from shedlight.language.check.rules import check, check_row, make_element
 from shedlight.language.parse.expressions import (
     ExpressionReader,
     SourceMap,
     name_parts,
-    unquoted,
+    unquote,
 )
 from shedlight.language.parse.syntax import (
     SyntaxTree,
     expression_tree,
     operands,
     pattern_tree,
-    words,
+    tokens_of,
 )
 
 _GROUPS: dict[str, Callable[[tuple[Part, ...]], Part]] = {
-    "seq": lambda parts: Seq(flattened(Seq(parts))),
+    "seq": lambda parts: Seq(flatten_seq(Seq(parts))),
     "all": And,
     "any": Or,
 }
@@ -140,7 +140,7 @@ def _pattern(tree: SyntaxTree, places: SourceMap) -> Pattern:
         span = places.of(old)
         if span:
             places.put(new, span)
-    each = any(word.type == "EACH" for word in words(select))
+    each = any(word.type == "EACH" for word in tokens_of(select))
     names = {element.variable for element in elements(root)}
     of_each = ExpressionReader(
         places, lambda path: (_of_variable if path[0] in names else _of_row)(path)
@@ -153,7 +153,7 @@ def _pattern(tree: SyntaxTree, places: SourceMap) -> Pattern:
         conditions=conditions,
         within=_window(clauses.get("window"), places),
         partition_by=_keys(clauses.get("partition"), places),
-        reuse=any(word.type == "REUSE" for word in words(tree)),
+        reuse=any(word.type == "REUSE" for word in tokens_of(tree)),
         each=each,
     )
 
@@ -170,7 +170,7 @@ def _of_row(path: tuple[str, ...]) -> Attribute:
 def _item(read: ExpressionReader, tree: SyntaxTree) -> Item:
     (inner,) = operands(tree)
     expression = read(inner)
-    given = [unquoted(word) for word in words(tree) if word.type == "NAME"]
+    given = [unquote(word) for word in tokens_of(tree) if word.type == "NAME"]
     name = given[0] if given else default_name(expression)
     if name is None:
         require_levels(expression)
@@ -182,8 +182,8 @@ def _item(read: ExpressionReader, tree: SyntaxTree) -> Item:
 def _window(tree: SyntaxTree | None, places: SourceMap) -> Window | None:
     if tree is None:
         return None
-    _, number, unit = (places.put(word, word) for word in words(tree))
-    return places.put(window_of(number, unit), tree)
+    _, number, unit = (places.put(word, word) for word in tokens_of(tree))
+    return places.put(make_window(number, unit), tree)
 
 
 def _keys(tree: SyntaxTree | None, places: SourceMap) -> tuple[Attribute, ...]:
@@ -241,13 +241,13 @@ def _element(read: ExpressionReader, tree: SyntaxTree) -> Element:
     condition = read(tree)
     if isinstance(condition, WholeEvent):
         return read.places.put(Element(condition.variable, TRUE), tree)
-    return read.places.put(element_of(condition), tree)
+    return read.places.put(make_element(condition), tree)
 
 
 def _without_repetition(tree: SyntaxTree) -> tuple[Token | None, SyntaxTree]:
     """Take off a repetition at the end; after several conditions it is about all of them."""
     if tree.data == "repeat":
-        return words(tree)[-1], operands(tree)[0]
+        return tokens_of(tree)[-1], operands(tree)[0]
     if tree.data not in {"conjunction", "disjunction"}:
         return None, tree
     *before, last = tree.children

@@ -102,12 +102,12 @@ def operands(tree: SyntaxTree) -> list[SyntaxTree]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
-def words(tree: SyntaxTree) -> list[Token]:
+def tokens_of(tree: SyntaxTree) -> list[Token]:
     """List the children that are tokens."""
     return [child for child in tree.children if isinstance(child, Token)]
 
 
-def place(node: SyntaxTree | Token) -> Span:
+def span_of(node: SyntaxTree | Token) -> Span:
     """Find where in the text a tree or a token is."""
     where = node.meta if isinstance(node, Tree) else node
     return Span(where.start_pos or 0, where.end_pos or 0)
@@ -165,15 +165,15 @@ def _nested_well(text: str, tokens: Iterator[Token]) -> Iterator[Token]:
             opened.append(token)
         elif token.type == "RPAR":
             if not opened:
-                raise LanguageError("this parenthesis closes nothing", text, place(token))
+                raise LanguageError("this parenthesis closes nothing", text, span_of(token))
             opened.pop()
         if len(opened) > MAX_PARENTHESES:
             problem = f"more than {MAX_PARENTHESES} parentheses inside each other"
-            raise LanguageError(problem, text, place(token), "write it flatter")
+            raise LanguageError(problem, text, span_of(token), "write it flatter")
         yield token
     if opened:
         problem = "this parenthesis is not closed"
-        raise LanguageError(problem, text, place(opened[-1]), "close it with ')'")
+        raise LanguageError(problem, text, span_of(opened[-1]), "close it with ')'")
 
 
 def _require_shallow(text: str, tree: SyntaxTree) -> None:
@@ -183,7 +183,7 @@ def _require_shallow(text: str, tree: SyntaxTree) -> None:
         node, level = open_trees.pop()
         if level > MAX_LEVELS + _CLAUSE_LEVELS:
             problem = f"more than {MAX_LEVELS} operators inside each other"
-            raise LanguageError(problem, text, place(node), "write it flatter")
+            raise LanguageError(problem, text, span_of(node), "write it flatter")
         inner = level + (node.data not in _IN_PARENTHESES)
         open_trees.extend((child, inner) for child in operands(node))
 
@@ -219,14 +219,14 @@ def _unexpected(
     distinct = before[-2 if before[-1].type == "STAR" else -1]
     if distinct.upper() == "DISTINCT" and (token.type == "NAME" or distinct != before[-1]):
         hint = "leave it out; each match gives a complex event of its own"
-        return LanguageError(f"unexpected {str(distinct)!r}", text, place(distinct), hint)
+        return LanguageError(f"unexpected {str(distinct)!r}", text, span_of(distinct), hint)
     expected = f"expected {_expected(accepted, before[-1].type)}"
     if token.type == _END:
         end = len(text.rstrip())
         return LanguageError("the text ends too early", text, Span(end, end), expected)
     shown = str(token if len(token) <= _SHOWN else f"{token[:_SHOWN]}...")
     hint = "; ".join([expected, *_advice(token, accepted, before)])
-    return LanguageError(f"unexpected {shown!r}", text, place(token), hint)
+    return LanguageError(f"unexpected {shown!r}", text, span_of(token), hint)
 
 
 def _advice(token: Token, accepted: frozenset[str], before: list[Token]) -> list[str]:

@@ -23,7 +23,7 @@ from shedlight.language.ast.expression import (
     Operator,
     Sign,
     Unary,
-    negated,
+    negate,
     variables,
     walk,
     without_variable,
@@ -248,7 +248,7 @@ def _spelled_out(node: Expression) -> Expression:
             return Case(((Binary(Operator.EQUAL, one, other), Literal(None)),), one)
         case Call("abs", (one,)):
             negative = Binary(Operator.LESS, one, Literal(0))
-            return Case(((negative, negated(one)),), one)
+            return Case(((negative, negate(one)),), one)
         case Call("least" | "greatest" as name, (first, *rest)):
             relation = Operator.LESS_EQUAL if name == "least" else Operator.GREATER_EQUAL
             for other in rest:

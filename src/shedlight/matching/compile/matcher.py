@@ -22,7 +22,7 @@ from shedlight.language.ast.pattern import (
     Part,
     Pattern,
     Seq,
-    inner_parts,
+    child_parts,
     negated_elements,
 )
 from shedlight.matching.compile.dfa import Symbol
@@ -160,7 +160,7 @@ def _triggers(pattern: Pattern, found: tuple[Element, ...]) -> tuple[tuple[int, 
 
 def _orders(part: Part) -> Iterable[tuple[str, str]]:
     """List the pairs of variables whose second comes after the first in a SEQ."""
-    inner = inner_parts(part)
+    inner = child_parts(part)
     for i, one in enumerate(inner):
         yield from _orders(one)
         if isinstance(part, Seq):
@@ -173,4 +173,4 @@ def _names(part: Part) -> list[str]:
         return [part.variable]
     if isinstance(part, Not):
         return []
-    return [name for inner in inner_parts(part) for name in _names(inner)]
+    return [name for inner in child_parts(part) for name in _names(inner)]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from shedlight.errors import InputError
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.eval.column import column_of, data_type_of_arrow
+from shedlight.language.eval.column import data_type_of_arrow, to_column
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.permuted import PermutedTable, is_sorted, is_strictly_sorted
@@ -229,7 +229,7 @@ def _with_order(table: pa.Table, times: Array, number: int) -> pa.Table:
 
 
 def _times(stream: StreamInput, table: pa.Table) -> Array:
-    column = column_of(table[stream.time])
+    column = to_column(table[stream.time])
     if column.data_type not in {DataType.TIMESTAMP, DataType.BIGINT}:
         raise InputError(
             f"{stream.name}: the time column {stream.time!r} has {column.data_type}; "
@@ -253,8 +253,8 @@ def _ids(stream: StreamInput, table: pa.Table, start: int = 0) -> tuple[Array, A
                 "text, true or false, or timestamps"
             )
         if column.null_count or not pa.types.is_signed_integer(column.type):
-            require_values(stream.name, name, column_of(column).valid)
-    columns = [column_of(table[name].slice(start)) for name in stream.ids]
+            require_values(stream.name, name, to_column(column).valid)
+    columns = [to_column(table[name].slice(start)) for name in stream.ids]
     return hash_keys(columns, len(table) - start)
 
 

@@ -17,7 +17,7 @@ from shedlight.language.ast.expression import (
     WholeEvent,
 )
 from shedlight.language.ast.pattern import Item, negated_elements
-from shedlight.language.eval.column import Column, arrow_of, column_of, in_one_piece
+from shedlight.language.eval.column import Column, to_arrow, to_column, to_one_chunk
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import hash_keys
@@ -162,12 +162,12 @@ def _selected(expression: Expression, rows: _Rows, each: Array | None) -> pa.Arr
         column = _looked_up(node, rows)
         if each is None:
             return column
-        taken = arrow_of(column).take(pa.array(each))
-        return column_of(taken)
+        taken = to_arrow(column).take(pa.array(each))
+        return to_column(taken)
 
     if isinstance(expression, WholeEvent):
-        return arrow_of(lookup(expression))
-    return arrow_of(evaluate(expression, size, lookup))
+        return to_arrow(lookup(expression))
+    return to_arrow(evaluate(expression, size, lookup))
 
 
 def _looked_up(node: Expression, rows: _Rows) -> Column:
@@ -175,7 +175,7 @@ def _looked_up(node: Expression, rows: _Rows) -> Column:
     if isinstance(node, Aggregate):
         return _folded(node, rows)
     if isinstance(node, WholeEvent):
-        return column_of(_structs(rows.last_events(node.variable), rows.misses(node.variable)))
+        return to_column(_structs(rows.last_events(node.variable), rows.misses(node.variable)))
     if isinstance(node, Attribute):
         events = rows.last_events(node.variable, node.path[:1])
         return row_column(events, Attribute("", node.path))
@@ -191,7 +191,7 @@ def _structs(table: pa.Table, missing: Array | None = None) -> pa.Array:
     """Put whole rows into structs, null where a row is missing."""
     if not len(table):
         return pa.array([], pa.struct(list(table.schema)))
-    columns = [in_one_piece(column) for column in table.columns]
+    columns = [to_one_chunk(column) for column in table.columns]
     mask = None if missing is None or not missing.any() else pa.array(missing)
     return pa.StructArray.from_arrays(columns, table.column_names, mask=mask)
 
@@ -215,8 +215,8 @@ def _folded(node: Aggregate, rows: _Rows) -> Column:
         places = (rows.firsts if node.fold is AggregateFunction.FIRST else rows.lasts)[
             :, element
         ]
-        return column_of(_taken(arrow_of(values), places))
-    table = pa.table({"match": of_match, "value": arrow_of(values).filter(pa.array(mine))})
+        return to_column(_taken(to_arrow(values), places))
+    table = pa.table({"match": of_match, "value": to_arrow(values).filter(pa.array(mine))})
     if node.fold is AggregateFunction.COUNT:
         return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
     return _grouped(table, node.fold, values.data_type, size)
@@ -239,7 +239,7 @@ def _grouped(table: pa.Table, fold: AggregateFunction, kind: DataType, size: int
         first = np.unique(match, return_index=True)
         places = np.full(size, -1, np.int64)
         places[first[0]] = first[1]
-        return column_of(
+        return to_column(
             _taken(
                 pa.concat_arrays(value.chunks)
                 if value.num_chunks
@@ -291,13 +291,13 @@ def _key_column(matches: Matches, name: str) -> Column:
     """Give an id column of these events; whole numbers without a null are the quick case."""
     values = matches.table.numbers(name, matches.rows)
     if values is None:
-        return column_of(matches.events([name]).column(0))
+        return to_column(matches.events([name]).column(0))
     return Column(DataType.BIGINT, values, np.ones(len(values), np.bool_))
 
 
 def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:
     """List the ids of the events of each match, in the order taken."""
     one = events.num_columns == 1
-    values = in_one_piece(events.column(0)) if one else _structs(events)
+    values = to_one_chunk(events.column(0)) if one else _structs(events)
     offsets = np.concatenate([[0], matches.ends]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.eval.column import in_one_piece
+from shedlight.language.eval.column import to_one_chunk
 from shedlight.matching.jit import Array, compiled
 
 _BITS = 64
@@ -106,7 +106,7 @@ def _column(stored: pa.ChunkedArray, new: pa.ChunkedArray) -> _Plain | pa.Array:
     if _is_plain(stored) and _is_plain(new):
         return _Plain(_as_whole(stored), _as_whole(new))
     if not len(stored):
-        return in_one_piece(new)
+        return to_one_chunk(new)
     return pa.chunked_array([*stored.chunks, *new.chunks]).combine_chunks()
 
 
@@ -116,7 +116,7 @@ def _is_plain(column: pa.ChunkedArray) -> bool:
 
 
 def _as_whole(column: pa.ChunkedArray) -> Array:
-    return np.asarray(in_one_piece(column).view(pa.int64()).to_numpy())
+    return np.asarray(to_one_chunk(column).view(pa.int64()).to_numpy())
 
 
 @compiled

@@ -32,7 +32,7 @@ from shedlight.language.ast.pattern import (
     elements,
     negated_elements,
 )
-from shedlight.language.check.normal_form import shortest
+from shedlight.language.check.normal_form import min_events
 from shedlight.model.arrays import Flags, Floats, Ints, index_range, repeat_value
 
 OrAs = Literal["sum", "max"]
@@ -230,7 +230,7 @@ class _Builder:
 
     def add(self, part: Part, branch: int, times: float) -> None:
         """Add a part that occurs some times per event of a branch."""
-        if isinstance(part, Not) or not shortest(part):
+        if isinstance(part, Not) or not min_events(part):
             return
         if isinstance(part, Element):
             self._add_leaf(self.accepted[part], branch, times)

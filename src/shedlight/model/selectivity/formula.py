@@ -21,7 +21,7 @@ from itertools import combinations
 
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq
-from shedlight.language.check.normal_form import shortest
+from shedlight.language.check.normal_form import min_events
 from shedlight.model.selectivity.demand import OrAs, alternatives
 from shedlight.model.type_index import accepted_types, element_tests, operator_vocabulary
 
@@ -166,7 +166,7 @@ class _Leaf:
 
 def _required(part: Part, times: float) -> Iterator[tuple[Element | Or, float]]:
     """List the elements and ORs that a match needs, and how often."""
-    if isinstance(part, Not) or not shortest(part):
+    if isinstance(part, Not) or not min_events(part):
         return
     if isinstance(part, Repeat):
         yield from _required(part.part, times * part.least)

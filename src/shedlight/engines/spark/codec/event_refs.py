@@ -16,7 +16,7 @@ from shedlight.engines.spark.codec.decode import Path
 from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, walk
-from shedlight.language.ast.pattern import Item, Pattern, expressions, selected
+from shedlight.language.ast.pattern import Item, Pattern, expressions, selected_items
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import Operator, build_operator
 from shedlight.matching.operators.reorder import StreamInput
@@ -74,7 +74,7 @@ def find_event_refs(
 def _takes_apart(spec: OperatorSpec) -> bool:
     """Say whether an operator gives columns of whole events, or computes with these."""
     return any(
-        pattern.each or not all(map(_is_plain, selected(pattern)))
+        pattern.each or not all(map(_is_plain, selected_items(pattern)))
         for pattern in spec.patterns.values()
     )
 
@@ -93,7 +93,7 @@ def _may(spec: OperatorSpec, others: Iterable[OperatorSpec]) -> bool:
 
 
 def _wholes(pattern: Pattern) -> list[Item]:
-    return [item for item in selected(pattern) if isinstance(item.expression, WholeEvent)]
+    return [item for item in selected_items(pattern) if isinstance(item.expression, WholeEvent)]
 
 
 def _paths_of(spec: OperatorSpec) -> set[Path]:
@@ -161,7 +161,7 @@ def _numbered(pattern: Pattern) -> Pattern:
         Item(Attribute(item.expression.variable, (ROW,)), item.name)
         if isinstance(item.expression, WholeEvent)
         else item
-        for item in selected(pattern)
+        for item in selected_items(pattern)
     )
     return replace(pattern, select=tuple(items))
 

@@ -20,7 +20,7 @@ from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import run_all
 from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import OperatorSpec, Stream
-from shedlight.language.eval.column import column_of
+from shedlight.language.eval.column import to_column
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import (
     Operator,
@@ -175,7 +175,7 @@ def operator_watermarks(chain: ChainRuntime, state: ChainState) -> Mapping[str, 
 def _sort_by_time(chain: ChainRuntime, stream: Stream, table: pa.Table) -> pa.Table:
     """Sort events by time, unless they are sorted already."""
     name = chain.spec.inputs[stream][0].time
-    times = column_of(table[name])  # where it is null, the reorder buffer rejects it
+    times = to_column(table[name])  # where it is null, the reorder buffer rejects it
     return table if is_sorted(times.values) else table.sort_by(name)
 
 
