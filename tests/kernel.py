@@ -21,7 +21,8 @@ from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
 from shedlight.matching.output.matches import Matches
 from shedlight.matching.permuted import row_column
-from shedlight.matching.state.saved import from_bytes, to_bytes
+from shedlight.matching.state.container import read_container, write_container
+from shedlight.matching.state.saved import operator_sections, operator_state
 from tests.reference import Event
 
 SCHEMA = pa.schema(
@@ -61,6 +62,16 @@ def operator_for(
     return build_operator(inputs, {"P": pattern}, timed_out={"P"} if timed_out else ())
 
 
+def to_bytes(operator: Operator, state: OperatorState) -> bytes:
+    """Save the state of an operator alone."""
+    return write_container(operator_sections(operator, state))
+
+
+def from_bytes(operator: Operator, data: bytes) -> OperatorState:
+    """Read the saved state of an operator alone."""
+    return operator_state(operator, read_container(data))
+
+
 def run(
     operator: Operator,
     arrivals: Sequence[Event],
@@ -97,8 +108,7 @@ def run_all(
             table = complex_events(matcher, ended, operator.ids, timed_out=True)
             over_selected += table.to_pylist()
         if saved:
-            states = (from_bytes(matcher, to_bytes(matcher, state.states[0])),)
-            state = OperatorState(state.reorder_buffer, state.types, states)
+            state = from_bytes(operator, to_bytes(operator, state))
     return found, selected, over, over_selected, state
 
 

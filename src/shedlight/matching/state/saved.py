@@ -1,14 +1,13 @@
-"""Match states as versioned bytes.
+"""States of patterns and operators as sections of a saved state.
 
-The form: a mark, the version, the length of a JSON header and a checksum of these two and of
-all that follows; the header; and then the arrays and the stored events, compressed. The header
-says which pattern the state is of, and lists the symbols and sets of states in the order in
-which the arrays number them.
+A pattern's section is named by its fingerprint. It has the arrays of the kernels by their names
+(the key of a partial match is that of its `key_slot`, two hashes), the stored events, and the
+symbols and sets of states in the order in which the arrays number them. An operator's own
+section has its reorder buffer and deduplication state. Event types are not saved: a number
+means nothing beyond the process that gave it.
 """
 
-import json
-import struct
-import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,134 +17,86 @@ from shedlight.errors import StateError
 from shedlight.matching.compile.dfa import Symbol, build_tables, explored_subsets
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
-from shedlight.matching.kernel.match_state import MatchState, compact, with_rows
+from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.kernel.partial_queue import Queues
-from shedlight.matching.kernel.records import PARTIAL_MATCH, PartialMatchRecords
+from shedlight.matching.kernel.records import PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
+from shedlight.matching.operators.cep_operator import Operator, OperatorState
+from shedlight.matching.operators.classify import EventTypes
+from shedlight.matching.operators.reorder import (
+    DedupState,
+    ReorderBuffer,
+    new_reorder_buffer,
+)
+from shedlight.matching.state.compact import compact
+from shedlight.matching.state.container import Section
 
-VERSION = 3
-"""Since version 2 partial matches of a key form a list, and their fields are in another order;
-since version 3 a key of several columns has another hash, and the checksum is of the version
-and the length too."""
-_MARK = b"SHEDLIGHT"
-_FRONT = struct.Struct("<HII")
-_NUMBERS = struct.Struct("<HI")
-
-
-def to_bytes(matcher: Matcher, state: MatchState) -> bytes:
-    """Save a state."""
-    small = compact(state)
-    arrays = _arrays(small)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, small.store.schema) as stream:
-        stream.write_table(small.store)
-    body = b"".join(array.tobytes() for array in arrays) + sink.getvalue().to_pybytes()
-    header = {
-        "pattern": matcher.fingerprint,
-        "symbols": [sorted(symbol) for symbol in small.tables.symbols],
-        "known": explored_subsets(small.tables),
-        "subsets": [[region, sorted(members)] for region, members in small.tables.subsets],
-        "arrays": [[_form(array.dtype), list(array.shape)] for array in arrays],
-        "size": len(body),
-    }
-    front = json.dumps(header, separators=(",", ":")).encode()
-    rest = front + pa.compress(body, codec="zstd", asbytes=True)
-    checksum = _checksum(VERSION, len(front), rest)
-    return _MARK + _FRONT.pack(VERSION, len(front), checksum) + rest
+OPERATOR, PATTERN = "operator", "pattern"
 
 
-def from_bytes(matcher: Matcher, data: bytes) -> MatchState:
-    """Read a saved state.
+def operator_sections(
+    operator: Operator, state: OperatorState, name: str = ""
+) -> list[Section]:
+    """Save the state of an operator: its own section, and one for each pattern."""
+    pairs = zip(operator.matchers, state.states, strict=True)
+    patterns = [_pattern_section(matcher, each, name) for matcher, each in pairs]
+    return [_operator_section(operator, state.reorder_buffer, name), *patterns]
+
+
+def operator_state(operator: Operator, sections: Iterable[Section]) -> OperatorState:
+    """Read the saved state of an operator from its sections.
 
     Raises:
-        StateError: It is damaged, of another version, or of another pattern.
+        StateError: It is of other inputs, columns or patterns.
     """
-    version, header, packed = _split(data)
-    if header["pattern"] != matcher.fingerprint:
-        raise StateError(
-            f"the saved state is of another pattern:\n  saved: {header['pattern']}\n"
-            f"  now:   {matcher.fingerprint}\n"
-            "go on with the pattern as it was, or start without the saved state"
-        )
-    if version < 3 and len(matcher.pattern.partition_by) > 1:  # noqa: PLR2004  # see above
-        raise StateError(
-            f"the saved state has version {version}, in which keys of several columns were "
-            "told apart in another way; read it with the Shedlight that wrote it, "
-            "or start without the saved state"
-        )
-    try:
-        state = _state(matcher, header, packed)
-    except (ValueError, KeyError, TypeError, IndexError, OSError, pa.ArrowException) as error:
-        raise _damaged() from error
-    return (
-        with_rows(state) if version == 1 and matcher.automaton.single_event_regions else state
+    own, *patterns = sections
+    if own.facts["inputs"] != _inputs(operator):
+        raise _other("inputs", own.facts["inputs"], _inputs(operator))
+    names = [section.name for section in patterns]
+    now = [matcher.fingerprint for matcher in operator.matchers]
+    if sorted(names) != sorted(now):
+        raise _other("patterns", "\n         ".join(names), "\n         ".join(now))
+    saved = {name: [one for one in patterns if one.name == name] for name in names}
+    return OperatorState(
+        _reorder_buffer(operator, own),
+        EventTypes(operator.alphabet),
+        tuple(_match_state(each, saved[each.fingerprint].pop(0)) for each in operator.matchers),
     )
 
 
-def _split(data: bytes) -> tuple[int, dict[str, Any], bytes]:
-    start = len(_MARK) + _FRONT.size
-    if not data.startswith(_MARK) or len(data) < start:
-        raise _damaged()
-    version, length, checksum = _FRONT.unpack_from(data, len(_MARK))
-    if not 1 <= version <= VERSION:
-        raise StateError(
-            f"the saved state has version {version}, this Shedlight reads version {VERSION} "
-            "and older ones; "
-            "read it with the Shedlight that wrote it, or start without the saved state"
-        )
-    if _checksum(version, length, data[start:]) != checksum:
-        raise _damaged()
-    try:
-        header = json.loads(data[start : start + length])
-    except ValueError as error:
-        raise _damaged() from error
-    return version, header, data[start + length :]
+def _pattern_section(matcher: Matcher, state: MatchState, operator: str) -> Section:
+    small = compact(state)
+    groups = (small.records, small.queues, small.bindings)
+    arrays = {name: array for group in groups for name, array in group._asdict().items()}
+    facts = {
+        "symbols": [sorted(symbol) for symbol in small.tables.symbols],
+        "explored": explored_subsets(small.tables),
+        "subsets": [[region, sorted(members)] for region, members in small.tables.subsets],
+        "arrays": {name: [_form(array.dtype), array.shape] for name, array in arrays.items()},
+    }
+    body = b"".join([*(array.tobytes() for array in arrays.values()), _written(small.store)])
+    return Section(PATTERN, operator, matcher.fingerprint, facts, body)
 
 
-def _checksum(version: int, length: int, rest: bytes) -> int:
-    numbers = _NUMBERS.pack(version, length) if version >= 3 else b""  # noqa: PLR2004
-    return zlib.crc32(rest, zlib.crc32(numbers))
-
-
-def _state(matcher: Matcher, header: dict[str, Any], packed: bytes) -> MatchState:
-    body = pa.decompress(packed, header["size"], codec="zstd", asbytes=True)
-    arrays, offset = [], 0
-    for form, shape in header["arrays"]:
-        dtype = np.dtype(
-            [tuple(f) for f in form] if isinstance(form, list) else form, align=True
-        )
-        count = int(np.prod(shape))
-        array = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
-        arrays.append(array)
-        offset += array.nbytes
-    store = pa.ipc.open_stream(pa.py_buffer(body[offset:])).read_all()
+def _match_state(matcher: Matcher, section: Section) -> MatchState:
+    arrays, at = {}, 0
+    for name, (form, shape) in section.facts["arrays"].items():
+        fields = [tuple(each) for each in form] if isinstance(form, list) else form
+        arrays[name] = _read(section.body, at, np.dtype(fields, align=True), shape)
+        at += arrays[name].nbytes
     tables = build_tables(
         matcher.automaton,
-        map(Symbol, header["symbols"]),
-        [(region, frozenset(members)) for region, members in header["subsets"]],
-        header["known"],
+        map(Symbol, section.facts["symbols"]),
+        [(region, frozenset(members)) for region, members in section.facts["subsets"]],
+        section.facts["explored"],
     )
-    arrays[1] = _with_fields(arrays[1], PARTIAL_MATCH)
-    records, queues, bindings = (
-        PartialMatchRecords(*arrays[:5]),
-        Queues(*arrays[5:9]),
-        Bindings(*arrays[9:]),
+    return MatchState(
+        tables,
+        PartialMatchRecords(*(arrays[name] for name in PartialMatchRecords._fields)),
+        Queues(*(arrays[name] for name in Queues._fields)),
+        Bindings(*(arrays[name] for name in Bindings._fields)),
+        pa.ipc.open_stream(section.body[at:]).read_all(),
     )
-    return MatchState(tables, records, queues, bindings, store)
-
-
-def _with_fields(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Copy records into fields of the same names, in the order of today."""
-    if array.dtype == dtype:
-        return array
-    records = np.zeros(array.shape, dtype)
-    for name in dtype.names or ():
-        records[name] = array[name]
-    return records
-
-
-def _arrays(state: MatchState) -> list[Array]:
-    return [*state.records, *state.queues, *state.bindings]
 
 
 def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of fields
@@ -153,8 +104,53 @@ def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of f
     return [[name, fields[name][0].str] for name in fields] if fields else dtype.str
 
 
-def _damaged() -> StateError:
+def _operator_section(operator: Operator, buffer: ReorderBuffer, name: str) -> Section:
+    facts = {
+        "inputs": _inputs(operator),
+        "watermark": buffer.watermark,
+        "watermarks": [each.watermark for each in buffer.dedup],
+        "remembered": [len(each.times) for each in buffer.dedup],
+        "late": buffer.late,
+        "duplicates": buffer.duplicates,
+    }
+    ids = [array.tobytes() for each in buffer.dedup for array in (each.ids, each.times)]
+    return Section(OPERATOR, name, "", facts, b"".join([*ids, _written(buffer.buffer)]))
+
+
+def _inputs(operator: Operator) -> list[list[Any]]:
+    return [[each.name, list(each.ids), each.time, each.lateness] for each in operator.inputs]
+
+
+def _reorder_buffer(operator: Operator, section: Section) -> ReorderBuffer:
+    facts, dedup, at = section.facts, [], 0
+    for watermark, number in zip(facts["watermarks"], facts["remembered"], strict=True):
+        ids = _read(section.body, at, np.dtype(np.int64), (number, 2))
+        times = _read(section.body, at + ids.nbytes, np.dtype(np.int64), (number,))
+        dedup.append(DedupState(watermark, ids, times))
+        at += ids.nbytes + times.nbytes
+    buffer = pa.ipc.open_stream(section.body[at:]).read_all()
+    schema = new_reorder_buffer(operator.schema, len(operator.inputs)).buffer.schema
+    if not buffer.schema.equals(schema):
+        raise _other("columns", ", ".join(buffer.schema.names), ", ".join(schema.names))
+    counts = tuple(facts["late"]), tuple(facts["duplicates"])
+    return ReorderBuffer(buffer, tuple(dedup), facts["watermark"], *counts)
+
+
+def _read(data: bytes, at: int, dtype: np.dtype[Any], shape: Iterable[int]) -> Array:
+    size = tuple(shape)
+    return np.frombuffer(data, dtype, int(np.prod(size)), at).reshape(size).copy()
+
+
+def _written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def _other(what: str, saved: object, now: object) -> StateError:
     return StateError(
-        "the saved state is damaged or is no state of Shedlight; "
-        "take an older copy of it, or start without it"
+        f"the saved state is of other {what}:\n  saved: {saved}\n  now:   {now}\n"
+        f"go on with the {what} as they were, or start with a new checkpoint"
     )

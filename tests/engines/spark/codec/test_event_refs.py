@@ -11,7 +11,7 @@ from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state
 from shedlight.engines.spark.step.emit import encode_output
-from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
+from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.tables import match_tables
 from shedlight.graph import OperatorSpec, Stream

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.parallel import levels
-from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
+from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.tables import match_tables
 from shedlight.errors import StateError
@@ -24,7 +24,7 @@ JOIN = "SELECT a.x AS x, b.x AS y WHERE SEQ(a.x = 0, b.x > 0) WITHIN 20 us"
 PAIR = "SELECT a.y AS y WHERE SEQ(a.y > 0, b.y > 1) WITHIN 50 us"
 
 
-def _chain(last="v"):
+def build_two(last="v"):
     """Two operators, one reading the other, behind two groups of another node."""
     specs = [
         OperatorSpec(name=name, node="n", inputs=(read,), patterns={pattern: _parsed(text)})
@@ -45,7 +45,8 @@ def _parsed(text):
     return parse_pattern(text).pattern
 
 
-def _table(rows):
+def rows_table(rows):
+    """Make a table of rows of time, id and x."""
     columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
     times, names, values = columns
     return pa.table([["K"] * len(rows), times, names, values], schema=SCHEMA)
@@ -63,14 +64,14 @@ def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
         for shard, rows in enumerate(shards)
     ]
     first = match_tables(
-        [(StreamInput("K", ("id",), "time"), _table(sorted(left[0] + left[1])))],
+        [(StreamInput("K", ("id",), "time"), rows_table(sorted(left[0] + left[1])))],
         {"J": _parsed(JOIN)},
     ).complex_events["J"]
     second = match_tables(
         [(StreamInput("J", ("id",), "time"), first.drop_columns(["events"]))],
         {"L": _parsed(PAIR)},
     ).complex_events["L"]
-    chain = _chain()
+    chain = build_two()
     state = new_chain_state(chain)
     found: dict[Stream, list[str]] = {JOINED: [], LAST: []}
     while left[0] or left[1]:
@@ -78,7 +79,7 @@ def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
         size = data.draw(st.integers(1, len(left[shard])))
         batch, left[shard] = left[shard][:size], left[shard][size:]
         mark = WatermarkUpdate(READ, shard, left[shard][0][0] if left[shard] else FOREVER)
-        state, new = advance(chain, state, {READ: _table(batch[::-1])}, [mark])
+        state, new = advance(chain, state, {READ: rows_table(batch[::-1])}, [mark])
         state = from_bytes(chain, to_bytes(chain, state))
         for stream, table in new.outputs.items():
             found[stream] += table["id"].to_pylist()
@@ -95,10 +96,13 @@ def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
 
 def test_a_group_that_said_nothing_holds_the_others_back():
     """It may have the oldest events of all."""
-    chain = _chain()
+    chain = build_two()
     rows = [(0, "a", 0), (1, "b", 1)]
     state, found = advance(
-        chain, new_chain_state(chain), {READ: _table(rows)}, [WatermarkUpdate(READ, 0, FOREVER)]
+        chain,
+        new_chain_state(chain),
+        {READ: rows_table(rows)},
+        [WatermarkUpdate(READ, 0, FOREVER)],
     )
     assert len(found.outputs[JOINED]) == 0
     _, found = advance(chain, state, {}, [WatermarkUpdate(READ, 1, FOREVER)])
@@ -107,10 +111,10 @@ def test_a_group_that_said_nothing_holds_the_others_back():
 
 def test_the_state_of_other_operators_is_refused():
     """So is what is no state at all."""
-    chain = _chain()
+    chain = build_two()
     data = to_bytes(chain, new_chain_state(chain))
     with pytest.raises(StateError, match="the saved state is of the operators"):
-        from_bytes(_chain(last="u"), data)
+        from_bytes(build_two(last="u"), data)
     with pytest.raises(StateError, match="damaged"):
         from_bytes(chain, b"")
 
@@ -152,7 +156,7 @@ def test_side_by_side_is_one_after_the_other():
         state, done = advance(
             chain,
             new_chain_state(chain),
-            {READ: _table(rows)},
+            {READ: rows_table(rows)},
             [WatermarkUpdate(READ, 0, FOREVER)],
         )
         found = {name: done.outputs[name].to_pylist() for name in sorted(done.outputs, key=str)}
@@ -164,12 +168,12 @@ def test_side_by_side_is_one_after_the_other():
 
 def test_complex_events_are_counted_where_they_arrive():
     """By type, from each input; nobody has counted them before."""
-    chain = _chain()
+    chain = build_two()
     rows = [(0, "a", 0), (1, "b", 1), (2, "c", 1), (3, "d", -1)]
     _, done = advance(
         chain,
         new_chain_state(chain),
-        {READ: _table(rows)},
+        {READ: rows_table(rows)},
         [WatermarkUpdate(READ, 0, FOREVER), WatermarkUpdate(READ, 1, FOREVER)],
     )
     (counted,) = done.metrics["w"].types.values()

@@ -1,66 +1,66 @@
-"""States of operators and groups as bytes: they go on where they stopped, or say why not."""
+"""The state of a shard as bytes: it goes on where it stopped, or says why not."""
 
-from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.step.saved import VERSION, from_bytes, to_bytes
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.chain import new_chain_state
+from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.errors import StateError
-from shedlight.language import parse_pattern
-from shedlight.matching.operators.cep_operator import new_operator_state, step_operator
-from tests import strategies
-from tests.kernel import operator_for, table_of
-from tests.reference import Event
+from shedlight.matching.operators.reorder import FOREVER
+from shedlight.matching.state.container import VERSION, read_container
+from tests.engines.spark.step.test_chain import JOINED, LAST, READ, build_two, rows_table
 
-PATTERN = "SELECT b.name WHERE SEQ(a.kind = 0, b.kind = 1, c.kind = 2) AND c.x > a.x WITHIN 1 h"
-
-
-def _run(operator, arrivals, cuts, *, saved):
-    state, found = new_operator_state(operator), []
-    bounds = [0, *sorted(cuts), len(arrivals)]
-    for number, (start, end) in enumerate(pairwise(bounds), 1):
-        ended = frozenset({0, 1}) if number == len(bounds) - 1 else frozenset()
-        batch = arrivals[start:end]
-        tables = {i: table_of([event for event in batch if event.input == i]) for i in (0, 1)}
-        state, outcome = step_operator(operator, state, tables, ended)
-        found += outcome.complex_events["P"].to_pylist()
-        if saved:
-            state = from_bytes(operator, to_bytes(operator, state))
-    return repr(found), state.reorder_buffer.late, state.reorder_buffer.duplicates
-
-
-@settings(max_examples=150)
-@given(
-    strategies.patterns(),
-    strategies.streams(5, 24),
-    st.lists(st.integers(0, 24), max_size=4),
-    st.tuples(*[st.sampled_from([0, 1, 3])] * 2),
-)
-def test_an_operator_goes_on_from_its_bytes(pattern, arrivals, cuts, lateness):
-    """Waiting events, remembered ids and open machines survive, at any cut."""
-    operator = operator_for(pattern, lateness)
-    cuts = [cut for cut in cuts if cut <= len(arrivals)]
-    expected = _run(operator, arrivals, cuts, saved=False)
-    assert _run(operator, arrivals, cuts, saved=True) == expected
+PINNED = Path(__file__).parents[3] / "fixtures" / "states" / f"chain-v{VERSION}.state"
 
 
 def _state():
-    operator = operator_for(parse_pattern(PATTERN).pattern, (5, 5))
-    values = {"kind": 0, "x": 1, "y": 0.5, "key": 1, "name": "ä"}
-    events = [Event(10 * i, i % 2, (i,), values) for i in range(9)]
-    tables = {i: table_of([event for event in events if event.input == i]) for i in (0, 1)}
-    state, _ = step_operator(operator, new_operator_state(operator), tables)
-    return operator, state
+    """Six events of one origin of two; so some wait, and partial matches are open."""
+    chain = build_two()
+    rows = rows_table([(10 * i, f"e{i}", i % 2) for i in range(6)])
+    watermarks = [WatermarkUpdate(READ, 0, 60), WatermarkUpdate(READ, 1, 35)]
+    return chain, advance(chain, new_chain_state(chain), {READ: rows}, watermarks)[0]
+
+
+def _rest(chain, state):
+    rows = rows_table([(60, "e6", 0), (61, "e7", 2)])
+    watermarks = [WatermarkUpdate(READ, origin, FOREVER) for origin in (0, 1)]
+    _, done = advance(chain, state, {READ: rows}, watermarks)
+    return [done.outputs[stream].to_pylist() for stream in (JOINED, LAST)]
+
+
+def test_a_pinned_state_goes_on():
+    """The file was saved once; a new format has a new version and another file."""
+    chain, state = _state()
+    pinned = from_bytes(chain, PINNED.read_bytes())
+    found = _rest(chain, pinned)
+    assert found == _rest(chain, state)
+    assert all(found)
+
+
+def test_all_is_in_one_container():
+    """One section for the chain, one for each operator, each pattern and its events."""
+    chain, state = _state()
+    kinds = [(each.kind, each.operator) for each in read_container(to_bytes(chain, state))]
+    assert kinds[:5] == [
+        ("chain", ""),
+        ("operator", "w"),
+        ("pattern", "w"),
+        ("operator", "v"),
+        ("pattern", "v"),
+    ]
+    assert {kind for kind, _ in kinds[5:]} <= {"events"}
 
 
 @settings(max_examples=200)
 @given(st.data())
 def test_damaged_bytes_are_always_found_out(data):
     """Cut off or changed anywhere."""
-    operator, state = _state()
-    good = bytearray(to_bytes(operator, state))
+    chain, state = _state()
+    good = bytearray(to_bytes(chain, state))
     place = data.draw(st.integers(0, len(good) - 1))
     if data.draw(st.booleans()):
         bad = bytes(good[:place])
@@ -68,24 +68,4 @@ def test_damaged_bytes_are_always_found_out(data):
         good[place] ^= data.draw(st.integers(1, 255))
         bad = bytes(good)
     with pytest.raises(StateError, match="saved state"):
-        from_bytes(operator, bad)
-
-
-def test_the_state_of_other_inputs_or_patterns_is_refused():
-    """The message says which they were."""
-    operator, state = _state()
-    data = to_bytes(operator, state)
-    with pytest.raises(StateError, match="of other inputs"):
-        from_bytes(operator_for(parse_pattern(PATTERN).pattern, (5, 6)), data)
-    other = operator_for(parse_pattern(PATTERN.replace("1 h", "2 h")).pattern, (5, 5))
-    with pytest.raises(StateError, match="another pattern"):
-        from_bytes(other, data)
-
-
-def test_another_version_is_refused_with_its_number():
-    """Who goes back to an older release is told so."""
-    operator, state = _state()
-    data = bytearray(to_bytes(operator, state))
-    data[len(b"SHEDLIGHT-OPERATOR")] = VERSION + 1
-    with pytest.raises(StateError, match=f"version {VERSION + 1}"):
-        from_bytes(operator, bytes(data))
+        from_bytes(chain, bad)

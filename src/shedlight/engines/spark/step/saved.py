@@ -1,113 +1,67 @@
-"""The state of an operator as versioned bytes: its intake and all its patterns' machines.
-
-The form is that of `framing.py`; the first part is the intake (remembered ids and waiting
-events), compressed, and then comes each pattern's state in the form of `automaton/saved.py`.
-The types are not saved: a number means nothing beyond the process that gave it.
-"""
-
-from typing import Any
+"""The state of a shard as bytes: watermarks, the operators of its chain, events referred to."""
 
 import numpy as np
-import pyarrow as pa
 
-from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
+from shedlight.engines.spark.codec.decode import decode_table
+from shedlight.engines.spark.codec.encode import encode_table
+from shedlight.engines.spark.codec.event_refs import EventTable
+from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
 from shedlight.errors import StateError
-from shedlight.matching.jit import Array
-from shedlight.matching.operators.cep_operator import Operator, OperatorState
-from shedlight.matching.operators.classify import EventTypes
-from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_reorder_buffer
-from shedlight.matching.state import saved
-from shedlight.matching.state.frame import read_frame, write_frame
+from shedlight.matching.state.container import Section, read_container, write_container
+from shedlight.matching.state.saved import OPERATOR, PATTERN, operator_sections, operator_state
 
-VERSION = 2
-"""Since version 2 an id of several columns has another hash."""
-_MARK = b"SHEDLIGHT-OPERATOR"
+CHAIN, EVENTS = "chain", "events"
 
 
-def to_bytes(operator: Operator, state: OperatorState) -> bytes:
-    """Save the state of an operator."""
-    reorder_buffer = state.reorder_buffer
-    intake = [
-        part
-        for one in reorder_buffer.dedup
-        for part in (one.ids.tobytes(), one.times.tobytes())
-    ]
-    intake.append(plain_bytes(reorder_buffer.buffer))
-    body = b"".join(intake)
-    states = [
-        saved.to_bytes(matcher, one)
-        for matcher, one in zip(operator.matchers, state.states, strict=True)
-    ]
-    packed = pa.compress(body, codec="zstd", asbytes=True)
-    header = {
-        "inputs": _inputs(operator),
-        "watermark": reorder_buffer.watermark,
-        "watermarks": [one.watermark for one in reorder_buffer.dedup],
-        "remembered": [len(one.times) for one in reorder_buffer.dedup],
-        "late": reorder_buffer.late,
-        "duplicates": reorder_buffer.duplicates,
-        "size": len(body),
+def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
+    """Save the state of a shard."""
+    facts = {
+        "operators": _names(chain),
+        "watermarks": [[*origin, watermark] for origin, watermark in state.watermarks.items()],
+        "idle": sorted(state.idle),
     }
-    return write_frame(_MARK, VERSION, header, [packed, *states])
+    sections = [Section(CHAIN, facts=facts)]
+    for name, operator, each in zip(
+        _names(chain), chain.operators, state.operators, strict=True
+    ):
+        sections += operator_sections(operator, each, name)
+    for name, table in state.event_tables.items():
+        facts = {"start": table.start, "earlier": len(table.old)}
+        body = table.old.tobytes() + encode_table(table.events).to_pybytes()
+        sections.append(Section(EVENTS, name, facts=facts, body=body))
+    return write_container(sections)
 
 
-def from_bytes(operator: Operator, data: bytes) -> OperatorState:
-    """Read the saved state of an operator.
+def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
+    """Read the saved state of a shard.
 
     Raises:
-        StateError: It is damaged, of another version, or of other inputs or patterns.
+        StateError: It is damaged, of another version, or of other operators.
     """
-    header, (packed, *states) = read_frame(_MARK, VERSION, data)
-    if header["inputs"] != _inputs(operator):
+    own, *sections = read_container(data)
+    names = _names(chain)
+    if own.facts["operators"] != names:
         raise StateError(
-            f"the saved state is of other inputs:\n  saved: {header['inputs']}\n"
-            f"  now:   {_inputs(operator)}\n"
-            "go on with the inputs as they were, or start without the saved state"
+            f"the saved state is of the operators {', '.join(own.facts['operators'])}, now "
+            f"they are {', '.join(names)}; go on with the operators as they were, or start "
+            "with a new checkpoint"
         )
-    if len(states) != len(operator.matchers):
-        raise StateError(
-            f"the saved state is of {len(states)} patterns, now there are "
-            f"{len(operator.matchers)}; go on with the patterns as they were, or start without "
-            "the saved state"
-        )
-    return OperatorState(
-        _waiting(operator, header, packed),
-        EventTypes(operator.alphabet),
-        tuple(
-            saved.from_bytes(matcher, one)
-            for matcher, one in zip(operator.matchers, states, strict=True)
-        ),
+    saved: dict[str, list[Section]] = {name: [] for name in names}
+    for section in sections:
+        if section.kind in {OPERATOR, PATTERN}:
+            saved[section.operator].append(section)
+    return ChainState(
+        tuple(map(operator_state, chain.operators, saved.values())),
+        {(stream, origin): time for stream, origin, time in own.facts["watermarks"]},
+        frozenset((stream, origin) for stream, origin in own.facts["idle"]),
+        {each.operator: _event_table(each) for each in sections if each.kind == EVENTS},
     )
 
 
-def _inputs(operator: Operator) -> list[list[Any]]:
-    return [[one.name, list(one.ids), one.time, one.lateness] for one in operator.inputs]
+def _event_table(section: Section) -> EventTable:
+    old = np.frombuffer(section.body, np.int64, section.facts["earlier"]).copy()
+    return EventTable(decode_table(section.body[old.nbytes :]), old, section.facts["start"])
 
 
-def _waiting(operator: Operator, header: dict[str, Any], packed: bytes) -> ReorderBuffer:
-    body = pa.decompress(packed, header["size"], codec="zstd", asbytes=True)
-    dedup, at = [], 0
-    for watermark, number in zip(header["watermarks"], header["remembered"], strict=True):
-        ids = _numbers(body, at, 2 * number).reshape(number, 2)
-        times = _numbers(body, at + ids.nbytes, number)
-        dedup.append(DedupState(watermark, ids, times))
-        at += ids.nbytes + times.nbytes
-    buffer = decode_table(body[at:])
-    schema = new_reorder_buffer(operator.schema, len(operator.inputs)).buffer.schema
-    if not buffer.schema.equals(schema):
-        raise StateError(
-            f"the saved state has other columns:\n  saved: {', '.join(buffer.schema.names)}\n"
-            f"  now:   {', '.join(schema.names)}\n"
-            "go on with the columns as they were, or start without the saved state"
-        )
-    return ReorderBuffer(
-        buffer,
-        tuple(dedup),
-        header["watermark"],
-        tuple(header["late"]),
-        tuple(header["duplicates"]),
-    )
-
-
-def _numbers(data: bytes, at: int, count: int) -> Array:
-    return np.frombuffer(data, np.int64, count, at).copy()
+def _names(chain: ChainRuntime) -> list[str]:
+    return [spec.name for spec in chain.spec.placement.operators]

@@ -35,7 +35,7 @@ from shedlight.engines.spark.step.emit import (
     rows_frame,
 )
 from shedlight.engines.spark.step.metrics import ShardMetrics
-from shedlight.engines.spark.step.saved_chain import from_bytes, to_bytes
+from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.engines.spark.support.plan_store import PlanStore, batch_id
