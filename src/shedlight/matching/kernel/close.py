@@ -3,7 +3,7 @@
 import numpy as np
 
 from shedlight.matching.compile.dfa import ACCEPTING, QUEUED
-from shedlight.matching.jit import i64, idx, jit_inline, jit_noinline
+from shedlight.matching.jit import Array, compiled, i64, idx, jit_inline, jit_noinline
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     advance_region_heads,
@@ -13,6 +13,7 @@ from shedlight.matching.kernel.partial_queue import (
     pop_key_list,
 )
 from shedlight.matching.kernel.records import (
+    CANCELLED,
     EVICTED,
     EXPIRED,
     NONE,
@@ -21,6 +22,7 @@ from shedlight.matching.kernel.records import (
     PartialMatchRecords,
     emit_match,
     events_that_fit,
+    find_open_key,
     free_chain,
     free_partial_match,
     mark_timed_out,
@@ -153,3 +155,15 @@ def evict(records: PartialMatchRecords, queues: Queues, tables: KernelTables) ->
     dequeue_everywhere(records, queues, tables, partial_match)
     close(records, tables, partial_match)
     records.counts[EVICTED] += 1
+
+
+@compiled
+def cancel_queued(
+    records: PartialMatchRecords, queues: Queues, tables: KernelTables, keys: Array
+) -> None:
+    """Close all partial matches of some keys, and count them."""
+    for i in range(keys.shape[0]):
+        key_slot = find_open_key(records, keys, i)
+        if key_slot != NONE:
+            records.counts[CANCELLED] += records.key_slots[idx(key_slot)].open
+            close_all(records, queues, tables, key_slot)

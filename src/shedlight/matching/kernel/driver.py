@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.pattern import WindowUnit, negated_elements
+from shedlight.language.ast.pattern import negated_elements
 from shedlight.language.eval.column import TEXT
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.compile.dfa import EXPLORED, HAS_NOTS, DfaTables, explore
@@ -36,10 +36,15 @@ from shedlight.matching.kernel.records import (
     Output,
     PartialMatchRecords,
 )
-from shedlight.matching.kernel.scan import Scan, ScanSettings, run_scan
+from shedlight.matching.kernel.scan import Scan, run_scan
 from shedlight.matching.kernel.scan_bindings import MAX_BINDINGS, Bindings
-from shedlight.matching.kernel.scan_tables import FORBIDS, build_transition_table
-from shedlight.matching.kernel.tables import Events, KernelTables
+from shedlight.matching.kernel.tables import (
+    FORBIDS,
+    Events,
+    build_kernel_tables,
+    build_scan_settings,
+    build_transition_table,
+)
 from shedlight.matching.permuted import row_column
 
 _INITIAL_MATCHES, _INITIAL_NODES = 1 << 14, 1 << 16
@@ -112,18 +117,7 @@ class FifoRun:
         if self._unsure and not len(self._output.symbols):
             symbols = np.empty(len(self._output.rows), np.int32)
             self._output = self._output._replace(symbols=symbols)
-        self._kernel_tables = KernelTables(
-            tables.transitions,
-            tables.opens,
-            tables.after_not,
-            tables.subset_facts,
-            tables.symbol_facts,
-            tables.bits,
-            len(self.matcher.automaton.regions),
-            self.matcher.automaton.single_event_regions,
-            _has_one_taker(self.matcher, tables),
-            *_common_settings(self.matcher),
-        )
+        self._kernel_tables = build_kernel_tables(self.matcher, tables)
 
     def advance(self, events: Events, watermark: int) -> None:
         """Take all events, then end what the watermark has passed."""
@@ -179,7 +173,7 @@ class ScanRun:
         self.collector = MatchCollector(has_nots=False, timed_out=matcher.timed_out)
         self._output = new_output()
         self._transitions = build_transition_table(matcher, state.tables)
-        self._settings = _scan_settings(matcher)
+        self._settings = build_scan_settings(matcher)
         self._code = code_arrays(matcher.programs, matcher.triggers)
         self._cells = _cells(matcher, table)
 
@@ -213,36 +207,6 @@ class ScanRun:
         bindings = _grown_size(len(self.bindings.records), int(counts[USED_BINDINGS]) + most)
         self.records = self.records._replace(nodes=grow(self.records.nodes, nodes))
         self.bindings = Bindings(*(grow(array, bindings) for array in self.bindings))
-
-
-def _has_one_taker(matcher: Matcher, tables: DfaTables) -> bool:
-    """Whether an event concerns one partial match at most."""
-    counted = (
-        matcher.pattern.within is not None and matcher.pattern.within.span is WindowUnit.EVENTS
-    )
-    return not (matcher.pattern.reuse or counted or tables.symbol_facts[HAS_NOTS].any())
-
-
-def _common_settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
-    """Give the window in microseconds and in events, the policy, absence and so on."""
-    window = matcher.pattern.within
-    by_time = window is not None and window.span is WindowUnit.TIME
-    by_count = window is not None and window.span is WindowUnit.EVENTS
-    return (
-        window.length if window and by_time else NONE,
-        window.length if window and by_count else NONE,
-        matcher.pattern.reuse,
-        matcher.automaton.absence,
-        matcher.timed_out,
-        matcher.cap,
-    )
-
-
-def _scan_settings(matcher: Matcher) -> ScanSettings:
-    states = matcher.automaton.regions[0]
-    edges = [len(state.edges) for state in states]
-    lefts = [len(left) for state in states for _, left in state.nots]
-    return ScanSettings(*_common_settings(matcher), max(edges + lefts))
 
 
 def _cells(matcher: Matcher, table: pa.Table) -> Cells:

@@ -5,7 +5,7 @@ state has no gaps in its arrays, and no numbers that depend on which symbols wer
 this process (`saved.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from shedlight.matching.compile.dfa import DfaTables, build_tables
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
+from shedlight.matching.kernel.close import cancel_queued
 from shedlight.matching.kernel.partial_queue import LINK, QUEUE, Queues
 from shedlight.matching.kernel.records import (
     COUNTS,
@@ -21,6 +22,7 @@ from shedlight.matching.kernel.records import (
     FREE_NODE,
     FREE_PARTIAL_MATCH,
     KEY_SLOT,
+    KEY_SLOTS,
     KEYED,
     NEWEST,
     NODE,
@@ -31,7 +33,9 @@ from shedlight.matching.kernel.records import (
     PartialMatchRecords,
     enter_all,
 )
+from shedlight.matching.kernel.scan import cancel_scanned
 from shedlight.matching.kernel.scan_bindings import BINDING, Bindings
+from shedlight.matching.kernel.tables import build_kernel_tables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +45,8 @@ class MatchState:
     Attributes:
         tables: The automaton over the symbols that have occurred.
         records: The partial matches.
-        waiting: Their queues; for the scan kernel empty.
-        bindings: Their bindings; for the queue kernel empty.
+        queues: Their queues; for the scan kernel empty.
+        bindings: Their bindings; for the FIFO kernel empty.
         store: The events that partial matches have taken.
     """
 
@@ -87,6 +91,36 @@ def new_state(matcher: Matcher) -> MatchState:
         np.zeros(0, BINDING), np.zeros((0, len(matcher.automaton.elements)), np.int32)
     )
     return MatchState(tables, records, queues, bindings, matcher.store_schema.empty_table())
+
+
+def open_keys(state: MatchState) -> Array:
+    """List the keys that have a partial match: [number, 2] hashes, as `hash_keys` gives them.
+
+    Without PARTITION BY all partial matches are of one key, whose hashes are 0.
+    """
+    slots = state.records.key_slots[: state.records.counts[KEY_SLOTS]]
+    held = slots[slots["open"] > 0]
+    return np.stack([held["hash1"], held["hash2"]], axis=1)
+
+
+def cancel(matcher: Matcher, state: MatchState, keys: Array) -> MatchState:
+    """Give the state without the partial matches of some keys; they are counted.
+
+    What comes later of these keys is matched as if they had not been seen before.
+
+    Args:
+        matcher: The pattern.
+        state: Where matching stands; not changed.
+        keys: [number, 2] hashes; keys without a partial match are left out.
+    """
+    records = PartialMatchRecords(*(array.copy() for array in state.records))
+    if matcher.pattern.conditions:
+        bindings = Bindings(*(array.copy() for array in state.bindings))
+        cancel_scanned(records, bindings.records, keys)
+        return replace(state, records=records, bindings=bindings)
+    queues = Queues(*(array.copy() for array in state.queues))
+    cancel_queued(records, queues, build_kernel_tables(matcher, state.tables), keys)
+    return replace(state, records=records, queues=queues)
 
 
 def grow(array: Array, rows: int) -> Array:

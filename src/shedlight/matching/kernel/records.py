@@ -82,9 +82,10 @@ NONE = -1
     DROPPED,  # bindings beyond the cap
     USED_KEY_SLOTS,  # key slots in use
     KEYED,  # whether there are keys at all; if not, one key slot serves for good
+    CANCELLED,  # partial matches that were cancelled by key
     UNEXPLORED_SUBSET,  # a subset that must be explored before the next event, or NONE
     COUNTS,
-) = range(24)
+) = range(25)
 
 
 class PartialMatchRecords(NamedTuple):
@@ -127,6 +128,19 @@ def find_key_slot(records: PartialMatchRecords, hash1: int, hash2: int) -> int:
             return i64(key_slot)
         slot = (slot + 1) & mask
     return i64(NONE)
+
+
+@jit_inline
+def find_open_key(records: PartialMatchRecords, keys: Array, number: int) -> int:
+    """Find the key slot of one of some keys, or NONE; without PARTITION BY, that of (0, 0)."""
+    hash1, hash2 = i64(keys[number, 0]), i64(keys[number, 1])
+    key_slot = find_key_slot(records, hash1, hash2)
+    if key_slot != NONE and (
+        records.key_slots[idx(key_slot)].hash1 != hash1
+        or records.key_slots[idx(key_slot)].hash2 != hash2
+    ):
+        return i64(NONE)
+    return key_slot
 
 
 @jit_inline

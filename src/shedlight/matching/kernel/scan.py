@@ -11,6 +11,7 @@ from typing import NamedTuple
 from shedlight.matching.jit import Array, compiled, i64, jit_inline, jit_noinline
 from shedlight.matching.kernel.guard_vm import Cells, Code, holds
 from shedlight.matching.kernel.records import (
+    CANCELLED,
     EVICTED,
     EXPIRED,
     FREE,
@@ -24,6 +25,7 @@ from shedlight.matching.kernel.records import (
     PartialMatchRecords,
     events_that_fit,
     find_key_slot,
+    find_open_key,
     free_node,
     free_partial_match,
     mark_timed_out,
@@ -39,20 +41,14 @@ from shedlight.matching.kernel.scan_bindings import (
     free_bindings,
     new_binding,
 )
-from shedlight.matching.kernel.scan_tables import FORBIDS, OPENS, TAKES, TransitionTable
-from shedlight.matching.kernel.tables import Events
-
-
-class ScanSettings(NamedTuple):
-    """The settings of a pattern, as the kernel wants them."""
-
-    window: int  # microseconds, or NONE
-    events: int  # events, or NONE
-    reuse: bool
-    absence: bool
-    timed_out: bool  # whether partial matches that time out are written out
-    cap: int  # most partial matches
-    fan: int  # most edges or alternatives of a state
+from shedlight.matching.kernel.tables import (
+    FORBIDS,
+    OPENS,
+    TAKES,
+    Events,
+    ScanSettings,
+    TransitionTable,
+)
 
 
 class Scan(NamedTuple):
@@ -375,3 +371,15 @@ def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
             hash2 = events.hash2[i] if keyed else i64(0)
             _dispatch(scan, (hash1, hash2), (i64(events.row + i), time, symbol))
     return number + 1
+
+
+@compiled
+def cancel_scanned(records: PartialMatchRecords, bindings: Array, keys: Array) -> None:
+    """Close all partial matches of some keys, and count them."""
+    for i in range(keys.shape[0]):
+        partial_match = _oldest_of_key(records, find_open_key(records, keys, i))
+        while partial_match != NONE:
+            newer = i64(records.partial_matches[partial_match].key_newer)
+            _close(records, bindings, partial_match)
+            records.counts[CANCELLED] += 1
+            partial_match = newer

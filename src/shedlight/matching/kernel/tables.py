@@ -1,8 +1,18 @@
-"""What the FIFO kernel works with: the tables and settings of a pattern, and the events."""
+"""What the kernels work with: tables and settings of a pattern, and the events."""
 
 from typing import NamedTuple
 
+import numpy as np
+
+from shedlight.language.ast.pattern import WindowUnit
+from shedlight.matching.compile.dfa import HAS_NOTS, DfaTables
+from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
+from shedlight.matching.kernel.bind import accepted_elements, under_not
+from shedlight.matching.kernel.records import NONE
+
+# What an element does with an event (`accepts`), and what a symbol can do (`symbol_facts`).
+TAKES, FORBIDS, OPENS = 1, 2, 4
 
 
 class KernelTables(NamedTuple):
@@ -15,9 +25,7 @@ class KernelTables(NamedTuple):
     symbol_facts: Array
     bits: Array
     regions: int
-    single_event_regions: (
-        bool  # whether there are several regions and each is over with its first event
-    )
+    single_event_regions: bool  # whether each of several regions is over with its first event
     one_taker: bool  # whether an event concerns one alone: no REUSE, NOT or window of events
     window: int  # microseconds, or NONE
     events: int  # events, or NONE
@@ -36,3 +44,104 @@ class Events(NamedTuple):
     hash1: Array  # of the key; empty where there are no keys
     hash2: Array
     row: int  # of the first event
+
+
+class ScanSettings(NamedTuple):
+    """The settings of a pattern, as the kernel wants them."""
+
+    window: int  # microseconds, or NONE
+    events: int  # events, or NONE
+    reuse: bool
+    absence: bool
+    timed_out: bool  # whether partial matches that time out are written out
+    cap: int  # most partial matches
+    fan: int  # most edges or alternatives of a state
+
+
+class TransitionTable(NamedTuple):
+    """The automaton as arrays.
+
+    An element that takes an event leads from a state to others; a NOT leaves some (or none).
+    """
+
+    ends: Array  # [state * elements + element] where the targets begin, and end
+    targets: Array
+    accepting: Array
+    accepts: Array  # [symbol, element] TAKES, FORBIDS or 0
+    symbol_facts: (
+        Array  # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first of a match
+    )
+    binds: Array  # [element] whether conditions mention it
+
+
+def build_kernel_tables(matcher: Matcher, tables: DfaTables) -> KernelTables:
+    """Put together what the FIFO kernel needs to know of a pattern."""
+    settings = _common_settings(matcher)
+    counted = settings[1] != NONE
+    return KernelTables(
+        tables.transitions,
+        tables.opens,
+        tables.after_not,
+        tables.subset_facts,
+        tables.symbol_facts,
+        tables.bits,
+        len(matcher.automaton.regions),
+        matcher.automaton.single_event_regions,
+        not (matcher.pattern.reuse or counted or tables.symbol_facts[HAS_NOTS].any()),
+        *settings,
+    )
+
+
+def build_scan_settings(matcher: Matcher) -> ScanSettings:
+    """Put together what the scan kernel needs to know of a pattern, but its automaton."""
+    states = matcher.automaton.regions[0]
+    edges = [len(state.edges) for state in states]
+    lefts = [len(left) for state in states for _, left in state.nots]
+    return ScanSettings(*_common_settings(matcher), max(edges + lefts))
+
+
+def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTable:
+    """Lay the automaton out as arrays."""
+    automaton = matcher.automaton
+    nots = under_not(automaton)
+    targets: list[int] = []
+    ends = [0]
+    for number, state in enumerate(automaton.regions[0]):
+        left = dict(state.nots)
+        for element in range(len(automaton.elements)):
+            if nots[element]:
+                targets += left.get(element, (number,))
+            else:
+                targets += [target for taker, target in state.edges if taker == element]
+            ends.append(len(targets))
+    accepts = accepted_elements(tables, len(automaton.elements)) * np.where(
+        nots, FORBIDS, TAKES
+    )
+    first = [element for element, _ in automaton.regions[0][0].edges]
+    opens = (accepts[:, first] == TAKES).any(axis=1) * OPENS
+    binds = np.zeros(len(automaton.elements), np.bool_)
+    for program in matcher.programs.programs:
+        binds[list(program.elements)] = True
+    return TransitionTable(
+        np.array(ends, np.int32),
+        np.array(targets, np.int32),
+        np.array([state.accepting for state in automaton.regions[0]], np.bool_),
+        accepts.astype(np.int8),
+        ((accepts == FORBIDS).any(axis=1) * FORBIDS | opens).astype(np.int8),
+        binds,
+    )
+
+
+def _common_settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
+    """Give the window in microseconds and in events, the policy, absence and so on."""
+    window = matcher.pattern.within
+    by_time = window is not None and window.span is WindowUnit.TIME
+    by_count = window is not None and window.span is WindowUnit.EVENTS
+    return (
+        window.length if window and by_time else NONE,
+        window.length if window and by_count else NONE,
+        matcher.pattern.reuse,
+        matcher.automaton.absence,
+        matcher.timed_out,
+        matcher.cap,
+    )

@@ -17,6 +17,7 @@ from shedlight.matching.jit import Array, compiled
 from shedlight.matching.kernel.driver import FifoRun, ScanRun
 from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.kernel.records import (
+    CANCELLED,
     DROPPED,
     END,
     EVICTED,
@@ -67,18 +68,21 @@ class PartialMatchCounts:
         expired: Partial matches that the window closed without a match.
         evicted: Partial matches that the cap closed.
         dropped: Bindings of a partial match beyond the cap on them.
+        cancelled: Partial matches that were cancelled by key.
     """
 
     open: int
     expired: int
     evicted: int
     dropped: int
+    cancelled: int
 
 
 def count_partial_matches(state: MatchState) -> PartialMatchCounts:
     """Count what is open and what was closed."""
     counts = state.records.counts
-    return PartialMatchCounts(*(int(counts[i]) for i in (OPEN, EXPIRED, EVICTED, DROPPED)))
+    fields = (OPEN, EXPIRED, EVICTED, DROPPED, CANCELLED)
+    return PartialMatchCounts(*(int(counts[i]) for i in fields))
 
 
 def match(
