@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from shedlight.report import report_page, sentences
-from shedlight.report.charts import Chart, Line, downsample, drawn
+from shedlight.report.charts import Chart, Line, downsample, draw_chart
 from tests.runlog.logs import batch, decision, header, hostile_run, run
 
 ALONE = {"meta", "br"}
@@ -70,7 +70,7 @@ def overloaded():
     )
 
 
-def test_a_run_is_told_in_sentences(overloaded):
+def test_a_run_is_described_in_sentences(overloaded):
     """Was the bound kept, what was shed, when and why did plans change."""
     assert sentences(overloaded) == [
         (
@@ -81,7 +81,7 @@ def test_a_run_is_told_in_sentences(overloaded):
             "Node edge kept its bound: the mean latency was 2.0 s, the bound is 2.0 s; 1 of 3 "
             "micro-batches had a mean above it, at worst 3.0 s at 0:05."
         ),
-        "Node edge kept 53% of 1,500 events; 700 were shed or of no use to any pattern.",
+        "Node edge kept 53% of 1,500 events; 700 were shed or relevant to no pattern.",
         "The plan changed once.",
         "At 0:05 the plan changed: node 'edge': too busy.",
         "The last plan keeps least of: flows.P 25% of kind=a.",
@@ -186,7 +186,7 @@ def test_short_lines_are_drawn_as_they_are():
     """No range around them."""
     chart = Chart(title="t", lines=(Line("a", "line0", [(1.0, 1.0), (2.0, 3.0)]),))
 
-    assert "polygon" not in drawn(chart, 0.0, 10.0)
+    assert "polygon" not in draw_chart(chart, 0.0, 10.0)
 
 
 def test_a_gap_in_a_line_is_drawn_as_a_gap():
@@ -194,7 +194,7 @@ def test_a_gap_in_a_line_is_drawn_as_a_gap():
     points = [(1.0, 1.0), (2.0, 1.0), (3.0, None), (4.0, 2.0), (5.0, None), (6.0, 1.0)]
     points += [(7.0, 2.0)]
 
-    picture = drawn(Chart(title="t", lines=(Line("a", "line0", points),)), 0.0, 10.0)
+    picture = draw_chart(Chart(title="t", lines=(Line("a", "line0", points),)), 0.0, 10.0)
 
     assert picture.count("<polyline") == 2
     assert picture.count("<circle") == 1

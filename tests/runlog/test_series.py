@@ -4,10 +4,10 @@ import pytest
 
 from shedlight.runlog.aggregate import run_totals
 from shedlight.runlog.series import (
-    decision_log,
+    decision_entries,
+    keep_share_rows,
     match_series,
     node_series,
-    share_table,
     split_evenly,
 )
 from tests.runlog.logs import batch, decision, header, run
@@ -20,7 +20,7 @@ def test_rates_are_over_the_time_since_the_micro_batch_before():
     first, second = node_series(log.records)["edge"].points
 
     assert (first.rate, first.utilisation) == (100.0, 1.0)
-    assert (second.rate, second.kept_rate, second.share) == (50.0, 12.5, 0.25)
+    assert (second.rate, second.kept_rate, second.batch.kept_share) == (50.0, 12.5, 0.25)
     assert second.utilisation == 0.25
 
 
@@ -36,10 +36,10 @@ def test_no_events_have_no_share():
     log = run(batch(10.0, events=0, kept=0))
 
     (point,) = node_series(log.records)["edge"].points
-    assert (point.share, point.latency) == (None, {})
+    assert (point.batch.kept_share, point.latency) == (None, {})
 
 
-def test_a_node_has_its_bound_loads_and_statuses():
+def test_a_node_has_its_loads_and_statuses():
     """A status is told when it becomes another."""
     log = run(
         header(9.0),
@@ -51,9 +51,8 @@ def test_a_node_has_its_bound_loads_and_statuses():
 
     series = node_series(log.records)["edge"]
 
-    assert series.bound == 2.0
-    assert series.loads == ((10.0, 0.5), (11.0, 0.5), (12.0, 0.5))
-    assert series.statuses == ((10.0, "OK"), (11.0, "SHEDDING"))
+    assert series.loads == [(10.0, 0.5), (11.0, 0.5), (12.0, 0.5)]
+    assert series.statuses == [(10.0, "OK"), (11.0, "SHEDDING")]
 
 
 def test_the_mean_latency_is_of_events_not_of_micro_batches():
@@ -104,9 +103,9 @@ def test_shares_are_told_with_their_range_and_last_change():
         decision(12.0, shares={"f.P": {"a": 0.1, "b": 0.2}}),
     )
 
-    first, second = share_table(log.decisions)
+    first, second = keep_share_rows(log.decisions)
 
-    assert (first.type, first.now, first.least, first.most) == ("a", 0.1, 0.1, 0.5)
+    assert (first.type, first.current, first.lowest, first.highest) == ("a", 0.1, 0.1, 0.5)
     assert (first.changed, second.type, second.changed) == (11.0, "b", 10.0)
 
 
@@ -114,7 +113,7 @@ def test_a_type_that_the_last_plan_does_not_name_has_no_share_now():
     """The log names only some types."""
     log = run(decision(10.0, shares={"f.P": {"a": 0.5}}), decision(11.0))
 
-    assert [one.now for one in share_table(log.decisions)] == [None]
+    assert [one.current for one in keep_share_rows(log.decisions)] == [None]
 
 
 def test_decisions_that_change_nothing_are_put_together():
@@ -128,7 +127,7 @@ def test_decisions_that_change_nothing_are_put_together():
         decision(6.0),
     )
 
-    found = decision_log(log.decisions)
+    found = decision_entries(log.decisions)
 
     assert [(one.decision.time, one.last.time, one.number) for one in found] == [
         (1.0, 2.0, 2),
@@ -136,7 +135,12 @@ def test_decisions_that_change_nothing_are_put_together():
         (4.0, 5.0, 2),
         (6.0, 6.0, 1),
     ]
-    assert [dict(one.news) for one in found] == [{}, {"edge": "SHEDDING"}, {}, {"edge": "OK"}]
+    assert [dict(one.changes) for one in found] == [
+        {},
+        {"edge": "SHEDDING"},
+        {},
+        {"edge": "OK"},
+    ]
 
 
 @pytest.mark.parametrize("number", [0, 1, 599, 600, 601, 7200])

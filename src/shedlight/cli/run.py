@@ -19,8 +19,8 @@ from shedlight.cli.options import ApplicationFile, seconds_of
 from shedlight.cli.run_view import LiveView, shown
 from shedlight.cli.serve import Host, Port, Token, announce, open_server
 from shedlight.graph import Application, SideOutput, Sink, Source, load_application
+from shedlight.report.summary import summary_json, summary_text
 from shedlight.runlog import RunTotals
-from shedlight.runlog.summary import summary_json, summary_text
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.engines.spark.run.streaming import Live, Options

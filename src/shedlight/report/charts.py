@@ -1,6 +1,6 @@
 """Charts as SVG: small, without fonts or colours of their own.
 
-What a line looks like is said by a class (`report.css`), so that the page decides for light and
+A line looks as its class says (`report.css`), so that the page decides for light and
 dark; each line has a colour from the palette of Okabe and Ito and a dash of its own. A chart is
 drawn on 440 x 220 units, about the width of a telephone, and is set side by side where there is
 room. Where there are too many points, their mean is drawn, and their range around it.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import fmean
 
-from shedlight.report.format import escaped, offset, short
+from shedlight.report.format import escape, offset, short
 from shedlight.runlog.aggregate import STATUSES
 from shedlight.runlog.series import split_evenly
 
@@ -73,29 +73,33 @@ class _Frame:
         return _BOTTOM - min(1.0, max(0.0, value / self.top)) * (_BOTTOM - _TOP)
 
 
-def drawn(chart: Chart, start: float, end: float) -> str:
+def draw_chart(chart: Chart, start: float, end: float) -> str:
     """Draw a chart as a figure of HTML, from one time to another."""
     values = [v for line in chart.lines for _, v in line.points if v is not None]
     levels = [chart.top, *values] + ([chart.limit[1] * 1.1] if chart.limit else [])
     step = nice_step(max(levels, default=0.0) or 1.0)
     top = step * math.ceil(max(*levels, step) / step - 1e-9)
     frame = _Frame(start, max(end, start + 1.0), top)
-    parts = [*_axes(frame, step), *_band(frame, chart.statuses)]
+    shapes = [*_axes(frame, step), *_status_band(frame, chart.statuses)]
     if len(chart.marks) <= _MAX_MARKS:
-        parts += [_mark(frame.x(time)) for time in chart.marks]
+        shapes += [_mark(frame.x(time)) for time in chart.marks]
     if chart.limit is not None:
         y = frame.y(chart.limit[1])
-        parts.append(
+        shapes.append(
             f'<line class="limit" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
     for line in chart.lines:
-        parts += _curve(frame, line)
+        shapes += _curve(frame, line)
     if not values:
-        parts.append(f'<text x="{(_LEFT + _RIGHT) / 2}" y="112" class="mid">nothing yet</text>')
-    title = escaped(chart.title)
+        shapes.append(
+            f'<text x="{(_LEFT + _RIGHT) / 2}" y="112" class="mid">nothing yet</text>'
+        )
+    title = escape(chart.title)
     return (
         f'<figure><figcaption>{title}</figcaption>\n<svg viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'role="img" aria-label="{title}">\n' + "\n".join(parts) + f"\n</svg>\n{_legend(chart)}"
+        f'role="img" aria-label="{title}">\n'
+        + "\n".join(shapes)
+        + f"\n</svg>\n{_legend(chart)}"
         "</figure>"
     )
 
@@ -130,20 +134,20 @@ def _axes(frame: _Frame, step: float) -> Iterator[str]:
     yield f'<line class="axis" x1="{_LEFT}" x2="{_RIGHT}" y1="{_BOTTOM}" y2="{_BOTTOM}"/>'
 
 
-def _band(frame: _Frame, statuses: Sequence[tuple[float, str]]) -> Iterator[str]:
-    """Draw how a node was: the worse, the higher; the worst where it changed often."""
+def _status_band(frame: _Frame, statuses: Sequence[tuple[float, str]]) -> Iterator[str]:
+    """Draw the status of a node: the worse, the higher; the worst where it changed often."""
     worst: dict[int, str] = {}
     for (begun, status), (ended, _) in pairwise([*statuses, (frame.end, "")]):
         left = round(frame.x(begun))
-        for place in range(left, max(left + 1, round(frame.x(ended)))):
-            worst[place] = max(worst.get(place, ""), status, key=_rank)
-    for status, places in groupby(sorted(worst), key=lambda place: worst[place]):
-        left, *others = places
+        for x in range(left, max(left + 1, round(frame.x(ended)))):
+            worst[x] = max(worst.get(x, ""), status, key=_rank)
+    for status, columns in groupby(sorted(worst), key=lambda x: worst[x]):
+        left, *others = columns
         height = 4 + 3 * max(0, _rank(status))
         yield (
             f'<rect class="{status_class(status)}" x="{left}" y="{16 - height}" '
             f'width="{1 + len(others)}" height="{height}">'
-            f"<title>{escaped(status)}</title></rect>"
+            f"<title>{escape(status)}</title></rect>"
         )
 
 
@@ -152,7 +156,7 @@ def _rank(status: str) -> int:
 
 
 def status_class(status: str) -> str:
-    """Name the class of a status; one that is not known looks like none."""
+    """Name the CSS class of a status."""
     return f"status{_rank(status)}" if status in STATUSES else "status"
 
 
@@ -214,5 +218,5 @@ def _legend(chart: Chart) -> str:
     for status in dict.fromkeys(status for _, status in chart.statuses):
         box = f'<rect class="{status_class(status)}" x="4" y="1" width="16" height="8"/>'
         items.append((box, status))
-    told = "".join(f"<li>{swatch.format(s)}{escaped(label, 40)}</li>" for s, label in items)
-    return f'<ul class="legend">{told}</ul>'
+    entries = "".join(f"<li>{swatch.format(s)}{escape(label, 40)}</li>" for s, label in items)
+    return f'<ul class="legend">{entries}</ul>'

@@ -4,26 +4,26 @@ import html
 import unicodedata
 from datetime import UTC, datetime
 
-_LONGEST = 300
+_MAX_LENGTH = 300
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _HUNDRED, _THOUSAND = 100, 1000
 
 
-def sanitize(text: str, longest: int = _LONGEST) -> str:
+def sanitize(text: str, max_length: int = _MAX_LENGTH) -> str:
     """Take out of a foreign text what is not to be seen, and what is too much.
 
     Example:
-        >>> plain("a" + chr(0x202E) + "b" + chr(10) + "c")
+        >>> sanitize("a" + chr(0x202E) + "b" + chr(10) + "c")
         'a\ufffdb c'
     """
-    spaced = " ".join(text[: 4 * longest].split())
-    seen = "".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in spaced)
-    return seen if len(seen) <= longest else seen[: longest - 1] + "…"
+    spaced = " ".join(text[: 4 * max_length].split())
+    visible = "".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in spaced)
+    return visible if len(visible) <= max_length else visible[: max_length - 1] + "…"
 
 
-def escaped(text: str, longest: int = _LONGEST) -> str:
+def escape(text: str, max_length: int = _MAX_LENGTH) -> str:
     """Write a foreign text so that a browser shows it, and does nothing else with it."""
-    return html.escape(sanitize(text, longest), quote=True)
+    return html.escape(sanitize(text, max_length), quote=True)
 
 
 def count(number: float, noun: str = "") -> str:

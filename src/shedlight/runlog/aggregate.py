@@ -80,7 +80,8 @@ class NodeTotals:
     @property
     def share(self) -> float:
         """The share of the last micro-batch's events that was kept."""
-        return 1.0 if self.last is None or not self.last.events else self.last.kept_share or 0.0
+        share = self.last.kept_share if self.last else None
+        return 1.0 if share is None else share
 
     @property
     def seconds(self) -> float:

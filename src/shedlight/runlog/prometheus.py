@@ -47,7 +47,7 @@ _NODE_METRICS = (
 _LAST_BATCH_METRICS = (
     ("shedlight_last_micro_batch_duration_seconds", "Time that it took.", "seconds"),
     ("shedlight_last_micro_batch_timestamp_seconds", "When it ended.", "time"),
-    ("shedlight_node_kept_ratio", "Share of its events that was kept.", "kept_share"),
+    ("shedlight_node_kept_ratio", "Kept share of the last micro-batch.", "kept_share"),
     ("shedlight_node_pressure_ratio", "Factor that lowered all shares.", "pressure"),
     ("shedlight_node_state_bytes", "State of the shards that were not idle.", "state_bytes"),
 )

@@ -1,21 +1,16 @@
-"""How a run went over time: for each node and pattern, and what was decided when."""
+"""A run over time: points of its nodes and patterns, its keep shares, its decisions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from shedlight.runlog.aggregate import span_of, utilisation_of
-from shedlight.runlog.records import (
-    DecisionRecord,
-    MicroBatchRecord,
-    OverrideRecord,
-    Record,
-    RunHeader,
-)
-
-_Item = TypeVar("_Item")
+from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
 
 LATENCIES = ("mean", "p50", "p95", "p99")
+"""The keys of a latency, in the log and wherever it is shown."""
+
+_Item = TypeVar("_Item")
 
 
 def split_evenly(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
@@ -35,187 +30,167 @@ class NodePoint:
     """A node at the end of a micro-batch.
 
     Attributes:
-        time: In seconds since 1970.
+        batch: The micro-batch.
         rate: Events read per second since the end of the micro-batch before.
         kept_rate: Those that were kept, per second.
-        share: The share of the events that was kept; None if there were none.
-        seconds: How long the micro-batch took.
-        utilisation: What share of the time since the one before that is, at most 1.
-        pressure: To what the node lowered the shares of its plan by itself, if it was logged.
-        latency: In seconds, under the names in `LATENCIES`.
+        utilisation: The share of this time that the micro-batch took.
+        latency: In seconds, under the names in `LATENCIES`; empty if it says nothing.
     """
 
-    time: float
+    batch: MicroBatchRecord
     rate: float
     kept_rate: float
-    share: float | None
-    seconds: float
     utilisation: float | None
-    pressure: float | None
     latency: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class NodeSeries:
     """A node over time.
 
     Attributes:
-        node: Its name.
-        bound: The mean time that an event may spend there in seconds, if it is known.
         points: A point for each micro-batch.
         loads: Its busy time as a share of its limit, at each decision.
-        statuses: When it came to be in which status.
+        statuses: When it came to have which status.
     """
 
-    node: str
-    bound: float | None
-    points: tuple[NodePoint, ...]
-    loads: tuple[tuple[float, float], ...]
-    statuses: tuple[tuple[float, str], ...]
+    points: list[NodePoint] = field(default_factory=list)
+    loads: list[tuple[float, float]] = field(default_factory=list)
+    statuses: list[tuple[float, str]] = field(default_factory=list)
+
+    def add_decision(self, decision: DecisionRecord, node: str) -> None:
+        """Add what a decision says of the node."""
+        if node in decision.loads:
+            self.loads.append((decision.time, decision.loads[node]))
+        status = decision.statuses.get(node)
+        if status is not None and (not self.statuses or self.statuses[-1][1] != status):
+            self.statuses.append((decision.time, status))
 
 
-def node_series(records: Sequence[Record]) -> dict[str, NodeSeries]:
-    """Follow each node over time."""
+def node_series(records: Iterable[Record]) -> dict[str, NodeSeries]:
+    """Follow each node that had a micro-batch over time."""
     timed = True
-    bounds: dict[str, float | None] = {}
     before: dict[str, MicroBatchRecord] = {}
-    points: dict[str, list[NodePoint]] = {}
+    series: dict[str, NodeSeries] = {}
     for record in records:
         match record:
             case RunHeader():
                 timed = record.timed
-                bounds |= record.bounds
                 before.clear()
             case MicroBatchRecord():
-                point = _point(record, before.get(record.node), timed=timed)
-                points.setdefault(record.node, []).append(point)
+                point = _node_point(record, before.get(record.node), timed=timed)
+                series.setdefault(record.node, NodeSeries()).points.append(point)
                 before[record.node] = record
-            case OverrideRecord() if not record.rejected:
-                bounds |= record.bounds
+            case DecisionRecord():
+                for node in {**record.loads, **record.statuses}:
+                    series.setdefault(node, NodeSeries()).add_decision(record, node)
             case _:
                 pass
-    decisions = [one for one in records if isinstance(one, DecisionRecord)]
-    return {
-        name: NodeSeries(
-            node=name,
-            bound=bounds.get(name),
-            points=tuple(found),
-            loads=tuple((d.time, d.loads[name]) for d in decisions if name in d.loads),
-            statuses=_states(name, decisions),
-        )
-        for name, found in points.items()
-    }
+    return {node: one for node, one in series.items() if one.points}
 
 
-def _point(
+def _node_point(
     batch: MicroBatchRecord, before: MicroBatchRecord | None, *, timed: bool
 ) -> NodePoint:
     span = span_of(batch, before)
     return NodePoint(
-        time=batch.time,
+        batch=batch,
         rate=batch.events / span if span else 0.0,
         kept_rate=batch.kept / span if span else 0.0,
-        share=min(1.0, batch.kept / batch.events) if batch.events else None,
-        seconds=batch.seconds,
         utilisation=utilisation_of(batch, before),
-        pressure=batch.pressure,
         latency=batch.latency if timed else {},
     )
 
 
-def _states(node: str, decisions: Iterable[DecisionRecord]) -> tuple[tuple[float, str], ...]:
-    found: list[tuple[float, str]] = []
-    for one in decisions:
-        status = one.statuses.get(node)
-        if status is not None and (not found or found[-1][1] != status):
-            found.append((one.time, status))
-    return tuple(found)
-
-
 def match_series(records: Iterable[Record]) -> dict[str, list[tuple[float, float]]]:
     """Follow how many complex events each pattern has found up to a time."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    series: dict[str, list[tuple[float, float]]] = {}
     for record in records:
         if isinstance(record, MicroBatchRecord):
-            for name, one in record.patterns.items():
-                line = found.setdefault(name, [])
-                line.append((record.time, (line[-1][1] if line else 0.0) + one.matches))
-    return found
+            for name, pattern in record.patterns.items():
+                points = series.setdefault(name, [])
+                matches = (points[-1][1] if points else 0.0) + pattern.matches
+                points.append((record.time, matches))
+    return series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class KeepShareRow:
     """What a pattern keeps of a type.
 
     Attributes:
         pattern: By operator and name.
-        type: The type, by its label.
-        now: The share that it keeps; None if the last plan does not say.
-        least: The lowest share there was.
-        most: The highest share there was.
+        type: The label of the type.
+        current: The keep share; None if the last plan does not name it.
+        lowest: The lowest share there was.
+        highest: The highest share there was.
         changed: When it last became another.
     """
 
     pattern: str
     type: str
-    now: float | None
-    least: float
-    most: float
+    current: float | None
+    lowest: float
+    highest: float
     changed: float
 
 
-def share_table(decisions: Sequence[DecisionRecord]) -> tuple[Share, ...]:
-    """Say what each pattern keeps of each type, those that are kept least first."""
-    seen: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for one in decisions:
-        for pattern, shares in one.shares.items():
+def keep_share_rows(decisions: Sequence[DecisionRecord]) -> list[KeepShareRow]:
+    """List what each pattern keeps of each type, those that are kept least first."""
+    changes: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for decision in decisions:
+        for pattern, shares in decision.shares.items():
             for label, share in shares.items():
-                line = seen.setdefault((pattern, label), [])
-                if not line or line[-1][1] != share:
-                    line.append((one.time, share))
+                times = changes.setdefault((pattern, label), [])
+                if not times or times[-1][1] != share:
+                    times.append((decision.time, share))
     last = decisions[-1].shares if decisions else {}
-    found = [
-        Share(
+    rows = [
+        KeepShareRow(
             pattern=pattern,
             type=label,
-            now=last.get(pattern, {}).get(label),
-            least=min(share for _, share in line),
-            most=max(share for _, share in line),
-            changed=line[-1][0],
+            current=last.get(pattern, {}).get(label),
+            lowest=min(share for _, share in times),
+            highest=max(share for _, share in times),
+            changed=times[-1][0],
         )
-        for (pattern, label), line in seen.items()
+        for (pattern, label), times in changes.items()
     ]
-    return tuple(sorted(found, key=lambda s: (s.pattern, -1 if s.now is None else s.now)))
+    return sorted(
+        rows, key=lambda row: (row.pattern, -1 if row.current is None else row.current)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionEntry:
-    """A line of the decision log: a decision, and those after it that changed nothing.
+    """An entry of the list of decisions: a decision, and those after it that changed nothing.
 
     Attributes:
         decision: The first of them.
         last: The last of them.
         number: How many there are.
-        news: Which nodes came to be in another status, and which.
+        changes: Which nodes came to have another status, and which.
     """
 
     decision: DecisionRecord
     last: DecisionRecord
     number: int
-    news: Mapping[str, str]
+    changes: Mapping[str, str]
 
 
-def decision_log(decisions: Iterable[DecisionRecord]) -> tuple[DecisionEntry, ...]:
-    """List what was decided; decisions that change neither plan nor status are put together."""
-    found: list[DecisionEntry] = []
+def decision_entries(decisions: Iterable[DecisionRecord]) -> list[DecisionEntry]:
+    """List decisions; those that change neither plan nor status are put together."""
+    entries: list[DecisionEntry] = []
     statuses: Mapping[str, str] = {}
-    for one in decisions:
-        news = {node: s for node, s in one.statuses.items() if statuses.get(node, "OK") != s}
-        quiet = not one.replanned and not news
-        if quiet and found and not found[-1].decision.replanned and not found[-1].news:
-            first = found.pop()
-            found.append(replace(first, last=one, number=first.number + 1))
+    for decision in decisions:
+        changes = {n: s for n, s in decision.statuses.items() if statuses.get(n, "OK") != s}
+        last = entries[-1] if entries else None
+        changed = decision.replanned or changes
+        if not changed and last and not last.decision.replanned and not last.changes:
+            entries[-1] = replace(last, last=decision, number=last.number + 1)
         else:
-            found.append(DecisionEntry(decision=one, last=one, number=1, news=news))
-        statuses = {**statuses, **one.statuses}
-    return tuple(found)
+            entries.append(
+                DecisionEntry(decision=decision, last=decision, number=1, changes=changes)
+            )
+        statuses = {**statuses, **decision.statuses}
+    return entries

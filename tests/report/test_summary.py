@@ -1,7 +1,7 @@
 """The summary of a run: its nodes, matches, late events and malformed records."""
 
+from shedlight.report.summary import summary_json, summary_text
 from shedlight.runlog.aggregate import run_totals
-from shedlight.runlog.summary import summary_json, summary_text
 from tests.runlog.logs import batch, decision, header, run
 
 
