@@ -116,7 +116,7 @@ def test_the_oldest_file_that_somebody_has_not_read_counts(tmp_path):
 @pytest.mark.spark
 def test_an_outbox_of_spark_keeps_what_is_in_it(spark, tmp_path, monkeypatch):
     """Its own log is read as it is."""
-    monkeypatch.setattr(node_query, "LARGE", 1)
+    monkeypatch.setattr(node_query, "MIN_BLOB_BYTES", 1)
     tables = {"s2": drawn_events(20, 20, 2)}
     application = with_files(edge_application(), tables, tmp_path, [150, 250])
     found = on_spark(spark, application, tmp_path)

@@ -92,7 +92,7 @@ K, P, Q = Stream("K", "keyed"), Stream("P", "plain"), Stream("Q", "plain")
 COMMAND = """
 from shedlight.cli.main import main
 from shedlight.engines.spark.run import node_query as node
-node.LARGE = 1  # all that is found is in files beside the outbox
+node.MIN_BLOB_BYTES = 1  # all that is found is in files beside the outbox
 main()
 """
 EVENTS = 90

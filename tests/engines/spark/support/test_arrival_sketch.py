@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.codec.pack import sample_in
+from shedlight.engines.spark.codec.pack import read_sketch
 from shedlight.engines.spark.support.arrival_sketch import (
-    POINTS,
+    MAX_POINTS,
     ArrivalSketch,
     merge_sketches,
     sketch_arrivals,
@@ -25,8 +25,8 @@ def test_samples_together_are_the_sample_of_all(parts):
     assert abs(both.mean - whole.mean()) < 1
     ordered = np.sort(whole)
     for share in (0.01, 0.05, 0.5, 0.95):
-        low = ordered[max(0, int((share - 2.5 / POINTS) * len(ordered)) - len(parts))]
-        place = int((share + 2.5 / POINTS) * len(ordered)) + len(parts)
+        low = ordered[max(0, int((share - 2.5 / MAX_POINTS) * len(ordered)) - len(parts))]
+        place = int((share + 2.5 / MAX_POINTS) * len(ordered)) + len(parts)
         high = ordered[min(len(ordered) - 1, place)]
         assert low <= both.at(share) <= high
 
@@ -35,15 +35,15 @@ def test_a_large_sample_is_small_and_near():
     """Of a million events that arrived evenly, in no order."""
     rng = np.random.default_rng(1)
     found = sketch_arrivals(rng.permutation(1_000_000))
-    assert len(found.points) == POINTS
+    assert len(found.points) == MAX_POINTS
     for share in (0.02, 0.05, 0.5, 0.95):
-        assert abs(found.at(share) - share * 1e6) < 1e6 / POINTS
+        assert abs(found.at(share) - share * 1e6) < 1e6 / MAX_POINTS
 
 
 def test_what_arrived_at_once_is_one_point():
     """However many there are."""
     assert sketch_arrivals(np.full(10_000, 7)) == ArrivalSketch(10_000, 7.0, (7,))
-    assert sample_in(3, 7.0, None) == ArrivalSketch(3, 7.0, (7,))
+    assert read_sketch(3, 7.0, None) == ArrivalSketch(3, 7.0, (7,))
 
 
 def test_nothing_has_no_sample():

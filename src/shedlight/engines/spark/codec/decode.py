@@ -1,6 +1,6 @@
-"""Tables as bytes: plain, and read as they were where they were written in few bytes.
+"""Tables as bytes: written plain, and read whether plain or encoded in few bytes.
 
-The schema of a table says in which forms its columns were written (`compacting.py`).
+The metadata of a schema says in which forms its columns were encoded (`encode.py`).
 
 This imports next to nothing, for it runs in processes that start often.
 """
@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Path = tuple[str, ...]
-"""The name of a column, and of a field in it."""
+"""The name of a column, and of the fields in it."""
 Numbers = npt.NDArray[np.int64]
 
 FORMS = b"shedlight"
 ROW, ABSENT, NARROW, DIGITS, SAME = "row", "absent", "narrow", "digits", "same"
-LONG = 32
+ID_DIGITS = 32
 """How many hexadecimal digits an id has."""
 
 Array = npt.NDArray[Any]
@@ -38,7 +38,7 @@ def plain_bytes(table: pa.Table) -> bytes:
 
 
 def decode_table(data: bytes | pa.Buffer) -> pa.Table:
-    """Read a table that was written plain or compact."""
+    """Read a table that was written plain or encoded."""
     return _read(pa.BufferReader(data))
 
 
@@ -50,10 +50,10 @@ def field_at(table: pa.Table, path: Path) -> pa.Array:
 
 def in_one_piece(column: pa.ChunkedArray) -> pa.Array:
     """Give a column in one piece, without a copy if all its rows are in one."""
-    some = [chunk for chunk in column.chunks if len(chunk)]
-    if len(some) == 1:
-        return some[0]
-    return pa.concat_arrays(some) if some else pa.array([], column.type)
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
 
 
 def write(sink: pa.NativeFile, table: pa.Table, codec: str | None = None) -> None:
@@ -65,26 +65,26 @@ def write(sink: pa.NativeFile, table: pa.Table, codec: str | None = None) -> Non
 
 def _read(source: pa.NativeFile) -> pa.Table:
     table = pa.ipc.open_stream(source).read_all()
-    told = (table.schema.metadata or {}).get(FORMS)
-    if told is None:
+    metadata = table.schema.metadata or {}
+    if FORMS not in metadata:
         return table
-    found = json.loads(told)
-    forms = {tuple(path): (form, value) for form, path, value in found["forms"]}
-    beside = [_whole(_read(source)) for _ in range(found["beside"])]
+    encoding = json.loads(metadata[FORMS])
+    forms = {tuple(path): (form, value) for form, path, value in encoding["forms"]}
+    referenced = [_to_struct(_read(source)) for _ in range(encoding["referenced_tables"])]
 
     def read(path: Path, array: pa.Array) -> pa.Array | None:
         if path in forms:
-            return _restored(forms[path], array, beside)
-        return None if has_inside(array) else array
+            return _decode(forms[path], array, referenced)
+        return None if is_nested(array) else array
 
-    rest = {key: value for key, value in table.schema.metadata.items() if key != FORMS}
-    return changed(table, read).replace_schema_metadata(rest)
+    other = {key: value for key, value in metadata.items() if key != FORMS}
+    return transform(table, read).replace_schema_metadata(other)
 
 
-def changed(table: pa.Table, change: _Change) -> pa.Table:
+def transform(table: pa.Table, change: _Change) -> pa.Table:
     """Change columns, and fields in them where the change of what they are in is None."""
     columns = [
-        _rebuilt((field.name,), in_one_piece(column), change)
+        _transform((field.name,), in_one_piece(column), change)
         for field, column in zip(table.schema, table.columns, strict=True)
     ]
     return pa.table(columns, pa.schema(_with_types(table.schema, columns)))
@@ -95,59 +95,60 @@ def _with_types(fields: Iterable[pa.Field], columns: Sequence[pa.Array]) -> list
     return [field.with_type(column.type) for field, column in both]
 
 
-def has_inside(array: pa.Array) -> bool:
+def is_nested(array: pa.Array) -> bool:
     """Say whether an array is of structs or lists, in which others are."""
-    kind = array.type
-    is_list = pa.types.is_list(kind) and kind.value_field == pa.field("item", kind.value_type)
-    return bool(is_list or (pa.types.is_struct(kind) and kind.num_fields))
+    own = array.type
+    is_list = pa.types.is_list(own) and own.value_field == pa.field("item", own.value_type)
+    return bool(is_list or (pa.types.is_struct(own) and own.num_fields))
 
 
-def _rebuilt(path: Path, array: pa.Array, change: _Change) -> pa.Array:
+def _transform(path: Path, array: pa.Array, change: _Change) -> pa.Array:
     """Change a column, or the fields in it where it is to stay what it is."""
     new = change(path, array)
     if new is not None:
         return new
     if pa.types.is_list(array.type):
-        return _rebuilt_list(path, array, change)
+        return _transform_list(path, array, change)
     fields = list(array.type)
-    inner = [_rebuilt((*path, f.name), array.field(i), change) for i, f in enumerate(fields)]
+    inner = [_transform((*path, f.name), array.field(i), change) for i, f in enumerate(fields)]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(inner, fields=_with_types(fields, inner), mask=mask)
 
 
-def _rebuilt_list(path: Path, array: pa.ListArray, change: _Change) -> pa.Array:
+def _transform_list(path: Path, array: pa.ListArray, change: _Change) -> pa.Array:
     if array.null_count:
         return array
     ends = array.offsets.to_numpy()
     values = array.values.slice(int(ends[0]), int(ends[-1] - ends[0]))
-    inner = _rebuilt((*path, ""), values, change)
+    inner = _transform((*path, ""), values, change)
     return pa.ListArray.from_arrays(pa.array(ends - ends[0]), inner)
 
 
-def _whole(table: pa.Table) -> pa.StructArray:
+def _to_struct(table: pa.Table) -> pa.StructArray:
     columns = [in_one_piece(column) for column in table.columns]
     return pa.StructArray.from_arrays(columns, fields=list(table.schema))
 
 
 @cache
-def _digits() -> Array:
+def _hex_digits() -> Array:
     return np.array([f"{byte:02x}".encode() for byte in range(256)], "S2").view(np.uint16)
 
 
-def _restored(form: Form, array: pa.Array, beside: Sequence[pa.StructArray]) -> pa.Array:
-    kind, value = form
-    if kind == ROW:
-        return beside[value].take(array)
-    if kind == ABSENT:
-        return pa.nulls(len(array), beside[value].type)
-    if kind == NARROW:
+def _decode(form: Form, array: pa.Array, referenced: Sequence[pa.StructArray]) -> pa.Array:
+    """Give a column as it was before it was encoded."""
+    name, value = form
+    if name == ROW:
+        return referenced[value].take(array)
+    if name == ABSENT:
+        return pa.nulls(len(array), referenced[value].type)
+    if name == NARROW:
         wide = array.cast(pa.int64())
         return pc.add(wide, pa.scalar(value, pa.int64())) if value else wide
-    if kind == SAME:
+    if name == SAME:
         return pa.repeat(pa.scalar(value, pa.string()), len(array))
-    if kind == DIGITS:
+    if name == DIGITS:
         octets = np.frombuffer(array.buffers()[1], np.uint8, len(array) * array.type.byte_width)
-        texts = pa.py_buffer(np.take(_digits(), octets))
-        offsets = pa.py_buffer(np.arange(len(array) + 1, dtype=np.int32) * LONG)
+        texts = pa.py_buffer(np.take(_hex_digits(), octets))
+        offsets = pa.py_buffer(np.arange(len(array) + 1, dtype=np.int32) * ID_DIGITS)
         return pa.StringArray.from_buffers(len(array), offsets, texts)
-    raise ValueError(f"no form of a column: {kind}")
+    raise ValueError(f"no form of a column: {name}")

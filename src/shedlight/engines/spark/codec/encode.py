@@ -1,10 +1,10 @@
-"""Tables as few bytes on their way to an outbox.
+"""Tables encoded in few bytes, on their way to an outbox.
 
-What is large in complex events is known: whole events, the same ones in several places; ids of
+What is large in complex events is known: whole events, the same ones in several columns; ids of
 32 hexadecimal digits; numbers that need a few of their 64 bits; the name of their pattern, in
-all rows the same. Each column is written in the form that suits it, whole events beside it and
-each of them once, and the schema says how it is to be read. That takes no longer than to
-compress it, and leaves much less. A table with anything else in it is compressed.
+all rows the same. Each column is encoded in the form that suits it; whole events are rows of
+referenced tables, each written once; and the schema says how to decode it. That takes no longer
+than to compress it, and leaves much less. A table with anything else in it is compressed.
 """
 
 import json
@@ -19,7 +19,7 @@ from shedlight.engines.spark.codec.decode import (
     ABSENT,
     DIGITS,
     FORMS,
-    LONG,
+    ID_DIGITS,
     NARROW,
     ROW,
     SAME,
@@ -27,79 +27,80 @@ from shedlight.engines.spark.codec.decode import (
     Form,
     Numbers,
     Path,
-    changed,
-    has_inside,
+    is_nested,
+    transform,
     write,
 )
-from shedlight.engines.spark.codec.event_refs import rows_in_order
+from shedlight.engines.spark.codec.event_refs import take_sorted
 from shedlight.matching.output.match_id import unhex_ids
 
 
 def encode_table(
     table: pa.Table,
     rows: Mapping[Path, tuple[int, Numbers]] | None = None,
-    beside: Sequence[pa.Table] = (),
+    referenced_tables: Sequence[pa.Table] = (),
 ) -> pa.Buffer:
-    """Write a table in as few bytes as are quickly found.
+    """Encode a table in as few bytes as are quickly found.
 
     Args:
         table: The table.
-        rows: What whole events are in place of columns or fields: the number of a table beside
-            it, and the rows of that, -1 for none.
-        beside: These tables; only rows that are needed are written.
+        rows: What whole events are in place of columns or fields: the number of a referenced
+            table, and the rows of that, -1 for none.
+        referenced_tables: These tables; only rows that are needed are written.
     """
     sink = pa.BufferOutputStream()
-    _write_compact(sink, table, rows or {}, beside)
+    _write_encoded(sink, table, rows or {}, referenced_tables)
     return sink.getvalue()
 
 
-def _write_compact(
+def _write_encoded(
     sink: pa.NativeFile,
     table: pa.Table,
     rows: Mapping[Path, tuple[int, Numbers]],
-    beside: Sequence[pa.Table],
+    referenced_tables: Sequence[pa.Table],
 ) -> None:
     needed = [
-        _Needed([places for number, places in rows.values() if number == one])
-        for one in range(len(beside))
+        _RowNumbers([wanted for number, wanted in rows.values() if number == table_number])
+        for table_number in range(len(referenced_tables))
     ]
     forms: list[tuple[str, Path, Any]] = []
-    as_they_were: list[Path] = []
+    plain: list[Path] = []
 
-    def written(path: Path, array: pa.Array) -> pa.Array | None:
+    def encode(path: Path, array: pa.Array) -> pa.Array | None:
         if path in rows:
-            number, places = rows[path]
-            absent = places < 0
+            number, wanted = rows[path]
+            absent = wanted < 0
             forms.append((ABSENT if absent.all() else ROW, path, number))
             if absent.all():
                 return pa.nulls(len(array))
-            return _unsigned(needed[number].renumbered(places), absent)
-        if has_inside(array):
+            return _unsigned(needed[number].renumber(wanted), absent)
+        if is_nested(array):
             return None
-        form, new = _suited(array)
+        form, new = _choose_encoding(array)
         if form is None:
-            as_they_were.append(path)
+            plain.append(path)
         else:
             forms.append((form[0], path, form[1]))
         return new
 
-    new = changed(table, written)
-    told = json.dumps({"forms": forms, "beside": len(beside)}, separators=(",", ":"))
-    new = new.replace_schema_metadata({**(table.schema.metadata or {}), FORMS: told})
-    write(sink, new, "lz4" if as_they_were else None)
-    for one, used in zip(beside, needed, strict=True):
-        _write_compact(sink, rows_in_order(one, used.rows), {}, ())
+    new = transform(table, encode)
+    encoding = {"forms": forms, "referenced_tables": len(referenced_tables)}
+    text = json.dumps(encoding, separators=(",", ":"))
+    new = new.replace_schema_metadata({**(table.schema.metadata or {}), FORMS: text})
+    write(sink, new, "lz4" if plain else None)
+    for referenced, numbers in zip(referenced_tables, needed, strict=True):
+        _write_encoded(sink, take_sorted(referenced, numbers.rows), {}, ())
 
 
-class _Needed:
+class _RowNumbers:
     """The rows of a table that are needed, and their numbers among these."""
 
-    def __init__(self, places: Sequence[Numbers]) -> None:
-        every = np.concatenate([np.zeros(0, np.int64), *places])
+    def __init__(self, wanted: Sequence[Numbers]) -> None:
+        every = np.concatenate([np.zeros(0, np.int64), *wanted])
         every = every[every >= 0]
         self._first = int(every.min()) if len(every) else 0
         span = int(every.max()) - self._first + 1 if len(every) else 0
-        if span > _SPARSE * len(every):
+        if span > _MAX_SPAN_RATIO * len(every):
             self.rows = np.unique(every)
             self._rank: Array | None = None
         else:
@@ -108,29 +109,29 @@ class _Needed:
             self.rows = np.flatnonzero(there) + self._first
             self._rank = np.cumsum(there, dtype=np.int32) - 1
 
-    def renumbered(self, places: Numbers) -> Array:
+    def renumber(self, wanted: Numbers) -> Array:
         """Give the numbers of rows; of none, any."""
         if self._rank is None:
-            return np.searchsorted(self.rows, places)
-        return self._rank[np.maximum(places - self._first, 0)]
+            return np.searchsorted(self.rows, wanted)
+        return self._rank[np.maximum(wanted - self._first, 0)]
 
 
-_SPARSE = 16
+_MAX_SPAN_RATIO = 16
 """So many times as many rows as are needed are looked at, rather than sort those needed."""
 
 
-def _suited(array: pa.Array) -> tuple[Form | None, pa.Array]:
-    """Find the form that suits a column."""
+def _choose_encoding(array: pa.Array) -> tuple[Form | None, pa.Array]:
+    """Find the form that suits a column, and encode it."""
     if not len(array):
         return None, array
     if array.type == pa.int64():
-        return _narrowed(array)
+        return _encode_integers(array)
     if array.type == pa.string() and not array.null_count:
-        return _of_one_length(array)
+        return _encode_texts(array)
     return None, array
 
 
-def _narrowed(array: pa.Array) -> tuple[Form | None, pa.Array]:
+def _encode_integers(array: pa.Array) -> tuple[Form | None, pa.Array]:
     ends = pc.min_max(array)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if low is None or high - low >= 1 << 32:
@@ -143,12 +144,12 @@ def _narrowed(array: pa.Array) -> tuple[Form | None, pa.Array]:
 def _unsigned(values: Array, absent: Array | None, most: int | None = None) -> pa.Array:
     """Give numbers of at least 0 in as few bits as the largest needs."""
     top = int(values.max()) if most is None else most
-    kind = np.uint8 if top < 1 << 8 else np.uint16 if top < 1 << 16 else np.uint32
+    narrow = np.uint8 if top < 1 << 8 else np.uint16 if top < 1 << 16 else np.uint32
     mask = absent if absent is not None and absent.any() else None
-    return pa.array(values.astype(kind), mask=mask)
+    return pa.array(values.astype(narrow), mask=mask)
 
 
-def _of_one_length(array: pa.Array) -> tuple[Form | None, pa.Array]:
+def _encode_texts(array: pa.Array) -> tuple[Form | None, pa.Array]:
     """Write texts that are all the same once, and ids as the bytes that they stand for."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset)
@@ -160,11 +161,11 @@ def _of_one_length(array: pa.Array) -> tuple[Form | None, pa.Array]:
     texts = texts.reshape(len(array), length)
     if (texts[-1] == texts[0]).all() and (texts == texts[0]).all():
         return (SAME, array[0].as_py()), pa.nulls(len(array))
-    if length != LONG:
+    if length != ID_DIGITS:
         return None, array
     octets = unhex_ids(texts)
     if octets is None:
         return None, array
-    short = pa.binary(LONG // 2)
+    short = pa.binary(ID_DIGITS // 2)
     new = pa.FixedSizeBinaryArray.from_buffers(short, len(array), [None, pa.py_buffer(octets)])
     return (DIGITS, None), new

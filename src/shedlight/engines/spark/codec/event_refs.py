@@ -1,8 +1,8 @@
-"""Which operators of a part may give their events by number instead of copies of them.
+"""Event references: whole events in complex events as their numbers in an event table.
 
 A pattern that selects whole events makes complex events that are mostly copies, and one above
-it copies them again. Within a group a whole event is its number on a shelf, and it is copied
-once, when it leaves the group. That can be where no operator of the group looks into it.
+it copies them again. Within a shard a whole event is its number in an event table, and it is
+copied once, when it leaves the shard. That can be where no operator of the chain looks into it.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ ROW = "#row"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventRefs:
-    """What is given by number in a part.
+    """Which whole events are given by number in a chain.
 
     Attributes:
         columns: The columns of the events of each operator that gives its events so.
@@ -39,10 +39,10 @@ class EventRefs:
     paths: Mapping[Stream, Mapping[Path, str]] = field(default_factory=dict)
 
     def read_by(self, spec: OperatorSpec) -> Mapping[Path, str]:
-        """Say where numbers stand in what an operator takes in."""
+        """Say where numbers stand in what an operator reads."""
         read = [self.paths.get(stream, {}) for stream in spec.inputs]
-        found = {path: of for one in read for path, of in one.items()}
-        return found | ({(ROW,): spec.name} if spec.name in self.columns else {})
+        paths = {path: of for one in read for path, of in one.items()}
+        return paths | ({(ROW,): spec.name} if spec.name in self.columns else {})
 
 
 def find_event_refs(
@@ -50,28 +50,28 @@ def find_event_refs(
     whole: Mapping[str, pa.Schema],
     schemas: Mapping[Stream, pa.Schema],
 ) -> EventRefs:
-    """Find what can be given by number.
+    """Find which whole events can be given by number.
 
     Args:
-        placement: The operators of a part.
+        placement: The operators of a chain.
         whole: All columns of the events of each.
         schemas: The columns of all streams that they read.
     """
     made = set(placement.outputs)
     readers = [spec for spec in placement.operators if made & set(spec.inputs)]
-    if any(map(_takes_apart, readers)):
+    if any(map(_looks_into_events, readers)):
         return EventRefs()
     columns = {}
     for spec in placement.operators:
         others = (one for one in placement.operators if one.name != spec.name)
-        if spec not in readers and _may(spec, others):
+        if spec not in readers and _gives_references(spec, others):
             columns[spec.name] = whole[spec.name]
     found = EventRefs(columns, _paths(placement, columns))
     clear = all(_is_clear(spec, found, schemas) for spec in readers)
     return found if clear else EventRefs()
 
 
-def _takes_apart(spec: OperatorSpec) -> bool:
+def _looks_into_events(spec: OperatorSpec) -> bool:
     """Say whether an operator gives columns of whole events, or computes with these."""
     return any(
         pattern.each or not all(map(_is_plain, selected_items(pattern)))
@@ -84,12 +84,12 @@ def _is_plain(item: Item) -> bool:
     return not any(isinstance(node, WholeEvent) for node in within)
 
 
-def _may(spec: OperatorSpec, others: Iterable[OperatorSpec]) -> bool:
+def _gives_references(spec: OperatorSpec, others: Iterable[OperatorSpec]) -> bool:
     """Say whether an operator gives whole events into which no other looks."""
     patterns = spec.patterns.values()
     names = {item.name for pattern in patterns for item in _wholes(pattern)}
     looked_at = {name for one in others for path in _paths_of(one) for name in path}
-    return bool(names) and not names & looked_at and not _takes_apart(spec)
+    return bool(names) and not names & looked_at and not _looks_into_events(spec)
 
 
 def _wholes(pattern: Pattern) -> list[Item]:
@@ -132,7 +132,7 @@ def _is_clear(
     return all(named[name] == 1 for name in numbers)
 
 
-def numbered_operator(
+def with_event_refs(
     spec: OperatorSpec, inputs: Sequence[tuple[StreamInput, pa.Schema]], timed_out: set[str]
 ) -> Operator:
     """Build an operator that refers to its events by row number, with the columns it looks at.
@@ -152,11 +152,11 @@ def numbered_operator(
         )
         for stream_input, schema in inputs
     ]
-    patterns = {name: _numbered(pattern) for name, pattern in spec.patterns.items()}
+    patterns = {name: _with_row_numbers(pattern) for name, pattern in spec.patterns.items()}
     return build_operator(narrowed, patterns, timed_out=timed_out)
 
 
-def _numbered(pattern: Pattern) -> Pattern:
+def _with_row_numbers(pattern: Pattern) -> Pattern:
     items = (
         Item(Attribute(item.expression.variable, (ROW,)), item.name)
         if isinstance(item.expression, WholeEvent)
@@ -168,7 +168,7 @@ def _numbered(pattern: Pattern) -> Pattern:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventTable:
-    """Events by number.
+    """Events of a shard that complex events refer to by number, each once.
 
     Attributes:
         events: Those of earlier micro-batches, and after them those of this one.
@@ -180,18 +180,18 @@ class EventTable:
     old: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     start: int = 0
 
-    def places(self, numbers: pa.Array) -> Array:
+    def rows_of(self, numbers: pa.Array) -> Array:
         """Find the rows of events; -1 for null."""
         if numbers.null_count == len(numbers):
             return np.full(len(numbers), -1, np.int64)
         known = numbers.fill_null(self.start).to_numpy()
-        places = known - self.start + len(self.old)
+        rows = known - self.start + len(self.old)
         early = known < self.start
         if early.any():
-            places[early] = np.searchsorted(self.old, known[early])
+            rows[early] = np.searchsorted(self.old, known[early])
         if numbers.null_count:
-            places[np.asarray(numbers.is_null())] = -1
-        return np.asarray(places)
+            rows[np.asarray(numbers.is_null())] = -1
+        return np.asarray(rows)
 
     def with_events(
         self, arrivals: Mapping[int, pa.Table]
@@ -201,23 +201,23 @@ class EventTable:
         for key, table in arrivals.items():
             numbers[key] = pa.array(np.arange(start, start + len(table)))
             start += len(table)
-        some = [table for table in (self.events, *arrivals.values()) if len(table)]
-        events = pa.concat_tables(some) if some else self.events
+        tables = [table for table in (self.events, *arrivals.values()) if len(table)]
+        events = pa.concat_tables(tables) if tables else self.events
         return EventTable(events, self.old, self.start), numbers
 
-    def kept(self, numbers: Array) -> "EventTable":
+    def keep(self, numbers: Array) -> "EventTable":
         """Keep events for later micro-batches."""
         old = np.unique(numbers)
-        events = rows_in_order(self.events, self.places(pa.array(old)))
+        events = take_sorted(self.events, self.rows_of(pa.array(old)))
         return EventTable(events, old, self.start + len(self.events) - len(self.old))
 
 
-def rows_in_order(table: pa.Table, rows: Array) -> pa.Table:
-    """Take rows in order, from each piece of a table by itself; else all would be copied."""
-    parts, start = [], 0
+def take_sorted(table: pa.Table, rows: Array) -> pa.Table:
+    """Take rows in rising order, from each chunk of a table by itself; else all were copied."""
+    taken, start = [], 0
     for batch in table.to_batches():
         first, last = np.searchsorted(rows, (start, start + len(batch)))
         if last > first:
-            parts.append(batch.take(pa.array(rows[first:last] - start)))
+            taken.append(batch.take(pa.array(rows[first:last] - start)))
         start += len(batch)
-    return pa.Table.from_batches(parts, table.schema)
+    return pa.Table.from_batches(taken, table.schema)

@@ -1,8 +1,8 @@
-"""Events as packed rows on their way to matching, and what was found on its way back.
+"""Events as packed rows on their way to matching, and complex events on their way back.
 
 A packed row holds the events of one Arrow batch that go to one shard, as an Arrow stream. So
-values of any kind reach Python as they are, and shards, which cost, get few and large rows.
-What a shard finds is packed too (`encode.py`), and stays so until somebody wants the columns.
+values of any data type reach Python as they are, and shards, where each row costs, get few and
+large ones. Complex events are packed too (`encode.py`), until somebody wants the columns.
 
 This is kept apart from matching, and imports next to nothing: Spark runs it in processes of
 their own, which start the sooner.
@@ -29,8 +29,8 @@ OUTBOX_SCHEMA = (
     "operator string, name string, origin int, watermark bigint, idle boolean, number int, "
     "events binary"
 )
-"""What a shard says: complex events, how many, of which stream; how far an operator is if it is
-without a name; or events that were late."""
+"""What a shard emits: complex events, how many, of which stream; the watermark of an operator
+if the name is empty; or late events."""
 STEP_OUTPUT_SCHEMA = f"{OUTBOX_SCHEMA}, metrics string"
 """The same, and the metrics of the shard."""
 PACKED = f"shard int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
@@ -70,25 +70,18 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
             for shard in np.unique(shards).tolist():
                 mine = shards == shard
                 every = bool(mine.all())
-                chosen = table if every else table.filter(pa.array(mine))
-                sample = sketch_arrivals(arrivals if every else arrivals[mine])
-                row = [shard, operator, name, 0, 0, False, len(chosen), plain_bytes(chosen)]
-                row += [sample.mean, _points(sample)]
-                named = dict(zip(_PACKED.names, row, strict=True))
+                events = table if every else table.filter(pa.array(mine))
+                sketch = sketch_arrivals(arrivals if every else arrivals[mine])
+                points = None if len(sketch.points) == 1 else np.array(sketch.points).tobytes()
+                row = [shard, operator, name, 0, 0, False, len(events), plain_bytes(events)]
+                named = dict(zip(_PACKED.names, [*row, sketch.mean, points], strict=True))
                 yield pa.RecordBatch.from_pylist([named], _PACKED)
 
     return pack
 
 
-def _points(sample: ArrivalSketch) -> bytes | None:
-    if len(sample.points) == 1:
-        return None
-    written: bytes = np.array(sample.points, np.int64).tobytes()
-    return written
-
-
-def sample_in(number: int, arrival: float, arrivals: bytes | None) -> ArrivalSketch:
-    """Read the sample of a packed row."""
+def read_sketch(number: int, arrival: float, arrivals: bytes | None) -> ArrivalSketch:
+    """Read the arrival sketch of a packed row."""
     if arrivals is None:
         return ArrivalSketch(number, arrival, (round(arrival),))
     return ArrivalSketch(number, arrival, tuple(np.frombuffer(arrivals, np.int64).tolist()))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
-from shedlight.engines.spark.codec.blobs import LARGE
+from shedlight.engines.spark.codec.blobs import MIN_BLOB_BYTES
 from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
 from shedlight.engines.spark.shed.keep_sql import (
@@ -187,7 +187,7 @@ def node_query(
         context.published_streams,
         context.published_watermarks,
         str(blobs),
-        LARGE,
+        MIN_BLOB_BYTES,
         context.late,
         str(plans) if has_plans else None,
     )

@@ -117,7 +117,7 @@ def advance(
         tables,
     )
     kept = {
-        name: one.kept(_referenced_rows(chain, states, name)) for name, one in tables.items()
+        name: one.keep(_referenced_rows(chain, states, name)) for name, one in tables.items()
     }
     return ChainState(tuple(states), watermarks, idle, kept), result
 
@@ -261,7 +261,7 @@ class _BatchExecution:
         if name not in self.event_tables:
             return events
         table = self.event_tables[name]
-        rows = table.places(field_at(events, (ROW,)))
+        rows = table.rows_of(field_at(events, (ROW,)))
         # even to take nothing would copy what is in several chunks
         whole = table.events.take(pa.array(rows)) if len(rows) else table.events.slice(0, 0)
         return whole.append_column(INPUT, events[INPUT])

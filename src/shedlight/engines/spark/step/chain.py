@@ -13,7 +13,7 @@ from shedlight.engines.spark.codec.event_refs import (
     EventRefs,
     EventTable,
     find_event_refs,
-    numbered_operator,
+    with_event_refs,
 )
 from shedlight.engines.spark.step.keep_flags import flag_names, flag_types
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
@@ -135,7 +135,7 @@ def _build_operators(
         if plain and not event_refs.read_by(spec):
             operator = plain[index]
         elif spec.name in event_refs.columns:
-            operator = numbered_operator(spec, inputs, timed_out)
+            operator = with_event_refs(spec, inputs, timed_out)
         else:
             operator = build_operator(inputs, spec.patterns, timed_out=timed_out)
         for stream, schema in output_schemas(operator, spec, chain.with_event_ids).items():

@@ -48,7 +48,7 @@ def encode_output(
     names = list(dict.fromkeys(paths.values()))
     referenced_tables = [event_tables[name].events for name in names]
     rows = {
-        path: (names.index(of), event_tables[of].places(field_at(table, path)))
+        path: (names.index(of), event_tables[of].rows_of(field_at(table, path)))
         for path, of in paths.items()
     }
     size = max_events or _events_per_payload(table)

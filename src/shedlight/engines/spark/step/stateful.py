@@ -15,7 +15,7 @@ from pyspark.sql.streaming.state import GroupState
 from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
-from shedlight.engines.spark.codec.pack import sample_in
+from shedlight.engines.spark.codec.pack import read_sketch
 from shedlight.engines.spark.step.advance import (
     WatermarkUpdate,
     advance,
@@ -156,7 +156,7 @@ def _decode_input(frames: Frames) -> _ShardInput:
                 watermarks.append(WatermarkUpdate(stream, *numbers, bool(row.idle)))
                 continue
             tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))
-            sketch = sample_in(int(row.number), row.arrival, row.arrivals)
+            sketch = read_sketch(int(row.number), row.arrival, row.arrivals)
             sketches.setdefault(str(stream), []).append(sketch)
     merged = {name: merge_sketches(of_stream) for name, of_stream in sketches.items()}
     return _ShardInput(

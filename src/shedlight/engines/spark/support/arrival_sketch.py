@@ -1,7 +1,7 @@
-"""When the events of a packed row had arrived, in a few numbers.
+"""Arrival sketches: when the events of a packed row had arrived, in a few numbers.
 
 A row of thousands of events says how many they are, the mean time of their arrival, and the
-times at equal steps through them; rows, groups and streams are put together by these. So the
+times at equal steps through them; sketches of rows, shards and streams are merged. So the
 percentiles of latency cost next to nothing for an event.
 """
 
@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 
 ARRIVAL = "#arrival"
 """The column with the time of arrival, in microseconds."""
-POINTS = 32
-"""How many times a row gives."""
+MAX_POINTS = 32
+"""How many times a sketch has at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ArrivalSketch:
     Attributes:
         number: How many events there are.
         mean: The mean time of their arrival.
-        points: Times that each stand for an equal part of them, in order.
+        points: Times that each stand for an equally large share of them, in order.
     """
 
     number: int
@@ -44,33 +44,32 @@ class ArrivalSketch:
 
 
 def sketch_arrivals(times: Array) -> ArrivalSketch:
-    """Take a sample of the times of at least one event."""
+    """Sketch the arrivals of at least one event."""
     first = times[0]
     if (times == first).all():
         return ArrivalSketch(len(times), float(first), (int(first),))
     if not (times[1:] >= times[:-1]).all():
         times = np.sort(times)
     number, mean = len(times), float(first) + float((times - first).mean())
-    if number > POINTS:
-        places = (np.arange(POINTS) + 0.5) * (number / POINTS)
-        times = times[places.astype(np.int64)]
+    if number > MAX_POINTS:
+        rows = (np.arange(MAX_POINTS) + 0.5) * (number / MAX_POINTS)
+        times = times[rows.astype(np.int64)]
     return ArrivalSketch(number, mean, tuple(times.tolist()))
 
 
-def merge_sketches(samples: Iterable[ArrivalSketch]) -> ArrivalSketch | None:
-    """Make one sample of several; None of none."""
-    some = [one for one in samples if one.number]
-    if len(some) <= 1:
-        return some[0] if some else None
-    number = sum(one.number for one in some)
-    first = some[0].mean
-    mean = first + sum(one.number * (one.mean - first) for one in some) / number
-    points = np.concatenate([np.array(one.points, np.int64) for one in some])
-    weights = np.concatenate(
-        [np.full(len(one.points), one.number / len(one.points)) for one in some]
-    )
+def merge_sketches(sketches: Iterable[ArrivalSketch]) -> ArrivalSketch | None:
+    """Make one sketch of several; None of none."""
+    merged = [sketch for sketch in sketches if sketch.number]
+    if len(merged) <= 1:
+        return merged[0] if merged else None
+    number = sum(sketch.number for sketch in merged)
+    first = merged[0].mean
+    mean = first + sum(sketch.number * (sketch.mean - first) for sketch in merged) / number
+    sizes = [len(sketch.points) for sketch in merged]
+    points = np.concatenate([np.array(sketch.points, np.int64) for sketch in merged])
+    weights = np.repeat([sketch.number / len(sketch.points) for sketch in merged], sizes)
     order = np.argsort(points, kind="stable")
     reached = np.cumsum(weights[order])
-    wanted = (np.arange(POINTS) + 0.5) / POINTS * reached[-1]
-    places = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
-    return ArrivalSketch(number, mean, tuple(points[order][places].tolist()))
+    wanted = (np.arange(MAX_POINTS) + 0.5) / MAX_POINTS * reached[-1]
+    rows = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
+    return ArrivalSketch(number, mean, tuple(points[order][rows].tolist()))

@@ -62,28 +62,28 @@ def _tables(draw, rows=None):
 @settings(max_examples=400)
 @given(_tables(), st.data())
 def test_a_table_is_read_as_it_was_written(table, data):
-    """A piece of one, too, and one of several pieces."""
+    """A slice of one, too, and one of several chunks."""
     start = data.draw(st.integers(0, len(table)))
-    piece = table.slice(start, data.draw(st.integers(0, len(table))))
-    both = pa.concat_tables([piece, table, piece.slice(0, 0)])
-    for one in (table, piece, both):
+    part = table.slice(start, data.draw(st.integers(0, len(table))))
+    both = pa.concat_tables([part, table, part.slice(0, 0)])
+    for one in (table, part, both):
         assert decode_table(encode_table(one)).equals(one, check_metadata=True)
         assert decode_table(plain_bytes(one)).equals(one)
 
 
 @settings(max_examples=300)
 @given(st.data())
-def test_rows_of_tables_beside_it_stand_in_their_places(data):
+def test_rows_of_referenced_tables_are_whole_events(data):
     """Each row that is needed is written once; one that is -1 is null."""
-    beside = [data.draw(_tables(rows=data.draw(st.integers(1, 8)))) for _ in range(2)]
+    referenced = [data.draw(_tables(rows=data.draw(st.integers(1, 8)))) for _ in range(2)]
     size = data.draw(st.integers(1, 10))
 
-    def places(number):
-        rows = st.integers(-1, len(beside[number]) - 1)
+    def rows_of_table(number):
+        rows = st.integers(-1, len(referenced[number]) - 1)
         drawn = data.draw(st.lists(rows, min_size=size, max_size=size))
         return np.array(drawn, np.int64)
 
-    one, other, inner = places(0), places(1), places(0)
+    one, other, inner = rows_of_table(0), rows_of_table(1), rows_of_table(0)
     there = pa.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
     numbers = pa.array(range(size))
     struct = pa.StructArray.from_arrays(
@@ -91,9 +91,9 @@ def test_rows_of_tables_beside_it_stand_in_their_places(data):
     )
     table = pa.table({"n": numbers, "a": numbers, "b": numbers, "s": struct})
     rows = {("a",): (0, one), ("b",): (1, other), ("s", "event"): (0, inner)}
-    found = decode_table(encode_table(table, rows, beside)).to_pylist()
+    found = decode_table(encode_table(table, rows, referenced)).to_pylist()
 
-    listed = [one_table.to_pylist() for one_table in beside]
+    listed = [one_table.to_pylist() for one_table in referenced]
 
     def event(number, place):
         return listed[number][place] if place >= 0 else None
@@ -110,11 +110,11 @@ def test_rows_of_tables_beside_it_stand_in_their_places(data):
 
 
 def test_few_rows_far_apart_are_found():
-    """They are sorted, where a mark for each row between them would be long."""
-    beside = pa.table({"x": pa.array(range(1_000_000))})
-    places = np.array([999_999, 3, -1, 3], np.int64)
+    """They are sorted, where a flag for each row between them would be long."""
+    referenced = pa.table({"x": pa.array(range(1_000_000))})
+    rows_of_table = np.array([999_999, 3, -1, 3], np.int64)
     table = pa.table({"a": pa.array(range(4))})
-    data = encode_table(table, {("a",): (0, places)}, [beside])
+    data = encode_table(table, {("a",): (0, rows_of_table)}, [referenced])
     assert decode_table(data)["a"].to_pylist() == [{"x": 999_999}, {"x": 3}, None, {"x": 3}]
     assert len(data) < 2_000
 
@@ -131,7 +131,7 @@ def test_what_complex_events_are_made_of_takes_few_bytes():
 
 def test_texts_and_decimals_are_compressed():
     """They have no form of their own."""
-    texts = [f"machine {i % 7} of rack {i % 3}" for i in range(1_000)]
+    texts = [f"computer {i % 7} of rack {i % 3}" for i in range(1_000)]
     for table in (
         pa.table({"t": texts}),
         pa.table({"x": [0.5 * (i % 9) for i in range(1_000)]}),
