@@ -182,6 +182,6 @@ def test_a_long_circle_is_cut_where_it_is_shown():
         check_application(graph(*lines, sinks="w1.P1"))
 
     assert str(error.value) == (
-        "operators feed each other in a circle: w0 -> w1 -> w2 -> w3 -> w4 -> ... -> "
+        "operators feed each other in a cycle: w0 -> w1 -> w2 -> w3 -> w4 -> ... -> "
         "w26 -> w27 -> w28 -> w29 -> w0; take one of these inputs away"
     )

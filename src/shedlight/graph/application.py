@@ -67,7 +67,7 @@ def parse_stream(text: str) -> Stream:
     """Read what a stream is written as: a source, or operator.pattern.
 
     Example:
-        >>> stream_of(" w1.Q11 ") == Stream("Q11", "w1")
+        >>> parse_stream(" w1.Q11 ") == Stream("Q11", "w1")
         True
     """
     operator, dot, name = text.strip().partition(".")

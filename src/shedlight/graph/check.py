@@ -14,8 +14,15 @@ from shedlight.graph.application import (
     Source,
     Stream,
 )
-from shedlight.graph.column_types import data_type_problems
-from shedlight.graph.file.problem import Path, Problem, format_path, raise_problems, shorten
+from shedlight.graph.column_types import data_type_problems, pattern_path
+from shedlight.graph.file.problem import (
+    Path,
+    Problem,
+    format_path,
+    problem_at,
+    raise_problems,
+    shorten,
+)
 from shedlight.graph.lint import lint_application
 from shedlight.graph.topology import find_cycle, key_name
 from shedlight.language import Pattern, Schema
@@ -26,7 +33,7 @@ from shedlight.matching.compile.type_labels import OTHER, build_vocabulary
 FILE_FORMATS = frozenset({"avro", "csv", "delta", "json", "orc", "parquet", "text"})
 """The formats that need a path."""
 
-_LONGEST_CYCLE = 12
+_MAX_CYCLE_SHOWN = 12
 
 
 def check_application(application: Application) -> tuple[str, ...]:
@@ -55,9 +62,9 @@ def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> App
         name: replace(source, schema=schemas.get(name)) if source.schema is None else source
         for name, source in application.sources.items()
     }
-    found = replace(application, sources=sources)
-    raise_problems(data_type_problems(found))
-    return found
+    application = replace(application, sources=sources)
+    raise_problems(data_type_problems(application))
+    return application
 
 
 def reference_problems(application: Application) -> Iterator[Problem]:
@@ -96,7 +103,7 @@ def _wrong_references(application: Application) -> Iterator[Problem]:
             yield _unknown((*where, "node"), "node", spec.node, application.nodes)
         for number, stream in enumerate(spec.inputs):
             if stream in spec.inputs[:number]:
-                yield Problem((*where, "input"), f"{format_path(where)} reads {stream} twice")
+                yield problem_at((*where, "input"), f"has {stream} twice", "leave one out")
             elif stream not in known:
                 yield _unknown_stream(application, _input_path(spec, number), stream)
     for sink in application.sinks.values():
@@ -112,54 +119,49 @@ def _input_path(spec: OperatorSpec, number: int) -> Path:
 
 def _unknown(path: Path, what: str, name: str, known: Mapping[str, object]) -> Problem:
     name = shorten(name)
-    hint = known_names(name, known)
-    return Problem(path, f"{format_path(path)} names the unknown {what} {name!r}; {hint}")
+    return problem_at(path, f"names the unknown {what} {name!r}", known_names(name, known))
 
 
 def _unknown_stream(application: Application, path: Path, stream: Stream) -> Problem:
     """Say what else could have been meant: an operator's pattern, most often."""
-    problem = f"{format_path(path)} names the unknown input {shorten(str(stream))!r}"
+    same = [s for s in application.streams if s.operator and s.name == stream.name]
     if stream.operator is None and stream.name in application.operators:
         outputs = ", ".join(map(str, application.operators[stream.name].outputs[:12]))
         hint = f"{stream.name} is an operator; name a pattern of it: {outputs}"
-        return Problem(path, f"{problem}; {hint}")
-    same = [s for s in application.streams if s.operator and s.name == stream.name]
-    if same:
-        return Problem(path, f"{problem}; did you mean '{same[0]}'?")
-    names = list(map(str, application.streams))
-    return Problem(path, f"{problem}; {known_names(shorten(str(stream)), names)}")
+    elif same:
+        hint = f"did you mean '{same[0]}'?"
+    else:
+        hint = known_names(shorten(str(stream)), map(str, application.streams))
+    return problem_at(path, f"names the unknown input {shorten(str(stream))!r}", hint)
 
 
 def _not_for_sink(application: Application, sink: Sink) -> Problem:
     path = ("sinks", sink.name, "input")
     if sink.input.operator is None and sink.input.name in application.sources:
-        problem = f"{format_path(path)} is the source {sink.input.name!r}"
         hint = "a sink takes the complex events of a pattern, written operator.pattern"
-        return Problem(path, f"{problem}; {hint}")
+        return problem_at(path, f"is the source {sink.input.name!r}", hint)
     return _unknown_stream(application, path, sink.input)
 
 
 def _name_problems(application: Application) -> Iterator[Problem]:
     """Find pattern names that differ in case alone, which not every system tells apart."""
-    seen: dict[str, Stream] = {}
+    by_name: dict[str, Stream] = {}
     for spec in application.operators.values():
         for stream in spec.outputs:
-            first = seen.setdefault(stream.name.casefold(), stream)
-            if first == stream:
-                continue
-            path = ("operators", spec.name, "patterns", stream.name)
-            apart = "" if first.name == stream.name else " but for case"
-            problem = f"{format_path(path)} has the same name as {first}{apart}"
-            hint = "a pattern's name is unique in the application"
-            yield Problem(path, f"{problem}; {hint}")
+            first = by_name.setdefault(stream.name.casefold(), stream)
+            if first != stream:
+                apart = "" if first.name == stream.name else " but for case"
+                hint = "a pattern's name is unique in the application"
+                problem = f"has the same name as {first}{apart}"
+                yield problem_at(pattern_path(stream), problem, hint)
 
 
 def _cycle_problems(application: Application) -> Iterator[Problem]:
     cycle = find_cycle(application)
     if cycle:
         path = ("operators", cycle[0], "input")
-        names = cycle if len(cycle) <= _LONGEST_CYCLE else (*cycle[:5], "...", *cycle[-5:])
-        problem = f"operators feed each other in a circle: {' -> '.join(names)}"
+        names = cycle if len(cycle) <= _MAX_CYCLE_SHOWN else (*cycle[:5], "...", *cycle[-5:])
+        problem = f"operators feed each other in a cycle: {' -> '.join(names)}"
         yield Problem(path, f"{problem}; take one of these inputs away")
 
 
@@ -168,9 +170,8 @@ def _dangling_problems(application: Application) -> Iterator[Problem]:
     used = {*chain.from_iterable(inputs), *(sink.input for sink in application.sinks.values())}
     for stream in application.streams:
         if stream.operator is not None and stream not in used:
-            path = ("operators", stream.operator, "patterns", stream.name)
             hint = f"name {stream} as an input of one, or leave the pattern out"
-            yield Problem(path, f"{format_path(path)} goes to no operator and no sink; {hint}")
+            yield problem_at(pattern_path(stream), "goes to no operator and no sink", hint)
 
 
 def _path_problems(application: Application) -> Iterator[Problem]:
@@ -188,8 +189,10 @@ def _path_problems(application: Application) -> Iterator[Problem]:
     ]
     for here, part in parts:
         if part.path is None and part.format.lower() in FILE_FORMATS:
-            problem = f"{format_path(here)} has no 'path', which the format {part.format} needs"
-            yield Problem(here, f"{problem}: where the files are")
+            yield problem_at(
+                here,
+                f"has no 'path', which the format {part.format} needs: where the files are",
+            )
         if part.path is None:
             continue
         if not isinstance(part, Source) and part.path in taken:
@@ -211,11 +214,12 @@ def _key_problems(application: Application) -> Iterator[Problem]:
                 for s in (stream, earlier)
             )
             if key != earlier_key:
-                path = ("operators", spec.name, "patterns", stream.name)
-                keys = f"is partitioned by {key}, but {earlier} by {earlier_key}"
-                hint = f"both are on node {spec.node!r}, and a node has one partition key"
-                message = f"{format_path(path)} {keys}; {hint}: put them on different nodes"
-                yield Problem(path, message)
+                yield problem_at(
+                    pattern_path(stream),
+                    f"is partitioned by {key}, but {earlier} by {earlier_key}",
+                    f"both are on node {spec.node!r}, and a node has one partition key: "
+                    "put them on different nodes",
+                )
         yield from _inherited_key_problems(application, spec)
 
 
@@ -227,12 +231,9 @@ def _inherited_key_problems(application: Application, spec: OperatorSpec) -> Ite
         pattern = application.pattern(stream)
         for key in pattern.partition_by:
             if not _selects(pattern, key):
-                path = _input_path(spec, number)
-                problem = (
-                    f"{format_path(path)} is {stream}, which does not select its key {key}"
-                )
+                problem = f"is {stream}, which does not select its key {key}"
                 hint = f"select it, as in SELECT E1.{key}, or put {spec.name} on another node"
-                yield Problem(path, f"{problem}; {hint}")
+                yield problem_at(_input_path(spec, number), problem, hint)
 
 
 def _selects(pattern: Pattern, key: Attribute) -> bool:
@@ -262,11 +263,9 @@ def _constraint_problems(application: Application) -> Iterator[Problem]:
             yield from _shed_by_problems(spec)
     for sink in application.sinks.values():
         if sink.timed_out and application.pattern(sink.input).within is None:
-            here = ("sinks", sink.name, "timed_out")
-            problem = (
-                f"{format_path(here)} asks for what timed out, but {sink.input} has no WITHIN"
-            )
-            yield Problem(here, f"{problem}; add one, or leave the sink out")
+            problem = f"asks for what timed out, but {sink.input} has no WITHIN"
+            hint = "add one, or leave the sink out"
+            yield problem_at(("sinks", sink.name, "timed_out"), problem, hint)
 
 
 def _label_problems(spec: OperatorSpec) -> Iterator[Problem]:
@@ -277,13 +276,12 @@ def _label_problems(spec: OperatorSpec) -> Iterator[Problem]:
         if words.parse(label) is None:
             here = path if len(spec.never_shed) == 1 else (*path, number)
             hint = known_names(shorten(label), [*words.words, OTHER])
-            problem = f"{format_path(here)} names the unknown type {shorten(label)!r}"
-            yield Problem(here, f"{problem}; {hint}")
+            yield problem_at(here, f"names the unknown type {shorten(label)!r}", hint)
 
 
 def _shed_by_problems(spec: OperatorSpec) -> Iterator[Problem]:
     for name, pattern in spec.patterns.items():
         if not pattern.partition_by:
+            problem = f"is 'key', but {name} has no PARTITION BY"
             path = ("operators", spec.name, "shed_by")
-            problem = f"{format_path(path)} is 'key', but {name} has no PARTITION BY"
-            yield Problem(path, f"{problem}; add one, or write 'event'")
+            yield problem_at(path, problem, "add one, or write 'event'")

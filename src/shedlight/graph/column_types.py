@@ -6,7 +6,7 @@ from textwrap import indent
 from shedlight.errors import ApplicationError, LanguageError, join_words, known_names
 from shedlight.graph.application import Application, Source, Stream
 from shedlight.graph.columns import Columns, output_columns, source_columns, union_columns
-from shedlight.graph.file.problem import Path, Problem, format_path, shorten
+from shedlight.graph.file.problem import Path, Problem, format_path, problem_at, shorten
 from shedlight.graph.topology import operator_order
 from shedlight.language import (
     DataType,
@@ -28,7 +28,7 @@ Texts = Mapping[Path, str]
 
 
 def text_problem(path: Path, what: str, error: LanguageError | PatternWarning) -> Problem:
-    """Put the place in the application before what the language says."""
+    """Put the path in the application before what the language says."""
     message = indent(str(error), "    ")
     return Problem(path, f"{format_path(path)}, in the text of this {what}:\n{message}")
 
@@ -63,20 +63,21 @@ def data_type_problems(
             try:
                 known[stream] = output_columns(stream, application.pattern(stream), columns)
             except ApplicationError as error:
-                yield Problem(_path_of(stream), f"operators.{error}")
+                yield Problem(pattern_path(stream), f"operators.{error}")
 
 
 _ANY = Columns(open=frozenset({""}))
 
 
-def _path_of(stream: Stream) -> Path:
+def pattern_path(stream: Stream) -> Path:
+    """Give the path of the pattern behind a stream."""
     return ("operators", str(stream.operator), "patterns", stream.name)
 
 
 def _pattern_problem(
     application: Application, stream: Stream, columns: Columns, texts: Texts
 ) -> Problem | None:
-    path = _path_of(stream)
+    path = pattern_path(stream)
     try:
         check(application.pattern(stream), columns)
     except LanguageError as error:
@@ -91,7 +92,7 @@ def _pointed(
     text: str | None,
     columns: Columns,
 ) -> LanguageError:
-    """Find the same error with its place in the text, by reading that once more."""
+    """Find the same error with its span in the text, by parsing that once more."""
     if text is not None:
         try:
             parse(text, columns)
@@ -124,9 +125,10 @@ def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
 
 def _twin_problems(source: Source) -> Iterator[Problem]:
     """Find derived columns that are there already; Spark does not mind case in names."""
-    seen: dict[str, str] = {}
-    for name in [one for one in source.schema or {} if "." not in one] + list(source.columns):
-        first = seen.setdefault(name.casefold(), name)
+    by_name: dict[str, str] = {}
+    declared = [name for name in source.schema or {} if "." not in name]
+    for name in (*declared, *source.columns):
+        first = by_name.setdefault(name.casefold(), name)
         if first is not name:
             where: Path = ("sources", source.name)
             problem = f"{format_path(where)} has two columns named {shorten(name)!r}"
@@ -142,10 +144,8 @@ def _column_problems(
     data_type = columns.get(name)
     if data_type is None:
         hint = known_names(shorten(name), columns)
-        yield Problem(
-            path, f"{format_path(path)} names the unknown column {shorten(name)!r}; {hint}"
-        )
+        yield problem_at(path, f"names the unknown column {shorten(name)!r}", hint)
     elif data_type not in data_types:
         wanted = join_words(sorted(map(str, data_types - {DataType.UNKNOWN})))
-        problem = f"{format_path(path)} is {shorten(name)!r}, which is {data_type}"
-        yield Problem(path, f"{problem}; it must be {wanted}: derive one under `columns`")
+        problem = f"is {shorten(name)!r}, which is {data_type}"
+        yield problem_at(path, problem, f"it must be {wanted}: derive one under `columns`")

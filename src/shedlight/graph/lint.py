@@ -4,30 +4,26 @@ from collections.abc import Iterator
 
 from shedlight.errors import known_names
 from shedlight.graph.application import Application, OperatorSpec
-from shedlight.graph.file.problem import Path, Problem, format_path
+from shedlight.graph.file.problem import Problem, problem_at
 from shedlight.language.ast.expression import conjuncts, without_variable
 from shedlight.language.ast.pattern import Pattern, elements
 from shedlight.matching.compile.predicates import value_test
 
 
 def lint_application(application: Application) -> Iterator[Problem]:
-    """List them, for an application whose references hold."""
+    """List the warnings about an application whose references hold."""
     used_nodes = {spec.node for spec in application.operators.values()}
     for name in application.nodes:
         if name not in used_nodes:
-            yield _unused(("nodes", name), "has no operators")
+            yield problem_at(("nodes", name), "has no operators")
     read = {stream for spec in application.operators.values() for stream in spec.inputs}
     read_sources = {stream.name for stream in read if stream.operator is None}
     for name in application.sources:
         if name not in read_sources:
-            yield _unused(("sources", name), "is read by no operator")
+            yield problem_at(("sources", name), "is read by no operator")
     for spec in application.operators.values():
         for name, pattern in spec.patterns.items():
             yield from _about_origin(spec, name, pattern)
-
-
-def _unused(path: Path, what: str) -> Problem:
-    return Problem(path, f"{format_path(path)} {what}")
 
 
 def _about_origin(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[Problem]:
@@ -42,6 +38,5 @@ def _about_origin(spec: OperatorSpec, name: str, pattern: Pattern) -> Iterator[P
                 continue
             for value in sorted(set(map(str, test.values)) - set(names)):
                 path = ("operators", spec.name, "patterns", name)
-                problem = f"{format_path(path)} asks for source {value!r}"
-                hint = f"no input of {spec.name} is called so; {known_names(value, names)}"
-                yield Problem(path, f"{problem}, but {hint}")
+                problem = f"asks for source {value!r}, but no input of {spec.name} is called so"
+                yield problem_at(path, problem, known_names(value, names))

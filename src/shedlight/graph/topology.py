@@ -15,7 +15,7 @@ def operator_order(application: Application) -> tuple[OperatorSpec, ...]:
     """List the operators so that each comes after all that feed it.
 
     Raises:
-        ValueError: They feed each other in a circle; `find_cycle` says in which.
+        ValueError: They feed each other in a cycle; `find_cycle` says in which.
     """
     before = _feeding(application)
     try:
@@ -26,7 +26,7 @@ def operator_order(application: Application) -> tuple[OperatorSpec, ...]:
 
 
 def find_cycle(application: Application) -> tuple[str, ...]:
-    """Find operators that feed each other in a circle, the first one named again at the end."""
+    """Find operators that feed each other in a cycle, the first one named again at the end."""
     try:
         TopologicalSorter(_feeding(application)).prepare()
     except CycleError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 
 from shedlight.errors import ApplicationError
 
@@ -30,11 +31,17 @@ class Problem:
     line: int | None = None
 
 
+def problem_at(path: Path, problem: str, hint: str = "") -> Problem:
+    """Make a problem whose message begins with the path."""
+    message = f"{format_path(path)} {problem}"
+    return Problem(path, f"{message}; {hint}" if hint else message)
+
+
 def format_path(path: Path) -> str:
     """Write a path as a user would.
 
     Example:
-        >>> dotted(("operators", "w1", "input", 0))
+        >>> format_path(("operators", "w1", "input", 0))
         'operators.w1.input[0]'
     """
     text = ""
@@ -52,18 +59,18 @@ def format_problems(
     problems: Iterable[Problem], lines: Mapping[Path, int], file: str = ""
 ) -> tuple[str, ...]:
     """Write problems with their places in the file, in order of their lines."""
-    placed = [(each.line or _line(each.path, lines), each.message) for each in problems]
+    placed = [(p.line or _line(p.path, lines), p.message) for p in problems]
     rows = []
-    for line, message in sorted(placed, key=lambda one: one[0]):
-        place = ", ".join(filter(None, (file, f"line {line}" if line else "")))
-        rows.append(f"{place}: {message}" if place else message)
+    for line, message in sorted(placed, key=itemgetter(0)):
+        location = ", ".join(filter(None, (file, f"line {line}" if line else "")))
+        rows.append(f"{location}: {message}" if location else message)
     return tuple(dict.fromkeys(rows))
 
 
 def _line(path: Path, lines: Mapping[Path, int]) -> int:
     """Find the line of a part, or of the part that it should be in; 0 if there are no lines."""
-    found = (lines.get(path[:length]) for length in range(len(path), -1, -1))
-    return next((line for line in found if line), 0)
+    outwards = (lines.get(path[:length]) for length in range(len(path), -1, -1))
+    return next(filter(None, outwards), 0)
 
 
 def raise_problems(
@@ -75,11 +82,10 @@ def raise_problems(
         ApplicationError: There are some.
     """
     remaining = iter(problems)
-    places = lines or {}
-    found = list(islice(remaining, MAX_REPORTED))
-    if not found:
+    reported = list(islice(remaining, MAX_REPORTED))
+    if not reported:
         return
-    rows = list(format_problems(found, places, file))
+    rows = list(format_problems(reported, lines or {}, file))
     if next(remaining, None):
         rows.append("... and more; these first")
     raise ApplicationError("\n".join(rows))

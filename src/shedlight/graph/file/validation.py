@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from shedlight.errors import known_names
-from shedlight.graph.file.problem import Path, Problem, format_path, shorten
+from shedlight.graph.file.problem import Path, Problem, format_path, problem_at, shorten
 from shedlight.graph.file.settings import (
     ApplicationSettings,
     LocationSettings,
@@ -44,17 +44,17 @@ def read_settings(value: Value) -> tuple[ApplicationSettings | None, tuple[Probl
 def _problems(error: ValidationError) -> Iterator[Problem]:
     """Say what pydantic found, but not what is inside a part with a bad name."""
     details = error.errors(include_url=False)
-    bad = {each["loc"][:-1] for each in details if each["loc"][-1:] == ("[key]",)}
-    misspelt = {each["loc"] for each in details if each["type"] == "extra_forbidden"}
-    for each in details:
-        path = each["loc"]
+    bad = {detail["loc"][:-1] for detail in details if detail["loc"][-1:] == ("[key]",)}
+    misspelt = {d["loc"] for d in details if d["type"] == "extra_forbidden"}
+    for detail in details:
+        path = detail["loc"]
         if path[-1:] == ("[key]",):
-            yield Problem(path[:-1], f"{format_path(path[:-2])} {_reason(each)}")
+            yield Problem(path[:-1], f"{format_path(path[:-2])} {_reason(detail)}")
         elif not (
             any(path[:length] in bad for length in range(len(path) + 1))
-            or (each["type"] == "missing" and _is_near(path, misspelt))
+            or (detail["type"] == "missing" and _is_near(path, misspelt))
         ):
-            yield _problem(path, each)
+            yield _problem(path, detail)
 
 
 def _is_near(missing: Path, misspelt: set[Path]) -> bool:
@@ -72,9 +72,9 @@ def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
     if detail["type"] == "missing":
         return Problem(path, f"{here} has no {last!r}, which it needs: {_known(path)[last]}")
     if detail["type"] in {"model_type", "dict_type"}:
-        problem = f"{format_path(path)} must be a mapping, got {describe(detail['input'])}"
-        return Problem(path, f"{problem}; write `name: value` pairs")
-    return Problem(path, f"{format_path(path)} {_reason(detail)}")
+        problem = f"must be a mapping, got {describe(detail['input'])}"
+        return problem_at(path, problem, "write `name: value` pairs")
+    return problem_at(path, _reason(detail))
 
 
 def _known(path: Path) -> Mapping[str, str]:

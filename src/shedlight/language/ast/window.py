@@ -35,8 +35,8 @@ def make_window(number: str, unit: str) -> Window:
         RuleError: It is none; the node is the argument that is wrong.
 
     Example:
-        >>> print(window_of("90", "sec"), window_of("0.5", "ms"), window_of("7", "EVENTS"))
-        90 s 500 us 7 EVENTS
+        >>> print(make_window("0.5", "ms"), make_window("7", "EVENTS"))
+        500 us 7 EVENTS
     """
     length = _length(number, unit, UNITS | _EVENTS)
     if not length:
@@ -65,7 +65,7 @@ def window_of_time(time: timedelta) -> Window:
     """Make a window that lasts for a time.
 
     Example:
-        >>> print(window_lasting(timedelta(minutes=10)))
+        >>> print(window_of_time(timedelta(minutes=10)))
         10 min
     """
     return make_window(str(time // timedelta(microseconds=1)), "us")

@@ -46,10 +46,10 @@ def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
         of `lookup`, so do not write into it.
 
     Example:
-        >>> from shedlight.language.eval.column import arrow_of, column_of
-        >>> cpu = column_of(pa.array([0.1, 0.3, None]))
+        >>> from shedlight.language.eval.column import to_arrow, to_column
+        >>> cpu = to_column(pa.array([0.1, 0.3, None]))
         >>> busy = ex.Binary(Operator.GREATER, ex.Attribute("", ("cpu",)), ex.Literal(0.2))
-        >>> arrow_of(evaluate(busy, 3, lambda node: cpu)).to_pylist()
+        >>> to_arrow(evaluate(busy, 3, lambda node: cpu)).to_pylist()
         [False, True, None]
     """
     with np.errstate(all="ignore"):
