@@ -42,7 +42,7 @@ NOT_CONSTRUCTED = {
     *("NodeModel", "OperatorModel", "SinkModel"),  # build_model does
     *("PatternWarning", "Span"),  # parsing
     *("NodeHealth", "NodeLoad", "Rates"),  # make_plan, the controller
-    *("ArrivalStats", "KeptArrivals", "ShardMetrics", "Override"),  # a run on Spark
+    *("ArrivalSketch", "ArrivalStats", "ShardMetrics", "Override"),  # a run on Spark
 }
 """Types of arguments and fields whose values users are given."""
 

@@ -73,7 +73,7 @@ def test_a_rate_changes_the_times_only():
 def test_kinds_have_their_shares_and_amounts_their_range():
     """A transfer is nine tenths of a deposit, so its largest is too."""
     table = feed.payments(feed.Feed(rate=1_000), 0, 100_000).to_pandas()
-    for kind, share, largest in zip(feed.KINDS, feed.SHARES, feed.LARGEST, strict=True):
+    for kind, share, largest in zip(feed.TYPES, feed.SHARES, feed.LARGEST, strict=True):
         amounts = table.amount[table.kind == kind]
         assert len(amounts) / len(table) == pytest.approx(share, abs=0.01)
         assert amounts.mean() == pytest.approx(largest / 2, rel=0.02)

@@ -50,7 +50,7 @@ class Load:
 
 
 def capacity(payments: int = 90_000, warm: int = 60_000) -> float:
-    """Measure how many payments a second a core can match, once the machines are open."""
+    """Measure how many payments a second a core can match, after the warm-up."""
     from shedlight.graph import load_application  # noqa: PLC0415
     from shedlight.matching.operators.cep_operator import (  # noqa: PLC0415
         build_operator,

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from compare import OVERLOAD, capacity
 
 from shedlight.cli.run_view import LiveView
-from shedlight.cli.serve import served_at
+from shedlight.cli.serve import open_server
 from shedlight.engines.spark.control.loop import micro_batch_settings
 from shedlight.engines.spark.run.streaming import Live, Options, RunListener
 from shedlight.engines.spark.session.session import close_session, open_session
@@ -127,7 +127,7 @@ def _run(
     load: tuple[float, float],
     folder: Path,
 ) -> Outcome:
-    """Run one way; tell how it goes."""
+    """Run one way, and print its latencies."""
     rate, seconds = load
     data = folder / "data"
     data.mkdir(parents=True)
@@ -135,24 +135,24 @@ def _run(
     sinks = {n: replace(s, path=str(folder / n)) for n, s in application.sinks.items()}
     placed = replace(application, sources=sources, sinks=sinks)
     log = folder / "state" / "log.jsonl"
-    watch, outcome = LiveView(placed, log, timed=True), Outcome()
+    view, outcome = LiveView(placed, log, timed=True), Outcome()
     began: list[float] = []
 
-    def told(batch: "MicroBatchReport") -> None:
-        watch.batch(batch)
+    def on_batch(batch: "MicroBatchReport") -> None:
+        view.batch(batch)
         if began:
             outcome.take(batch, began[0])
 
-    watch.running = running = Live(
+    view.running = running = Live(
         placed,
         session,
         checkpoint=str(folder / "state"),
         options=_options(way),
-        listener=RunListener(told, lambda _: None),
+        listener=RunListener(on_batch, lambda _: None),
     )
     print(f"\n{way}: {WAYS[way]}")
-    with _paged(log, folder / "state"), running:
-        _until_warm(running, watch)
+    with _serving(log, folder / "state"), running:
+        _until_warm(running, view)
         began.append(time.time())
         feed = [sys.executable, str(HERE / "feed.py"), str(data)]
         feed += ["--rate", str(rate), "--duration", str(seconds)]
@@ -169,7 +169,7 @@ def _run(
 
 
 def _close(outcome: Outcome, data: Path, now: float) -> None:
-    """Say what is left at the end."""
+    """Print what is left at the end."""
     fed = sum(pq.read_metadata(file).num_rows for file in data.glob("*.parquet"))
     outcome.close(now, fed)
     if outcome.waiting is not None:
@@ -189,18 +189,18 @@ def _options(way: str) -> Options:
 
 
 @contextmanager
-def _paged(log: Path, checkpoint: Path) -> Iterator[None]:
-    served = served_at(log, checkpoint, None, 0, None)
-    with served.in_background():
-        print(f"  page: {served.link}")
+def _serving(log: Path, checkpoint: Path) -> Iterator[None]:
+    server = open_server(log, checkpoint, None, 0, None)
+    with server.in_background():
+        print(f"  web UI: {server.link}")
         yield
 
 
-def _until_warm(running: Live, watch: LiveView) -> None:
+def _until_warm(running: Live, view: LiveView) -> None:
     """Wait until all nodes have run a micro-batch."""
     over = time.monotonic() + WARM
     while time.monotonic() < over:
-        if all(node.batches for node in watch.totals.nodes.values()):
+        if all(node.batches for node in view.totals.nodes.values()):
             return
         running.wait(0.2)
     raise SystemExit(f"no micro-batch within {WARM:g} s; `shedlight doctor` may know why")

@@ -17,17 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet
 
-KINDS = ("deposit", "withdrawal", "transfer")
+TYPES = ("deposit", "withdrawal", "transfer")
 SHARES = (0.28, 0.36, 0.36)
 LARGEST = np.array([1_000.0, 1_000.0, 900.0])
-"""The largest amount of each kind: a transfer is nine tenths of a deposit."""
+"""The largest amount of each type: a transfer is nine tenths of a deposit."""
 
 FOLDER = Path(__file__).with_name("data") / "payments"
 
 
 def _check_shares(shares: tuple[float, ...]) -> None:
-    if len(shares) != len(KINDS) or min(shares) < 0 or not math.isclose(sum(shares), 1):
-        raise ValueError(f"shares must be {len(KINDS)} numbers that add up to 1, got {shares}")
+    if len(shares) != len(TYPES) or min(shares) < 0 or not math.isclose(sum(shares), 1):
+        raise ValueError(f"shares must be {len(TYPES)} numbers that add up to 1, got {shares}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Step:
     Attributes:
         at: When, in seconds from the start of the stream.
         factor: How many times as many payments there are from then on.
-        shares: The share of each kind from then on.
+        shares: The share of each type from then on.
     """
 
     at: float = math.inf
@@ -60,7 +60,7 @@ class Feed:
     Attributes:
         rate: Payments per second.
         seed: The same one gives the same payments.
-        shares: The share of each kind.
+        shares: The share of each type.
         step: How the stream changes.
     """
 
@@ -86,13 +86,13 @@ def payments(feed: Feed, first: int, end: int) -> pa.Table:
     number = np.arange(first, end, dtype=np.int64)
     moment = _moments(feed, number)
     chance = _uniform(feed.seed, 2 * number)
-    kind = np.where(
+    types = np.where(
         moment < feed.step.at,
         np.searchsorted(np.cumsum(feed.shares[:-1]), chance, side="right"),
         np.searchsorted(np.cumsum(feed.step.shares[:-1]), chance, side="right"),
     )
-    amount = LARGEST[kind] * _uniform(feed.seed, 2 * number + 1)
-    names = pa.DictionaryArray.from_arrays(kind.astype(np.int8), KINDS)
+    amount = LARGEST[types] * _uniform(feed.seed, 2 * number + 1)
+    names = pa.DictionaryArray.from_arrays(types.astype(np.int8), TYPES)
     return pa.table(
         {
             "number": number,
@@ -206,7 +206,7 @@ def _options() -> argparse.ArgumentParser:
     add("--begin", type=float, default=0.0, help="second of the stream to go on from")
     add("--every", type=_positive, default=0.5, help="seconds from one file to the next")
     add("--seed", type=int, default=1, help="the same one gives the same payments")
-    add("--shares", type=_shares, default=SHARES, help=f"of {', '.join(KINDS)}: A,B,C")
+    add("--shares", type=_shares, default=SHARES, help=f"of {', '.join(TYPES)}: A,B,C")
     add("--step-at", type=float, default=math.inf, help="second at which the stream changes")
     add("--step-factor", type=_positive, default=1.0, help="times the rate from then on")
     add("--step-shares", type=_shares, help="shares from then on; as before if not given")

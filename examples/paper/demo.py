@@ -21,7 +21,7 @@ def main() -> None:
     print(f"{application.name}: the running example of the paper, {FILE.name}")
     if is_first_run():
         print(
-            "compiling the matcher, once on this machine (about half a minute) ...", flush=True
+            "compiling the matcher, once on this computer (about half a minute) ...", flush=True
         )
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), EVENTS, seed=1)

@@ -1,4 +1,4 @@
-"""Makes events like those of the paper's example: two sources, four kinds of machine."""
+"""Makes events like those of the paper's example: two sources, four types by the machine."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-KINDS = ("SUBMIT", "SCHEDULE", "FINISH", "FAIL", "EVICT", "KILL")
+EVENT_NAMES = ("SUBMIT", "SCHEDULE", "FINISH", "FAIL", "EVICT", "KILL")
 
 
 def events(count: int, seed: int, start: int = 0) -> pa.Table:
@@ -19,7 +19,7 @@ def events(count: int, seed: int, start: int = 0) -> pa.Table:
             "machine_id": rng.integers(0, 1_000, count),
             "collection_id": rng.integers(0, 50, count),
             "instance_index": np.arange(count),
-            "event": [KINDS[i] for i in rng.integers(0, len(KINDS), count)],
+            "event": [EVENT_NAMES[i] for i in rng.integers(0, len(EVENT_NAMES), count)],
             "avg_cpu": rng.random(count).round(4),
         }
     )
