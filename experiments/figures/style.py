@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shedlight.engines.simulator.csv_rows import cannot_write_error
+from shedlight.engines.event_files import cannot_write_error
 
 GREY = "#555555"
 BLACK = "#000000"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shedlight.control.controller import ControlSettings, Memory, decide
 from shedlight.control.node_status import NodeStatus
-from shedlight.control.replan_trigger import DEFAULT_POLICY, PAPER_POLICY, RULES
+from shedlight.control.replan_trigger import PAPER_POLICY
 from shedlight.language.ast.expression import Attribute
 from shedlight.planning.plan import PlanSettings
 from tests.control.loops import FITS, START, TOO_MUCH, run, still
@@ -156,9 +156,8 @@ def test_without_hysteresis_noise_would_be_planned_for():
     assert sum(each.attempted for each in decisions) > 4
 
 
-def test_rules_have_names():
+def test_the_papers_policy():
     """Ten per cent either way is the paper's."""
-    assert RULES == {"ours": DEFAULT_POLICY, "paper": PAPER_POLICY}
     assert (PAPER_POLICY.over, PAPER_POLICY.under) == (1.1, 0.9)
 
 

@@ -183,7 +183,7 @@ def test_the_chain_of_bursts_covers_the_whole_stream():
         burst_share=0.5,
         burst_seconds=0.01,
     )
-    ends, rates = spec.pieces(np.random.default_rng(1))
+    ends, rates = spec.rate_segments(np.random.default_rng(1))
 
     assert ends[-1] == 1_000
     assert (np.diff(ends) > 0).all()

@@ -16,9 +16,9 @@ from shedlight.cli.simulate_options import (
     with_bound,
 )
 from shedlight.cli.simulate_text import SimulationReport, as_json, as_text, decision_row
+from shedlight.engines.event_files import cannot_write_error
 from shedlight.engines.simulator import ServiceDistribution
 from shedlight.engines.simulator.csv_rows import (
-    cannot_write_error,
     provenance,
     write_results,
 )
@@ -147,7 +147,7 @@ def _write(report: SimulationReport, folder: Path) -> None:
     made_with = {
         "application": report.scenario.application.name,
         "shedder": report.outcome.shedder.value,
-        "load": f"{max(report.unshed.asked.values()):.2f}",
+        "load": f"{max(report.unshed.demand.values()):.2f}",
         "seed": str(report.scenario.seed),
         **provenance(),
     }

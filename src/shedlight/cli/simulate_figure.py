@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shedlight.engines.simulator.csv_rows import cannot_write_error, read_results
+from shedlight.engines.event_files import cannot_write_error
+from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
 from shedlight.errors import InputError
 

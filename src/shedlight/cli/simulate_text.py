@@ -83,7 +83,7 @@ def as_text(report: SimulationReport) -> str:
 
 def _top(report: SimulationReport) -> Iterator[str]:
     scenario, outcome = report.scenario, report.outcome
-    node, load = max(report.unshed.asked.items(), key=lambda item: item[1])
+    node, load = max(report.unshed.demand.items(), key=lambda item: item[1])
     yield (
         f"{scenario.application.name}: {scenario.events:,} events in "
         f"{seconds(scenario.duration)}; {_SHEDDERS[outcome.shedder]}"
@@ -163,7 +163,7 @@ def _plans(report: SimulationReport) -> Iterator[str]:
     if plans[_MAX_PLANS:]:
         yield f"  and {len(plans) - _MAX_PLANS} more"
     for name, state in _states(decisions).items():
-        if name in report.unshed.asked:
+        if name in report.unshed.demand:
             yield f"  {name} at the end: {state}"
 
 

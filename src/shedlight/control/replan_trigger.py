@@ -80,9 +80,7 @@ WITHIN_LIMITS = "all nodes are within their limits"
 """The reason not to replan if no node is off."""
 
 _CLOSE = 0.01
-"""Relative changes below this are told in events per second, whatever they come from."""
-
-RULES: Mapping[str, ReplanPolicy] = {"ours": DEFAULT_POLICY, "paper": PAPER_POLICY}
+"""Relative changes below this are said in events per second, whatever they come from."""
 
 
 @dataclass(frozen=True, slots=True)

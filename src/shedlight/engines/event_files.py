@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -91,14 +92,11 @@ def _read(path: Path, given: str | None) -> pa.Table:
 def write_events(table: pa.Table, path: Path) -> None:
     """Write a table as Parquet, CSV or JSON lines, by the ending of the name.
 
-    The file appears under its name when it is complete, never in part.
-
     Raises:
         InputError: It cannot be written.
     """
     format_name = format_of(path)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
+    with written_whole(path) as unfinished:
         if format_name == "parquet":
             pyarrow.parquet.write_table(table, unfinished)
         elif format_name == "csv":
@@ -106,10 +104,32 @@ def write_events(table: pa.Table, path: Path) -> None:
         else:
             lines = "".join(f"{line}\n" for line in json_lines(table))
             unfinished.write_text(lines, encoding="utf-8")
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Give a path to write to; the file gets its name when it is complete, never in part.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        yield unfinished
         unfinished.replace(path)
     except (pa.ArrowException, OSError) as error:
-        unfinished.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written: {error}") from error
+        raise cannot_write_error(path, error) from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+def cannot_write_error(path: Path, error: Exception) -> InputError:
+    """Say that a file cannot be written, and why."""
+    reason = getattr(error, "strerror", None) or error
+    return InputError(
+        f"{path}: cannot be written: {reason}; give a folder that can be written to"
+    )
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:

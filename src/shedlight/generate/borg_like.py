@@ -34,7 +34,7 @@ HOURLY_MEMORY = 0.9
 """The correlation of that logarithm from one hour to the next."""
 BURST_TAIL = 1.1
 """Bursts of k events or more are about k^-1.1 of all bursts..."""
-LEAST_BURST, MOST_BURST = 4, 7_000
+MIN_BURST, MAX_BURST = 4, 7_000
 """...and have so many events at least and at most."""
 
 _HOUR = 3_600.0
@@ -106,8 +106,7 @@ def make_borg_like(spec: BorgLike, first_id: int = 0) -> pa.Table:
         ['time', 'id', 'type', 'key']
     """
     drawn = [_draw(number, spec) for number in spec.clusters]
-    times = np.concatenate([one for one, _ in drawn])
-    machines = np.concatenate([other for _, other in drawn])
+    times, machines = map(np.concatenate, zip(*drawn, strict=True))
     order = np.argsort(times, kind="stable")
     events = {
         "time": times[order],
@@ -118,14 +117,9 @@ def make_borg_like(spec: BorgLike, first_id: int = 0) -> pa.Table:
     return scale_rate(pa.table(events), spec.compression)
 
 
-def per_minute(times: Ints) -> Ints:
-    """Count the events of each minute, from 0 to the last event; times in microseconds."""
-    return np.bincount(times // (60 * MICROSECONDS))
-
-
 def burst_sizes() -> tuple[Ints, Floats]:
     """Give the sizes that bursts have, and the share of the bursts that are of each size."""
-    sizes = np.arange(LEAST_BURST, MOST_BURST + 2)
+    sizes = np.arange(MIN_BURST, MAX_BURST + 2)
     at_least = sizes.astype(np.float64) ** -BURST_TAIL
     weights = -np.diff(at_least)
     return sizes[:-1], weights / weights.sum()
@@ -169,5 +163,5 @@ def _bursts(
     count = rng.poisson(rate * seconds / float((sizes * shares).sum()))
     events = rng.choice(sizes, count, p=shares)
     starts, lengths = rng.random(count) * seconds, rng.exponential(mean_length, count)
-    places = rng.random(int(events.sum()))
-    return (np.repeat(starts, events) + places * np.repeat(lengths, events)) % seconds
+    offsets = rng.random(int(events.sum()))
+    return (np.repeat(starts, events) + offsets * np.repeat(lengths, events)) % seconds

@@ -71,7 +71,7 @@ def source_demands(application: Application) -> Mapping[str, SourceDemand]:
     """
     _, read = project_columns(application)
     return {
-        name: _asked(application, name, read[Stream(name)].names)
+        name: _source_demand(application, name, read[Stream(name)].names)
         for name in application.sources
     }
 
@@ -93,14 +93,14 @@ def with_generated_sources(application: Application) -> Application:
     return replace(application, sources=sources)
 
 
-def sparse_rate(asked: Mapping[str, SourceDemand]) -> float:
+def sparse_rate(demands: Mapping[str, SourceDemand]) -> float:
     """Give the rate of a sparse stream: a handful of events in the shortest window."""
-    return 4.0 / min(one.window for one in asked.values())
+    return 4.0 / min(demand.window for demand in demands.values())
 
 
 def make_sources(
-    asked: Mapping[str, SourceDemand],
-    kind: StreamProfile,
+    demands: Mapping[str, SourceDemand],
+    profile: StreamProfile,
     *,
     rate: float,
     duration: float,
@@ -109,35 +109,36 @@ def make_sources(
     """Draw the events of all sources, each at the same rate.
 
     Args:
-        asked: What they need to have.
-        kind: What they are like.
+        demands: What patterns ask of them.
+        profile: What they are like.
         rate: Events per second of each source, on average.
         duration: In seconds.
         seed: The same one gives the same events.
     """
     tables = {}
-    for place, (name, one) in enumerate(asked.items()):
-        if kind is StreamProfile.BORG_LIKE:
-            table = _borg_like(place, len(asked), (rate, duration, seed))
-            types = table["key"].to_numpy() % len(one.values)
+    for number, (name, demand) in enumerate(demands.items()):
+        first_id, values = number * _IDS, demand.values
+        if profile is StreamProfile.BORG_LIKE:
+            spec = _borg_like(number, len(demands), rate=rate, duration=duration, seed=seed)
+            table = make_borg_like(spec, first_id)
+            types = table["key"].to_numpy() % len(values)
         else:
-            spec = _spec(kind, len(one.values), rate, duration, seed * 1_000 + place)
-            table = streams.make_stream(
-                replace(spec, keys=_KEYS if one.keys else 0), place * _IDS
-            )
+            stream = _spec(profile, len(values), rate, duration, seed * 1_000 + number)
+            stream = replace(stream, keys=_KEYS if demand.keys else 0)
+            table = streams.make_stream(stream, first_id)
             types = table["type"].to_numpy()
         columns = {"time": table["time"], "id": table["id"]}
-        columns[one.attribute] = pa.array(one.values).take(pa.array(types))
-        for key in sorted(one.keys):
+        columns[demand.attribute] = pa.array(values).take(pa.array(types))
+        for key in sorted(demand.keys):
             columns[key] = table["key"]
         tables[name] = pa.table(columns)
     return tables
 
 
 def _spec(
-    kind: StreamProfile, types: int, rate: float, duration: float, seed: int
+    profile: StreamProfile, types: int, rate: float, duration: float, seed: int
 ) -> StreamSpec:
-    if kind is StreamProfile.STEP:
+    if profile is StreamProfile.STEP:
         shares = (1 / types,) * types
         calm = RateStep(at=0.0, rate=_CALM * rate, shares=shares)
         rush = RateStep(at=duration / 2, rate=(2 - _CALM) * rate, shares=shares)
@@ -146,26 +147,26 @@ def _spec(
         StreamProfile.SKEWED: streams.skewed,
         StreamProfile.BURSTY: streams.bursty,
         StreamProfile.DRIFTING: streams.drifting,
-    }.get(kind, streams.balanced)
+    }.get(profile, streams.balanced)
     spec: StreamSpec = make(rate=rate, duration=duration, seed=seed, types=types)
     return spec
 
 
-def _borg_like(place: int, sources: int, drawn: tuple[float, float, int]) -> pa.Table:
-    """Draw some clusters for a source; together they are one world, as far as they go."""
-    rate, duration, seed = drawn
-    clusters = tuple(range(1 + place % _CLUSTERS, _CLUSTERS + 1, min(sources, _CLUSTERS)))
+def _borg_like(
+    number: int, sources: int, *, rate: float, duration: float, seed: int
+) -> BorgLike:
+    """Choose some clusters for a source; together they are one world, as far as they go."""
+    clusters = tuple(range(1 + number % _CLUSTERS, _CLUSTERS + 1, min(sources, _CLUSTERS)))
     compression = rate / (_PER_MINUTE / 60 * len(clusters) / _CLUSTERS)
-    spec = BorgLike(
+    return BorgLike(
         clusters=clusters,
-        seed=seed + place // _CLUSTERS,
+        seed=seed + number // _CLUSTERS,
         days=duration * compression / 86_400,
         compression=compression,
     )
-    return make_borg_like(spec, place * _IDS)
 
 
-def _asked(application: Application, source: str, read: Iterable[str]) -> SourceDemand:
+def _source_demand(application: Application, source: str, read: Iterable[str]) -> SourceDemand:
     specs = readers(application, Stream(source))
     constants: dict[str, dict[int | str, None]] = {}
     others = False
@@ -174,18 +175,20 @@ def _asked(application: Application, source: str, read: Iterable[str]) -> Source
         others |= any(test.negated for test in alphabet.tests)
         for name, values in _constants(source, spec, alphabet).items():
             constants.setdefault(name, {}).update(dict.fromkeys(values))
-    patterns = [one for spec in specs for one in spec.patterns.values()]
-    keys = {key.path[0] for one in patterns for key in one.partition_by}
+    patterns = [pattern for spec in specs for pattern in spec.patterns.values()]
+    keys = {key.path[0] for pattern in patterns for key in pattern.partition_by}
     if len(constants) > 1:
-        raise _cannot(source, f"patterns ask for {' and '.join(sorted(constants))}")
+        raise _cannot_generate(source, f"patterns ask for {' and '.join(sorted(constants))}")
     attribute = next(iter(constants), "type")
     missing = sorted({*read} - {attribute} - keys - _OWN)
     if missing:
-        raise _cannot(source, f"patterns read {missing[0]!r}")
+        raise _cannot_generate(source, f"patterns read {missing[0]!r}")
     values = tuple(constants.get(attribute, {0: None}))
     if others:
-        values += (_other(values),)
-    return SourceDemand(attribute, values, frozenset(keys - {attribute}), _window(specs))
+        values += (_other_value(values),)
+    return SourceDemand(
+        attribute, values, frozenset(keys - {attribute}), _shortest_window(specs)
+    )
 
 
 def _constants(
@@ -193,24 +196,26 @@ def _constants(
 ) -> dict[str, tuple[int | str, ...]]:
     """List what the patterns of an operator compare the attributes of a source with."""
     if alphabet.open:
-        raise _cannot(source, f"{spec.name} asks for {str(alphabet.open[0])!r}")
+        raise _cannot_generate(source, f"{spec.name} asks for {str(alphabet.open[0])!r}")
     return {
-        str(one.column): one.values for one in alphabet.closed if str(one.column) != "source"
+        str(test.column): test.values
+        for test in alphabet.closed
+        if str(test.column) != "source"
     }
 
 
-def _other(values: tuple[int | str, ...]) -> int | str:
+def _other_value(values: tuple[int | str, ...]) -> int | str:
     numbers = [value for value in values if isinstance(value, int)]
     return max(numbers) + 1 if numbers else "other"
 
 
-def _window(specs: Iterable[OperatorSpec]) -> float:
-    windows = (one.within for spec in specs for one in spec.patterns.values())
+def _shortest_window(specs: Iterable[OperatorSpec]) -> float:
+    windows = (pattern.within for spec in specs for pattern in spec.patterns.values())
     lengths = [w.length / 1e6 for w in windows if w and w.span is WindowUnit.TIME]
     return min(lengths, default=10.0)
 
 
-def _cannot(source: str, why: str) -> InputError:
+def _cannot_generate(source: str, why: str) -> InputError:
     return InputError(
         f"events of source {source!r} cannot be generated: {why}, and a generated event has "
         f"one attribute that is compared with constants, and keys; give --input {source}=FILE"

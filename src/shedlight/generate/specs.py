@@ -35,7 +35,7 @@ class StreamSpec:
         if self.keys < 0:
             raise ValueError(f"keys must not be negative, got {self.keys}")
 
-    def pieces(self, rng: np.random.Generator) -> tuple[Floats, Floats]:  # noqa: ARG002
+    def rate_segments(self, rng: np.random.Generator) -> tuple[Floats, Floats]:  # noqa: ARG002
         """Give the stretches of equal rate: where each ends, in seconds, and its rate."""
         return np.array([self.duration]), np.array([self.rate])
 
@@ -74,7 +74,7 @@ class Bursty(StreamSpec):
         """How long it is calm, on average."""
         return self.burst_seconds * (1 - self.burst_share) / self.burst_share
 
-    def pieces(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def rate_segments(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the chain, from a start that is as likely to be in a burst as any other time."""
         in_burst = rng.random() < self.burst_share
         rates = np.array([self.calm_rate, self.calm_rate * self.burst_rate])
@@ -151,7 +151,7 @@ class Stepped(StreamSpec):
             if not 0 <= step.rate < math.inf:
                 raise ValueError(f"the rate of a step must not be negative, got {step.rate}")
 
-    def pieces(self, rng: np.random.Generator) -> tuple[Floats, Floats]:  # noqa: ARG002
+    def rate_segments(self, rng: np.random.Generator) -> tuple[Floats, Floats]:  # noqa: ARG002
         """Give where each step ends, in seconds, and its rate."""
         ends = [step.at for step in self.steps[1:]] + [self.duration]
         return np.array(ends), np.array([step.rate for step in self.steps])

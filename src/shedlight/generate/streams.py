@@ -1,10 +1,10 @@
 """Generated streams: events of numbered types that arrive at random.
 
-Arrivals are Poisson; types are drawn by the shares in force when an event arrives. Times are
+Arrivals are Poisson; types are drawn by the shares at the time of the event. Times are
 whole microseconds from 0 on, in order. A stream is described by a frozen value, and the same
 value gives the same bytes.
 
-| kind       | arrivals                                    | shares of the types    |
+| stream     | arrivals                                    | shares of the types    |
 |------------|---------------------------------------------|------------------------|
 | `balanced` | at one rate                                 | equal                  |
 | `skewed`   | at one rate                                 | 1, 1/2, 1/3, ...       |
@@ -90,8 +90,8 @@ def stepped(steps: Sequence[RateStep], *, duration: float, seed: int, keys: int 
     """Describe a stream that jumps; its mean rate and shares follow from the steps.
 
     Example:
-        >>> calm = Step(at=0, rate=10, shares=(0.5, 0.5))
-        >>> storm = Step(at=30, rate=40, shares=(0.9, 0.1))
+        >>> calm = RateStep(at=0, rate=10, shares=(0.5, 0.5))
+        >>> storm = RateStep(at=30, rate=40, shares=(0.9, 0.1))
         >>> spec = stepped([calm, storm], duration=60, seed=1)
         >>> spec.rate, tuple(round(share, 2) for share in spec.shares)
         (25.0, (0.82, 0.18))
@@ -123,14 +123,14 @@ def make_stream(spec: StreamSpec, first_id: int = 0) -> pa.Table:
         ['time', 'id', 'type']
     """
     # apart, so that a stream with keys has the same events as one without
-    arrivals, kinds, keys = (
-        np.random.default_rng(one) for one in np.random.SeedSequence(spec.seed).spawn(3)
+    arrivals, types, keys = (
+        np.random.default_rng(child) for child in np.random.SeedSequence(spec.seed).spawn(3)
     )
-    times = poisson_times(arrivals, *spec.pieces(arrivals))
+    times = poisson_times(arrivals, *spec.rate_segments(arrivals))
     columns = {
         "time": np.minimum(times * MICROSECONDS, spec.duration * MICROSECONDS - 1),
         "id": np.arange(first_id, first_id + len(times)),
-        "type": _draw_types(kinds, spec, times),
+        "type": _draw_types(types, spec, times),
     }
     if spec.keys:
         columns["key"] = keys.integers(0, spec.keys, len(times))
@@ -147,8 +147,8 @@ def poisson_times(rng: np.random.Generator, ends: Floats, rates: Floats) -> Floa
     """
     lengths = np.diff(ends, prepend=0.0)
     counts = rng.poisson(rates * lengths)
-    places = rng.random(int(counts.sum()))
-    return np.sort(np.repeat(ends - lengths, counts) + places * np.repeat(lengths, counts))
+    offsets = rng.random(int(counts.sum()))
+    return np.sort(np.repeat(ends - lengths, counts) + offsets * np.repeat(lengths, counts))
 
 
 def scale_rate(events: pa.Table, load: float) -> pa.Table:
@@ -161,18 +161,18 @@ def scale_rate(events: pa.Table, load: float) -> pa.Table:
     """
     check_amounts(load=load)
     times = np.floor(events["time"].to_numpy() / load).astype(np.int64)
-    place = events.column_names.index("time")
-    return events.set_column(place, "time", pa.array(times))
+    index = events.column_names.index("time")
+    return events.set_column(index, "time", pa.array(times))
 
 
 def _draw_types(rng: np.random.Generator, spec: StreamSpec, times: Floats) -> Ints:
     """Draw a type for each time: how many of the summed shares lie below a random number."""
-    places = rng.random(len(times))
+    offsets = rng.random(len(times))
     types = np.zeros(len(times), np.int64)
     below = np.zeros(len(times))
     for number in range(len(spec.shares) - 1):  # the last takes the rest, whatever rounding did
         below += spec.shares_of(number, times)
-        types += places >= below
+        types += offsets >= below
     return types
 
 

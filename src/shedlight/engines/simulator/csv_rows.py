@@ -1,6 +1,6 @@
-"""Results of an experiment as a CSV file: its rows, and on top what they were made with.
+"""Results as a CSV file: rows, and on top what they were made with.
 
-The lines on top start with `#` and are `name: value`: the seed, the versions and the machine.
+The lines on top start with `#` and are `name: value`: the seed, the versions and the computer.
 Figures are drawn from such a file alone, so they can be drawn again, and elsewhere.
 """
 
@@ -8,26 +8,27 @@ import csv
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
+from shedlight.engines.event_files import written_whole
 from shedlight.errors import InputError
 
 Row = TypeVar("Row")
 
-_MARK = "# "
-_MARKS = {"True": True, "False": False}
+_COMMENT = "# "
+_BOOLEANS = {"True": True, "False": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Results(Generic[Row]):
-    """What a file of results has.
+    """The rows of a file of results, and what they were made with.
 
     Attributes:
-        made_with: Seed, versions and machine, by name.
+        made_with: Seed, versions and computer, by name.
         rows: The rows, frozen values of numbers, text, enums and None.
     """
 
@@ -36,7 +37,7 @@ class Results(Generic[Row]):
 
 
 def provenance() -> dict[str, str]:
-    """Say what results are made with here."""
+    """Give the versions and the computer that results are made with."""
     packages = {name: version(name) for name in ("shedlight", "highspy", "numpy")}
     return packages | {
         "python": platform.python_version(),
@@ -54,45 +55,29 @@ def to_json_values(row: Any) -> dict[str, Any]:  # noqa: ANN401  # any frozen ro
 
 
 def write_results(
-    path: Path, rows: Iterable[Row], kind: type[Row], made_with: Mapping[str, str]
+    path: Path, rows: Iterable[Row], row_type: type[Row], made_with: Mapping[str, str]
 ) -> tuple[Row, ...]:
     """Write rows as they come, and give them all.
 
-    The file appears under its name when it is complete, never in part. Whether it can be
-    written turns out before the first row is asked for.
+    Whether the file can be written turns out before the first row is asked for.
 
     Raises:
         InputError: It cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.unfinished")
     written = []
-    try:
+    with written_whole(path) as unfinished:
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(f"{_MARK}{name}: {value}\n" for name, value in made_with.items())
-            table = csv.DictWriter(file, [one.name for one in fields(_class(kind))])
+            file.writelines(f"{_COMMENT}{name}: {value}\n" for name, value in made_with.items())
+            table = csv.DictWriter(file, list(get_type_hints(row_type)))
             table.writeheader()
             for row in rows:
                 table.writerow(to_json_values(row))
                 written.append(row)
-        unfinished.replace(path)
-    except OSError as error:
-        raise cannot_write_error(path, error) from error
-    finally:
-        if path.parent.is_dir():
-            unfinished.unlink(missing_ok=True)
     return tuple(written)
 
 
-def cannot_write_error(path: Path, error: OSError) -> InputError:
-    """Say that a file cannot be written, and why."""
-    return InputError(
-        f"{path}: cannot be written: {error.strerror or error}; "
-        "give a folder that can be written to"
-    )
-
-
-def read_results(path: Path, kind: type[Row]) -> Results[Row]:
+def read_results(path: Path, row_type: type[Row]) -> Results[Row]:
     """Read what `write_results` wrote.
 
     Raises:
@@ -102,29 +87,26 @@ def read_results(path: Path, kind: type[Row]) -> Results[Row]:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
-    top = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
-    table = csv.DictReader(line for line in lines if not line.startswith(_MARK))
-    kinds = get_type_hints(kind)
-    if list(table.fieldnames or ()) != list(kinds):
-        raise InputError(f"{path}: its columns must be {', '.join(kinds)}")
+    top = [line.removeprefix(_COMMENT) for line in lines if line.startswith(_COMMENT)]
+    table = csv.DictReader(line for line in lines if not line.startswith(_COMMENT))
+    types = get_type_hints(row_type)
+    if list(table.fieldnames or ()) != list(types):
+        raise InputError(f"{path}: its columns must be {', '.join(types)}")
     try:
         rows = tuple(
-            kind(**{name: _value(row[name], kinds[name]) for name in kinds}) for row in table
+            row_type(**{name: _value(row[name], types[name]) for name in types})
+            for row in table
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: line {table.line_num + len(top)}: {error}") from error
     return Results({name: value for name, _, value in (t.partition(": ") for t in top)}, rows)
 
 
-def _value(text: str, kind: Any) -> Any:  # noqa: ANN401  # what the annotation says
+def _value(text: str, data_type: Any) -> Any:  # noqa: ANN401  # what the annotation says
     """Read a cell; an empty one is None where there may be none."""
-    may_be = get_args(kind) or (kind,)
+    may_be = get_args(data_type) or (data_type,)
     if not text and type(None) in may_be:
         return None
     if may_be[0] is bool:
-        return _MARKS[text]
+        return _BOOLEANS[text]
     return may_be[0](text)
-
-
-def _class(kind: Any) -> Any:  # noqa: ANN401  # `fields` wants to know that it is a dataclass
-    return kind

@@ -84,7 +84,7 @@ class UtilityCells:
     def choose(
         self, matcher: Matcher, ready: ReadyBatch, offered: Array, hashes: Array
     ) -> Array:
-        """Say which events are kept, of those that the pattern has a use for."""
+        """Say which events are kept, of those that the pattern can take."""
         self._grow(matcher, ready.types.signatures[len(self.protected) :])
         gaps = self._gaps(ready, matcher.pattern.partition_by)
         cells = ready.numbers.astype(np.int64) * BINS + np.searchsorted(self._edges, gaps)

@@ -34,66 +34,66 @@ _TIMED, _WARM = 300, 20
 def measure_service_times(
     application: Application,
     tables: Mapping[str, pa.Table],
-    wanted: Collection[Stream],
+    patterns: Collection[Stream],
     clock: Clock = time.perf_counter,
 ) -> Mapping[Stream, tuple[float, ...]]:
-    """Measure how long patterns take for an event that they have a use for.
+    """Measure how long patterns take for an event that they can take.
 
     Args:
         application: The application.
         tables: Events of each source.
-        wanted: The patterns to time.
+        patterns: Those to time.
         clock: Tells the time, in seconds.
 
     Returns:
-        The seconds that single events took; nothing for a pattern that had a use for none.
+        The seconds that single events took; nothing for a pattern that could take none.
     """
     sample = {name: table.slice(0, SAMPLE) for name, table in tables.items()}
-    given = prepare_run(application, sample)
-    streams = {Stream(name): both for name, both in given.sources.items()}
-    found: dict[Stream, tuple[float, ...]] = {}
-    for spec in operator_order(given.application):
+    prepared = prepare_run(application, sample)
+    streams = {Stream(name): source for name, source in prepared.sources.items()}
+    seconds: dict[Stream, tuple[float, ...]] = {}
+    for spec in operator_order(prepared.application):
         inputs = [streams[stream] for stream in spec.inputs]
-        operator = build_operator([(one, t.schema) for one, t in inputs], spec.patterns)
+        operator = build_operator([(s, t.schema) for s, t in inputs], spec.patterns)
         arrivals = {i: table for i, (_, table) in enumerate(inputs)}
         state, ready, _ = ingest(
             operator, new_operator_state(operator), arrivals, frozenset(arrivals)
         )
         for matcher in operator.matchers:
             stream = Stream(matcher.name, spec.name)
-            if stream in wanted:
-                found[stream] = tuple(_timed(matcher, ready, operator.ids, clock))
+            if stream in patterns:
+                seconds[stream] = tuple(_timed(matcher, ready, operator.ids, clock))
         _, results = match_batch(operator, state, ready, {}, spec.patterns)
         for stream in spec.outputs:
             streams[stream] = (StreamInput(str(stream), (ID,), TIME), results[stream.name])
-    return found
+    return seconds
 
 
 def _timed(
     matcher: Matcher, ready: ReadyBatch, ids: tuple[str, ...], clock: Clock
 ) -> Iterator[float]:
-    """Time the first events that a pattern has a use for, one by one."""
-    uses = [bool(matcher.symbol(signature)) for signature in ready.types.signatures]
-    places = [i for i, number in enumerate(ready.numbers.tolist()) if uses[number]]
+    """Time the first events that a pattern can take, one by one."""
+    is_relevant = [bool(matcher.symbol(signature)) for signature in ready.types.signatures]
+    rows = [i for i, number in enumerate(ready.numbers.tolist()) if is_relevant[number]]
     state = new_state(matcher)
-    for count, place in enumerate(places[: _WARM + _TIMED]):
-        one = _single(ready, place)
+    for count, row in enumerate(rows[: _WARM + _TIMED]):
+        event = _single_event(ready, row)
         began = clock()
-        state, matches = match(matcher, state, one)
+        state, matches = match(matcher, state, event)
         complex_events(matcher, matches, ids, with_event_ids=False)
         seconds = clock() - began
-        if count >= min(_WARM, len(places) - 1):
+        if count >= min(_WARM, len(rows) - 1):
             yield seconds
 
 
-def _single(ready: ReadyBatch, place: int) -> ReadyBatch:
-    here = slice(place, place + 1)
+def _single_event(ready: ReadyBatch, row: int) -> ReadyBatch:
+    here = slice(row, row + 1)
     return ReadyBatch(
         ready.time[here],
-        ready.table.one(place),
+        ready.table.one(row),
         ready.types,
         ready.numbers[here],
         {by: (one[here], other[here]) for by, (one, other) in ready.keys.items()},
-        int(ready.time[place]),
+        int(ready.time[row]),
         ready.inputs[here],
     )

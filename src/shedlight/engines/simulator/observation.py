@@ -1,13 +1,16 @@
-"""From what happened in intervals of a simulation to what a controller is told."""
+"""Observations for a controller, from intervals of a simulation."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from shedlight.control.observation import Observation
 from shedlight.engines.simulator.api import Interval
 
 
 def observation_of(interval: Interval) -> Observation:
-    """Say what a monitor would say of an interval."""
+    """Give the observation that a monitor would make of an interval."""
     length = interval.length
     number = {stream: sum(kept.values()) for stream, kept in interval.kept.items()}
     timed = {s: n for s, n in number.items() if n and interval.spent[s][0] > 0}
@@ -22,7 +25,7 @@ def observation_of(interval: Interval) -> Observation:
         outputs={
             stream: count / length
             for stream, count in interval.outputs.items()
-            if stream in interval.kept  # what timed out is of no use to a plan
+            if stream in interval.kept  # a plan does not count what timed out
         },
         processing_time={stream: interval.spent[stream][0] / n for stream, n in timed.items()},
         second_moment={stream: interval.spent[stream][1] / n for stream, n in timed.items()},
@@ -40,41 +43,35 @@ def _rates(counts: Mapping[str, int], length: float) -> dict[str, float]:
     return {label: count / length for label, count in counts.items()}
 
 
-def join_intervals(intervals: Iterable[Interval]) -> Interval:
-    """Put intervals together that follow each other."""
-    parts = list(intervals)
-    last = parts[-1]
-    return Interval(
-        start=parts[0].start,
-        length=sum(one.length for one in parts),
+def join_intervals(intervals: Sequence[Interval]) -> Interval:
+    """Join intervals that follow each other."""
+    last = intervals[-1]
+
+    def total(name: str) -> dict[Any, Any]:
+        return {
+            key: sum(getattr(interval, name)[key] for interval in intervals)
+            for key in getattr(last, name)
+        }
+
+    return replace(
+        last,
+        start=intervals[0].start,
+        length=sum(interval.length for interval in intervals),
         arrivals={
             name: {
-                stream: _added(one.arrivals[name][stream] for one in parts)
+                stream: _add(interval.arrivals[name][stream] for interval in intervals)
                 for stream in by_input
             }
             for name, by_input in last.arrivals.items()
         },
-        kept={stream: _added(one.kept[stream] for one in parts) for stream in last.kept},
+        kept={s: _add(interval.kept[s] for interval in intervals) for s in last.kept},
         spent={
-            stream: (
-                sum(one.spent[stream][0] for one in parts),
-                sum(one.spent[stream][1] for one in parts),
-            )
-            for stream in last.spent
+            s: (sum(i.spent[s][0] for i in intervals), sum(i.spent[s][1] for i in intervals))
+            for s in last.spent
         },
-        outputs={s: sum(one.outputs[s] for one in parts) for s in last.outputs},
-        busy={node: sum(one.busy[node] for one in parts) for node in last.busy},
-        backlog=last.backlog,
-        processed={n: sum(one.processed[n] for one in parts) for n in last.processed},
-        latency={node: sum(one.latency[node] for one in parts) for node in last.latency},
-        unknown=last.unknown,
-        shed={node: sum(one.shed[node] for one in parts) for node in last.shed},
+        **{name: total(name) for name in ("outputs", "busy", "processed", "latency", "shed")},
     )
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for label, number in one.items():
-            total[label] = total.get(label, 0) + number
-    return total
+def _add(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return dict(sum(map(Counter, counts), Counter[str]()))

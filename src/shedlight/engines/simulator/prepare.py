@@ -1,4 +1,4 @@
-"""What a simulation starts from: the application as it is needed, the events in order."""
+"""Prepares a simulation: the application without what nobody reads, events in order of time."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from shedlight.shedding.shedder import event_hashes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedRun:
-    """What a simulation starts from.
+    """An application and its events, prepared for a simulation.
 
     Attributes:
         application: Without what nobody reads.
         sources: Their events in order.
-        unique: The streams in which no id comes twice.
+        unique: Streams in which no id comes twice.
     """
 
     application: Application
@@ -48,16 +48,16 @@ def prepare_run(
     sources = {}
     for name, source in application.sources.items():
         one, table = prepare_source(source, tables[name])
-        sources[name] = (one, _in_order(_as_read(one, table, read[Stream(name)])))
+        sources[name] = (one, _order_by_time(_drop_unread(one, table, read[Stream(name)])))
     first = min((t[EVENT_TIME][0].as_py() for _, t in sources.values() if len(t)), default=0)
     return PreparedRun(
         application,
-        {n: (one, _faster(t, pace, first)) for n, (one, t) in sources.items()},
-        frozenset(_unique(application, sources)),
+        {n: (one, _speed_up(t, pace, first)) for n, (one, t) in sources.items()},
+        frozenset(_unique_streams(application, sources)),
     )
 
 
-def _unique(
+def _unique_streams(
     application: Application, sources: Mapping[str, tuple[StreamInput, pa.Table]]
 ) -> Iterator[Stream]:
     """Find the streams in which no id comes twice: a match that reuses no event is unique."""
@@ -71,7 +71,7 @@ def _unique(
                 yield stream
 
 
-def _as_read(one: StreamInput, table: pa.Table, read: ReadColumns) -> pa.Table:
+def _drop_unread(one: StreamInput, table: pa.Table, read: ReadColumns) -> pa.Table:
     """Leave out columns that nobody reads."""
     needed = {*one.ids, one.time, *read.names}
     if read.everything:
@@ -79,7 +79,7 @@ def _as_read(one: StreamInput, table: pa.Table, read: ReadColumns) -> pa.Table:
     return table.select([column for column in table.column_names if column in needed])
 
 
-def _in_order(table: pa.Table) -> pa.Table:
+def _order_by_time(table: pa.Table) -> pa.Table:
     """Let events arrive at the time that they bear."""
     times = table[EVENT_TIME].to_numpy()
     if (times[1:] < times[:-1]).any():
@@ -87,7 +87,7 @@ def _in_order(table: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
-def _faster(table: pa.Table, pace: float, first: int) -> pa.Table:
+def _speed_up(table: pa.Table, pace: float, first: int) -> pa.Table:
     """Bring the times of events closer together, or apart, from the first of all on."""
     if pace == 1:
         return table

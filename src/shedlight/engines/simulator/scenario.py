@@ -1,4 +1,4 @@
-"""A what-if: an application, the events that it is to get, and how hard they press it.
+"""Scenarios: an application, the events that it gets, and the load that they make.
 
 A load of 2 asks the busiest node that has a bound for two seconds of work per second. It is
 reached by the rate at which events are generated, or by how fast those of a file are fed. What
@@ -33,22 +33,19 @@ from shedlight.model.load import node_load
 from shedlight.model.rates import predict
 
 MAX_EVENTS = 50_000_000
-"""More than so many are refused rather than waited for."""
 
-_TRIES = 12
-_CLOSE = 0.01
-"""How far from the load that was asked for is near enough."""
-_UNEVEN = frozenset({StreamProfile.BORG_LIKE})
-"""Streams whose rate over a while says little; a start of a long one is taken, fed faster..."""
-_WORLD = 8
-"""...which is so many times as long as needed."""
+_MAX_TRIES = 12
+_TOLERANCE = 0.01
+"""How far from the given load is near enough, relatively."""
+_LONG = 8
+"""A borg-like stream is drawn so many times as long as needed, and its start fed faster."""
 _PILOT = 100.0, 60.0
 """Events per second and seconds of the events that processing times are measured on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scenario:
-    """What is to be simulated.
+    """An application, its events and their load.
 
     Attributes:
         application: The application.
@@ -74,21 +71,21 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Unshed:
-    """What would come of a scenario without shedding and with all the time in the world.
+    """The outcome of a scenario without shedding, however long that takes.
 
     Attributes:
-        asked: Busy seconds per second that each node with a bound is asked for.
+        demand: Busy seconds per second that arrive at each node with a bound.
         sinks: Results at each sink.
         simulation: All of it.
     """
 
-    asked: Mapping[str, float]
+    demand: Mapping[str, float]
     sinks: Mapping[str, int]
     simulation: Simulation
 
 
 def run_unshed(scenario: Scenario) -> Unshed:
-    """Find what would come of a scenario if nothing were shed."""
+    """Simulate a scenario without shedding."""
     done = simulate(
         scenario.application,
         scenario.tables,
@@ -97,31 +94,31 @@ def run_unshed(scenario: Scenario) -> Unshed:
         seed=scenario.seed,
         pace=scenario.pace,
     )
-    asked = {
-        name: sum(one.busy.get(name, 0.0) for one in done.intervals) / scenario.duration
+    demand = {
+        name: sum(i.busy.get(name, 0.0) for i in done.intervals) / scenario.duration
         for name, node in scenario.application.nodes.items()
         if node.bound is not None
     }
     return Unshed(
-        asked=asked,
+        demand=demand,
         sinks={name: len(table) for name, table in done.sinks.items()},
         simulation=done,
     )
 
 
 def generate_pilot(
-    application: Application, kind: StreamProfile, seed: int
+    application: Application, profile: StreamProfile, seed: int
 ) -> Mapping[str, pa.Table]:
     """Generate some events to measure processing times on."""
     rate, duration = _PILOT
-    asked = source_demands(application)
-    return make_sources(asked, kind, rate=rate, duration=duration, seed=seed)
+    demands = source_demands(application)
+    return make_sources(demands, profile, rate=rate, duration=duration, seed=seed)
 
 
 def generate_scenario(  # what events are generated from
     application: Application,
     service: Service,
-    kind: StreamProfile,
+    profile: StreamProfile,
     *,
     load: float,
     duration: float,
@@ -134,35 +131,38 @@ def generate_scenario(  # what events are generated from
     Raises:
         InputError: The sources cannot be generated, or would have too many events.
     """
-    asked = source_demands(application)
+    demands = source_demands(application)
     application = with_generated_sources(application)
-    is_sparse = kind is StreamProfile.SPARSE
+    is_sparse = profile is StreamProfile.SPARSE
     mean = sum(service.seconds.values()) or 1.0
-    start = sparse_rate(asked) if is_sparse else load / mean
+    start = sparse_rate(demands) if is_sparse else load / mean
 
     @cache
-    def world() -> Mapping[str, pa.Table]:
-        return make_sources(asked, kind, rate=start, duration=_WORLD * duration, seed=seed)
+    def long_tables() -> Mapping[str, pa.Table]:
+        return make_sources(demands, profile, rate=start, duration=_LONG * duration, seed=seed)
 
     def at(size: float) -> Scenario:
-        rate = start if is_sparse else start * size
-        _refuse_many(rate * duration * len(asked) * (_WORLD if kind in _UNEVEN else 1))
-        if kind in _UNEVEN:
-            tables = {name: _start_of(one, size, duration) for name, one in world().items()}
+        rate, is_uneven = (
+            start if is_sparse else start * size,
+            profile is StreamProfile.BORG_LIKE,
+        )
+        _check_size(rate * duration * len(demands) * (_LONG if is_uneven else 1))
+        if is_uneven:
+            tables = {n: _speed_up(table, size, duration) for n, table in long_tables().items()}
         else:
-            tables = make_sources(asked, kind, rate=rate, duration=duration, seed=seed)
+            tables = make_sources(demands, profile, rate=rate, duration=duration, seed=seed)
         return Scenario(
             application=application,
             tables=tables,
-            service=_slower(service, size) if is_sparse else service,
+            service=_scale_service(service, size) if is_sparse else service,
             duration=duration,
             seed=seed,
         )
 
-    return _calibrated(at, load)
+    return _reach_load(at, load)
 
 
-def _refuse_many(events: float) -> None:
+def _check_size(events: float) -> None:
     if events > MAX_EVENTS:
         raise InputError(
             f"that load for that time is {events:,.0f} events, and {MAX_EVENTS:,} is the "
@@ -170,7 +170,7 @@ def _refuse_many(events: float) -> None:
         )
 
 
-def _start_of(events: pa.Table, pace: float, duration: float) -> pa.Table:
+def _speed_up(events: pa.Table, pace: float, duration: float) -> pa.Table:
     """Feed events faster, and take those until a time."""
     faster = scale_rate(events, pace)
     return faster.slice(0, int(np.searchsorted(faster["time"].to_numpy(), duration * 1e6)))
@@ -194,8 +194,8 @@ def replay_scenario(
         name: prepare_source(source, tables[name])[1][EVENT_TIME].to_numpy()
         for name, source in application.sources.items()
     }
-    some = [one for one in times.values() if len(one)]
-    first, last = (f(f(one) for one in some) if some else 0 for f in (min, max))
+    first = min((t.min() for t in times.values() if len(t)), default=0)
+    last = max((t.max() for t in times.values() if len(t)), default=0)
     if first == last:
         raise InputError("the sources have no two events at different times; give others")
 
@@ -203,7 +203,7 @@ def replay_scenario(
         seconds = (last - first) / 1e6 / pace
         end = seconds if duration is None else min(duration, seconds)
         limit = first + end * 1e6 * pace
-        kept = {n: tables[n].filter(pa.array(one <= limit)) for n, one in times.items()}
+        kept = {n: tables[n].filter(pa.array(t <= limit)) for n, t in times.items()}
         return Scenario(
             application=application,
             tables=kept,
@@ -216,7 +216,7 @@ def replay_scenario(
     if load is None:
         scenario = at(1.0)
         return scenario, run_unshed(scenario)
-    return _calibrated(at, load)
+    return _reach_load(at, load)
 
 
 def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[str, float]:
@@ -229,29 +229,29 @@ def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[
     observation = observation_of(join_intervals(unshed.simulation.intervals))
     model = build_model(application, snapshot_of(replace(observation, backlog={}), application))
     rates = predict(model)
-    found = {}
+    limits = {}
     for node in model.nodes.values():
         limit = node_limit(model, node, replace(target, aim=1.0))
         if limit is not None:
             check_feasible(limit, limit.arrivals.at(rates.outputs)[1])
-            found[node.name] = node_load(model, limit, rates).busy_limit
-    return found
+            limits[node.name] = node_load(model, limit, rates).busy_limit
+    return limits
 
 
-def _calibrated(at: Callable[[float], Scenario], load: float) -> tuple[Scenario, Unshed]:
-    """Try sizes until the busiest node is asked for the load; more size is more work."""
+def _reach_load(at: Callable[[float], Scenario], load: float) -> tuple[Scenario, Unshed]:
+    """Try sizes until the busiest node has the load; more size is more work."""
     size, low, high, tries = 1.0, 0.0, math.inf, 0
     while True:
         scenario = at(size)
         unshed = run_unshed(scenario)
-        most = max(unshed.asked.values(), default=0.0)
+        most = max(unshed.demand.values(), default=0.0)
         if not most:
             raise InputError(
                 "no node with a bound has anything to do, so there is no load to speak of; "
                 "give the patterns there a --processing-time, and events that they can use"
             )
         tries += 1
-        if abs(most / load - 1) <= _CLOSE or tries == _TRIES:
+        if abs(most / load - 1) <= _TOLERANCE or tries == _MAX_TRIES:
             return scenario, unshed
         low, high = (size, high) if most < load else (low, size)
         size *= load / most
@@ -259,6 +259,6 @@ def _calibrated(at: Callable[[float], Scenario], load: float) -> tuple[Scenario,
             size = (low + high) / 2
 
 
-def _slower(service: Service, factor: float) -> Service:
-    seconds = {stream: factor * one for stream, one in service.seconds.items()}
+def _scale_service(service: Service, factor: float) -> Service:
+    seconds = {stream: factor * mean for stream, mean in service.seconds.items()}
     return replace(service, seconds=seconds)

@@ -33,7 +33,7 @@ class NodeRow:
         backlog: The work that was queued at the end.
         pressure: The factor on its shares after the interval.
         processed: Events that some pattern kept.
-        shed: Events that some pattern has a use for, and none kept.
+        shed: Relevant events that no pattern kept.
         latency: The mean time that processed events spent there; None if there were none.
         queueing: The part of that before processing began.
     """
