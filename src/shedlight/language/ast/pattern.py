@@ -50,33 +50,28 @@ class Element(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Seq(Part):
+class Group(Part):
+    """Any of SEQ, AND and OR."""
+
+    parts: tuple[Part, ...]
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__.upper()}({', '.join(map(str, self.parts))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Seq(Group):
     """Its parts one after the other, with anything in between."""
 
-    parts: tuple[Part, ...]
-
-    def __str__(self) -> str:
-        return f"SEQ({', '.join(map(str, self.parts))})"
-
 
 @dataclass(frozen=True, slots=True)
-class And(Part):
+class And(Group):
     """All of its parts, in any order and interleaved."""
 
-    parts: tuple[Part, ...]
-
-    def __str__(self) -> str:
-        return f"AND({', '.join(map(str, self.parts))})"
-
 
 @dataclass(frozen=True, slots=True)
-class Or(Part):
+class Or(Group):
     """One of its parts."""
-
-    parts: tuple[Part, ...]
-
-    def __str__(self) -> str:
-        return f"OR({', '.join(map(str, self.parts))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +195,7 @@ def default_name(expression: Expression) -> str | None:
 
 def child_parts(part: Part) -> tuple[Part, ...]:
     """Give the direct parts of a part, as written."""
-    if isinstance(part, Seq | And | Or):
+    if isinstance(part, Group):
         return part.parts
     if isinstance(part, Repeat):
         return (part.part,)
@@ -225,18 +220,18 @@ def negated_elements(part: Part) -> tuple[Element, ...]:
 
 
 def selected_items(pattern: Pattern) -> tuple[Item, ...]:
-    """List what is selected; `*` is every event, but with EACH what events there are."""
+    """List what is selected; `*` is every event, but with EACH the columns of the input."""
     if pattern.select or pattern.each:
         return pattern.select
     nots = negated_elements(pattern.where)
-    names = (each.variable for each in elements(pattern.where) if each not in nots)
+    names = (e.variable for e in elements(pattern.where) if e not in nots)
     return tuple(Item(WholeEvent(name), name) for name in names)
 
 
 def expressions(pattern: Pattern) -> Iterator[Expression]:
     """Give all expressions of a pattern: what it selects, what it asks for, and its key."""
     yield from (item.expression for item in pattern.select)
-    yield from (each.condition for each in elements(pattern.where))
+    yield from (element.condition for element in elements(pattern.where))
     yield from pattern.conditions
     yield from pattern.partition_by
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from shedlight.errors import LanguageError
-from shedlight.errors import Span as Place
+from shedlight.errors import LanguageError, Span
 from shedlight.language.ast.expression import (
     COMPARISONS,
     Attribute,
@@ -57,7 +56,7 @@ class PatternWarning:
     hint: str = ""
     node: object = field(default=None, repr=False, compare=False)
     text: str = field(default="", repr=False)
-    span: Place | None = None
+    span: Span | None = None
 
     def __str__(self) -> str:
         return str(LanguageError(self.problem, self.text, self.span, self.hint))
@@ -66,16 +65,16 @@ class PatternWarning:
 def lint_pattern(pattern: Pattern) -> tuple[PatternWarning, ...]:
     """List what cannot mean what it seems to, in a pattern that keeps to the rules."""
     return (
-        *_about_window(pattern),
-        *_about_end(pattern.where),
-        *_about_lone_parts(pattern.where),
-        *_about_alternatives(pattern),
-        *_about_nulls(pattern),
-        *_about_strangers(pattern),
+        *_lint_window(pattern),
+        *_lint_end(pattern.where),
+        *_lint_single_event_and(pattern.where),
+        *_lint_alternatives(pattern),
+        *_lint_null_comparisons(pattern),
+        *_lint_unreachable_conditions(pattern),
     )
 
 
-def _about_window(pattern: Pattern) -> Iterator[PatternWarning]:
+def _lint_window(pattern: Pattern) -> Iterator[PatternWarning]:
     least, window = min_events(pattern.where), pattern.within
     if window and window.span is WindowUnit.EVENTS and window.length < least:
         yield PatternWarning(
@@ -85,7 +84,7 @@ def _about_window(pattern: Pattern) -> Iterator[PatternWarning]:
         )
 
 
-def _about_lone_parts(where: Part) -> Iterator[PatternWarning]:
+def _lint_single_event_and(where: Part) -> Iterator[PatternWarning]:
     """Find a NOT in an AND of one event: there is no time between its first and last."""
     for part in walk_parts(where):
         if isinstance(part, And) and max_events(part) <= 1:
@@ -98,23 +97,23 @@ def _about_lone_parts(where: Part) -> Iterator[PatternWarning]:
                 )
 
 
-def _about_end(where: Part) -> Iterator[PatternWarning]:
+def _lint_end(where: Part) -> Iterator[PatternWarning]:
     """Find what comes after the shortest match is complete; absence keeps a match open."""
     if not trailing_nots(where):
-        yield from _about_tail(where)
+        yield from _lint_last_part(where)
 
 
-def _about_tail(part: Part) -> Iterator[PatternWarning]:
+def _lint_last_part(part: Part) -> Iterator[PatternWarning]:
     if isinstance(part, Seq):
-        yield from _about_tail_of(flatten_seq(part))
+        yield from _lint_end_of_seq(flatten_seq(part))
     elif isinstance(part, Or | And):
         taken = [inner for inner in part.parts if not isinstance(inner, Not)]
         for inner in taken if isinstance(part, Or) or len(taken) == 1 else ():
-            yield from _about_tail(inner)
+            yield from _lint_last_part(inner)
     elif isinstance(part, Repeat) and part.least == part.most == 1:
-        yield from _about_tail(part.part)
+        yield from _lint_last_part(part.part)
     elif isinstance(part, Repeat) and part.least != part.most:
-        times = "at all" if part.least == 0 else f"more than {_times(part.least)}"
+        times = "at all" if part.least == 0 else f"more than {_spell_times(part.least)}"
         yield PatternWarning(
             f"this repetition ends the pattern, so it is never taken {times}",
             "a match is complete as soon as it can be; put a part after it",
@@ -122,7 +121,7 @@ def _about_tail(part: Part) -> Iterator[PatternWarning]:
         )
 
 
-def _about_tail_of(sequence: tuple[Part, ...]) -> Iterator[PatternWarning]:
+def _lint_end_of_seq(sequence: tuple[Part, ...]) -> Iterator[PatternWarning]:
     """Walk back from the end of a SEQ, as long as what is there may be left out."""
     for part in reversed(sequence):
         if isinstance(part, Not):
@@ -132,16 +131,16 @@ def _about_tail_of(sequence: tuple[Part, ...]) -> Iterator[PatternWarning]:
                 part,
             )
             continue
-        yield from _about_tail(part)
+        yield from _lint_last_part(part)
         if min_events(part) > 0:
             return
 
 
-def _times(count: int) -> str:
+def _spell_times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _about_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
+def _lint_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
     """Find alternatives that an earlier one always precedes."""
     mentioned = {name for condition in pattern.conditions for name in variables(condition)}
     for part in walk_parts(pattern.where):
@@ -150,7 +149,7 @@ def _about_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
             names = [element.variable for element in elements(alternative)]
             if mentioned.intersection(names):
                 continue
-            form = _renamed(alternative, {name: str(n) for n, name in enumerate(names)})
+            form = _with_variables(alternative, {name: str(n) for n, name in enumerate(names)})
             if form in earlier:
                 yield PatternWarning(
                     "this alternative is the same as one before it, so it is never taken",
@@ -160,7 +159,7 @@ def _about_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
             earlier.add(form)
 
 
-def _renamed(part: Part, names: Mapping[str, str]) -> str:
+def _with_variables(part: Part, names: Mapping[str, str]) -> str:
     """Write a part with other variables."""
 
     def changed(node: Expression) -> Expression | None:
@@ -170,12 +169,12 @@ def _renamed(part: Part, names: Mapping[str, str]) -> str:
 
     if isinstance(part, Element):
         return f"{names[part.variable]}: {transform(part.condition, changed)}"
-    inner = ", ".join(_renamed(each, names) for each in child_parts(part))
+    inner = ", ".join(_with_variables(each, names) for each in child_parts(part))
     counts = f"{part.least},{part.most}" if isinstance(part, Repeat) else ""
     return f"{type(part).__name__}{counts}({inner})"
 
 
-def _about_nulls(pattern: Pattern) -> Iterator[PatternWarning]:
+def _lint_null_comparisons(pattern: Pattern) -> Iterator[PatternWarning]:
     own = (element.condition for element in elements(pattern.where))
     for condition in (*own, *pattern.conditions):
         for node in walk(condition):
@@ -191,13 +190,13 @@ def _about_nulls(pattern: Pattern) -> Iterator[PatternWarning]:
                 )
 
 
-def _about_strangers(pattern: Pattern) -> Iterator[PatternWarning]:
+def _lint_unreachable_conditions(pattern: Pattern) -> Iterator[PatternWarning]:
     """Find conditions between variables that never have events at the same time."""
-    ways = dict(_ways(pattern.where, ()))
+    paths = dict(_tree_paths(pattern.where, ()))
     forbidden = {element.variable for element in negated_elements(pattern.where)}
     for condition in pattern.conditions:
         for one, other in combinations(sorted(variables(condition)), 2):
-            reason = _apart(one, other, ways, forbidden)
+            reason = _why_never_together(one, other, paths, forbidden)
             if reason:
                 yield PatternWarning(
                     f"this condition is never checked: {reason}", "", condition
@@ -205,28 +204,30 @@ def _about_strangers(pattern: Pattern) -> Iterator[PatternWarning]:
                 break
 
 
-_Way = tuple[tuple[Part, int], ...]
-"""The way from the root to an element: at each part, which of its parts to take."""
+_TreePath = tuple[tuple[Part, int], ...]
+"""The path from the root to an element: at each part, which of its parts to take."""
 
 
-def _ways(part: Part, way: _Way) -> Iterator[tuple[str, _Way]]:
+def _tree_paths(part: Part, path: _TreePath) -> Iterator[tuple[str, _TreePath]]:
     if isinstance(part, Element):
-        yield part.variable, way
+        yield part.variable, path
     for index, inner in enumerate(child_parts(part)):
-        yield from _ways(inner, (*way, (part, index)))
+        yield from _tree_paths(inner, (*path, (part, index)))
 
 
-def _apart(one: str, other: str, ways: Mapping[str, _Way], forbidden: set[str]) -> str | None:
+def _why_never_together(
+    one: str, other: str, paths: Mapping[str, _TreePath], forbidden: set[str]
+) -> str | None:
     """Say why two variables never have events at the same time, if so."""
     if one in forbidden and other in forbidden:
         return f"both {one!r} and {other!r} are under NOT"
     if other in forbidden:
         one, other = other, one
     shared = 0
-    while ways[one][shared][1] == ways[other][shared][1]:
+    while paths[one][shared][1] == paths[other][shared][1]:
         shared += 1
-    (fork, mine), (_, its) = ways[one][shared], ways[other][shared]
-    if any(isinstance(part, Repeat) and part.most != 1 for part, _ in ways[one][:shared]):
+    (fork, mine), (_, its) = paths[one][shared], paths[other][shared]
+    if any(isinstance(part, Repeat) and part.most != 1 for part, _ in paths[one][:shared]):
         return None
     if isinstance(fork, Or):
         return f"{one!r} and {other!r} are in different alternatives of an OR"

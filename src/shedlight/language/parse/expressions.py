@@ -6,7 +6,7 @@ points at the very one that is wrong.
 
 import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -54,12 +54,12 @@ class ExpressionReader:
     """Reads the expressions of one text.
 
     Attributes:
-        places: Filled while reading.
-        named: Says what a name means, of its parts between the dots.
+        source_map: Filled while reading.
+        resolve: Gives what a name means, of its parts between the dots.
     """
 
-    places: SourceMap
-    named: Callable[[tuple[str, ...]], Expression]
+    source_map: SourceMap
+    resolve: Callable[[tuple[str, ...]], Expression]
 
     def __call__(self, tree: SyntaxTree) -> Expression:
         """Read an expression.
@@ -70,11 +70,154 @@ class ExpressionReader:
         inner = tree
         while inner.data == "group":  # without recursion, as there may be many
             (inner,) = operands(inner)
-        return self.places.put(_READERS[inner.data](self, inner), tree)
+        read: Callable[[SyntaxTree], Expression] = getattr(self, f"_read_{inner.data}")
+        return self.source_map.put(read(inner), tree)
 
-    def all(self, tree: SyntaxTree) -> list[Expression]:
+    def read_operands(self, tree: SyntaxTree) -> list[Expression]:
         """Read all operands of a tree."""
         return [self(child) for child in operands(tree)]
+
+    def _read_disjunction(self, tree: SyntaxTree) -> Expression:
+        """Join operands by the operators between them, from left to right."""
+        left, *rest = operands(tree)
+        joined = self(left)
+        for token, right in zip(tokens_of(tree), rest, strict=True):
+            operator = _SPELLINGS.get(token) or Operator(token.upper())
+            so_far = Span(span_of(left).start, span_of(right).end)
+            joined = self.source_map.put(ex.Binary(operator, joined, self(right)), so_far)
+        return joined
+
+    _read_conjunction = _read_disjunction
+    _read_compare = _read_disjunction
+    _read_sum = _read_disjunction
+    _read_product = _read_disjunction
+
+    def _read_negation(self, tree: SyntaxTree) -> Expression:
+        (operand,) = self.read_operands(tree)
+        return ex.Unary(ex.Sign.NOT, operand)
+
+    def _read_minus(self, tree: SyntaxTree) -> Expression:
+        (operand,) = self.read_operands(tree)
+        return ex.negate(operand)
+
+    def _read_is_null(self, tree: SyntaxTree) -> Expression:
+        (operand,) = self.read_operands(tree)
+        return ex.IsNull(operand, _has_not(tree))
+
+    def _read_test(self, tree: SyntaxTree) -> Expression:
+        first, *_ = (token.type for token in tokens_of(tree) if token.type != "NOT")
+        readers = {"IN": self._in, "LIKE": self._like, "BETWEEN": self._between}
+        return readers[first](tree)
+
+    def _in(self, tree: SyntaxTree) -> Expression:
+        operand, *options = self.read_operands(tree)
+        return ex.In(operand, tuple(options), _has_not(tree))
+
+    def _like(self, tree: SyntaxTree) -> Expression:
+        (operand,) = self.read_operands(tree)
+        return ex.Like(operand, unquote(tokens_of(tree)[-1]), _has_not(tree))
+
+    def _between(self, tree: SyntaxTree) -> Expression:
+        operand, low, high = self.read_operands(tree)
+        above = self.source_map.put(ex.Binary(Operator.GREATER_EQUAL, operand, low), tree)
+        below = self.source_map.put(ex.Binary(Operator.LESS_EQUAL, operand, high), tree)
+        both = self.source_map.put(ex.Binary(Operator.AND, above, below), tree)
+        return ex.Unary(ex.Sign.NOT, both) if _has_not(tree) else both
+
+    def _read_number(self, tree: SyntaxTree) -> Expression:
+        (token,) = tokens_of(tree)
+        if token.isdigit():
+            digits = token.lstrip("0") or "0"
+            if len(digits) > _MAX_DIGITS:
+                raise self.source_map.error("this number has too many digits", tree)
+            return ex.Literal(int(digits))
+        value = float(token)
+        if math.isinf(value):
+            raise self.source_map.error("this number is too large for a double", tree)
+        return ex.Literal(value)
+
+    def _read_string(self, tree: SyntaxTree) -> Expression:
+        return ex.Literal(unquote(tokens_of(tree)[0]))
+
+    def _read_constant(self, tree: SyntaxTree) -> Expression:
+        return ex.Literal({"TRUE": True, "FALSE": False, "NULL": None}[tokens_of(tree)[0].type])
+
+    def _read_name(self, tree: SyntaxTree) -> Expression:
+        return self.resolve(name_parts(tree))
+
+    def _read_case(self, tree: SyntaxTree) -> Expression:
+        parts = self.read_operands(tree)
+        otherwise = parts.pop() if len(parts) % 2 else ex.Literal(None)
+        return ex.Case(tuple(zip(parts[::2], parts[1::2], strict=True)), otherwise)
+
+    def _read_cast(self, tree: SyntaxTree) -> Expression:
+        (operand,) = self.read_operands(tree)
+        name = tokens_of(tree)[-2]
+        data_type = TYPE_NAMES.get(name.lower())
+        if data_type is None:
+            raise self.source_map.error(
+                f"unknown type {str(name)!r}", name, known_names(name, TYPE_NAMES)
+            )
+        if data_type is DataType.BOOLEAN and isinstance(operand, ex.Literal):
+            word = str(operand.value).strip().upper()
+            if isinstance(operand.value, str) and word in {"TRUE", "FALSE"}:
+                raise self.source_map.error(
+                    "cannot cast string to boolean", tree, f"write {word}"
+                )
+        return ex.Cast(operand, data_type)
+
+    def _read_call(self, tree: SyntaxTree) -> Expression:
+        name = tokens_of(tree)[0]
+        if name.upper() in ex.AggregateFunction.__members__:
+            return self._aggregate(tree, ex.AggregateFunction[name.upper()])
+        if name.lower() not in FUNCTIONS:
+            near = difflib.get_close_matches(name.upper(), _PATTERN_WORDS, n=1)
+            hint = (
+                f"did you mean {near[0]!r}?" if near else known_names(name, FUNCTIONS, most=99)
+            )
+            raise self.source_map.error(f"unknown function {str(name)!r}", name, hint)
+        return ex.Call(name.lower(), tuple(self.read_operands(tree)))
+
+    def _aggregate(self, tree: SyntaxTree, fold: ex.AggregateFunction) -> Expression:
+        inner = operands(tree)
+        if len(inner) != 1 or inner[0].data != "name":
+            hint = f"write {fold.value}(E1.attribute)"
+            raise self.source_map.error(
+                f"{fold.value} takes one attribute of a variable", tree, hint
+            )
+        what = self.resolve(name_parts(inner[0]))
+        path = what.path if isinstance(what, ex.Attribute) else ()
+        variable = getattr(what, "variable", "")
+        if not variable:
+            hint = f"it stands in SELECT, as in {fold.value}(E1.attribute)"
+            raise self.source_map.error(
+                f"{fold.value} is over the events of a variable", tree, hint
+            )
+        if not path and fold is not ex.AggregateFunction.COUNT:
+            hint = f"write {fold.value}({inner[0].children[0]}.attribute)"
+            raise self.source_map.error(f"{fold.value} needs an attribute", tree, hint)
+        return ex.Aggregate(fold, variable, path)
+
+    def _read_seq(self, tree: SyntaxTree) -> Expression:
+        raise self.source_map.error(
+            "a pattern cannot stand inside a condition",
+            tree,
+            "write the pattern first, then AND and each condition; an OR of conditions needs"
+            " parentheses",
+        )
+
+    _read_all = _read_seq
+    _read_any = _read_seq
+
+    def _read_repeat(self, tree: SyntaxTree) -> Expression:
+        if tokens_of(tree)[-1].type == "MANY":
+            hint = "as a repetition, it stands after an element or a group of the pattern"
+            raise self.source_map.error("'+' has no value after it", tokens_of(tree)[-1], hint)
+        raise self.source_map.error(
+            "a repetition cannot stand inside a condition",
+            tokens_of(tree)[-1],
+            "write it after an element or a group of the pattern",
+        )
 
 
 def name_parts(tree: SyntaxTree) -> tuple[str, ...]:
@@ -88,177 +231,5 @@ def unquote(text: str) -> str:
     return text[1:-1].replace(quote * 2, quote) if quote in "'`" else str(text)
 
 
-def _chain(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    """Join operands by the operators between them, from left to right."""
-    left, *rest = operands(tree)
-    joined = read(left)
-    for token, right in zip(tokens_of(tree), rest, strict=True):
-        operator = _SPELLINGS.get(token) or Operator(token.upper())
-        so_far = Span(span_of(left).start, span_of(right).end)
-        joined = read.places.put(ex.Binary(operator, joined, read(right)), so_far)
-    return joined
-
-
-def _negation(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    (operand,) = read.all(tree)
-    return ex.Unary(ex.Sign.NOT, operand)
-
-
-def _minus(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    (operand,) = read.all(tree)
-    return ex.negate(operand)
-
-
-def _is_null(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    (operand,) = read.all(tree)
-    return ex.IsNull(operand, _has_not(tree))
-
-
-def _test(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    first, *_ = (token.type for token in tokens_of(tree) if token.type != "NOT")
-    return {"IN": _in, "LIKE": _like, "BETWEEN": _between}[first](read, tree)
-
-
-def _in(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    operand, *options = read.all(tree)
-    return ex.In(operand, tuple(options), _has_not(tree))
-
-
-def _like(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    (operand,) = read.all(tree)
-    return ex.Like(operand, unquote(tokens_of(tree)[-1]), _has_not(tree))
-
-
-def _between(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    operand, low, high = read.all(tree)
-    above = read.places.put(ex.Binary(Operator.GREATER_EQUAL, operand, low), tree)
-    below = read.places.put(ex.Binary(Operator.LESS_EQUAL, operand, high), tree)
-    both = read.places.put(ex.Binary(Operator.AND, above, below), tree)
-    return ex.Unary(ex.Sign.NOT, both) if _has_not(tree) else both
-
-
 def _has_not(tree: SyntaxTree) -> bool:
     return any(token.type == "NOT" for token in tokens_of(tree))
-
-
-def _number(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    (token,) = tokens_of(tree)
-    if token.isdigit():
-        digits = token.lstrip("0") or "0"
-        if len(digits) > _MAX_DIGITS:
-            raise read.places.error("this number has too many digits", tree)
-        return ex.Literal(int(digits))
-    value = float(token)
-    if math.isinf(value):
-        raise read.places.error("this number is too large for a double", tree)
-    return ex.Literal(value)
-
-
-def _string(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    del read
-    return ex.Literal(unquote(tokens_of(tree)[0]))
-
-
-def _constant(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    del read
-    return ex.Literal({"TRUE": True, "FALSE": False, "NULL": None}[tokens_of(tree)[0].type])
-
-
-def _name(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    return read.named(name_parts(tree))
-
-
-def _case(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    found = read.all(tree)
-    otherwise = found.pop() if len(found) % 2 else ex.Literal(None)
-    return ex.Case(tuple(zip(found[::2], found[1::2], strict=True)), otherwise)
-
-
-def _cast(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    (operand,) = read.all(tree)
-    name = tokens_of(tree)[-2]
-    data_type = TYPE_NAMES.get(name.lower())
-    if data_type is None:
-        raise read.places.error(
-            f"unknown type {str(name)!r}", name, known_names(name, TYPE_NAMES)
-        )
-    if data_type is DataType.BOOLEAN and isinstance(operand, ex.Literal):
-        word = str(operand.value).strip().upper()
-        if isinstance(operand.value, str) and word in {"TRUE", "FALSE"}:
-            raise read.places.error("cannot cast string to boolean", tree, f"write {word}")
-    return ex.Cast(operand, data_type)
-
-
-def _call(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    name = tokens_of(tree)[0]
-    if name.upper() in ex.AggregateFunction.__members__:
-        return _aggregate(read, tree, ex.AggregateFunction[name.upper()])
-    if name.lower() not in FUNCTIONS:
-        near = difflib.get_close_matches(name.upper(), _PATTERN_WORDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else known_names(name, FUNCTIONS, most=99)
-        raise read.places.error(f"unknown function {str(name)!r}", name, hint)
-    return ex.Call(name.lower(), tuple(read.all(tree)))
-
-
-def _aggregate(
-    read: ExpressionReader, tree: SyntaxTree, fold: ex.AggregateFunction
-) -> Expression:
-    inner = operands(tree)
-    if len(inner) != 1 or inner[0].data != "name":
-        hint = f"write {fold.value}(E1.attribute)"
-        raise read.places.error(f"{fold.value} takes one attribute of a variable", tree, hint)
-    what = read.named(name_parts(inner[0]))
-    path = what.path if isinstance(what, ex.Attribute) else ()
-    variable = getattr(what, "variable", "")
-    if not variable:
-        hint = f"it stands in SELECT, as in {fold.value}(E1.attribute)"
-        raise read.places.error(f"{fold.value} is over the events of a variable", tree, hint)
-    if not path and fold is not ex.AggregateFunction.COUNT:
-        hint = f"write {fold.value}({inner[0].children[0]}.attribute)"
-        raise read.places.error(f"{fold.value} needs an attribute", tree, hint)
-    return ex.Aggregate(fold, variable, path)
-
-
-def _misplaced_pattern(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    raise read.places.error(
-        "a pattern cannot stand inside a condition",
-        tree,
-        "write the pattern first, then AND and each condition; an OR of conditions needs"
-        " parentheses",
-    )
-
-
-def _misplaced_repetition(read: ExpressionReader, tree: SyntaxTree) -> Expression:
-    if tokens_of(tree)[-1].type == "MANY":
-        hint = "as a repetition, it stands after an element or a group of the pattern"
-        raise read.places.error("'+' has no value after it", tokens_of(tree)[-1], hint)
-    raise read.places.error(
-        "a repetition cannot stand inside a condition",
-        tokens_of(tree)[-1],
-        "write it after an element or a group of the pattern",
-    )
-
-
-_READERS: Mapping[str, Callable[[ExpressionReader, SyntaxTree], Expression]] = {
-    "disjunction": _chain,
-    "conjunction": _chain,
-    "compare": _chain,
-    "sum": _chain,
-    "product": _chain,
-    "negation": _negation,
-    "minus": _minus,
-    "is_null": _is_null,
-    "test": _test,
-    "number": _number,
-    "string": _string,
-    "constant": _constant,
-    "name": _name,
-    "case": _case,
-    "cast": _cast,
-    "call": _call,
-    "seq": _misplaced_pattern,
-    "all": _misplaced_pattern,
-    "any": _misplaced_pattern,
-    "repeat": _misplaced_repetition,
-}
-"""What each rule of the grammar means, by its name."""

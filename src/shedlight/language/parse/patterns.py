@@ -85,18 +85,18 @@ def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
         >>> print(found.pattern)
         SELECT * WHERE SEQ(A.type = 0, B.type = 1) WITHIN 90 s
     """
-    places = SourceMap(text)
+    source_map = SourceMap(text)
     tree = pattern_tree(text)
 
     def read() -> ParseResult:
-        pattern = _pattern(tree, places)
+        pattern = _pattern(tree, source_map)
         found = check(pattern, schema)
         return ParseResult(
             pattern,
-            tuple(replace(each, text=text, span=places.of(each.node)) for each in found),
+            tuple(replace(each, text=text, span=source_map.of(each.node)) for each in found),
         )
 
-    return _placed(read, places)
+    return _with_spans(read, source_map)
 
 
 def parse_expression(text: str, schema: Schema | None = None) -> Expression:
@@ -109,41 +109,41 @@ def parse_expression(text: str, schema: Schema | None = None) -> Expression:
         >>> parse_expression("machine_id % 4").left
         Attribute(variable='', path=('machine_id',))
     """
-    places = SourceMap(text)
+    source_map = SourceMap(text)
     tree = expression_tree(text)
 
     def read() -> Expression:
-        expression = ExpressionReader(places, _of_row)(tree)
+        expression = ExpressionReader(source_map, _of_row)(tree)
         check_row(expression, schema)
         return expression
 
-    return _placed(read, places)
+    return _with_spans(read, source_map)
 
 
-def _placed(read: Callable[[], _Result], places: SourceMap) -> _Result:
-    """Do something, and say in which place of the text a rule is broken."""
+def _with_spans(read: Callable[[], _Result], source_map: SourceMap) -> _Result:
+    """Read something, and say where in the text a rule is broken."""
     try:
         return read()
     except RuleError as error:
-        span = places.of(error.node)
-        raise LanguageError(error.problem, places.text, span, error.hint) from error
+        span = source_map.of(error.node)
+        raise LanguageError(error.problem, source_map.text, span, error.hint) from error
 
 
-def _pattern(tree: SyntaxTree, places: SourceMap) -> Pattern:
+def _pattern(tree: SyntaxTree, source_map: SourceMap) -> Pattern:
     clauses = {clause.data: clause for clause in operands(tree)}
     select, where, *_ = operands(tree)
-    of_variable = ExpressionReader(places, _of_variable)
+    of_variable = ExpressionReader(source_map, _of_variable)
     first, others = _tree_and_conditions(where)
     written = _part(of_variable, first)
     root, conditions = normalize(written, list(map(of_variable, others)))
     for old, new in zip(walk_parts(written), walk_parts(root), strict=True):
-        span = places.of(old)
+        span = source_map.of(old)
         if span:
-            places.put(new, span)
-    each = any(word.type == "EACH" for word in tokens_of(select))
+            source_map.put(new, span)
+    each = any(token.type == "EACH" for token in tokens_of(select))
     names = {element.variable for element in elements(root)}
     of_each = ExpressionReader(
-        places, lambda path: (_of_variable if path[0] in names else _of_row)(path)
+        source_map, lambda path: (_of_variable if path[0] in names else _of_row)(path)
     )
     return Pattern(
         select=tuple(
@@ -151,9 +151,9 @@ def _pattern(tree: SyntaxTree, places: SourceMap) -> Pattern:
         ),
         where=root,
         conditions=conditions,
-        within=_window(clauses.get("window"), places),
-        partition_by=_keys(clauses.get("partition"), places),
-        reuse=any(word.type == "REUSE" for word in tokens_of(tree)),
+        within=_window(clauses.get("window"), source_map),
+        partition_by=_keys(clauses.get("partition"), source_map),
+        reuse=any(token.type == "REUSE" for token in tokens_of(tree)),
         each=each,
     )
 
@@ -170,25 +170,25 @@ def _of_row(path: tuple[str, ...]) -> Attribute:
 def _item(read: ExpressionReader, tree: SyntaxTree) -> Item:
     (inner,) = operands(tree)
     expression = read(inner)
-    given = [unquote(word) for word in tokens_of(tree) if word.type == "NAME"]
+    given = [unquote(token) for token in tokens_of(tree) if token.type == "NAME"]
     name = given[0] if given else default_name(expression)
     if name is None:
         require_levels(expression)
         hint = f"write {expression} AS name"
-        raise read.places.error("a selected value needs a name", inner, hint)
-    return read.places.put(Item(expression, name), tree)
+        raise read.source_map.error("a selected value needs a name", inner, hint)
+    return read.source_map.put(Item(expression, name), tree)
 
 
-def _window(tree: SyntaxTree | None, places: SourceMap) -> Window | None:
+def _window(tree: SyntaxTree | None, source_map: SourceMap) -> Window | None:
     if tree is None:
         return None
-    _, number, unit = (places.put(word, word) for word in tokens_of(tree))
-    return places.put(make_window(number, unit), tree)
+    _, number, unit = (source_map.put(token, token) for token in tokens_of(tree))
+    return source_map.put(make_window(number, unit), tree)
 
 
-def _keys(tree: SyntaxTree | None, places: SourceMap) -> tuple[Attribute, ...]:
+def _keys(tree: SyntaxTree | None, source_map: SourceMap) -> tuple[Attribute, ...]:
     names = [] if tree is None else operands(tree)
-    return tuple(places.put(_of_row(name_parts(name)), name) for name in names)
+    return tuple(source_map.put(_of_row(name_parts(name)), name) for name in names)
 
 
 def _tree_and_conditions(tree: SyntaxTree) -> tuple[SyntaxTree, list[SyntaxTree]]:
@@ -213,13 +213,13 @@ def _part(read: ExpressionReader, tree: SyntaxTree) -> Part:
         return _element(read, inner) if inner.data == "negation" else _part(read, inner)
     if tree.data in _GROUPS:
         parts = tuple(_part(read, inner) for inner in operands(tree))
-        return read.places.put(_GROUPS[tree.data](parts), tree)
+        return read.source_map.put(_GROUPS[tree.data](parts), tree)
     if tree.data == "negation":
         return _absence(read, tree)
     times, once = _without_repetition(tree)
     if times:
-        least, most = _counts(times, read.places)
-        return read.places.put(Repeat(_part(read, once), least, most), times)
+        least, most = _counts(times, read.source_map)
+        return read.source_map.put(Repeat(_part(read, once), least, most), times)
     return _element(read, tree)
 
 
@@ -229,19 +229,19 @@ def _absence(read: ExpressionReader, tree: SyntaxTree) -> Not:
         hint = (
             "write NOT(...) for an event that must not come, (NOT ...) for a condition on one"
         )
-        raise read.places.error("this NOT can mean two things", tree, hint)
+        raise read.source_map.error("this NOT can mean two things", tree, hint)
     element = _part(read, operands(inner)[0])
     if not isinstance(element, Element):
         hint = "write a condition on one variable, such as NOT(X.cpu > 0.5)"
-        raise read.places.error("NOT takes one element", inner, hint)
-    return read.places.put(Not(element), tree)
+        raise read.source_map.error("NOT takes one element", inner, hint)
+    return read.source_map.put(Not(element), tree)
 
 
 def _element(read: ExpressionReader, tree: SyntaxTree) -> Element:
     condition = read(tree)
     if isinstance(condition, WholeEvent):
-        return read.places.put(Element(condition.variable, TRUE), tree)
-    return read.places.put(make_element(condition), tree)
+        return read.source_map.put(Element(condition.variable, TRUE), tree)
+    return read.source_map.put(make_element(condition), tree)
 
 
 def _without_repetition(tree: SyntaxTree) -> tuple[Token | None, SyntaxTree]:
@@ -257,13 +257,13 @@ def _without_repetition(tree: SyntaxTree) -> tuple[Token | None, SyntaxTree]:
     return times, SyntaxTree(tree.data, [*before, once], tree.meta) if times else tree
 
 
-def _counts(token: Token, places: SourceMap) -> tuple[int, int | None]:
+def _counts(token: Token, source_map: SourceMap) -> tuple[int, int | None]:
     """Read a repetition: `+`, `?`, `{2}`, `{2,}` or `{2,5}`."""
     if token.type != "TIMES":
         return (1, None) if token.type == "MANY" else (0, 1)
     least, comma, most = (part.strip() for part in token[1:-1].partition(","))
     if max(len(least), len(most)) > _MAX_DIGITS:
-        raise places.error("this repetition has too many digits", token)
+        raise source_map.error("this repetition has too many digits", token)
     if not comma:
         return int(least), int(least)
     return int(least), int(most) if most else None

@@ -41,30 +41,18 @@ _VALUE_AFTER = {
     "SELECT": "EACH, '*' or what to select",
     "WHERE": "a pattern, such as SEQ(A.x = 1, B.x = 2)",
 }
-_WORDS = {
-    "SELECT": "SELECT",
-    "AND": "AND",
-    "NULL": "NULL",
-    "NOT": "NOT",
-    "IN": "IN",
-    "LIKE": "LIKE",
-    "BETWEEN": "BETWEEN",
+_TOKENS_SHOWN = (
+    "SELECT AND NULL NOT IN LIKE BETWEEN NAME NUMBER STRING WHEN THEN ELSE END LPAR COMMA RPAR "
+    f"AS WHERE WITHIN PARTITION BY REUSE {_END}"
+).split()
+_TOKEN_NAMES = {
     "NAME": "a name",
     "NUMBER": "a number",
     "STRING": "text in quotes",
-    "WHEN": "WHEN",
-    "THEN": "THEN",
-    "ELSE": "ELSE",
-    "END": "END",
     "LPAR": "'('",
     "COMMA": "','",
     "RPAR": "')'",
-    "AS": "AS",
-    "WHERE": "WHERE",
-    "WITHIN": "WITHIN",
     "PARTITION": "PARTITION BY",
-    "BY": "BY",
-    "REUSE": "REUSE",
     _END: "the end",
 }
 _ABOUT_CHARACTERS = {
@@ -263,5 +251,5 @@ def _expected(accepted: frozenset[str], before: str) -> str:
     if "SLASH" in accepted:
         names.append("an operator")
         accepted -= _OPERATORS
-    names += [word for terminal, word in _WORDS.items() if terminal in accepted]
+    names += [_TOKEN_NAMES.get(t, t) for t in _TOKENS_SHOWN if t in accepted]
     return join_words(names)
