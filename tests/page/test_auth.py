@@ -2,7 +2,8 @@
 
 import pytest
 
-from shedlight.page.auth import COOKIE, MAX_BODY_BYTES
+from shedlight.page.auth import COOKIE
+from shedlight.page.responses import MAX_BODY_BYTES
 from tests.page.asking import BEARER, JSON, TOKEN, Asking, posted
 
 ELSEWHERE = "http://192.0.2.7:8321"

@@ -15,6 +15,11 @@ def log(tmp_path):
     return tmp_path / "log.jsonl"
 
 
+def new(follower):
+    """Give what was written since the last call."""
+    return [record for chunk in follower.read_chunks() for record in chunk]
+
+
 def times(records):
     """Say when the records were written."""
     return [one.time for one in records]
@@ -106,18 +111,18 @@ def test_a_line_that_is_too_long_is_not_kept_in_memory(log, monkeypatch):
 def test_records_are_given_as_the_file_grows(log):
     """Before it is there, nothing; half a line waits for its other half."""
     follower = Follower(log)
-    assert follower.read_new() == []
+    assert new(follower) == []
 
     line = text(batch(2.0))
     with log.open("w") as file:
         file.write(text(batch(1.0)) + line[:30])
         file.flush()
-        assert times(follower.read_new()) == [1]
-        assert follower.read_new() == []
+        assert times(new(follower)) == [1]
+        assert new(follower) == []
 
         file.write(line[30:])
         file.flush()
-        assert times(follower.read_new()) == [2]
+        assert times(new(follower)) == [2]
 
     assert follower.parser.skipped == 0
     follower.close()
@@ -127,13 +132,13 @@ def test_a_file_that_is_cut_off_is_read_from_its_beginning(log):
     """Shorter than before, or as long but with another beginning."""
     log.write_text(text(batch(1.0), batch(2.0)))
     follower = Follower(log)
-    follower.read_new()
+    new(follower)
 
     log.write_text(text(batch(3.0)))
-    assert times(follower.read_new()) == [3]
+    assert times(new(follower)) == [3]
 
     log.write_text(text(batch(4.0), batch(5.0), batch(6.0)))
-    assert times(follower.read_new()) == [4, 5, 6]
+    assert times(new(follower)) == [4, 5, 6]
     follower.close()
 
 
@@ -141,15 +146,15 @@ def test_nothing_is_lost_when_a_file_is_replaced(log):
     """What was written to the old one before it was moved away, and all of the new one."""
     log.write_text(text(batch(1.0)))
     follower = Follower(log)
-    follower.read_new()
+    new(follower)
 
     with log.open("a") as file:
         file.write(text(batch(2.0)))
     os.replace(log, log.with_suffix(".1"))  # noqa: PTH105
-    assert times(follower.read_new()) == [2]
+    assert times(new(follower)) == [2]
 
     log.write_text(text(batch(3.0)))
-    assert times(follower.read_new()) == [3]
+    assert times(new(follower)) == [3]
     follower.close()
 
 
@@ -158,12 +163,12 @@ def test_half_a_line_is_not_joined_with_what_comes_in_its_place(log, moved):
     """A run was killed while it wrote; the next one begins a new file, or the same anew."""
     log.write_text(text(batch(1.0)) + text(batch(2.0))[:30])
     follower = Follower(log)
-    follower.read_new()
+    new(follower)
 
     if moved:
         os.replace(log, log.with_suffix(".1"))  # noqa: PTH105
     log.write_text(text(header(3.0), batch(4.0)))
 
-    assert times(follower.read_new()) == [3, 4]
+    assert times(new(follower)) == [3, 4]
     assert follower.parser.skipped == 1
     follower.close()

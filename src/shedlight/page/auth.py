@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shedlight.page.responses import error_response
+from shedlight.page.responses import HTTP_MESSAGES, MAX_BODY_BYTES, error_response
 
-MAX_BODY_BYTES = 64 * 1024
-"""How long the body of a request may be."""
 COOKIE = "shedlight-token"
 
 _HEADERS = {
@@ -98,28 +97,26 @@ class Guard:
                 await self._app(scope, receive, send)
             return
 
-        async def guarded(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
+                headers.update(_HEADERS)
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        response = self._reject(scope)
-        if response is None:
-            body = await _read_body(scope, receive)
-            if body is not None:
-                await self._app(scope, _replay(body, receive), guarded)
-                return
-            response = error_response(
-                413, f"the body is longer than {MAX_BODY_BYTES:,} bytes; send less"
-            )
-        await response(scope, receive, guarded)
+        app = self._reject(scope) or self._app
+        await app(scope, _limit_body(receive), send_guarded)
 
     def _reject(self, scope: Scope) -> Response | None:
         """Give the response to a request that may not pass; None: it may."""
         headers = Headers(scope=scope)
+        length = headers.get("content-length", "0")
+        too_long = length.isdecimal() and int(length[:20]) > MAX_BODY_BYTES
+        return self._reject_stranger(scope, headers) or (
+            error_response(413, HTTP_MESSAGES[413]) if too_long else None
+        )
+
+    def _reject_stranger(self, scope: Scope, headers: Headers) -> Response | None:
         if self._access.is_open:
             if is_loopback(_PORT.sub("", headers.get("host", ""))):
                 return None
@@ -128,10 +125,8 @@ class Guard:
                 "the web UI is for this machine only, and the request names another host; open "
                 "it as localhost or 127.0.0.1",
             )
-        if self._access.knows(headers):
-            return None
-        cookies = cookie_parser(headers.get("cookie", ""))
-        if self._access.is_token(cookies.get(COOKIE, "")):
+        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        if self._access.knows(headers) or self._access.is_token(cookie):
             return None
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])
         if scope["path"] == "/" and self._access.is_token(given[0]):
@@ -145,30 +140,16 @@ class Guard:
         )
 
 
-async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
-    """Read the body of a request; None if it is too long."""
-    length = Headers(scope=scope).get("content-length", "0")
-    if length.isdecimal() and int(length[:20]) > MAX_BODY_BYTES:
-        return None
-    data, more = b"", True
-    while more:
+def _limit_body(receive: Receive) -> Receive:
+    """Stop reading a body that turns out to be too long."""
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
         message = await receive()
-        data += message.get("body", b"")
-        more = bool(message.get("more_body", False))
-        if len(data) > MAX_BODY_BYTES:
-            return None
-    return data
+        size += len(message.get("body", b""))
+        if size > MAX_BODY_BYTES:
+            raise HTTPException(413)
+        return message
 
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read once more, and then what comes after it."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
+    return limited

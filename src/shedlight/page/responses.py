@@ -11,10 +11,14 @@ from starlette.responses import JSONResponse, Response
 
 from shedlight.report.format import sanitize
 
-_HTTP_MESSAGES = {
+MAX_BODY_BYTES = 64 * 1024
+"""How long the body of a request may be."""
+
+HTTP_MESSAGES = {
     400: "the body cannot be read; send an object in JSON, in UTF-8",
     404: "there is nothing here; the web UI is at /, its interface at /openapi.json",
     405: "this cannot be done here; the interface is described at /openapi.json",
+    413: f"the body is longer than {MAX_BODY_BYTES:,} bytes; send less",
 }
 
 
@@ -45,7 +49,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def on_http_error(_: Request, error: HTTPException) -> Response:
-        sentence = _HTTP_MESSAGES.get(error.status_code, "the request cannot be met")
+        sentence = HTTP_MESSAGES.get(error.status_code, "the request cannot be met")
         response = error_response(error.status_code, sentence)
         response.headers.update(error.headers or {})
         return response

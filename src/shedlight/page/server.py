@@ -1,6 +1,7 @@
 """Serving the web UI: at which address, with which token, in a thread or until a signal."""
 
 import errno
+import os
 import secrets
 import socket
 import threading
@@ -123,31 +124,21 @@ def bind_socket(host: str, port: int) -> socket.socket:
         InputError: It is taken, or the address is none of this machine.
     """
     try:
-        family, socket_type, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, socket_type, protocol)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        # It listens at once: else two could take one port, and the second would learn it late.
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        bound = socket.create_server(
+            (host, port), family=family, backlog=128, dualstack_ipv6=both
+        )
     except OSError as error:
-        raise _bind_error(host, port, error) from error
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(128)  # else two could take one port, and the second would hear of it late
-        bound.settimeout(0)
-    except OSError as error:
-        bound.close()
-        raise _bind_error(host, port, error) from error
+        advice = {
+            errno.EADDRINUSE: "another run may have it; give another --port, or 0 for any",
+            errno.EACCES: "give a --port from 1024 on",
+        }.get(error.errno or 0, "give a --host that is an address of this machine")
+        known = (error.errno or 0) in errno.errorcode
+        what = os.strerror(error.errno or 0) if known else error.strerror or str(error)
+        raise InputError(
+            f"the web UI cannot be served at {host}, port {port}: {what.lower()}; {advice}"
+        ) from error
+    bound.settimeout(0)
     return bound
-
-
-def _bind_error(host: str, port: int, error: OSError) -> InputError:
-    advice = {
-        errno.EADDRINUSE: "another run may have it; give another --port, or 0 for any",
-        errno.EACCES: "give a --port from 1024 on",
-    }
-    other = "give a --host that is an address of this machine"
-    what = (error.strerror or str(error)).lower()
-    return InputError(
-        f"the web UI cannot be served at {host}, port {port}: {what}; "
-        f"{advice.get(error.errno or 0, other)}"
-    )

@@ -176,10 +176,6 @@ class Follower:
         self._file: BinaryIO | None = None
         self._head = b""
 
-    def read_new(self) -> list[Record]:
-        """Give what was written since the last call."""
-        return [record for records in self.read_chunks() for record in records]
-
     def read_chunks(self) -> Iterator[list[Record]]:
         """Give what was written since the last call, chunk by chunk: it may be much."""
         if self._file is not None and self._is_cut(self._file):
