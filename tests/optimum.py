@@ -74,10 +74,10 @@ def nearness(workload: Workload, levels: int = 5, polish: int = 3) -> Nearness:
         (search.polished(keep, score) for score, _, keep in ranked[:polish]),
         key=lambda one: one[0],
     )[1]
-    wanted = PlanSettings(bottleneck=workload.node)
+    settings = PlanSettings(bottleneck=workload.node)
     plans = [
         winner,
-        make_plan(model, wanted).keep,
+        make_plan(model, settings).keep,
         make_plan(model, PlanSettings(bottleneck=workload.node, local=True)).keep,
     ]
     fresh = [workload.events(seed) for seed in _FRESH]

@@ -190,7 +190,7 @@ def _two(name: str, rate: float) -> Workload:
 
 
 def _alternatives(name: str, rate: float) -> Workload:
-    """A pattern with an OR beside a plain one."""
+    """A pattern with an OR, and a plain one."""
     either = "SEQ(a.type = 0, b.type = 1), SEQ(c.type = 2, d.type = 3, e.type = 3)"
     application = _application(
         ("s1",),

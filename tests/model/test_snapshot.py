@@ -1,4 +1,4 @@
-"""Snapshots: what is read from JSON, and what the user is told if that cannot be used."""
+"""Snapshots: what is read from JSON, and the messages if that cannot be used."""
 
 import copy
 import json
@@ -218,7 +218,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:30]))
-def test_what_is_no_snapshot_is_refused(tmp_path, text):
+def test_what_is_no_snapshot_is_an_error(tmp_path, text):
     """Nor is one that says two things of one place."""
     path = written(tmp_path, text)
 
@@ -292,7 +292,7 @@ values = st.recursive(
 
 
 @given(value=values, section=names, key=names)
-def test_whatever_it_says_it_is_used_or_refused(tmp_path_factory, value, section, key):
+def test_whatever_it_says_it_is_used_or_explained(tmp_path_factory, value, section, key):
     """No other error than the one for users comes out, and a model of what is used."""
     for document in (value, {**FULL, section: value}, {**FULL, section: {key: value}}):
         path = written(tmp_path_factory.getbasetemp(), json.dumps(document))

@@ -113,7 +113,7 @@ def test_joint_planning_is_as_good_as_a_grid(name):
     plan = make_plan(model, BARE)
     assert len(plan.nodes) >= 2
     problem = PlanningProblem(model, limits_of(model, BARE.target), plan.nodes)
-    assert problem.fits(plan.keep)
+    assert problem.evaluate(plan.keep).fits
     places = [(s, i) for s in plan.keep for i in range(len(plan.keep[s]))]
     best = 0.0
     steps = np.linspace(0, 1, {3: 31, 4: 13, 5: 9}[len(places)])
@@ -121,9 +121,9 @@ def test_joint_planning_is_as_good_as_a_grid(name):
         keep = {s: np.zeros(len(plan.keep[s])) for s in plan.keep}
         for (stream, i), share in zip(places, shares, strict=True):
             keep[stream][i] = share
-        rates = problem.rates(keep)
-        if problem.value(rates) > best and problem.fits(keep):
-            best = problem.value(rates)
+        candidate = problem.evaluate(keep)
+        if candidate.fits:
+            best = max(best, problem.value(candidate.rates))
     assert best <= plan.objective * (1 + 1e-6)
     assert best >= plan.objective * 0.85
 
@@ -143,7 +143,8 @@ def _sequence(model, order, target):
         here = {p.stream for p in problem.patterns_on(name)}
         keep |= {stream: shares for stream, shares in plan.keep.items() if stream in here}
     problem = PlanningProblem(model, limits, tuple(limits))
-    return problem.value(problem.rates(keep)) if problem.fits(keep) else 0.0
+    candidate = problem.evaluate(keep)
+    return problem.value(candidate.rates) if candidate.fits else 0.0
 
 
 def _with_outputs(model, outputs, node):
@@ -164,7 +165,7 @@ def test_joint_planning_is_never_below_a_sequence_of_single_plans(model, target)
     assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
     plan = make_plan(model, PlanSettings(target=target, fill=False))
     problem = PlanningProblem(model, limits_of(model, target), plan.nodes)
-    assert problem.fits(plan.keep)
+    assert problem.evaluate(plan.keep).fits
     for order in permutations(plan.nodes):
         assert _sequence(model, order, target) <= plan.objective * (1 + 1e-6) + 1e-9
 

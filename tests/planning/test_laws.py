@@ -8,8 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from shedlight.model.latency import LatencyModel, Target
+from shedlight.model.load import node_load
+from shedlight.model.rates import predict
 from shedlight.planning.plan import PlanSettings, make_plan
-from shedlight.planning.problem import PlanningProblem
 from tests.planning.models import TARGETS, limits_of, models
 
 RESTLESS = st.sampled_from([1, 2])
@@ -94,10 +95,11 @@ def test_with_enough_capacity_everything_is_kept(model, target):
 def test_the_limit_is_kept_and_two_runs_agree(model, target, fill):
     """With filling and without."""
     assume(target.latency is not LatencyModel.MG1 or _is_wide(model))
-    wanted = PlanSettings(target=target, fill=fill)
-    plan, again = make_plan(model, wanted), make_plan(model, wanted)
-    problem = PlanningProblem(model, limits_of(model, target), plan.nodes)
-    for load in problem.loads(problem.rates(plan.keep)).values():
+    plan_settings = PlanSettings(target=target, fill=fill)
+    plan, again = make_plan(model, plan_settings), make_plan(model, plan_settings)
+    rates = predict(model, plan.keep, plan.nodes)
+    for limit in limits_of(model, target).values():
+        load = node_load(model, limit, rates)
         assert load.cost <= load.limit * (1 + 1e-6) + 1e-9
     for stream, shares in plan.keep.items():
         assert (shares >= 0).all()

@@ -1,4 +1,4 @@
-"""What a plan respects besides the bound: wishes, NOTs, keys, transport, the plan in force."""
+"""What a plan respects besides bounds: constraints, NOTs, keys, transport, the incumbent."""
 
 from dataclasses import replace
 
@@ -62,12 +62,12 @@ def test_a_pattern_keeps_what_it_can_use_of_each_type():
 
 
 def test_a_type_that_is_never_shed_is_kept_whole():
-    """Even where it is of no use."""
+    """Even where it brings no match."""
     flags = np.array([False, True])
     first, second = _pair(first=0.02)
     model = _model([replace(first, protected=flags), second])
-    for wanted in (BARE, FILLED):
-        plan = make_plan(model, wanted)
+    for plan_settings in (BARE, FILLED):
+        plan = make_plan(model, plan_settings)
         assert _shares(plan, "a")[1] == 1
         assert _cost(model, plan).fits
 
@@ -76,9 +76,9 @@ def test_types_never_shed_that_do_not_fit_are_named():
     """With how much of them must go."""
     flags = np.ones(2, np.bool_)
     model = _model([replace(_pair(first=0.02)[0], protected=flags)])
-    with pytest.raises(InfeasibleError, match="never sheds type=0; shedding") as refused:
+    with pytest.raises(InfeasibleError, match="never sheds type=0; shedding") as raised:
         make_plan(model, FILLED)
-    assert "cannot all be met" in refused.value.problem
+    assert "cannot all be met" in raised.value.problem
 
 
 def test_a_sink_gets_its_least_rate():
@@ -87,9 +87,9 @@ def test_a_sink_gets_its_least_rate():
     free = make_plan(model, BARE)
     sinks = dict(model.sinks)
     sinks["to-b"] = replace(sinks["to-b"], min_rate=free.rates.sinks["to-b"] + 3)
-    wished = make_plan(replace(model, sinks=sinks), BARE)
-    assert wished.rates.sinks["to-b"] >= free.rates.sinks["to-b"] + 3 - 1e-6
-    assert wished.objective < free.objective
+    bound = make_plan(replace(model, sinks=sinks), BARE)
+    assert bound.rates.sinks["to-b"] >= free.rates.sinks["to-b"] + 3 - 1e-6
+    assert bound.objective < free.objective
 
 
 def test_a_sink_gets_its_least_share():
@@ -101,7 +101,7 @@ def test_a_sink_gets_its_least_share():
     assert plan.rates.sinks["to-b"] >= 0.9 * plan.unshed_rates.sinks["to-b"] - 1e-6
 
 
-def test_wishes_that_cannot_be_met_are_named_with_what_can():
+def test_constraints_that_cannot_be_met_are_named_with_what_can():
     """The message says which to lower and to what."""
     model = _model(_pair())
     sinks = dict(model.sinks)
@@ -111,8 +111,8 @@ def test_wishes_that_cannot_be_met_are_named_with_what_can():
         make_plan(replace(model, sinks=sinks), BARE)
 
 
-def test_wishes_do_not_matter_where_everything_fits():
-    """Everything is kept, wished or not."""
+def test_constraints_do_not_matter_where_everything_fits():
+    """Everything is kept, required or not."""
     model = _model(_pair(first=1e-6, second=1e-6))
     sinks = {name: replace(one, min_rate=1e9) for name, one in model.sinks.items()}
     plan = make_plan(replace(model, sinks=sinks), FILLED)
@@ -233,7 +233,7 @@ def test_ties_go_to_what_was_declared_first():
     assert shares[2:] == pytest.approx([0, 0], abs=0.02)
 
 
-def test_the_plan_in_force_stays_if_it_is_nearly_as_good():
+def test_the_incumbent_stays_if_it_is_nearly_as_good():
     """And goes if it is not, or breaks the limit."""
     model = _model(_pair())
     plan = make_plan(model, FILLED)
@@ -276,7 +276,7 @@ def test_a_backlog_takes_its_part_of_the_budget():
         ({"bottleneck": "dead-end"}, "no sink is reached from node 'dead-end'"),
     ],
 )
-def test_a_bottleneck_that_cannot_be_planned_is_refused(change, message):
+def test_a_bottleneck_that_cannot_be_planned_is_an_error(change, message):
     """With a sentence that says why."""
     model = _model(_pair())
     names = {"idle": None, "blank": 1.0, "dead-end": 1.0}
@@ -309,7 +309,7 @@ def test_a_bottleneck_that_cannot_be_planned_is_refused(change, message):
         ),
     ],
 )
-def test_a_bound_that_cannot_be_kept_is_refused_with_the_least_that_can(target, node, message):
+def test_a_bound_that_cannot_be_kept_is_an_error_with_the_least_that_can(target, node, message):
     """Whatever is shed."""
     model = _model(_pair(), **node)
     with pytest.raises(PlanError, match=message):

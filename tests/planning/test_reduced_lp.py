@@ -39,7 +39,7 @@ def _agree(model, target, local):
     assert reduced.objective == pytest.approx(paper.objective, rel=1e-6, abs=1e-9 * scale)
     problem = PlanningProblem(model, {"n0": limit}, ("n0",), local)
     for keep in (paper.keep, to_shares(problem, reduced).keep):
-        rates = problem.rates(keep)
+        rates = predict(model, keep, ["n0"])
         load = node_load(model, limit, rates)
         assert load.cost <= load.limit * (1 + 1e-6) + 1e-9
         changed = changeable(model, ["n0"])

@@ -58,12 +58,12 @@ def test_two_plans_are_the_same():
         assert np.array_equal(one.keep[stream], other.keep[stream])
 
 
-def test_a_plan_in_force_that_is_as_good_stays():
+def test_an_incumbent_that_is_as_good_stays():
     """By the window-aware model."""
     model = _model(SPARSE, [1.0] * 4)
-    wanted = PlanSettings(bottleneck=SPARSE.node)
-    first = make_plan(model, wanted)
-    again = make_plan(model, wanted, incumbent=first.keep)
+    plan_settings = PlanSettings(bottleneck=SPARSE.node)
+    first = make_plan(model, plan_settings)
+    again = make_plan(model, plan_settings, incumbent=first.keep)
     assert again.keeps_incumbent
     for stream in first.keep:
         assert np.array_equal(again.keep[stream], first.keep[stream])

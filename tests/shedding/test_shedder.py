@@ -111,8 +111,8 @@ def test_types_are_shed_each_by_its_own_share_and_unknown_ones_by_the_mean():
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_pressure_lowers_what_is_not_firm(share, pressure):
-    """Firm shares stay as they are."""
+def test_pressure_lowers_what_is_not_exempt(share, pressure):
+    """Exempt shares stay as they are."""
     shares = PatternShares(
         {"type=0": share, "type=1": share}, pressure_exempt=frozenset({"type=1"})
     )

@@ -1,5 +1,6 @@
 """Array types of the model, and arrays that share memory: those of a plan are long."""
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import TypeVar
 
@@ -10,6 +11,28 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.generic)
+_Key = TypeVar("_Key")
+
+
+class LazyArrays(Mapping[_Key, Floats]):
+    """Arrays that are computed when they are asked for: those of a thousand patterns are large.
+
+    Args:
+        keys: Their keys.
+        compute: Computes one.
+    """
+
+    def __init__(self, keys: Collection[_Key], compute: Callable[[_Key], Floats]) -> None:
+        self._keys, self._compute = keys, compute
+
+    def __getitem__(self, key: _Key) -> Floats:
+        return self._compute(key)
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def repeat_value(number: _Number, times: int) -> npt.NDArray[_Number]:

@@ -17,16 +17,16 @@ The limit is taken times an aim below 1, for near it the latency is a cliff, and
 takes to work off a backlog in time.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
+from functools import cache
 
 import numpy as np
 
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Floats
+from shedlight.model.arrays import Floats, LazyArrays
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel
 from shedlight.model.rates import Arrivals, node_arrivals
 
@@ -120,7 +120,7 @@ def node_limit(model: Model, node: NodeModel, target: Target) -> Limit | None:
     """
     operators = model.operators_on(node.name)
     patterns = [pattern for operator in operators for pattern in operator.patterns]
-    untimed = [str(one.stream) for one in patterns if not one.is_timed]
+    untimed = [str(pattern.stream) for pattern in patterns if not pattern.is_timed]
     if node.bound is None or len(untimed) == len(patterns):
         return None
     if untimed:
@@ -128,35 +128,30 @@ def node_limit(model: Model, node: NodeModel, target: Target) -> Limit | None:
             f"node {node.name!r}: the processing time of {untimed[0]} is missing; "
             "give that of all patterns of a node, or of none"
         )
-    costs: Mapping[Stream, Floats] = {one.stream: one.seconds for one in patterns}
+    costs: Mapping[Stream, Floats] = {p.stream: p.seconds for p in patterns}
     transport = node.transport
     if target.latency is LatencyModel.MG1:
-        totals = {one.name: _per_type(one) for one in operators}
-        most = {name: float(total.max(initial=0.0)) for name, total in totals.items()}
-        company = {one.name: _company(one, operators, most) for one in operators}
-        longest = max(most[one.name] + company[one.name] for one in operators)
-        spare = node.bound - transport - longest
+        services = {operator.name: _service_by_type(operator) for operator in operators}
+        longest = {name: float(total.max(initial=0.0)) for name, total in services.items()}
+        others = {one.name: _longest_of_others(one, operators, longest) for one in operators}
+        spare = node.bound - transport - max(longest[name] + others[name] for name in longest)
         if spare <= 0:
             raise _too_tight(node, node.bound - spare, "a single event takes that long")
-        costs = _Costs(
-            {
-                pattern.stream: partial(
-                    _with_waiting,
-                    pattern,
-                    totals[one.name],
-                    company[one.name] + 2 * transport,
-                    spare,
-                )
-                for one in operators
-                for pattern in one.patterns
-            }
-        )
+        by_stream = {pattern.stream: pattern for pattern in patterns}
+
+        @cache  # whoever asks needs the other arrays of the pattern too, then they are at hand
+        def cost(stream: Stream) -> Floats:
+            name = str(stream.operator)
+            besides = others[name] + 2 * node.transport
+            return _with_waiting(by_stream[stream], services[name], besides, spare)
+
+        costs = LazyArrays(by_stream, cost)
         transport += transport * transport / (2 * spare)
     return Limit(node, node.bound, target, costs, transport, node_arrivals(model, node.name))
 
 
 def check_feasible(limit: Limit, read: float) -> None:
-    """Refuse a bound that micro-batches cannot keep even if everything is shed.
+    """See that micro-batches can keep a bound if everything is shed.
 
     Raises:
         PlanError: It is too tight; the message has the least bound that is not.
@@ -178,24 +173,11 @@ def check_feasible(limit: Limit, read: float) -> None:
 def _too_tight(node: NodeModel, least: float, why: str) -> PlanError:
     return PlanError(
         f"node {node.name!r} cannot keep its bound of {node.bound:g} s whatever is shed: "
-        f"{why}; "
-        f"the least feasible bound is more than {least:g} s"
+        f"{why}; the least feasible bound is more than {least:g} s"
     )
 
 
-def _company(
-    operator: OperatorModel, others: tuple[OperatorModel, ...], longest: Mapping[str, float]
-) -> float:
-    """Add up the longest services of the other operators that read the same events."""
-    inputs = {*operator.sources, *operator.feeds}
-    return sum(
-        longest[one.name]
-        for one in others
-        if one is not operator and not inputs.isdisjoint({*one.sources, *one.feeds})
-    )
-
-
-def _per_type(operator: OperatorModel) -> Floats:
+def _service_by_type(operator: OperatorModel) -> Floats:
     """Find the mean service of an event of each type that all patterns keep."""
     total = np.zeros(len(operator.types))
     for pattern in operator.patterns:
@@ -203,39 +185,30 @@ def _per_type(operator: OperatorModel) -> Floats:
     return total
 
 
-class _Costs(Mapping[Stream, Floats]):
-    """What events cost, worked out for a pattern when first asked for and then kept.
-
-    Whoever asks needs the other arrays of the pattern too. They are long, and at hand by then.
-    """
-
-    def __init__(self, costs: Mapping[Stream, Callable[[], Floats]]) -> None:
-        self._costs = costs
-        self._known: dict[Stream, Floats] = {}
-
-    def __getitem__(self, stream: Stream) -> Floats:
-        known = self._known.get(stream)
-        if known is None:
-            known = self._known[stream] = self._costs[stream]()
-        return known
-
-    def __iter__(self) -> Iterator[Stream]:
-        return iter(self._costs)
-
-    def __len__(self) -> int:
-        return len(self._costs)
+def _longest_of_others(
+    operator: OperatorModel, operators: tuple[OperatorModel, ...], longest: Mapping[str, float]
+) -> float:
+    """Add up the longest services of the other operators that read the same events."""
+    inputs = {*operator.sources, *operator.feeds}
+    return sum(
+        longest[other.name]
+        for other in operators
+        if other is not operator and not inputs.isdisjoint({*other.sources, *other.feeds})
+    )
 
 
-def _with_waiting(pattern: PatternModel, total: Floats, company: float, spare: float) -> Floats:
+def _with_waiting(
+    pattern: PatternModel, services: Floats, besides: float, spare: float
+) -> Floats:
     """Add to the processing time of an event what it makes others wait.
 
     An event that several patterns keep is served for all of them at a stretch: the second
     moment of a sum has cross terms. At most the lesser of two rates is kept by both patterns,
     which is at most half of their sum, so a pattern is charged s x (the time of the others).
     """
-    cost = total[pattern.demand.uses]  # in place from here: arrays are long
+    cost = services[pattern.demand.uses]  # in place from here: arrays are long
     cost -= pattern.seconds
-    cost += company
+    cost += besides
     cost *= pattern.seconds
     cost += pattern.moments
     cost /= 2 * spare

@@ -1,4 +1,4 @@
-"""How much work there is at a node, against its limit."""
+"""The load of a node against its limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,35 +56,28 @@ class LoadAccumulator:
             self._busy[node] += dot(kept, pattern.seconds)
 
     def loads(self, model: Model, rates: Rates) -> Mapping[str, NodeLoad]:
-        """Put it together, when all patterns are added."""
-        found = {}
+        """Add what any pattern keeps, when all patterns are added."""
+        loads = {}
         for name, limit in self._limits.items():
-            once = 0.0
+            kept = 0.0
             if limit.transport:
-                once = sum(_kept_by_any(one, rates) for one in model.operators_on(name))
-            found[name] = NodeLoad(
-                self._costs[name] + limit.transport * once,
-                self._busy[name] + limit.node.transport * once,
-                limit.at(*limit.arrivals.at(rates.outputs)),
+                kept = sum(_kept_by_any(one, rates) for one in model.operators_on(name))
+            loads[name] = NodeLoad(
+                self._costs[name] + limit.transport * kept,
+                self._busy[name] + limit.node.transport * kept,
+                limit.budget(rates.outputs),
             )
-        return found
-
-
-def node_loads(
-    model: Model, limits: Mapping[str, Limit], rates: Rates
-) -> Mapping[str, NodeLoad]:
-    """Find out how busy nodes are at these rates."""
-    loads = LoadAccumulator(limits)
-    for name in limits:
-        for operator in model.operators_on(name):
-            for pattern in operator.patterns:
-                loads.add(operator, pattern, rates.kept[pattern.stream])
-    return loads.loads(model, rates)
+        return loads
 
 
 def node_load(model: Model, limit: Limit, rates: Rates) -> NodeLoad:
     """Find out how busy a node is at these rates."""
-    return node_loads(model, {limit.node.name: limit}, rates)[limit.node.name]
+    name = limit.node.name
+    accumulator = LoadAccumulator({name: limit})
+    for operator in model.operators_on(name):
+        for pattern in operator.patterns:
+            accumulator.add(operator, pattern, rates.kept[pattern.stream])
+    return accumulator.loads(model, rates)[name]
 
 
 def _kept_by_any(operator: OperatorModel, rates: Rates) -> float:

@@ -1,9 +1,8 @@
 """The application model: what flows where, as numbers.
 
-Everything that the planner needs to know of an application and of a moment in its life: which
-types arrive at an operator and how fast, what each pattern needs of them and how long it takes,
-where its matches go. `build.py` makes it from an application and a snapshot; a benchmark may
-make it from arrays. `rates.py` predicts with it.
+Which types arrive at an operator and how fast, what each pattern needs of them and how long it
+takes, where its matches go. `build.py` makes it from an application and a snapshot; a benchmark
+may make it from arrays. `rates.py` predicts with it.
 """
 
 import math
@@ -23,7 +22,7 @@ Keep = Mapping[Stream, Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PatternModel:
-    """A pattern.
+    """What the planner knows of a pattern.
 
     Attributes:
         stream: Its name: operator and pattern.
@@ -36,7 +35,7 @@ class PatternModel:
         key: What it is shed by if it is shed by key (attributes as text); empty: by event.
         protected: For each use, whether it must never be shed; empty: none.
         pattern: Its text, if it has one.
-        accepts: The types that each element of the text accepts, as places in the operator's.
+        accepts: The types that each element of the text accepts, by number.
     """
 
     stream: Stream
@@ -64,7 +63,7 @@ class PatternModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OperatorModel:
-    """An operator.
+    """What the planner knows of an operator.
 
     Attributes:
         name: Its name.
@@ -73,7 +72,7 @@ class OperatorModel:
         sources: What arrives per second of each type from each source, by name.
         feeds: How the complex events of each pattern upstream are spread over the types: what
             share of them is of each type; they may sum to less than 1.
-        unused: Events per second from sources that no pattern here has a use for.
+        unused: Events per second from sources that are relevant to no pattern here.
         patterns: Its patterns, in order of declaration.
         capacity: Events per second that it can process if nothing is shed: one over the mean
             processing time of an event. It emits no more than that for each pattern and
@@ -92,7 +91,7 @@ class OperatorModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeModel:
-    """A node.
+    """What the planner knows of a node.
 
     Attributes:
         name: Its name.
@@ -113,14 +112,14 @@ class NodeModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkModel:
-    """A sink.
+    """What the planner knows of a sink.
 
     Attributes:
         name: Its name.
         stream: The pattern it takes from.
         weight: What a complex event is worth here.
-        min_rate: Complex events per second that are wished for.
-        min_share: The share of what would come without shedding that is wished for.
+        min_rate: Complex events per second that it must get.
+        min_share: The share of what would come without shedding that it must get.
     """
 
     name: str
@@ -132,7 +131,7 @@ class SinkModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """An application at a moment.
+    """What the planner knows of an application at one moment.
 
     Attributes:
         nodes: The nodes by name.
@@ -155,4 +154,4 @@ class Model:
 
     def operators_on(self, node: str) -> tuple[OperatorModel, ...]:
         """List the operators of a node."""
-        return tuple(one for one in self.operators.values() if one.node == node)
+        return tuple(operator for operator in self.operators.values() if operator.node == node)

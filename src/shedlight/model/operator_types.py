@@ -79,8 +79,8 @@ def operator_types(
         vocabulary: That of the operator.
 
     Raises:
-        SnapshotError: Of what type complex events are cannot be told, neither from the text
-            nor from the snapshot.
+        SnapshotError: Neither the text nor the snapshot says of what type complex events
+            are.
     """
     tests = element_tests(spec, vocabulary)
     upstream = _Upstream(application, snapshot, spec, vocabulary, dict.fromkeys(tests.values()))

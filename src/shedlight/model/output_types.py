@@ -1,4 +1,4 @@
-"""What the text of a pattern tells of its complex events.
+"""The attributes of a pattern's complex events that its text makes known.
 
 Their source is the pattern. A selected attribute that an element compares with one constant is
 that constant, and a column that they do not have is null. The rest is not known, and so
@@ -42,7 +42,7 @@ _Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownAttributes:
-    """What is known of the complex events of a pattern.
+    """Which attributes of a pattern's complex events are known.
 
     Attributes:
         values: The constants, by column and field.
@@ -59,11 +59,11 @@ class KnownAttributes:
     def codes(self, vocabulary: Vocabulary) -> Mapping[int, int]:
         """Find the components of a signature that are known, and their codes."""
         known: dict[int, int] = {}
-        for column, (place, codes) in vocabulary.closed.items():
+        for column, (component, codes) in vocabulary.closed.items():
             if self.knows(column):
                 value = self.values.get(column.path)
                 other = len(codes) + (value is None)
-                known[place] = other if value is None else codes.get(value, other)
+                known[component] = other if value is None else codes.get(value, other)
         for condition, number in vocabulary.open.items():
             inner = [node for node in walk(condition) if isinstance(node, Attribute)]
             if all(map(self.knows, inner)):
@@ -88,33 +88,33 @@ def known_attributes(stream: Stream, pattern: Pattern, columns: Columns) -> Know
     values: dict[_Path, Value] = {}
     constants = [
         (each.variable, test.column.path, next(iter(test.values)))
-        for each in _certain(pattern.where)
+        for each in _always_matched(pattern.where)
         for test in map(value_test, conjuncts(without_variable(each.condition)))
         if test and not test.negated and len(test.values) == 1
     ]
     for item in selected_items(pattern):
         if isinstance(item.expression, Literal) and type(item.expression.value) in (int, str):
             values[(item.name,)] = item.expression.value  # type: ignore[assignment]
-        variable, start = _selected(item.expression)
+        variable, start = _selected_attribute(item.expression)
         for owner, path, value in constants:
             if owner == variable and path[: len(start)] == start:
                 values[(item.name, *path[len(start) :])] = value
     return KnownAttributes({**values, (SOURCE,): stream.name}, columns)
 
 
-def _certain(part: Part) -> Iterator[Element]:
+def _always_matched(part: Part) -> Iterator[Element]:
     """List the elements that every match has."""
     if isinstance(part, Element):
         yield part
     elif isinstance(part, Repeat) and part.least:
-        yield from _certain(part.part)
+        yield from _always_matched(part.part)
     elif isinstance(part, Seq | And):
         for inner in part.parts:
             if not isinstance(inner, Not):
-                yield from _certain(inner)
+                yield from _always_matched(inner)
 
 
-def _selected(expression: Expression) -> tuple[str, _Path]:
+def _selected_attribute(expression: Expression) -> tuple[str, _Path]:
     """Name the event and the attribute that is selected as it is; no event has no name."""
     match expression:
         case WholeEvent(variable):

@@ -6,13 +6,13 @@ what the model says.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Flags, Floats, dot
+from shedlight.model.arrays import Flags, Floats, LazyArrays, dot
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.selectivity.flow_lp import match_rate
 
@@ -32,28 +32,6 @@ class Rates:
     kept: Mapping[Stream, Floats]
     outputs: Mapping[Stream, float]
     sinks: Mapping[str, float]
-
-
-class _Kept(Mapping[Stream, Floats]):
-    """What patterns keep, each worked out when asked for: of a thousand patterns it is much.
-
-    Args:
-        offered: What arrives of the uses of each pattern.
-        shares: Which share of it is kept, where that is not all.
-    """
-
-    def __init__(self, offered: Mapping[Stream, Floats], shares: Keep) -> None:
-        self._offered, self._shares = offered, shares
-
-    def __getitem__(self, stream: Stream) -> Floats:
-        offered, shares = self._offered[stream], self._shares.get(stream)
-        return offered if shares is None else offered * shares
-
-    def __iter__(self) -> Iterator[Stream]:
-        return iter(self._offered)
-
-    def __len__(self) -> int:
-        return len(self._offered)
 
 
 ChooseShares = Callable[[PatternModel, Floats], Floats | None]
@@ -110,7 +88,7 @@ def propagate_rates(
     offers: dict[Stream, Floats] = {}
     chosen: dict[Stream, Floats] = {}
     outputs: dict[Stream, float] = {}
-    levels: dict[Stream, tuple[str, float]] = {}
+    key_shares: dict[Stream, _KeyShare] = {}
     for operator in model.operators.values():
         same = unshed if _is_fed_alike(operator, outputs, unshed) else None
         here = same.arrivals[operator.name] if same else operator_arrivals(operator, outputs)
@@ -121,7 +99,7 @@ def propagate_rates(
             offered = same.kept[stream] if same else here[pattern.demand.uses]
             shares = choose(pattern, offered)
             if pattern.key:
-                offered = _kept_by_key(operator, pattern, shares, outputs, levels)
+                offered = _kept_by_key(operator, pattern, shares, outputs, key_shares)
             elif shares is not None:
                 chosen[stream] = shares
             offers[stream] = offered
@@ -131,7 +109,12 @@ def propagate_rates(
             fixed = None if stream in changed else pattern.measured
             outputs[stream] = _emitted(pattern, kept, most) if fixed is None else fixed
     sinks = {sink.name: outputs[sink.stream] for sink in model.sinks.values()}
-    return Rates(arrivals, _Kept(offers, chosen), outputs, sinks)
+
+    def kept_of(stream: Stream) -> Floats:
+        offered, shares = offers[stream], chosen.get(stream)
+        return offered if shares is None else offered * shares
+
+    return Rates(arrivals, LazyArrays(offers, kept_of), outputs, sinks)
 
 
 def _any_kept(offered: Floats, shares: Floats | None) -> Floats | None:
@@ -180,20 +163,25 @@ def _capacity(operator: OperatorModel, arrivals: Floats) -> float:
     """Find one over the mean processing time of an event (the paper's mu)."""
     if not all(one.is_timed for one in operator.patterns):
         return math.inf
-    used, busy = np.zeros(len(arrivals), np.bool_), 0.0
-    for one in operator.patterns:
-        used[one.demand.uses] = True
-        busy += dot(arrivals[one.demand.uses], one.seconds)
-    return float(arrivals[used].sum()) / busy if busy else math.inf
+    busy = sum(dot(arrivals[one.demand.uses], one.seconds) for one in operator.patterns)
+    return float(arrivals[_used_types(operator)].sum()) / busy if busy else math.inf
 
 
 def changeable(model: Model, nodes: Collection[str]) -> frozenset[Stream]:
     """Find the patterns whose output a plan for these nodes can change."""
-    found: set[Stream] = set()
+    changed: set[Stream] = set()
     for operator in model.operators.values():
-        if operator.node in nodes or not found.isdisjoint(operator.feeds):
-            found.update(pattern.stream for pattern in operator.patterns)
-    return frozenset(found)
+        if operator.node in nodes or not changed.isdisjoint(operator.feeds):
+            changed.update(pattern.stream for pattern in operator.patterns)
+    return frozenset(changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyShare:
+    """By which key a pattern is shed, and the share of keys that is left after it."""
+
+    key: str
+    share: float
 
 
 def _kept_by_key(
@@ -201,25 +189,26 @@ def _kept_by_key(
     pattern: PatternModel,
     shares: Floats | None,
     outputs: Mapping[Stream, float],
-    levels: dict[Stream, tuple[str, float]],
+    key_shares: dict[Stream, _KeyShare],
 ) -> Floats:
     """Say what a pattern that is shed by key keeps of what arrives.
 
     Its share is one of all keys there are. What a pattern upstream has shed by the same key is
-    not shed again, for the same keys go: `levels` says which share of them is left.
+    not shed again, for the same keys go: `key_shares` says which share of them is left, and is
+    filled in for this pattern.
     """
     uses = pattern.demand.uses
     share = 1.0 if shares is None or not len(shares) else float(shares.min())
-    kept, level = np.zeros(len(uses)), 0.0
+    kept, arriving = np.zeros(len(uses)), 0.0
     for rates in operator.sources.values():
         kept += rates[uses] * share
-        level = 1.0
+        arriving = 1.0
     for stream, spread in operator.feeds.items():
-        key, left = levels.get(stream, ("", 1.0))
-        left = left if key == pattern.key else 1.0
-        level = max(level, left)
+        before = key_shares.get(stream)
+        left = before.share if before and before.key == pattern.key else 1.0
+        arriving = max(arriving, left)
         kept += outputs[stream] * spread[uses] * min(1.0, share / left if left else 1.0)
-    levels[pattern.stream] = (pattern.key, min(share, level))
+    key_shares[pattern.stream] = _KeyShare(pattern.key, min(share, arriving))
     return kept
 
 
@@ -254,20 +243,20 @@ def node_arrivals(model: Model, node: str) -> Arrivals:
     read: dict[str, float] = {}
     shares: dict[Stream, float] = {}
     for operator in model.operators_on(node):
-        wanted = _wanted(operator)
+        relevant = _used_types(operator)
         for name, rates in operator.sources.items():
-            used[name] = max(used.get(name, 0.0), float(rates[wanted].sum()))
+            used[name] = max(used.get(name, 0.0), float(rates[relevant].sum()))
             everything = float(rates.sum()) + operator.unused.get(name, 0.0)
             read[name] = max(read.get(name, 0.0), everything)
         for stream, spread in operator.feeds.items():
-            shares[stream] = max(shares.get(stream, 0.0), float(spread[wanted].sum()))
+            shares[stream] = max(shares.get(stream, 0.0), float(spread[relevant].sum()))
     return Arrivals(sum(used.values()), sum(read.values()), shares)
 
 
-def _wanted(operator: OperatorModel) -> Flags:
-    wanted = np.zeros(len(operator.types), np.bool_)
+def _used_types(operator: OperatorModel) -> Flags:
+    used = np.zeros(len(operator.types), np.bool_)
     for pattern in operator.patterns:
-        wanted[pattern.demand.uses] = True
-        if wanted.all():
+        used[pattern.demand.uses] = True
+        if used.all():
             break
-    return wanted
+    return used

@@ -1,11 +1,13 @@
-"""What is left of the budget is spent: a bare optimum keeps only what the model can use.
+"""Spend what is left of the budget: a bare optimum keeps only what the model can use.
 
-Node by node, in three steps, each as far as every limit allows: more of the types that the
+Node by node, in three stages, each as far as every limit allows: more of the types that the
 plan keeps, by one factor; then the types of patterns that have matches, up to all; then all the
-rest. The model ignores chance and order, so what it has no use for still brings matches.
+rest. The model ignores chance and order, so what it cannot use still brings matches.
 """
 
 from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,28 +17,41 @@ from shedlight.model.model import Keep, PatternModel
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.shares import scalable
 
-_MOST_STEPS = 60
+_MAX_STEPS = 60
 _CLOSE = 1e-6
-"""How much of a step may be left undone."""
+"""How much of a stage may be left undone."""
+
+
+class _Stage(Enum):
+    """Which shares are raised."""
+
+    KEPT_TYPES = 0
+    PATTERNS_WITH_MATCHES = 1
+    EVERYTHING = 2
+
+
+class _Costed(NamedTuple):
+    """Shares, and what keeping all of each costs."""
+
+    shares: Floats
+    costs: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
-    """Those shares of one pattern that a step may raise.
+class _Raisable:
+    """Those shares of one pattern that a stage may raise.
 
     All is done pattern by pattern: what is as long as all of a node does not fit any cache.
 
     Attributes:
         stream: The pattern.
-        free: Which of its uses they are.
-        shares: What is kept of them.
-        work: What keeping all of each costs.
+        uses: Which of its uses they are.
+        costed: What is kept of them, and what keeping all of each costs.
     """
 
     stream: Stream
-    free: Flags | slice
-    shares: Floats
-    work: Floats
+    uses: Flags | slice
+    costed: _Costed
 
 
 def spend_budget(
@@ -49,99 +64,91 @@ def spend_budget(
         candidate: The plan so far.
         on: The patterns that have matches in it.
     """
-    for node in _in_order(problem):
+    upstream_first = dict.fromkeys(one.node for one in problem.model.operators.values())
+    for node in upstream_first:
+        if node not in problem.nodes:
+            continue
         alone = _stands_alone(problem, node)
-        for number in range(3):
-            work = candidate.loads[node]
-            left = work.limit - work.cost
-            if left <= _CLOSE * work.limit:
+        for stage in _Stage:
+            load = candidate.loads[node]
+            left = load.limit - load.cost
+            if left <= _CLOSE * load.limit:
                 break
-            step = _Step(_pieces(problem, node, candidate, number, on), left, number == 0)
-            raised = step.at(
-                candidate.keep, 1.0 if alone else _reach(problem, step, candidate.keep)
-            )
+            raisable = _raisable(problem, node, candidate, stage, on)
+            step = _Step(raisable, left, by_factor=stage is _Stage.KEPT_TYPES)
+            reach = 1.0 if alone else _reach(problem, step, candidate.keep)
+            raised = step.at(candidate.keep, reach)
             if raised is not candidate.keep:
                 candidate = problem.evaluate(raised)
     return candidate
 
 
-def _in_order(problem: PlanningProblem) -> list[str]:
-    """List the planned nodes, upstream first as far as that can be said of nodes."""
-    order = dict.fromkeys(one.node for one in problem.model.operators.values())
-    return [node for node in order if node in problem.nodes]
-
-
-def _pieces(
+def _raisable(
     problem: PlanningProblem,
     node: str,
     candidate: CandidatePlan,
-    number: int,
+    stage: _Stage,
     on: frozenset[Stream],
-) -> tuple[_Piece, ...]:
-    """Collect the shares at a node that a step may raise."""
-    pieces = []
+) -> tuple[_Raisable, ...]:
+    """Collect the shares at a node that a stage may raise."""
+    raisable = []
     for pattern in problem.patterns_on(node):
         stream, shares = pattern.stream, candidate.keep[pattern.stream]
-        flags = _may_rise(pattern, shares, number, on)
+        flags = _may_rise(pattern, shares, stage, is_on=stream in on)
         if flags.any():
-            free = slice(None) if flags.all() else flags
+            uses = slice(None) if flags.all() else flags
             arrivals = candidate.rates.arrivals[str(stream.operator)]
-            work = arrivals[pattern.demand.uses[free]]
-            work *= problem.limits[node].costs[stream][free]
-            pieces.append(_Piece(stream, free, shares[free], work))
-    return tuple(pieces)
+            costs = arrivals[pattern.demand.uses[uses]]
+            costs *= problem.limits[node].costs[stream][uses]
+            raisable.append(_Raisable(stream, uses, _Costed(shares[uses], costs)))
+    return tuple(raisable)
 
 
-def _may_rise(
-    pattern: PatternModel, shares: Floats, number: int, on: frozenset[Stream]
-) -> Flags:
-    """Say which shares a step may raise."""
+def _may_rise(pattern: PatternModel, shares: Floats, stage: _Stage, *, is_on: bool) -> Flags:
+    """Say which shares a stage may raise."""
     free = scalable(pattern)
-    if number == 0:
+    if stage is _Stage.KEPT_TYPES:
         return free & (shares > 0)
-    if number == 1 and pattern.stream not in on:
+    is_switched = pattern.demand.has_not and not pattern.key  # on or off, nothing between
+    if not is_on and (stage is _Stage.PATTERNS_WITH_MATCHES or is_switched):
         return np.zeros_like(free)
-    if pattern.demand.has_not and not pattern.key and pattern.stream not in on:
-        return np.zeros_like(free)  # with a NOT it is on or off, nothing between
     return free
 
 
 class _Step:
-    """One step at one node: how far it can go by the node's own limit, and what it makes.
+    """One stage at one node: how far it can go by the node's own limit, and what it makes.
 
     Args:
-        pieces: What may rise.
+        raisable: What may rise.
         left: What it may cost more.
         by_factor: Whether shares are multiplied, or else raised towards all.
     """
 
-    def __init__(self, pieces: tuple[_Piece, ...], left: float, by_factor: bool) -> None:  # noqa: FBT001
-        self._pieces, self._by_factor = pieces, by_factor
-        rows = [(piece.shares, piece.work) for piece in pieces]
-        self._extent = _factor(rows, left) if by_factor else _extent(rows, left)
+    def __init__(
+        self, raisable: tuple[_Raisable, ...], left: float, *, by_factor: bool
+    ) -> None:
+        self._raisable, self._by_factor = raisable, by_factor
+        costed = [each.costed for each in raisable]
+        self._extent = _largest_factor(costed, left) if by_factor else _extent(costed, left)
 
     def at(self, keep: Keep, reach: float) -> Keep:
         """Give the plan after a part of the step; the same one if nothing changes."""
         extent = reach * self._extent
-        if extent == 0 or not self._pieces:
+        if extent == 0 or not self._raisable:
             return keep
         result = dict(keep)
-        for piece in self._pieces:
-            raised = piece.shares
+        for each in self._raisable:
+            raised = each.costed.shares
             if self._by_factor:
                 raised = np.minimum(1.0, raised * (1 + extent))
             else:
                 raised = raised + (1 - raised) * extent
-            shares = result[piece.stream] = result[piece.stream].copy()
-            shares[piece.free] = raised
+            shares = result[each.stream] = result[each.stream].copy()
+            shares[each.uses] = raised
         return result
 
 
-_Row = tuple[Floats, Floats]
-"""Shares, and what keeping all of each costs."""
-
-
-def _factor(rows: list[_Row], left: float) -> float:
+def _largest_factor(rows: list[_Costed], left: float) -> float:
     """Find the greatest factor, less 1, that costs what is left.
 
     Cost is concave in the factor, so a tangent from below never leads too far and a chord never
@@ -155,7 +162,7 @@ def _factor(rows: list[_Row], left: float) -> float:
     target = left + rising
     if everything <= target:
         return high - 1
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         at_low = full + (slope + rising) * low
         at_high = full + slope * high + everything
         chord = low + (target - at_low) * (high - low) / max(at_high - at_low, 1e-300)
@@ -170,39 +177,41 @@ def _factor(rows: list[_Row], left: float) -> float:
     return low - 1
 
 
-def _sums(rows: list[_Row]) -> tuple[float, float]:
+def _sums(rows: list[_Costed]) -> tuple[float, float]:
     """Add up what the shares cost, and what all would."""
     return (
-        sum(dot(shares, work) for shares, work in rows),
-        sum(float(work.sum()) for _, work in rows),
+        sum(dot(shares, costs) for shares, costs in rows),
+        sum(float(costs.sum()) for _, costs in rows),
     )
 
 
-def _between(rows: list[_Row], low: float, high: float) -> tuple[list[_Row], float, float]:
+def _between(
+    rows: list[_Costed], low: float, high: float
+) -> tuple[list[_Costed], float, float]:
     """Leave only shares that reach 1 between two factors.
 
     Returns:
         What is left, what those that reach 1 before cost, and how the cost of the others grows.
     """
     left, full, slope = [], 0.0, 0.0
-    for shares, work in rows:
+    for shares, costs in rows:
         done, linear = shares * low >= 1, shares * high <= 1
-        full += float(work[done].sum())
-        slope += dot(work[linear], shares[linear])
-        open_ = ~(done | linear)
-        if open_.any():
-            left.append((shares[open_], work[open_]))
+        full += float(costs[done].sum())
+        slope += dot(costs[linear], shares[linear])
+        undecided = ~(done | linear)
+        if undecided.any():
+            left.append(_Costed(shares[undecided], costs[undecided]))
     return left, full, slope
 
 
-def _extent(rows: list[_Row], left: float) -> float:
+def _extent(rows: list[_Costed], left: float) -> float:
     """Find the share of what is shed that costs what is left."""
-    shed = sum(dot(work, 1 - shares) for shares, work in rows)
+    shed = sum(dot(costs, 1 - shares) for shares, costs in rows)
     return float(np.clip(left / shed, 0.0, 1.0)) if shed > 0 else 1.0
 
 
 def _stands_alone(problem: PlanningProblem, node: str) -> bool:
-    """Whether work is in proportion to shares here and no other limit depends on the output."""
+    """Whether load is in proportion to shares here and no other limit depends on the output."""
     fed_by_key = any(
         pattern.key and operator.feeds
         for operator in problem.model.operators_on(node)
@@ -210,21 +219,22 @@ def _stands_alone(problem: PlanningProblem, node: str) -> bool:
     )
     if problem.limits[node].transport or fed_by_key:
         return False
-    reached = {p.stream for p in problem.patterns_on(node)}
+    reached = {pattern.stream for pattern in problem.patterns_on(node)}
     for operator in problem.model.operators.values():
         if not reached.isdisjoint(operator.feeds):
             if operator.node in problem.limits:
                 return False
-            reached.update(p.stream for p in operator.patterns)
+            reached.update(pattern.stream for pattern in operator.patterns)
     return True
 
 
 def _reach(problem: PlanningProblem, step: _Step, keep: Keep) -> float:
     """Find how far into a step all limits are kept, by halving."""
     low, high = 0.0, 1.0
-    if problem.fits(step.at(keep, high)):
+    if problem.evaluate(step.at(keep, high)).fits:
         return high
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        low, high = (middle, high) if problem.fits(step.at(keep, middle)) else (low, middle)
+        fits = problem.evaluate(step.at(keep, middle)).fits
+        low, high = (middle, high) if fits else (low, middle)
     return low

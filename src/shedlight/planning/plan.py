@@ -90,7 +90,7 @@ def make_plan(
         model: The application at a moment.
         settings: How to plan.
         incumbent: The shares of the active plan, if there is one.
-        history: How rates went of late, if that is known.
+        history: How rates were lately, if that is known.
         clock: Says how long it takes.
 
     Raises:

@@ -6,18 +6,18 @@ from functools import cached_property
 
 from shedlight.model.arrays import Floats
 from shedlight.model.latency import Limit
-from shedlight.model.load import LoadAccumulator, NodeLoad, node_loads
+from shedlight.model.load import LoadAccumulator, NodeLoad
 from shedlight.model.model import Keep, Model, PatternModel
-from shedlight.model.rates import ChooseShares, Rates, predict, propagate_rates
+from shedlight.model.rates import ChooseShares, Rates, propagate_rates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidatePlan:
-    """A plan in the making.
+    """Shares, and what comes of them.
 
     Attributes:
         keep: The shares.
-        rates: What they lead to.
+        rates: The rates with them.
         loads: How busy each node that has a limit is with them.
     """
 
@@ -50,7 +50,7 @@ class PlanningProblem:
     @cached_property
     def everything(self) -> CandidatePlan:
         """What comes of it if nothing is shed."""
-        return self._followed({}, lambda _pattern, _arrivals: None, None)
+        return self._propagate({}, lambda _pattern, _arrivals: None, None)
 
     @property
     def unshed(self) -> Rates:
@@ -66,23 +66,15 @@ class PlanningProblem:
         """List the patterns of a node."""
         return tuple(p for one in self.model.operators_on(node) for p in one.patterns)
 
-    def rates(self, keep: Keep) -> Rates:
-        """Predict the rates under a plan."""
-        return predict(self.model, keep, self.nodes, unshed=self.unshed)
-
-    def loads(self, rates: Rates) -> Mapping[str, NodeLoad]:
-        """Find out how busy each node that has a limit is."""
-        return node_loads(self.model, self.limits, rates)
-
     def evaluate(self, keep: Keep, choose: ChooseShares | None = None) -> CandidatePlan:
         """Find out what comes of shares; they may be chosen on the way, by what arrives."""
 
         def by_name(pattern: PatternModel, _: Floats) -> Floats | None:
             return keep.get(pattern.stream)
 
-        return self._followed(keep, choose or by_name, self.unshed)
+        return self._propagate(keep, choose or by_name, self.unshed)
 
-    def _followed(
+    def _propagate(
         self, keep: Keep, choose: ChooseShares, unshed: Rates | None
     ) -> CandidatePlan:
         loads = LoadAccumulator(self.limits)
@@ -90,10 +82,6 @@ class PlanningProblem:
             self.model, choose, self.nodes, unshed=unshed, on_kept=loads.add
         )
         return CandidatePlan(keep, rates, loads.loads(self.model, rates))
-
-    def fits(self, keep: Keep) -> bool:
-        """Whether all limits are kept under a plan."""
-        return self.evaluate(keep).fits
 
     def value(self, rates: Rates) -> float:
         """Say what rates are worth: weighted at the sinks, or plainly where it is planned."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
 from shedlight.language.ast.pattern import Pattern, WindowUnit, negated_elements
+from shedlight.model.arrays import Floats
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 
 
@@ -59,28 +60,27 @@ Shares = Mapping[Stream, PatternShares]
 
 def shares_by_label(model: Model, keep: Keep) -> Shares:
     """Name the types of a plan's shares."""
-    found = {}
-    for operator in model.operators.values():
-        for pattern in operator.patterns:
-            if pattern.stream in keep:
-                found[pattern.stream] = _of(operator, pattern, keep)
-    return found
+    return {
+        pattern.stream: _pattern_shares(operator, pattern, keep[pattern.stream])
+        for operator in model.operators.values()
+        for pattern in operator.patterns
+        if pattern.stream in keep
+    }
 
 
-def _of(operator: OperatorModel, pattern: PatternModel, keep: Keep) -> PatternShares:
+def _pattern_shares(
+    operator: OperatorModel, pattern: PatternModel, keep: Floats
+) -> PatternShares:
     labels = [operator.types[number] for number in pattern.demand.uses]
-    shares = dict(zip(labels, keep[pattern.stream].tolist(), strict=True))
-    watches = pattern.demand.has_not and not pattern.key
-    pressure_exempt = (
-        labels
-        if watches
-        else [label for label, flag in zip(labels, pattern.protected, strict=False) if flag]
-    )
-    return PatternShares(shares, bool(pattern.key), frozenset(pressure_exempt))
+    exempt = [label for label, flag in zip(labels, pattern.protected, strict=False) if flag]
+    if pattern.demand.has_not and not pattern.key:
+        exempt = labels
+    shares = dict(zip(labels, keep.tolist(), strict=True))
+    return PatternShares(shares, bool(pattern.key), frozenset(exempt))
 
 
 def sheddable(application: Application) -> Shares:
-    """Say which patterns may shed, and how: all on nodes with a bound, at first nothing."""
+    """Say which patterns may shed before there is a plan: all on nodes with a bound."""
     return {
         stream: PatternShares({}, _by_key(spec, spec.patterns[stream.name]))
         for spec in application.operators.values()
@@ -90,13 +90,12 @@ def sheddable(application: Application) -> Shares:
 
 
 def sheddable_by_pressure(application: Application) -> Shares:
-    """Say which of them may be shed blindly; the others wait until a plan says how."""
-    specs = application.operators
+    """Say which of them may be shed by pressure alone, which knows no types."""
     return {
         stream: shares
         for stream, shares in sheddable(application).items()
-        for spec in [specs[str(stream.operator)]]
-        if not (spec.never_shed or _invents(spec.patterns[stream.name]))
+        for spec in [application.operators[str(stream.operator)]]
+        if not (spec.never_shed or _needs_every_event(spec.patterns[stream.name]))
         and stream not in application.timed_out  # a match with an event shed would time out
     }
 
@@ -105,7 +104,7 @@ def _by_key(spec: OperatorSpec, pattern: Pattern) -> bool:
     return bool(pattern.partition_by) and spec.shed_by is not ShedBy.EVENT
 
 
-def _invents(pattern: Pattern) -> bool:
+def _needs_every_event(pattern: Pattern) -> bool:
     """Whether a pattern finds matches that are none if any of its events may be shed."""
     counts = pattern.within is not None and pattern.within.span is WindowUnit.EVENTS
     return counts or bool(negated_elements(pattern.where))

@@ -1,4 +1,4 @@
-"""The shedder: whether an event is kept, by a hash of its id and never by dice.
+"""The shedder: whether an event is kept, by a hash of its id and never at random.
 
 An event is kept for a pattern if the hash of its id is below the pattern's share of all hashes.
 The hash is the same for all patterns, so an event that one keeps is likelier kept by another;
@@ -6,10 +6,10 @@ it is Spark's `xxhash64`, so that Spark and the simulator shed the very same eve
 replay sheds them again.
 
 Patterns that are shed by key hash the key, and an epoch that changes every ten windows: with
-the same keys kept for good, the others would never be watched.
+the same keys kept for good, the others would never be seen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,7 @@ def threshold(share: float) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepDecision:
-    """What the shedder says of a batch.
+    """Which events of a batch a pattern keeps.
 
     Attributes:
         mask: Whether each event is kept.
@@ -64,38 +64,38 @@ def kept_events(
         numbers: The type of each event.
         hashes: The hash of each event: of its id, or of its key.
     """
-    limits = np.full(len(types.signatures), _LOWEST, np.int64)
-    everything = np.zeros(len(types.signatures), np.bool_)
+    thresholds = np.full(len(types.signatures), _LOWEST, np.int64)
+    keep_all = np.zeros(len(types.signatures), np.bool_)
     unknown = []
     for number, label in _occurring(types, numbers):
         if label and label not in shares.shares:
             unknown.append(label)
         share = shares.shares.get(label, shares.mean if label else 0.0)
-        limits[number], everything[number] = threshold(share), share >= 1
+        thresholds[number], keep_all[number] = threshold(share), share >= 1
     mask = np.empty(len(numbers), np.bool_)
-    _decide(numbers, hashes, limits, everything, mask)
+    _decide(numbers, hashes, thresholds, keep_all, mask)
     return KeepDecision(mask, tuple(unknown))
 
 
 def keeps_all(shares: PatternShares, types: EventTypes, numbers: Array) -> bool:
-    """Say whether a pattern keeps all events of a batch that it has a use for."""
+    """Say whether a pattern keeps all events of a batch that are relevant to it."""
     labels = {label for _, label in _occurring(types, numbers) if label}
     return all(shares.shares.get(label, shares.mean) >= 1 for label in labels)
 
 
 def _occurring(types: EventTypes, numbers: Array) -> list[tuple[int, str]]:
     """List the types that occur: their numbers and their labels."""
-    found = np.flatnonzero(count_numbers(numbers, len(types.signatures))).tolist()
-    return [(number, types.label(number)) for number in found]
+    occurring = np.flatnonzero(count_numbers(numbers, len(types.signatures))).tolist()
+    return [(number, types.label(number)) for number in occurring]
 
 
 @compiled
 def _decide(
-    numbers: Array, hashes: Array, limits: Array, everything: Array, mask: Array
+    numbers: Array, hashes: Array, thresholds: Array, keep_all: Array, mask: Array
 ) -> None:
     for i in range(numbers.shape[0]):
         number = numbers[i]
-        mask[i] = everything[number] or hashes[i] < limits[number]
+        mask[i] = keep_all[number] or hashes[i] < thresholds[number]
 
 
 def event_hashes(table: pa.Table | PermutedTable, ids: Sequence[str]) -> Array:
@@ -117,8 +117,4 @@ def key_hashes(
     epoch = Column(
         DataType.BIGINT, time // (EPOCH_WINDOWS * window), np.ones(len(time), np.bool_)
     )
-    return hash_rows([*(row_column(table, one) for one in key), epoch], len(table))
-
-
-Masks = Mapping[str, Array]
-"""Which events each pattern keeps, by the pattern's name; all, for one that is not in it."""
+    return hash_rows([*(row_column(table, column) for column in key), epoch], len(table))

@@ -105,7 +105,7 @@ def test_what_a_plan_cannot_change_is_as_measured():
 
 
 def test_bursts_are_drawn_as_rates_went():
-    """As many events as the model says, at the times of the course."""
+    """As many events as the model says, at the times of the history."""
     model = _model(WEIGHTS)
     source = Stream("s1")
     history = RateHistory(5.0, {source: (1.0, 1.0, 8.0, 1.0, 1.0)})

@@ -1,4 +1,4 @@
-"""Random events at the rates of a snapshot, even or as rates went of late."""
+"""Random events at the rates of a snapshot, at even rates or as they were lately."""
 
 import zlib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from shedlight.matching.jit import Array
 from shedlight.model.arrays import Floats
 
 SECOND = 1_000_000
-_VARIES = 0.3
+_VARYING_DEVIATION = 0.3
 """A rate varies if its deviation is more than this part of its mean."""
 TYPE_CHANCE, SHED_CHANCE, YIELD_CHANCE = range(3)
 """What a chance is for."""
@@ -23,7 +23,7 @@ class SampledEvents:
 
     Attributes:
         time: In microseconds.
-        type: A place in the types of the operator.
+        type: The number of a type of the operator.
         chance: From 0 to 1; an event is kept if it is below the share.
     """
 
@@ -34,7 +34,7 @@ class SampledEvents:
 
 @dataclass(frozen=True, slots=True)
 class RateHistory:
-    """How rates went of late.
+    """How rates were lately.
 
     Attributes:
         interval: How long each step is, in seconds.
@@ -53,7 +53,9 @@ class RateHistory:
     def varies(self) -> bool:
         """Whether any rate is far from being the same all the time."""
         return any(
-            np.std(steps) > _VARIES * np.mean(steps) for steps in self.rates.values() if steps
+            np.std(steps) > _VARYING_DEVIATION * np.mean(steps)
+            for steps in self.rates.values()
+            if steps
         )
 
 
@@ -63,33 +65,33 @@ def draw_events(
     rng: np.random.Generator,
     history: RateHistory | None,
 ) -> SampledEvents:
-    """Draw as many events of each type as there are in a stretch, at random times."""
+    """Draw as many events of each type as there are in so many seconds, at random times."""
     times, types = [np.zeros(0)], [np.zeros(0, np.int32)]
     for stream, rates in streams.items():
-        numbers = np.round(rates * seconds).astype(np.int64)
-        types.append(np.repeat(np.arange(len(rates), dtype=np.int32), numbers))
-        steps = history.rates.get(stream) if history else None
-        times.append(_times(int(numbers.sum()), seconds, rng, history, steps))
-    at = (np.concatenate(times) * SECOND).astype(np.int64)
-    order = np.argsort(at, kind="stable")
-    return SampledEvents(at[order], np.concatenate(types)[order], rng.random(len(at)))
+        counts = np.round(rates * seconds).astype(np.int64)
+        types.append(np.repeat(np.arange(len(rates), dtype=np.int32), counts))
+        times.append(_draw_times(stream, int(counts.sum()), seconds, rng, history))
+    time = (np.concatenate(times) * SECOND).astype(np.int64)
+    order = np.argsort(time, kind="stable")
+    return SampledEvents(time[order], np.concatenate(types)[order], rng.random(len(time)))
 
 
-def _times(
-    number: int,
+def _draw_times(
+    stream: Stream,
+    count: int,
     seconds: float,
     rng: np.random.Generator,
     history: RateHistory | None,
-    steps: tuple[float, ...] | None,
 ) -> Floats:
-    """Draw times at random, as dense as rates went, over and over."""
-    hash_chances = rng.random(number)
-    if history is None or not steps or sum(steps) <= 0:
-        return hash_chances * seconds
+    """Draw times at random, as dense as rates were, over and over."""
+    chances = rng.random(count)
+    steps = history.rates.get(stream, ()) if history else ()
+    if history is None or sum(steps) <= 0:
+        return chances * seconds
     ends = np.concatenate([[0.0], np.cumsum(steps)])
-    inside = np.interp(hash_chances * ends[-1], ends, np.arange(len(ends)) * history.interval)
+    inside = np.interp(chances * ends[-1], ends, np.arange(len(ends)) * history.interval)
     rounds = max(1, round(seconds / history.seconds))
-    return np.asarray(inside + rng.integers(0, rounds, number) * history.seconds)
+    return np.asarray(inside + rng.integers(0, rounds, count) * history.seconds)
 
 
 def hash_chances(times: Array, stream: Stream, purpose: int) -> Floats:

@@ -2,7 +2,7 @@
 
 A selectivity function such as min(A / 2, B) ignores windows, order and chance. With few events
 per window that is far from the truth: half of every type leaves a fifth of the matches. So
-beside it stands a model that leaves nothing out: for each operator that a plan can change,
+there is a second model that leaves nothing out: for each operator that a plan can change,
 events are drawn at the rates of the snapshot, shares keep or drop them as the shedder would,
 and the compiled matcher finds the matches, which are the events of the operators downstream.
 The same events are drawn for every plan: two plans differ by what they keep, not by luck.
@@ -45,9 +45,9 @@ DENSE_EVENTS_PER_WINDOW = 50.0
 MAX_PATTERNS = 64
 """How many patterns may be run; with more it takes too long."""
 _WINDOWS = 120
-_FEWEST, _MOST = 16_000, 40_000
-"""How many windows, and how many events, are drawn."""
-_MOST_BURSTY = 100_000
+"""How many windows are drawn, if they have so many events."""
+_MIN_EVENTS, _MAX_EVENTS = 16_000, 40_000
+_MAX_BURSTY_EVENTS = 100_000
 """How many are drawn at most where rates vary."""
 _SEED = 0x57A7E
 
@@ -74,11 +74,11 @@ class _Runner:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSample:
-    """A stretch of events, the same for every plan that is tried on it.
+    """Events of some seconds, the same for every plan that is tried on them.
 
     Attributes:
         model: The application.
-        seconds: How long it is.
+        seconds: How many seconds.
         per_window: Events of the rarest type that any pattern needs, per window.
         runners: The patterns that are run: those whose output a plan can change, and those
             that feed them if what they emit was not measured.
@@ -97,84 +97,70 @@ class WindowSample:
 def sample_events(
     model: Model, nodes: Collection[str], unshed: Rates, history: RateHistory | None = None
 ) -> WindowSample | None:
-    """Draw a stretch of events to try plans for some nodes on.
+    """Draw events to try plans for some nodes on.
 
     Args:
         model: The application.
         nodes: The nodes that are planned.
         unshed: The rates if nothing is shed.
-        history: How rates went of late, if they vary: on average they are as in the model.
+        history: How rates were lately, if they vary: on average they are as in the model.
 
     Returns:
-        None if windows make no difference or cannot be told: streams are dense, patterns are
-        too many, or one is not known by its text, is shed by key or counts events.
+        None if windows make no difference or cannot be modelled: streams are dense, patterns
+        are too many, or one is not known by its text, is shed by key or counts events.
     """
-    changed = changeable(model, nodes)
-    run = _to_run(model, changed)
+    run = _streams_to_run(model, changeable(model, nodes))
     operators = [one for one in model.operators.values() if _has_any(one, run)]
-    patterns = [p for one in operators for p in one.patterns if p.stream in run]
-    if len(patterns) > MAX_PATTERNS or not all(map(_can_run, patterns)):
+    patterns = [(one, p) for one in operators for p in one.patterns if p.stream in run]
+    if len(patterns) > MAX_PATTERNS or not all(_can_run(pattern) for _, pattern in patterns):
         return None
-    least = (
-        min(_per_window(one, unshed) for one in patterns)
-        if patterns
-        else DENSE_EVENTS_PER_WINDOW
+    external = {one.name: _external_streams(one, run, unshed) for one in operators}
+    total = sum(float(sum(each.values(), np.zeros(1)).sum()) for each in external.values())
+    least = min(
+        (_per_window(pattern, unshed) for _, pattern in patterns),
+        default=DENSE_EVENTS_PER_WINDOW,
     )
-    total = sum(float(_external(one, run, unshed).sum()) for one in operators)
     bursts = history if history is not None and history.varies else None
     if (least >= DENSE_EVENTS_PER_WINDOW and bursts is None) or total <= 0:
         return None
-    seconds = _length(patterns, total)
+    longest = max(_window(pattern) for _, pattern in patterns)
+    seconds = min(max(_WINDOWS * longest * total, _MIN_EVENTS), _MAX_EVENTS) / total
     if bursts is not None:
         seconds = bursts.seconds * max(1, round(seconds / bursts.seconds))
-        if seconds * total > _MOST_BURSTY:
+        if seconds * total > _MAX_BURSTY_EVENTS:
             return None
     try:
-        runners = {
-            pattern.stream: _runner(operator, pattern)
-            for operator in operators
-            for pattern in operator.patterns
-            if pattern.stream in run
-        }
+        runners = {p.stream: _runner(operator, p) for operator, p in patterns}
     except CapError:
         return None
     rng = np.random.default_rng(_SEED)
-    return WindowSample(
-        model,
-        seconds,
-        least,
-        runners,
-        {
-            one.name: draw_events(_external_streams(one, run, unshed), seconds, rng, bursts)
-            for one in operators
-        },
-        {
-            sink.name: unshed.sinks[sink.name]
-            for sink in model.sinks.values()
-            if sink.stream not in run
-        },
-    )
+    drawn = {name: draw_events(each, seconds, rng, bursts) for name, each in external.items()}
+    sinks = model.sinks.values()
+    fixed = {sink.name: unshed.sinks[sink.name] for sink in sinks if sink.stream not in run}
+    return WindowSample(model, seconds, least, runners, drawn, fixed)
 
 
 def sampled_rates(sample: WindowSample, keep: Keep) -> Mapping[str, float]:
     """Find out what reaches each sink per second if patterns keep certain shares."""
-    found: dict[Stream, Array] = {}
+    outputs: dict[Stream, Array] = {}
     for name, drawn in sample.drawn.items():
         operator = sample.model.operators[name]
-        events = _joined(operator, drawn, found)
+        events = _arriving_events(operator, drawn, outputs)
         for pattern in operator.patterns:
             if pattern.stream in sample.runners:
                 runner = sample.runners[pattern.stream]
-                found[pattern.stream] = _matches(pattern, runner, events, keep, sample.seconds)
+                shares = keep.get(pattern.stream, np.ones(1))
+                times = _run(pattern, runner, events, shares, sample.seconds)
+                outputs[pattern.stream] = times
     return {
-        sink.name: len(found[sink.stream]) / sample.seconds
-        if sink.stream in found
+        sink.name: len(outputs[sink.stream]) / sample.seconds
+        if sink.stream in outputs
         else sample.fixed[sink.name]
         for sink in sample.model.sinks.values()
     }
 
 
-def _to_run(model: Model, changed: Collection[Stream]) -> frozenset[Stream]:
+def _streams_to_run(model: Model, changed: Collection[Stream]) -> frozenset[Stream]:
     """Find the patterns to run: those that change, and what feeds them and is not measured."""
     run = set(changed)
     patterns = model.patterns
@@ -209,19 +195,6 @@ def _per_window(pattern: PatternModel, unshed: Rates) -> float:
     return float(rates[rates > 0].min(initial=np.inf)) * _window(pattern)
 
 
-def _length(patterns: list[PatternModel], total: float) -> float:
-    """Find out how long a stretch must be, in seconds."""
-    longest = max(map(_window, patterns))
-    events = min(max(_WINDOWS * longest * total, _FEWEST), _MOST)
-    return events / total
-
-
-def _external(operator: OperatorModel, run: Collection[Stream], unshed: Rates) -> Floats:
-    """Add up what arrives at an operator per second but for what is run, by type."""
-    streams = _external_streams(operator, run, unshed)
-    return sum(streams.values(), np.zeros(len(operator.types)))
-
-
 def _external_streams(
     operator: OperatorModel, run: Collection[Stream], unshed: Rates
 ) -> Mapping[Stream, Floats]:
@@ -239,17 +212,22 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
     text = pattern.pattern
     if text is None:
         raise TypeError(f"{pattern.stream} has no text")
-    plain = replace(text, conditions=())
-    automaton = build_automaton(plain)
-    nothing = pa.schema([])
+    automaton = build_automaton(replace(text, conditions=()))
     matcher = Matcher(
-        pattern.stream.name, automaton, (), 0, _NO_PROGRAMS, (), nothing, MAX_PARTIAL_MATCHES
+        pattern.stream.name,
+        automaton,
+        (),
+        0,
+        _NO_PROGRAMS,
+        (),
+        pa.schema([]),
+        MAX_PARTIAL_MATCHES,
     )
-    accepted: list[set[int]] = [set() for _ in operator.types]
+    accepting: list[set[int]] = [set() for _ in operator.types]
     for element, types in enumerate(pattern.accepts):
-        for place in types.tolist():
-            accepted[place].add(element)
-    symbols = [frozenset(elements) for elements in accepted]
+        for number in types.tolist():
+            accepting[number].add(element)
+    symbols = [frozenset(elements) for elements in accepting]
     state = new_state(matcher)
     tables = with_symbols(automaton, state.tables, dict.fromkeys(symbols))
     numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
@@ -261,19 +239,19 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
     )
 
 
-def _joined(
-    operator: OperatorModel, drawn: SampledEvents, found: Mapping[Stream, Array]
+def _arriving_events(
+    operator: OperatorModel, drawn: SampledEvents, outputs: Mapping[Stream, Array]
 ) -> SampledEvents:
     """Put what arrives at an operator in order of time."""
     parts = [drawn]
     for stream, spread in operator.feeds.items():
-        if stream in found:
-            times = found[stream]
-            kinds = hash_chances(times, stream, TYPE_CHANCE)
-            types = np.searchsorted(np.cumsum(spread), kinds, side="right").astype(np.int32)
+        if stream in outputs:
+            times = outputs[stream]
+            chances = hash_chances(times, stream, TYPE_CHANCE)
+            types = np.searchsorted(np.cumsum(spread), chances, side="right").astype(np.int32)
             used = types < len(spread)
-            luck = hash_chances(times, stream, SHED_CHANCE)
-            parts.append(SampledEvents(times[used], types[used], luck[used]))
+            chances = hash_chances(times, stream, SHED_CHANCE)
+            parts.append(SampledEvents(times[used], types[used], chances[used]))
     if len(parts) == 1:
         return drawn
     times = np.concatenate([part.time for part in parts])
@@ -285,20 +263,23 @@ def _joined(
     )
 
 
-def _matches(
-    pattern: PatternModel, runner: _Runner, events: SampledEvents, keep: Keep, seconds: float
+def _run(
+    pattern: PatternModel,
+    runner: _Runner,
+    events: SampledEvents,
+    shares: Floats,
+    seconds: float,
 ) -> Array:
     """Give the times of the complex events of a pattern."""
-    shares = np.zeros(len(runner.symbols))
-    shares[pattern.demand.uses] = keep.get(pattern.stream, 1.0)
-    kept = events.chance < shares[events.type]
+    by_type = np.zeros(len(runner.symbols))
+    by_type[pattern.demand.uses] = shares
+    kept = events.chance < by_type[events.type]
     run = FifoRun(runner.matcher, runner.state)
-    times = events.time[kept]
     run.advance(
-        Events(times, events.type[kept], runner.symbols, _NO_HASHES, _NO_HASHES, 0),
+        Events(events.time[kept], events.type[kept], runner.symbols, _NO_HASHES, _NO_HASHES, 0),
         int(seconds * SECOND),
     )
-    found = run.collector.all()[0][TIME]
+    matches = run.collector.all()[0][TIME]
     if runner.yields < 1:
-        found = found[hash_chances(found, pattern.stream, YIELD_CHANCE) < runner.yields]
-    return np.repeat(found, max(1, round(pattern.emits)))
+        matches = matches[hash_chances(matches, pattern.stream, YIELD_CHANCE) < runner.yields]
+    return np.repeat(matches, max(1, round(pattern.emits)))

@@ -14,10 +14,10 @@ members share, and has all elements that take no other types.
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Literal
 
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq
@@ -32,94 +32,59 @@ LabelsOf = Callable[[Element], Sequence[str]]
 """The labels of the types that an element accepts."""
 
 
-class Selectivity(ABC):
-    """Any selectivity function; `str()` writes it."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def evaluate(self, rates: Mapping[str, float]) -> float:
-        """Compute the matches per second of the events per second of each type."""
-
-
 @dataclass(frozen=True, slots=True)
-class Rate(Selectivity):
+class Rate:
     """The events per second of one type."""
 
     label: str
-
-    def evaluate(self, rates: Mapping[str, float]) -> float:
-        """Look it up; a type that is not there does not arrive."""
-        return rates.get(self.label, 0.0)
 
     def __str__(self) -> str:
         return self.label if " " not in self.label else f"[{self.label}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Quotient(Selectivity):
+class Quotient:
     """A function over a number greater than 1: what is needed several times."""
 
-    part: Selectivity
+    part: "Selectivity"
     times: float
 
-    def evaluate(self, rates: Mapping[str, float]) -> float:
-        """Divide."""
-        return self.part.evaluate(rates) / self.times
-
     def __str__(self) -> str:
-        inner = f"({self.part})" if isinstance(self.part, Sum) else str(self.part)
-        return f"{inner} / {self.times:g}"
+        is_sum = isinstance(self.part, Combined) and self.part.function == "sum"
+        return f"{f'({self.part})' if is_sum else self.part} / {self.times:g}"
 
 
 @dataclass(frozen=True, slots=True)
-class Sum(Selectivity):
-    """Any of its parts will do, and each counts."""
+class Combined:
+    """Functions put together.
 
-    parts: tuple[Selectivity, ...]
+    Attributes:
+        function: The sum if any of the parts will do and each counts, the minimum if all are
+            needed, the maximum if one alone counts: the paper's OR.
+        parts: The parts; the minimum of none is without limit.
+    """
 
-    def evaluate(self, rates: Mapping[str, float]) -> float:
-        """Add."""
-        return math.fsum(part.evaluate(rates) for part in self.parts)
-
-    def __str__(self) -> str:
-        return " + ".join(map(str, self.parts)) or "0"
-
-
-@dataclass(frozen=True, slots=True)
-class Least(Selectivity):
-    """All of its parts are needed; without any there is no limit."""
-
-    parts: tuple[Selectivity, ...]
-
-    def evaluate(self, rates: Mapping[str, float]) -> float:
-        """Take the minimum."""
-        return min((part.evaluate(rates) for part in self.parts), default=math.inf)
+    function: Literal["sum", "min", "max"]
+    parts: tuple["Selectivity", ...]
 
     def __str__(self) -> str:
-        return f"min({', '.join(map(str, self.parts))})" if self.parts else "unlimited"
+        if self.function == "sum":
+            return " + ".join(map(str, self.parts)) or "0"
+        if not self.parts:
+            return "unlimited"
+        return f"{self.function}({', '.join(map(str, self.parts))})"
 
 
-@dataclass(frozen=True, slots=True)
-class Greatest(Selectivity):
-    """One of its parts alone counts: the paper's OR."""
-
-    parts: tuple[Selectivity, ...]
-
-    def evaluate(self, rates: Mapping[str, float]) -> float:
-        """Take the maximum."""
-        return max(part.evaluate(rates) for part in self.parts)
-
-    def __str__(self) -> str:
-        return f"max({', '.join(map(str, self.parts))})"
+Selectivity = Rate | Quotient | Combined
+"""A selectivity function; `str()` writes it."""
 
 
 def selectivity(part: Part, labels_of: LabelsOf, or_as: OrAs = "sum") -> Selectivity:
     """Write the selectivity function of a pattern.
 
-    It is exact unless branches of an OR share types with each other or with what is beside
-    the OR, or more than `MAX_COMPETING_ELEMENTS`
-    elements compete for types: then it is an upper bound.
+    It is exact unless alternatives of an OR share types with each other or with what is around
+    the OR, or more than `MAX_COMPETING_ELEMENTS` elements compete for types: then it is an
+    upper bound.
 
     Args:
         part: The tree of the pattern.
@@ -136,24 +101,18 @@ def selectivity(part: Part, labels_of: LabelsOf, or_as: OrAs = "sum") -> Selecti
     leaves: dict[frozenset[str], _Leaf] = {}
     splits: list[Selectivity] = []
     for each, times in _required(part, 1.0):
-        if isinstance(each, Or) and not (or_as == "sum" and _is_choice(each)):
-            inner = tuple(selectivity(one, labels_of, or_as) for one in alternatives(each))
-            joined = Greatest(inner) if or_as == "max" else Sum(inner)
-            splits.append(_divided(joined, times))
+        options = alternatives(each) if isinstance(each, Or) else (each,)
+        choices = [option for option in options if isinstance(option, Element)]
+        # an OR of single events is as good as one element that accepts them all
+        if isinstance(each, Or) and (or_as == "max" or len(choices) < len(options)):
+            inner = tuple(selectivity(option, labels_of, or_as) for option in options)
+            splits.append(_divided(Combined(or_as, inner), times))
             continue
-        elements = alternatives(each) if isinstance(each, Or) else (each,)
-        labels = tuple(
-            dict.fromkeys(
-                label
-                for one in elements
-                if isinstance(one, Element)
-                for label in labels_of(one)
-            )
-        )
+        labels = tuple(dict.fromkeys(label for one in choices for label in labels_of(one)))
         before = leaves.get(frozenset(labels), _Leaf(labels, 0.0))
         leaves[frozenset(labels)] = replace(before, need=before.need + times)
     terms = (*_terms(tuple(leaves.values())), *splits)
-    return terms[0] if len(terms) == 1 else Least(terms)
+    return terms[0] if len(terms) == 1 else Combined("min", terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,44 +138,26 @@ def _required(part: Part, times: float) -> Iterator[tuple[Element | Or, float]]:
         yield part, times
 
 
-def _is_choice(part: Or) -> bool:
-    """Whether an OR is one of several events: as good as one element that accepts them all."""
-    return all(isinstance(one, Element) for one in alternatives(part))
-
-
-def _terms(leaves: tuple[_Leaf, ...]) -> Iterator[Selectivity]:
+def _terms(leaves: Sequence[_Leaf]) -> Iterator[Selectivity]:
     """Write what elements need, in the order of the first of them."""
-    groups = _groups(leaves)
-    for group in groups:
-        if len(group) > MAX_COMPETING_ELEMENTS:
-            yield from (_term([leaves[place]]) for place in group)
-        else:
-            sets = _sets([leaves[place] for place in group])
-            yield from (_term(each) for each in sets)
+    for group in _groups(leaves):
+        competing = len(group) <= MAX_COMPETING_ELEMENTS
+        sets = _limiting_sets(group) if competing else ([leaf] for leaf in group)
+        yield from map(_term, sets)
 
 
-def _groups(leaves: Sequence[_Leaf]) -> list[list[int]]:
+def _groups(leaves: Sequence[_Leaf]) -> list[list[_Leaf]]:
     """Put leaves together that share types, directly or through others."""
-    root = list(range(len(leaves)))
-
-    def root_of(place: int) -> int:
-        while root[place] != place:
-            root[place] = root[root[place]]
-            place = root[place]
-        return place
-
-    owners: dict[str, int] = {}
-    for place, leaf in enumerate(leaves):
-        for label in leaf.labels:
-            one, other = root_of(owners.setdefault(label, place)), root_of(place)
-            root[max(one, other)] = min(one, other)
-    groups: dict[int, list[int]] = {}
-    for place in range(len(leaves)):
-        groups.setdefault(root_of(place), []).append(place)
-    return list(groups.values())
+    groups: list[tuple[set[str], list[int]]] = []
+    for i, leaf in enumerate(leaves):
+        sharing = [group for group in groups if not group[0].isdisjoint(leaf.labels)]
+        groups = [group for group in groups if group not in sharing]
+        labels = {*leaf.labels}.union(*(labels for labels, _ in sharing))
+        groups.append((labels, sorted([i, *(j for _, members in sharing for j in members)])))
+    return [[leaves[i] for i in members] for _, members in sorted(groups, key=lambda g: g[1])]
 
 
-def _sets(group: Sequence[_Leaf]) -> Iterator[list[_Leaf]]:
+def _limiting_sets(group: Sequence[_Leaf]) -> Iterator[list[_Leaf]]:
     """List the sets of leaves that limit a match, the smaller ones first."""
     for size in range(1, len(group) + 1):
         for chosen in map(list, combinations(group, size)):
@@ -228,13 +169,12 @@ def _sets(group: Sequence[_Leaf]) -> Iterator[list[_Leaf]]:
                 yield chosen
 
 
-def _term(leaves: Iterable[_Leaf]) -> Selectivity:
+def _term(leaves: Sequence[_Leaf]) -> Selectivity:
     """Write what arrives for some leaves over what they need."""
-    chosen = list(leaves)
-    labels = dict.fromkeys(label for leaf in chosen for label in leaf.labels)
-    rates: tuple[Selectivity, ...] = tuple(map(Rate, labels))
-    total = rates[0] if len(rates) == 1 else Sum(rates)
-    return _divided(total, math.fsum(leaf.need for leaf in chosen))
+    labels = dict.fromkeys(label for leaf in leaves for label in leaf.labels)
+    rates = tuple(map(Rate, labels))
+    total = rates[0] if len(rates) == 1 else Combined("sum", rates)
+    return _divided(total, math.fsum(leaf.need for leaf in leaves))
 
 
 def _divided(part: Selectivity, times: float) -> Selectivity:
