@@ -54,7 +54,7 @@ def rehearsed_application():
 
 
 class Rehearsal:
-    """A run that is told how many events come, second by second.
+    """A run that is given how many events come, second by second.
 
     Args:
         folder: Its checkpoint.

@@ -1,4 +1,4 @@
-"""The live page beside a run on Spark: the example under overload, seen in a browser."""
+"""The web UI of a run on Spark: the example under overload, in a browser."""
 
 import os
 import re
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "overload"
 STARTING, SOON = 120_000, 150_000
-"""In milliseconds: Spark starts slowly where other tests run beside it."""
+"""In milliseconds: Spark starts slowly where other tests run too."""
 
 
 @contextmanager
@@ -37,28 +37,28 @@ def started(*command, **options):
                 process.kill()
 
 
-def link_of(told):
+def link_in(output):
     """Find the link in what a run says, once it says it."""
     over = time.monotonic() + 60
     while time.monotonic() < over:
-        found = re.search(r"web UI: (http\S+)", told.read_text("utf-8"))
+        found = re.search(r"web UI: (http\S+)", output.read_text("utf-8"))
         if found:
             return found[1]
         time.sleep(0.1)
-    pytest.fail(f"no link in: {told.read_text('utf-8')}")
+    pytest.fail(f"no link in: {output.read_text('utf-8')}")
 
 
 @pytest.mark.timeout(420)
 def test_a_run_on_spark_is_followed_from_its_start_until_it_sheds(tmp_path):
-    """Far more payments come than the node can match; the page hears of it and of the plan."""
+    """Far more payments come than the node can match; the web UI shows it and the plan."""
     shutil.copy(EXAMPLE / "app.yaml", tmp_path)
-    told = tmp_path / "told.txt"
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    output = tmp_path / "output.txt"
+    discarded = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     feed = [sys.executable, str(EXAMPLE / "feed.py"), str(tmp_path / "data" / "payments")]
     run = [sys.executable, "-m", "shedlight.cli", "run", str(tmp_path / "app.yaml")]
     (tmp_path / "data" / "payments").mkdir(parents=True)
     with (
-        told.open("w") as out,
+        output.open("w") as out,
         chromium() as browser,
         started(
             *run,
@@ -67,12 +67,12 @@ def test_a_run_on_spark_is_followed_from_its_start_until_it_sheds(tmp_path):
             stdout=out,
             stderr=out,
         ),
-        looking(browser, link_of(told)) as page,
+        looking(browser, link_in(output)) as page,
     ):
         expect(page.locator("header .badge")).to_have_text("STARTING")
         expect(page.locator("#graph .vertex.operator")).to_have_count(2, timeout=STARTING)
         expect(page.locator("header .badge")).to_have_text("OK", timeout=STARTING)
-        with started(*feed, "--rate", "20000", "--duration", "200", **silent):
+        with started(*feed, "--rate", "20000", "--duration", "200", **discarded):
             expect(page.locator("#decisions tr.plan").first).to_be_visible(timeout=SOON)
             expect(
                 page.locator("#graph .edge[data-shed]:not([data-shed='0.000'])")

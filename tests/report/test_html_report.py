@@ -51,7 +51,7 @@ class Page(HTMLParser):
 @pytest.fixture
 def overloaded():
     """Have a run that sheds once it is given too much."""
-    shares = {"flows.P": {"kind=a": 0.25, "kind=b": 1.0}}
+    shares = {"flows.P": {"type=a": 0.25, "type=b": 1.0}}
     return run(
         header(100.0),
         batch(101.0),
@@ -84,7 +84,7 @@ def test_a_run_is_described_in_sentences(overloaded):
         "Node edge kept 53% of 1,500 events; 700 were shed or relevant to no pattern.",
         "The plan changed once.",
         "At 0:05 the plan changed: node 'edge': too busy.",
-        "The last plan keeps least of: flows.P 25% of kind=a.",
+        "The last plan keeps least of: flows.P 25% of type=a.",
     ]
 
 
@@ -114,16 +114,16 @@ def test_the_page_has_figures_and_tables(overloaded):
     assert page.count("<figure>") == 6
     assert page.count("<table ") == 4
     text = " ".join(Page(page).texts)
-    for part in ("give it more cores", "kind=a", "25%", "too busy", "BOUND-AT-RISK"):
+    for part in ("give it more cores", "type=a", "25%", "too busy", "BOUND-AT-RISK"):
         assert part in text
 
 
 def test_pressure_is_drawn_where_it_is_logged():
     """A node that sheds by itself says to what it lowered its plan."""
-    told = "shares of the plan lowered to"
+    label = "shares of the plan lowered to"
 
-    assert told not in report_page(run(batch(10.0)))
-    assert told in report_page(run(batch(10.0, plan=3, pressure=0.5)))
+    assert label not in report_page(run(batch(10.0)))
+    assert label in report_page(run(batch(10.0, plan=3, pressure=0.5)))
 
 
 def test_the_page_asks_for_nothing(overloaded):
@@ -190,7 +190,7 @@ def test_short_lines_are_drawn_as_they_are():
 
 
 def test_a_gap_in_a_line_is_drawn_as_a_gap():
-    """Two pieces and a point by itself."""
+    """Two lines and a point by itself."""
     points = [(1.0, 1.0), (2.0, 1.0), (3.0, None), (4.0, 2.0), (5.0, None), (6.0, 1.0)]
     points += [(7.0, 2.0)]
 

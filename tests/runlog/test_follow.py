@@ -65,7 +65,7 @@ def test_bad_lines_between_good_ones_are_counted(log):
 
 
 def test_a_log_is_found_in_its_checkpoint(log):
-    """A run writes it there if it is not told otherwise."""
+    """A run writes it there unless --log names another."""
     log.write_text(text(batch(2.0)))
 
     assert times(read_run(log.parent).records) == [2]

@@ -40,7 +40,7 @@ def test_no_events_have_no_share():
 
 
 def test_a_node_has_its_loads_and_statuses():
-    """A status is told when it becomes another."""
+    """A status is listed when it becomes another."""
     log = run(
         header(9.0),
         batch(10.0),

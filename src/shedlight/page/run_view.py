@@ -29,7 +29,7 @@ _READ_INTERVAL_S = 0.5
 _LOCK_CHECK_INTERVAL_S = 3.0
 """After how many seconds it is checked again whether the run holds its checkpoint."""
 _LIVE_S = 30.0
-"""A log without a checkpoint beside it is of a run under way if it grew in this time."""
+"""A log whose checkpoint is not known is of a run under way if it grew in this time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,8 +128,8 @@ def _axes(frame: _Frame, step: float) -> Iterator[str]:
     for number in range(int(length / ticks) + 1):
         x = frame.x(frame.start + number * ticks)
         label = offset(number * ticks)
-        place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_BOTTOM}" y2="{_BOTTOM + 4}"'
-        yield f'<line class="axis" {place}/>'
+        ends = f'y1="{_BOTTOM}" y2="{_BOTTOM + 4}"'
+        yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" {ends}/>'
         yield f'<text x="{x:.1f}" y="{_BOTTOM + 18}" class="mid">{label}</text>'
     yield f'<line class="axis" x1="{_LEFT}" x2="{_RIGHT}" y1="{_BOTTOM}" y2="{_BOTTOM}"/>'
 
@@ -210,7 +210,7 @@ def _legend(chart: Chart) -> str:
     """Name the lines, below the picture, where they can be wrapped."""
     swatch = '<svg viewBox="0 0 24 10" aria-hidden="true">{}</svg>'
     stroke = '<line class="{}" x1="1" x2="23" y1="5" y2="5"/>'
-    items = [(stroke.format(one.look), one.label) for one in chart.lines]
+    items = [(stroke.format(line.look), line.label) for line in chart.lines]
     if chart.limit is not None:
         items.append((stroke.format("limit"), chart.limit[0]))
     if 0 < len(chart.marks) <= _MAX_MARKS:

@@ -106,7 +106,7 @@ def short(value: float) -> str:
     """Write a number at an axis.
 
     Example:
-        >>> [short(one) for one in (0, 0.25, 1500, 20000, 3e6)]
+        >>> [short(value) for value in (0, 0.25, 1500, 20000, 3e6)]
         ['0', '0.25', '1.5k', '20k', '3M']
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

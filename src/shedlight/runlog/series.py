@@ -86,7 +86,7 @@ def node_series(records: Iterable[Record]) -> dict[str, NodeSeries]:
                     series.setdefault(node, NodeSeries()).add_decision(record, node)
             case _:
                 pass
-    return {node: one for node, one in series.items() if one.points}
+    return {node: line for node, line in series.items() if line.points}
 
 
 def _node_point(

@@ -75,7 +75,7 @@ function dotsOf({ ways, isDown }) {
 
 const isIn = (dot, { x, y, width, height }) => dot.x >= x && dot.x <= x + width && dot.y >= y && dot.y <= y + height;
 
-// Beside the ribbon: above or below it; to its left or right where it goes down.
+// Next to the ribbon: above or below it; to its left or right where it goes down.
 function rectOf({ piece, t, side }, way, lines, width, thick, { isDown }) {
   const { x, y } = along(way.points[piece], way.points[piece + 1], t, isDown);
   const height = LINE * lines.length;
