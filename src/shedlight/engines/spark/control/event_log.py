@@ -60,7 +60,7 @@ class RunLog:
         self._file.flush()
 
     def write_planning_input(self, memory: Memory) -> None:
-        """Write what the next plan is made from beside the log, if anything is known yet."""
+        """Write what the next plan is made from next to the log, if anything is known yet."""
         planning_input = planning_input_of(memory)
         if planning_input is None:
             return
