@@ -28,7 +28,7 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.session.session import close_session, open_session
-from shedlight.engines.spark.step.metrics import ShardMetrics
+from shedlight.engines.spark.step.metrics import ShardMetrics, metrics_json
 from shedlight.engines.spark.step.stateful import Frames, Step
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.graph import (
@@ -209,7 +209,7 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
                 "idle": pd.Series([False], dtype="bool"),
                 "number": pd.Series([0], dtype="int32"),
                 "events": pd.Series([None], dtype="object"),
-                "metrics": pd.Series([ShardMetrics(0, 0.0, 0).encoded()], dtype="object"),
+                "metrics": pd.Series([metrics_json(ShardMetrics(0, 0.0, 0))], dtype="object"),
             }
         )
 

@@ -91,14 +91,7 @@ class BatchRecorder:
         plan: int | None = None,
         pressure: float | None = None,
     ) -> MicroBatchRecord:
-        """Make the record of a micro-batch.
-
-        Args:
-            report: What Spark reported of it.
-            catalogs: The types of its node, if they are known.
-            plan: The number of its plan.
-            pressure: The pressure of its node.
-        """
+        """Make the record of a micro-batch, by type if the types of its node are known."""
         latency = {}
         if report.kept:
             sketches = report.kept_arrivals.values()
@@ -159,12 +152,7 @@ _COUNTED = ("kept", "seconds", "matches", "partial_matches")
 
 
 def decision_record(decision: Decision, memory: Memory | None = None) -> DecisionRecord:
-    """Make the log record of a decision.
-
-    Args:
-        decision: The decision.
-        memory: What the controller remembers; None: how often types arrive is not known.
-    """
+    """Make the log record of a decision, with rates of types if the memory is given."""
     plan = decision.plan
     mean = None if memory is None else memory.smoothed.mean
     most = min(MAX_SHARES, _MAX_ALL_SHARES // max(1, len(decision.shares)))

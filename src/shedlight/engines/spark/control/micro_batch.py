@@ -8,8 +8,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from shedlight.engines.spark.source.arrival import ArrivalStats, read_arrival_stats
 from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS, malformed_count
-from shedlight.engines.spark.step.metrics import METRICS, ShardMetrics, decoded
-from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
+from shedlight.engines.spark.step.metrics import METRICS, ShardMetrics, read_metrics
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 
 _ARRIVED = "arrived "
 
@@ -70,24 +70,24 @@ class MicroBatchReport:
 
     @property
     def instants(self) -> int:
-        """At how many instants its events arrived, as far as samples of those kept tell."""
+        """At how many instants its events arrived, as far as sketches of those kept tell."""
         samples = (one for shard in self.shards for one in shard.kept.values())
         return max((len(set(one.points)) for one in samples), default=0)
 
     @property
     def matching(self) -> float:
-        """How long matching took where it took longest: shards run side by side."""
+        """How long matching took in the slowest shard: shards run in parallel."""
         return max(map(_matching, self.shards), default=0.0)
 
     @property
     def parallelism_ratio(self) -> float:
-        """What part of the seconds of all patterns in all shards passed on the clock."""
+        """Wall seconds over the seconds of all patterns in all shards."""
         total = sum(_matching(shard) / shard.parallelism_ratio for shard in self.shards)
         return self.matching / total if total else 1.0
 
 
 def _matching(shard: ShardMetrics) -> float:
-    """Say how long matching took in a shard on the clock."""
+    """Say how many wall seconds matching took in a shard."""
     metrics = (one for of in shard.operators.values() for one in of.patterns.values())
     return sum(one.seconds for one in metrics) * shard.parallelism_ratio
 
@@ -99,7 +99,7 @@ def read_report(
 
     Args:
         node: The node.
-        progress: What Spark says.
+        progress: What Spark reports.
         since: When the run began, in seconds since 1970; what was there before is taken to
             have arrived then.
     """
@@ -112,7 +112,7 @@ def read_report(
         if name.startswith(_ARRIVED):
             operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
             arrived[operator, stream] = read_arrival_stats(row).not_before(start)
-    shards = tuple(map(decoded, rows[METRICS][METRICS] or ()))
+    shards = tuple(map(read_metrics, rows[METRICS][METRICS] or ()))
     return MicroBatchReport(
         node=node,
         number=progress.batchId,
@@ -130,10 +130,9 @@ def read_report(
 
 
 def _kept(shards: Iterable[ShardMetrics]) -> dict[str, ArrivalSketch]:
-    """Put together what was kept of each stream in all shards."""
-    samples: dict[str, list[ArrivalSketch]] = {}
+    """Merge the arrivals of what shards kept of each stream."""
+    sketches: dict[str, list[ArrivalSketch]] = {}
     for shard in shards:
-        for name, one in shard.kept.items():
-            samples.setdefault(name, []).append(one)
-    both = ((name, merge_sketches(some)) for name, some in samples.items())
-    return {name: one for name, one in both if one is not None}
+        for stream, sketch in shard.kept.items():
+            sketches.setdefault(stream, []).append(sketch)
+    return merge_by_stream(sketches)

@@ -84,12 +84,7 @@ def _work(window: ObservationWindow) -> float:
 
 
 def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Observation:
-    """Make the observation of all nodes.
-
-    Args:
-        nodes: Those that have run any.
-        time: Now, in seconds.
-    """
+    """Make the observation of all nodes that have run micro-batches."""
     arrivals: dict[str, dict[Stream, dict[str, float]]] = {}
     kept, outputs, seconds = {}, {}, {}
     partial_matches = {}

@@ -71,14 +71,9 @@ def _writable(data_type: DataType) -> DataType:
 def late_of(
     outbox: DataFrame, operator: str, number: int, schema: pa.Schema, names: Sequence[str]
 ) -> DataFrame:
-    """Give the late events of one input of an operator, as they came, and where they were late.
+    """Give the late events of one input of an operator, in its own columns.
 
-    Args:
-        outbox: The outbox of the operator's node.
-        operator: Where they were late.
-        number: The number of the input.
-        schema: The columns of all its inputs.
-        names: Those of this one.
+    The schema has the columns of all inputs of the operator, the names are those of this one.
     """
     full = schema.append(pa.field(INPUT, pa.int32()))
     late = events_of(outbox, late_output(operator), full).where(

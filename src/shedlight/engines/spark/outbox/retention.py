@@ -70,13 +70,7 @@ class Retention:
 
 
 def oldest_unread_age(outbox: Path, readers: Iterable[LogReader], now: float) -> float:
-    """Say for how many seconds the oldest file has waited that some reader has not read.
-
-    Args:
-        outbox: The outbox of a node.
-        readers: All that read it.
-        now: Seconds since 1970.
-    """
+    """Say for how many seconds the oldest file has waited that some reader has not read."""
     written = committed_files(outbox) or {}
     furthest_behind = min(map(last_read, readers), default=now)
     unread = [time for time in written.values() if time > furthest_behind]
@@ -84,13 +78,7 @@ def oldest_unread_age(outbox: Path, readers: Iterable[LogReader], now: float) ->
 
 
 def remove_old(outbox: Path, blobs: Path, before: float) -> int:
-    """Remove what is old, and give the number of files.
-
-    Args:
-        outbox: The outbox of a node.
-        blobs: Its large payloads.
-        before: What is younger stays, in seconds since 1970.
-    """
+    """Remove files of before a time, in seconds since 1970; give their number."""
     logged = committed_files(outbox)
     if logged is None:
         return 0

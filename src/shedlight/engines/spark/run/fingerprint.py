@@ -23,10 +23,7 @@ def fingerprint_lines(
 ) -> tuple[str, ...]:
     """Describe all that the matches of an application depend on.
 
-    Args:
-        application: The application.
-        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
-        shedding: The patterns that may shed; buffered events carry who keeps them.
+    Which patterns may shed belongs to it: buffered events carry who keeps them.
     """
     may = ", ".join(sorted(map(str, shedding))) or "none"
     return (*_lines(application, shards), f"patterns that may shed: {may}")

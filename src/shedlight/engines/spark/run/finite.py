@@ -158,17 +158,14 @@ def _passes(deployment: Deployment, node: str) -> Iterator[None]:
     yield
 
 
-def _in_one_batch(source: Source) -> bool:
-    """Say whether a source gives all that it has at once: nothing limits what is read."""
-    limits = [name for name in source.options if name.lower().startswith("max")]
-    return source.path is not None and not limits and _is_small(Path(source.path))
-
-
 _MAX_BYTES_OF_ONE_BATCH = 16 << 20
 
 
-def _is_small(path: Path) -> bool:
-    """Whether what is there is surely read in one micro-batch."""
+def _in_one_batch(source: Source) -> bool:
+    """Say whether a source is surely read in one micro-batch: it is small, and has no limit."""
+    if source.path is None or any(name.lower().startswith("max") for name in source.options):
+        return False
+    path = Path(source.path)
     files = [path] if path.is_file() else path.rglob("*")
     size = sum(file.stat().st_size for file in files if file.is_file())
     return size < _MAX_BYTES_OF_ONE_BATCH

@@ -167,16 +167,7 @@ def node_query(
     plans: Path,
     blobs: Path,
 ) -> NodeQuery:
-    """Write the query of a node.
-
-    Args:
-        spark: The session.
-        chains: The operator chains of the node.
-        inputs: What they read.
-        context: What the nodes have to know of each other.
-        plans: The folder of its plans.
-        blobs: The folder of its large payloads.
-    """
+    """Write the query of a node, given the folders of its plans and of its large payloads."""
     catalogs = type_catalogs(chains)
     shedding = [name for chain in chains for name in plan_tables(chain, catalogs, {})]
     plan = read_plan(spark, plans, shedding) if shedding else None

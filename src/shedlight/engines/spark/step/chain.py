@@ -108,10 +108,8 @@ def define_chain(spec: ChainSpec) -> ChainRuntime:
 def build_chain(definition: ChainDefinition, plain: Sequence[Operator] = ()) -> ChainRuntime:
     """Build an operator chain by its definition.
 
-    Args:
-        definition: The chain.
-        plain: Its operators without event references, if they are built already; those that
-            neither make nor read any are used as they are.
+    Operators that neither make nor read event references are taken from the plain ones, if
+    these are built already.
     """
     spec = definition.spec
     operators, _ = _build_operators(spec, definition.event_refs, plain)

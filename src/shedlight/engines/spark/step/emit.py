@@ -36,13 +36,7 @@ def encode_output(
 ) -> Payloads:
     """Encode the complex events of a pattern, with whole events in place of row numbers.
 
-    Args:
-        chain: The operators.
-        stream: The pattern.
-        table: Its complex events.
-        event_tables: The events that row numbers in them refer to.
-        put: Writes a payload.
-        max_events: How many events a payload has at most; None: as their size allows.
+    A payload has so many events at most, or else as many as their size allows.
     """
     paths = chain.event_refs.paths.get(stream, {})
     names = list(dict.fromkeys(paths.values()))

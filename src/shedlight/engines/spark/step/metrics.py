@@ -1,13 +1,12 @@
 """The metrics of a shard in a micro-batch, which travel to the driver as JSON."""
 
-import json
 import time
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.graph import OperatorSpec, Stream
@@ -87,29 +86,18 @@ class ShardMetrics:
     kept: Mapping[str, ArrivalSketch] = field(default_factory=dict)
     parallelism_ratio: float = 1.0
 
-    def encoded(self) -> str:
-        """Write it as text."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+
+_JSON = TypeAdapter(ShardMetrics)
 
 
-def decoded(text: str) -> ShardMetrics:
-    """Read what `ShardMetrics.encoded` wrote."""
-    found: dict[str, Any] = json.loads(text)
-    operators = {
-        name: OperatorMetrics(
-            **{
-                **one,
-                "patterns": {key: PatternMetrics(**of) for key, of in one["patterns"].items()},
-            }
-        )
-        for name, one in found["operators"].items()
-    }
-    kept = {
-        name: ArrivalSketch(one["number"], one["mean"], tuple(one["points"]))
-        for name, one in found["kept"].items()
-    }
-    numbers = (found["shard"], found["seconds"], found["state"])
-    return ShardMetrics(*numbers, operators, kept, found["parallelism_ratio"])
+def metrics_json(metrics: ShardMetrics) -> str:
+    """Write metrics as JSON."""
+    return _JSON.dump_json(metrics).decode()
+
+
+def read_metrics(text: str) -> ShardMetrics:
+    """Read what `metrics_json` wrote."""
+    return _JSON.validate_json(text)
 
 
 class MetricsCounter:
@@ -120,16 +108,12 @@ class MetricsCounter:
     ) -> None:
         self._ready = 0
         self._types: dict[str, dict[str, int]] = {}
-        self._uncounted = [
-            (number, str(stream))
-            for number, stream in enumerate(spec.inputs)
-            if stream in uncounted
-        ]
+        self._uncounted = [(n, str(s)) for n, s in enumerate(spec.inputs) if s in uncounted]
         self._kept: dict[str, dict[str, int]] = {name: {} for name in spec.patterns}
         self._seconds = dict.fromkeys(spec.patterns, 0.0)
         self._found = dict.fromkeys(spec.patterns, 0)
         self._matchers = operator.matchers
-        self._since = 0.0
+        self._pattern_start = 0.0
 
     def starts(self, ready: ReadyBatch, masks: Masks) -> None:
         """Count what is ready, and start the clock."""
@@ -137,31 +121,27 @@ class MetricsCounter:
         signatures, numbers = ready.types.signatures, ready.numbers
         for number, name in self._uncounted:
             counts = count_numbers(numbers, len(signatures), ready.inputs == number)
-            _add(self._types.setdefault(name, {}), ready, counts)
-        every = count_numbers(numbers, len(signatures))
+            _add_counts(self._types.setdefault(name, {}), ready, counts)
+        all_counts = count_numbers(numbers, len(signatures))
         for matcher in self._matchers:
-            mask, counts = masks.get(matcher.name), every
+            mask, counts = masks.get(matcher.name), all_counts
             if mask is not None:
                 counts = count_numbers(numbers, len(signatures), mask)
-            kept = self._kept[matcher.name]
-            for number in np.flatnonzero(counts).tolist():
-                if matcher.symbol(signatures[number]):
-                    label = ready.types.label(number)
-                    kept[label] = kept.get(label, 0) + int(counts[number])
-        self._since = time.perf_counter()
+            _add_counts(self._kept[matcher.name], ready, counts, matcher)
+        self._pattern_start = time.perf_counter()
 
     def is_done(self, matcher: Matcher, state: MatchState, found: pa.Table) -> None:  # noqa: ARG002
-        """Take down how long a pattern took and what it found."""
+        """Take down how long a pattern took and how many matches it found."""
         now = time.perf_counter()
-        self._seconds[matcher.name] += now - self._since
+        self._seconds[matcher.name] += now - self._pattern_start
         self._found[matcher.name] += len(found)
-        self._since = now
+        self._pattern_start = now
 
     def metrics(self, state: OperatorState) -> OperatorMetrics:
         """Give what was counted."""
         patterns = {}
-        for matcher, one in zip(self._matchers, state.states, strict=True):
-            counts, name = count_partial_matches(one), matcher.name
+        for matcher, match_state in zip(self._matchers, state.states, strict=True):
+            counts, name = count_partial_matches(match_state), matcher.name
             patterns[name] = PatternMetrics(
                 self._kept[name],
                 self._seconds[name],
@@ -170,21 +150,21 @@ class MetricsCounter:
                 counts.evicted,
                 counts.dropped,
             )
-        reorder_buffer = state.reorder_buffer
+        buffer = state.reorder_buffer
+        late, duplicates = sum(buffer.late), sum(buffer.duplicates)
         return OperatorMetrics(
-            self._ready,
-            len(reorder_buffer.buffer),
-            sum(reorder_buffer.late),
-            sum(reorder_buffer.duplicates),
-            patterns,
-            self._types,
+            self._ready, len(buffer.buffer), late, duplicates, patterns, self._types
         )
 
 
-def _add(by_label: dict[str, int], ready: ReadyBatch, counts: Array) -> None:
+def _add_counts(
+    by_label: dict[str, int], ready: ReadyBatch, counts: Array, matcher: Matcher | None = None
+) -> None:
+    """Add counts by number to those by label, of the types that a pattern can take."""
     for number in np.flatnonzero(counts).tolist():
-        label = ready.types.label(number) or OTHER
-        by_label[label] = by_label.get(label, 0) + int(counts[number])
+        if matcher is None or matcher.symbol(ready.types.signatures[number]):
+            label = ready.types.label(number) or ("" if matcher else OTHER)
+            by_label[label] = by_label.get(label, 0) + int(counts[number])
 
 
 def of_pattern(

@@ -23,12 +23,7 @@ def each(
 def run_all(
     specs: Sequence[OperatorSpec], run: Callable[[int], None], *, in_threads: bool
 ) -> float:
-    """Run operators, each after those that feed it.
-
-    Args:
-        specs: The operators, in an order in which they could run one by one.
-        run: Runs the operator of an index.
-        in_threads: Whether those that do not feed each other run in parallel.
+    """Run operators by their index, each after those that feed it, in parallel or not.
 
     Returns:
         The parallelism ratio: wall seconds over the seconds of all operators.

@@ -34,9 +34,9 @@ from shedlight.engines.spark.step.emit import (
     output_rows,
     rows_frame,
 )
-from shedlight.engines.spark.step.metrics import ShardMetrics
+from shedlight.engines.spark.step.metrics import ShardMetrics, metrics_json
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
-from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_sketches
+from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.engines.spark.support.plan_store import PlanStore, batch_id
 from shedlight.graph import Stream
@@ -110,7 +110,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         blobs.close()  # all that threads write to it is written
         spent, ratio = time.perf_counter() - start, result.parallelism_ratio
         metrics = ShardMetrics(shard, spent, len(saved), result.metrics, given.kept, ratio)
-        yield rows_frame([*rows, ("", "", shard, 0, False, 0, None, metrics.encoded())])
+        yield rows_frame([*rows, ("", "", shard, 0, False, 0, None, metrics_json(metrics))])
 
     return match
 
@@ -158,9 +158,5 @@ def _decode_input(frames: Frames) -> _ShardInput:
             tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))
             sketch = read_sketch(int(row.number), row.arrival, row.arrivals)
             sketches.setdefault(str(stream), []).append(sketch)
-    merged = {name: merge_sketches(of_stream) for name, of_stream in sketches.items()}
-    return _ShardInput(
-        {stream: pa.concat_tables(of_stream) for stream, of_stream in tables.items()},
-        {name: sketch for name, sketch in merged.items() if sketch is not None},
-        watermarks,
-    )
+    events = {stream: pa.concat_tables(of_stream) for stream, of_stream in tables.items()}
+    return _ShardInput(events, merge_by_stream(sketches), watermarks)

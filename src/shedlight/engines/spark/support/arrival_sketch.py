@@ -5,7 +5,7 @@ times at equal steps through them; sketches of rows, shards and streams are merg
 percentiles of latency cost next to nothing for an event.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,3 +73,11 @@ def merge_sketches(sketches: Iterable[ArrivalSketch]) -> ArrivalSketch | None:
     wanted = (np.arange(MAX_POINTS) + 0.5) / MAX_POINTS * reached[-1]
     rows = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
     return ArrivalSketch(number, mean, tuple(points[order][rows].tolist()))
+
+
+def merge_by_stream(
+    sketches: Mapping[str, Iterable[ArrivalSketch]],
+) -> dict[str, ArrivalSketch]:
+    """Merge the sketches of each stream that has any events."""
+    merged = {stream: merge_sketches(of_stream) for stream, of_stream in sketches.items()}
+    return {stream: sketch for stream, sketch in merged.items() if sketch is not None}
