@@ -15,7 +15,7 @@ SCHEMA = "schema: {key: bigint, ts: bigint, type: bigint, host: {zone: string}}"
 @pytest.fixture
 def looked_at(tmp_path, monkeypatch):
     """Look at a folder, as often as asked."""
-    monkeypatch.setattr(schema_check, "_EVERY", 0.0)
+    monkeypatch.setattr(schema_check, "CHECK_INTERVAL_S", 0.0)
     (tmp_path / "s1").mkdir()
     application = loaded(("path: data/s1", f"path: {tmp_path}/s1\n    {SCHEMA}"))
     return tmp_path / "s1", FileColumns(application)

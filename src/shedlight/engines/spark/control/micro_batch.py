@@ -6,12 +6,10 @@ from datetime import datetime
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from shedlight.engines.spark.source.arrival import ArrivalStats, read_arrival_stats
-from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS, malformed_count
+from shedlight.engines.spark.source.arrival import ARRIVED, ArrivalStats, read_arrival_stats
+from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS
 from shedlight.engines.spark.step.metrics import METRICS, ShardMetrics, read_metrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
-
-_ARRIVED = "arrived "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +107,8 @@ def read_report(
     rows = {name: row.asDict(recursive=True) for name, row in observed.items()}
     arrived, start = {}, round(since * 1e6)
     for name, row in rows.items():
-        if name.startswith(_ARRIVED):
-            operator, stream = name.removeprefix(_ARRIVED).split(" ", 1)
+        if name.startswith(ARRIVED):
+            operator, stream = name.removeprefix(ARRIVED).split(" ", 1)
             arrived[operator, stream] = read_arrival_stats(row).not_before(start)
     shards = tuple(map(read_metrics, rows[METRICS][METRICS] or ()))
     return MicroBatchReport(
@@ -122,7 +120,7 @@ def read_report(
         kept_arrivals={name: one.not_before(start) for name, one in _kept(shards).items()},
         shards=shards,
         malformed={
-            name.removeprefix(MALFORMED_ROWS): malformed_count(row)
+            name.removeprefix(MALFORMED_ROWS): row["number"]
             for name, row in rows.items()
             if name.startswith(MALFORMED_ROWS)
         },

@@ -28,7 +28,7 @@ from shedlight.engines.spark.shed.keep_sql import plan_tables
 from shedlight.engines.spark.source.reader import (
     data_types_of,
     malformed_records,
-    prepared_source,
+    prepare_source,
     read_source,
 )
 from shedlight.engines.spark.source.watermark_files import WatermarkFiles
@@ -110,7 +110,7 @@ class Deployment:
     def _read_input(self, node: str, stream: Stream) -> InputStream:
         if stream.operator is None:
             source = self.application.sources[stream.name]
-            described, events = prepared_source(source, self._frames[stream.name])
+            described, events = prepare_source(source, self._frames[stream.name])
             watermarks = self.watermark_files(node).read(self._spark, stream.name)
             return InputStream(described, events, watermarks, (0,))
         written_by = self._node_of(stream)
@@ -158,7 +158,7 @@ class Deployment:
 
     def late_events(self, source: str) -> DataFrame:
         """Give the late events of a source that has a side output for them, as a stream."""
-        _, events = prepared_source(self.application.sources[source], self._frames[source])
+        _, events = prepare_source(self.application.sources[source], self._frames[source])
         names = [name for name in events.columns if not name.startswith("#")]
         late = [
             late_of(

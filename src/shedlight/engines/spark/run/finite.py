@@ -18,7 +18,7 @@ from shedlight.engines.spark.run.node_query import NodeQuery
 from shedlight.engines.spark.run.outbox_readers import log_numbers, source_names
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.schema_check import FileColumns
-from shedlight.engines.spark.source.watermark_files import ended
+from shedlight.engines.spark.source.watermark_files import end_of
 from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, Source
@@ -153,7 +153,7 @@ def _passes(deployment: Deployment, node: str) -> Iterator[None]:
         sources = [deployment.application.sources[name] for name in names]
         if not all(map(_in_one_batch, sources)):
             yield
-        files.write(map(ended, names))
+        files.write(map(end_of, names))
         is_ended.touch()
     yield
 

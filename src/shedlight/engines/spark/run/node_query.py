@@ -14,13 +14,12 @@ from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA
 from shedlight.engines.spark.outbox.outbox import late_output
 from shedlight.engines.spark.shed.keep_sql import (
     add_keep_flags_and_filter,
-    arrivals_name,
     plan_tables,
 )
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_catalog import Catalogs, type_catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql
-from shedlight.engines.spark.source.arrival import observe_packed
+from shedlight.engines.spark.source.arrival import arrivals_name, observe_packed
 from shedlight.engines.spark.source.reader import arrow_schema
 from shedlight.engines.spark.step.chain import ChainRuntime, define_chain
 from shedlight.engines.spark.step.metrics import METRICS

@@ -36,7 +36,7 @@ from shedlight.engines.spark.session.jvm_stderr import suppress_jvm_stderr
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
-from shedlight.engines.spark.source.watermark_files import SourceWatermark, ended
+from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
@@ -223,7 +223,7 @@ class Live:
         """Say that a source is at its end: nothing waits for it any more."""
         for node, chains in self.deployment.chains.items():
             if source in source_names(chains):
-                self.deployment.watermark_files(node).write([ended(source)])
+                self.deployment.watermark_files(node).write([end_of(source)])
 
     def process_all(self) -> None:
         """Wait until all that has arrived is through all nodes and in the sinks."""

@@ -18,7 +18,7 @@ from shedlight.engines.spark.codec.event_refs import ROW
 from shedlight.engines.spark.shed.plan_column import Limits
 from shedlight.engines.spark.shed.type_catalog import Catalogs, TypeCatalog
 from shedlight.engines.spark.shed.type_sql import hash_sql, type_sql
-from shedlight.engines.spark.source.arrival import TYPE, observe_arrivals
+from shedlight.engines.spark.source.arrival import TYPE, arrivals_name, observe_arrivals
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import flag_column, flag_names, flag_types
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
@@ -139,11 +139,6 @@ def add_keep_flags_and_filter(
     # the time is asked for first: a malformed record is an error, relevant or not
     frame = frame.filter(f"{quote_name(time)} > {NEVER}L AND ({any_of})")
     return frame.select([quote_name(name) for name in columns])
-
-
-def arrivals_name(operator: str, stream: Stream) -> str:
-    """Name the observation of what arrives at an operator."""
-    return f"arrived {operator} {stream}"
 
 
 def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:

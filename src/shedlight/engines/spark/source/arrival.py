@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
+from shedlight.graph import Stream
 from shedlight.language.eval.spark_sql import quote_name
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
@@ -22,6 +23,8 @@ TYPE = "#type"
 """The column with the number of an event's type."""
 MAX_EXACT_TYPES = 64
 """Up to so many event types are counted one by one."""
+ARRIVED = "arrived "
+"""What the observation of arrivals begins with."""
 BINS_PER_TYPE = 16
 """A histogram has a bin for each event type in each of so many partitions."""
 
@@ -66,6 +69,11 @@ class ArrivalStats:
         newest = None if self.newest is None else max(self.newest, time)
         oldest = None if self.oldest is None else max(self.oldest, time)
         return replace(self, newest=newest, oldest=oldest)
+
+
+def arrivals_name(operator: str, stream: Stream) -> str:
+    """Name the observation of what arrives at an operator."""
+    return f"{ARRIVED}{operator} {stream}"
 
 
 def observe_arrivals(frame: DataFrame, name: str, time: str, types: int | None) -> DataFrame:

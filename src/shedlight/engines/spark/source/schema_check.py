@@ -1,4 +1,4 @@
-"""Whether new files of a source have its columns.
+"""Checks that new files of a source have its columns.
 
 Spark reads null where a Parquet file lacks a column: no pattern would match any more, and
 nobody would know why. So the columns of files are looked up when files appear. It takes about a
@@ -16,57 +16,57 @@ from shedlight.engines.spark.session.paths import local_path
 from shedlight.errors import InputError
 from shedlight.graph import Application, Source
 
-_EVERY = 1.0
-"""How often folders are looked at, in seconds."""
-_FIRST = 1_000
+CHECK_INTERVAL_S = 1.0
+"""How often folders are looked at."""
+MAX_OLD_FILES = 1_000
 """How many files are looked at that were there before."""
 
 
 class FileColumns:
-    """Looks at the Parquet files of sources that are folders of this machine.
+    """Checks the Parquet files of sources that are local folders.
 
     Args:
         application: With the columns of its sources.
     """
 
     def __init__(self, application: Application) -> None:
-        self._folders = list(_folders(application))
+        self._folders = list(_parquet_folders(application))
         self._changed: dict[Path, int] = {}
-        self._seen: dict[Path, set[str]] = {}
+        self._known_files: dict[Path, set[str]] = {}
         self._next = 0.0
 
     def check(self) -> None:
-        """Look at files that were not seen yet.
+        """Check files that are new.
 
         Raises:
             InputError: One lacks a column.
         """
         if time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + _EVERY
+        self._next = time.monotonic() + CHECK_INTERVAL_S
         for source, folder in self._folders:
             changed = folder.stat().st_mtime_ns if folder.is_dir() else 0
             if changed != self._changed.get(folder):
                 self._changed[folder] = changed
-                for file in self._new(folder):
-                    _check(source, file)
+                for file in self._new_files(folder):
+                    _check_file(source, file)
 
-    def _new(self, folder: Path) -> list[Path]:
-        before = self._seen.get(folder)
-        names = {one.name for one in folder.glob("[!._]*.parquet")}
-        self._seen[folder] = names
+    def _new_files(self, folder: Path) -> list[Path]:
+        before = self._known_files.get(folder)
+        names = {file.name for file in folder.glob("[!._]*.parquet")}
+        self._known_files[folder] = names
         new = sorted(names - (before or set()))
-        return [folder / name for name in (new if before is not None else new[-_FIRST:])]
+        return [folder / name for name in (new if before is not None else new[-MAX_OLD_FILES:])]
 
 
-def _folders(application: Application) -> Iterator[tuple[Source, Path]]:
+def _parquet_folders(application: Application) -> Iterator[tuple[Source, Path]]:
     for source in application.sources.values():
         folder = local_path(source.path)
         if source.format == "parquet" and source.schema and folder is not None:
             yield source, folder
 
 
-def _check(source: Source, file: Path) -> None:
+def _check_file(source: Source, file: Path) -> None:
     try:
         names = {name.casefold() for name in pq.read_schema(file).names}
     except (OSError, pa.ArrowException):  # it is gone, or no Parquet: Spark will say so

@@ -1,9 +1,10 @@
-"""What the driver tells the groups of a node about its sources: a folder that its query reads.
+"""Watermark updates that the driver sends to the shards of a node: files that its query reads.
 
-A source says itself how far it is, by its events; but a group does not see the events of other
-groups, nor those that were shed, and silence says nothing. So the driver tells all groups how
-far a source is by all of its events, that it is idle, or that it is at its end. It is told by
-files beside those of the sources: they wake the groups up, and a replay reads them again.
+Events carry the watermark of their source; but a shard does not see the events of other shards,
+nor those that were shed, and where none come there is no watermark. So the driver sends all
+shards the watermark by all events of a source, that it is idle, or that it is at its end. It is
+sent by files, which the query reads like those of sources: they wake the shards up, and a
+replay reads them again.
 
 Each source has a folder of its own. Two that read one folder would remove files from under each
 other.
@@ -25,47 +26,42 @@ _SCHEMA = "watermark bigint, idle boolean"
 
 @dataclass(frozen=True, slots=True)
 class SourceWatermark:
-    """What there is to say about a source.
-
-    Attributes:
-        source: Its name.
-        watermark: How far it is, in microseconds.
-        idle: Whether it holds nobody back.
-    """
+    """The watermark of a source, in microseconds, and whether it is idle."""
 
     source: str
     watermark: int = NEVER
     idle: bool = False
 
 
-def ended(source: str) -> SourceWatermark:
-    """Say that a source is at its end."""
+def end_of(source: str) -> SourceWatermark:
+    """Give the watermark of a source that is at its end."""
     return SourceWatermark(source, FOREVER)
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkFiles:
-    """The marks of a node, in a folder."""
+    """The watermark updates of a node, in a folder."""
 
     folder: Path
 
     def read(self, spark: SparkSession, source: str) -> DataFrame:
-        """Read the marks of a source as they come; a file that was read is removed in time."""
+        """Read the updates of a source as they come; files are removed some time after."""
         folder = self.folder / source
         folder.mkdir(parents=True, exist_ok=True)
         reader = spark.readStream.schema(_SCHEMA).option("cleanSource", "delete")
-        told = reader.json(str(folder))
-        return told.selectExpr("CAST(0 AS INT) AS origin", "watermark", "idle")
+        updates = reader.json(str(folder))
+        return updates.selectExpr("CAST(0 AS INT) AS origin", "watermark", "idle")
 
-    def write(self, marks: Iterable[SourceWatermark]) -> None:
-        """Tell the groups."""
-        for mark in marks:
-            folder = self.folder / mark.source
-            with replacing(folder / f"{_next(folder):012}.json") as path:
-                path.write_text(json.dumps({"watermark": mark.watermark, "idle": mark.idle}))
+    def write(self, updates: Iterable[SourceWatermark]) -> None:
+        """Send updates to the shards."""
+        for update in updates:
+            folder = self.folder / update.source
+            row = {"watermark": update.watermark, "idle": update.idle}
+            with replacing(folder / f"{_next_number(folder):012}.json") as path:
+                path.write_text(json.dumps(row))
 
 
-def _next(folder: Path) -> int:
+def _next_number(folder: Path) -> int:
     """Number the files of a folder through, those that were removed too."""
     counter = folder / "_last"
     try:
