@@ -133,7 +133,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (  # in the order of us
     (doctor, "Check that Spark can work here."),
     (run, "Run an application on Spark, shedding if it must."),
     (serve, "Show a run in a browser, live or from its log."),
-    (report, "Write a page about a run, from its log."),
+    (report, "Write a report about a run, from its log."),
     (completion, "Print the script by which a shell completes commands."),
 )
 for _command, _help in _COMMANDS:

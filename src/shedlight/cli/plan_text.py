@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from shedlight.graph.application import Stream
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.load import NodeLoad
 from shedlight.model.model import Model, OperatorModel, PatternModel
-from shedlight.model.rates import Rates
 from shedlight.planning.plan import Plan
 from shedlight.text_table import align_columns
 
@@ -25,19 +23,19 @@ _NAMES = {
 
 def as_json(model: Model, plan: Plan) -> dict[str, Any]:
     """Convert a plan to values of JSON."""
-    keep: dict[str, dict[str, dict[str, float]]] = {}
-    for operator in model.operators.values():
-        keep[operator.name] = {
-            pattern.stream.name: _keep_shares(operator, pattern, plan)
-            for pattern in operator.patterns
-        }
     return {
         "status": "optimal",
         "planned": list(plan.nodes),
         "stays": plan.keeps_incumbent,
-        "keep": keep,
+        "keep": {
+            operator.name: {
+                pattern.stream.name: _keep_shares(operator, pattern, plan)
+                for pattern in operator.patterns
+            }
+            for operator in model.operators.values()
+        },
         "rates": {str(stream): rate for stream, rate in plan.rates.outputs.items()},
-        "rates_before": _by_name(plan.unshed_rates.outputs),
+        "rates_before": {str(s): rate for s, rate in plan.unshed_rates.outputs.items()},
         "sinks": dict(plan.rates.sinks),
         "sinks_before": dict(plan.unshed_rates.sinks),
         "objective": plan.objective,
@@ -48,10 +46,6 @@ def as_json(model: Model, plan: Plan) -> dict[str, Any]:
         "prices": dict(plan.prices),
         "solve_seconds": plan.seconds,
     }
-
-
-def _by_name(rates: Mapping[Stream, float]) -> dict[str, float]:
-    return {str(stream): rate for stream, rate in rates.items()}
 
 
 def _keep_shares(
@@ -146,38 +140,29 @@ def _flows(model: Model, plan: Plan) -> Iterator[str]:
             total = float(arriving.sum()) + operator.unused.get(name, 0.0)
             rows.append([f"{name} -> {operator.name}", _rate(total), _rate(total), ""])
         for stream in operator.feeds:
-            rates = [r.outputs[stream] for r in (plan.unshed_rates, plan.rates)]
+            rates = [one.outputs[stream] for one in (plan.unshed_rates, plan.rates)]
             rows.append([f"{stream} -> {operator.name}", *map(_rate, rates), ""])
-        for pattern in operator.patterns:
-            rows.append([f"  {pattern.stream} takes", *_taken(pattern, plan)])
-            outputs = [r.outputs[pattern.stream] for r in (plan.unshed_rates, plan.rates)]
-            rows.append([f"  {pattern.stream} emits", *map(_rate, outputs), _ratio(*outputs)])
+        for stream in (pattern.stream for pattern in operator.patterns):
+            taken = (float(r.kept[stream].sum()) for r in (plan.unshed_rates, plan.rates))
+            rows.append([f"  {stream} takes", *_change(*taken)])
+            emitted = (r.outputs[stream] for r in (plan.unshed_rates, plan.rates))
+            rows.append([f"  {stream} emits", *_change(*emitted)])
     yield from align_columns(rows, margin=2)
-
-
-def _taken(pattern: PatternModel, plan: Plan) -> list[str]:
-    before, after = (
-        float(r.kept[pattern.stream].sum()) for r in (plan.unshed_rates, plan.rates)
-    )
-    return [_rate(before), _rate(after), _ratio(before, after)]
 
 
 def _sinks(model: Model, plan: Plan) -> Iterator[str]:
     rows = [["sink", "weight", "before", "after", "kept"]]
     for sink in model.sinks.values():
-        pair = _pair(plan.unshed_rates, plan.rates, sink.name)
-        rows.append([sink.name, f"{sink.weight:g}", *map(_rate, pair), _ratio(*pair)])
+        change = _change(plan.unshed_rates.sinks[sink.name], plan.rates.sinks[sink.name])
+        rows.append([sink.name, f"{sink.weight:g}", *change])
     yield f"sinks, objective {plan.objective:.6g}"
     yield from align_columns(rows, margin=2)
-
-
-def _pair(before: Rates, after: Rates, sink: str) -> tuple[float, float]:
-    return before.sinks[sink], after.sinks[sink]
 
 
 def _rate(rate: float) -> str:
     return f"{rate:,.2f}"
 
 
-def _ratio(before: float, after: float) -> str:
-    return f"{after / before:.1%}" if before > 0 else "-"
+def _change(before: float, after: float) -> list[str]:
+    """Write two rates, and the share of the first that is left."""
+    return [_rate(before), _rate(after), f"{after / before:.1%}" if before > 0 else "-"]

@@ -113,31 +113,29 @@ def run(  # noqa: PLR0913  # one argument per option
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
 
 
-def _with_absolute_paths(application: Application, file: Path) -> Application:
-    """Make paths absolute; they are relative to the application file."""
-    folder = file.absolute().parent
-    sources = {n: _absolute_source(folder, source) for n, source in application.sources.items()}
-    sinks = {n: _absolute(folder, sink) for n, sink in application.sinks.items()}
-    return replace(application, sources=sources, sinks=sinks)
-
-
-def _absolute_source(folder: Path, source: Source) -> Source:
-    late, malformed = source.late, source.malformed
-    return replace(
-        _absolute(folder, source),
-        late=None if late is None else _absolute(folder, late),
-        malformed=None if malformed is None else _absolute(folder, malformed),
-    )
-
-
 _Location = TypeVar("_Location", Source, Sink, SideOutput)
 
 
-def _absolute(folder: Path, location: _Location) -> _Location:
-    path = location.path
-    if path is None or "://" in path or path.startswith("file:"):
-        return location
-    return replace(location, path=str(folder / path))
+def _with_absolute_paths(application: Application, file: Path) -> Application:
+    """Make paths absolute; they are relative to the application file."""
+    folder = file.absolute().parent
+
+    def absolute(location: _Location) -> _Location:
+        path = location.path
+        if path is None or "://" in path or path.startswith("file:"):
+            return location
+        return replace(location, path=str(folder / path))
+
+    sources = {
+        name: replace(
+            absolute(source),
+            late=source.late and absolute(source.late),
+            malformed=source.malformed and absolute(source.malformed),
+        )
+        for name, source in application.sources.items()
+    }
+    sinks = {name: absolute(sink) for name, sink in application.sinks.items()}
+    return replace(application, sources=sources, sinks=sinks)
 
 
 def _setting(text: str) -> tuple[str, str]:
