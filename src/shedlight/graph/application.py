@@ -140,8 +140,8 @@ class Source:
     @property
     def sides(self) -> Mapping[str, SideOutput]:
         """The side outputs that it has, by the name of the setting."""
-        both = {"late": self.late, "malformed": self.malformed}
-        return {name: one for name, one in both.items() if one is not None}
+        outputs = {"late": self.late, "malformed": self.malformed}
+        return {name: output for name, output in outputs.items() if output is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,9 +301,9 @@ def build_application(
 
 
 def _by_name(parts: Iterable[_Part]) -> dict[str, _Part]:
-    found: dict[str, _Part] = {}
+    by_name: dict[str, _Part] = {}
     for part in parts:
-        if part.name in found:
+        if part.name in by_name:
             raise ValueError(f"two of the same name: {part.name!r}")
-        found[part.name] = part
-    return found
+        by_name[part.name] = part
+    return by_name

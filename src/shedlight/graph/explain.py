@@ -65,14 +65,14 @@ def _headline(application: Application) -> str:
         "pattern": patterns,
         "sink": len(application.sinks),
     }
-    words = (f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items())
-    return f"{application.name}: {', '.join(words)}"
+    texts = (f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items())
+    return f"{application.name}: {', '.join(texts)}"
 
 
 def _sources(application: Application) -> Iterator[str]:
     yield "sources"
     for source in application.sources.values():
-        yield f"  {source.name}: {_place(source)}"
+        yield f"  {source.name}: {_location(source)}"
         yield from _table(_about_source(source), 4)
 
 
@@ -82,7 +82,8 @@ _Rows = Iterator[tuple[str, Iterable[str]]]
 def _about_source(source: Source) -> _Rows:
     if source.options:  # only their names: a value may be a password
         yield "options", _list(source.options)
-    yield "time", [f"{source.time}, {_time_form(source)};", f"events come {_order(source)}"]
+    order = f"at most {Window(source.lateness)} late" if source.lateness else "in order"
+    yield "time", [f"{source.time}, {_time_form(source)};", f"events come {order}"]
     if source.idle:
         yield "idle", [f"after {Window(source.idle)} without events it holds back no operator"]
     if source.arrival:
@@ -99,7 +100,7 @@ def _about_source(source: Source) -> _Rows:
             _list(f"{name} {data_type}" for name, data_type in source.schema.items()),
         )
     for name, side in source.sides.items():
-        yield name, [f"goes to {_place(side)}"]
+        yield name, [f"goes to {_location(side)}"]
 
 
 def _time_form(source: Source) -> str:
@@ -110,17 +111,13 @@ def _time_form(source: Source) -> str:
     return f"in {unit}" if data_type else f"in {unit} or a timestamp"
 
 
-def _order(source: Source) -> str:
-    return f"at most {Window(source.lateness)} late" if source.lateness else "in order"
-
-
-def _place(part: Source | Sink | SideOutput) -> str:
+def _location(part: Source | Sink | SideOutput) -> str:
     return f"{part.format} in {part.path}" if part.path else part.format
 
 
 def _graph(application: Application) -> Iterator[str]:
     yield "graph"
-    goals = _goals(application)
+    readers = _readers_by_stream(application)
     width = max(len(name) for spec in application.operators.values() for name in spec.patterns)
     for node in application.nodes.values():
         bound = f"bound {_seconds(node.bound)}" if node.bound else "no bound, sheds nothing"
@@ -132,20 +129,20 @@ def _graph(application: Application) -> Iterator[str]:
             yield from _row(f"    {spec.name} reads ", _list(map(str, spec.inputs)))
             for stream in spec.outputs:
                 yield from _row(
-                    f"      {stream.name:{width}}  -> ", _list(goals.get(stream, ()))
+                    f"      {stream.name:{width}}  -> ", _list(readers.get(stream, ()))
                 )
 
 
-def _goals(application: Application) -> Mapping[Stream, Sequence[str]]:
+def _readers_by_stream(application: Application) -> Mapping[Stream, Sequence[str]]:
     """Find where the events of each stream go: to operators, then to sinks."""
-    found: dict[Stream, list[str]] = {}
+    readers: dict[Stream, list[str]] = {}
     for spec in application.operators.values():
         for stream in spec.inputs:
-            found.setdefault(stream, []).append(spec.name)
+            readers.setdefault(stream, []).append(spec.name)
     for sink in application.sinks.values():
         what = "a sink of what timed out" if sink.timed_out else "a sink"
-        found.setdefault(sink.input, []).append(f"{sink.name} ({what})")
-    return found
+        readers.setdefault(sink.input, []).append(f"{sink.name} ({what})")
+    return readers
 
 
 def _seconds(bound: float) -> str:
@@ -154,35 +151,21 @@ def _seconds(bound: float) -> str:
 
 def _sinks(application: Application) -> Iterator[str]:
     yield "sinks"
-    sinks = application.sinks.values()
     yield from _table(
-        (
-            (
-                sink.name,
-                [
-                    *_taken(sink),
-                    *_constraints(sink),
-                    _place(sink),
-                ],
-            )
-            for sink in sinks
-        ),
-        2,
+        ((sink.name, _about_sink(sink)) for sink in application.sinks.values()), 2
     )
 
 
-def _taken(sink: Sink) -> Iterator[str]:
+def _about_sink(sink: Sink) -> Iterator[str]:
     if sink.timed_out:
         yield f"takes what timed out of {sink.input},"
     else:
         yield from (f"takes {sink.input},", f"weight {sink.weight:g},")
-
-
-def _constraints(sink: Sink) -> Iterator[str]:
     if sink.min_rate:
         yield f"at least {sink.min_rate:g}/s,"
     if sink.min_share:
         yield f"at least {100 * sink.min_share:g} % of all,"
+    yield _location(sink)
 
 
 def _patterns(application: Application, functions: Functions) -> Iterator[str]:
@@ -191,8 +174,9 @@ def _patterns(application: Application, functions: Functions) -> Iterator[str]:
         if number:
             yield ""
         yield f"  operator {spec.name}"
-        found = [each for pattern in spec.patterns.values() for each in elements(pattern.where)]
-        alphabet = build_alphabet(found)
+        alphabet = build_alphabet(
+            element for pattern in spec.patterns.values() for element in elements(pattern.where)
+        )
         others = ("others", [_others(spec, alphabet)])
         yield from _table([*_about_types(alphabet), others, *_about_shedding(spec)], 4)
         for name, pattern in spec.patterns.items():
@@ -205,7 +189,7 @@ def _patterns(application: Application, functions: Functions) -> Iterator[str]:
 
 def _about_types(alphabet: Alphabet) -> _Rows:
     if alphabet.closed:
-        values = (f"{one.column}={value}" for one in alphabet.closed for value in one.values)
+        values = (f"{t.column}={value}" for t in alphabet.closed for value in t.values)
         yield "types", _list(values)
     if alphabet.open:
         yield "conditions", _list(map(str, alphabet.open))
@@ -222,11 +206,11 @@ def _about_shedding(spec: OperatorSpec) -> _Rows:
 def _others(spec: OperatorSpec, alphabet: Alphabet) -> str:
     """Say what becomes of events that meet none of the conditions."""
     patterns = spec.patterns.values()
-    if any(each.condition == TRUE for one in patterns for each in elements(one.where)):
+    if any(e.condition == TRUE for pattern in patterns for e in elements(pattern.where)):
         return "relevant too: a pattern has an element without a condition"
     if any(test.negated for test in alphabet.tests):
         return "relevant too: a pattern asks for any value but some"
-    if any(one.within and one.within.span is WindowUnit.EVENTS for one in patterns):
+    if any(p.within and p.within.span is WindowUnit.EVENTS for p in patterns):
         return "counted by a window of events, else not relevant"
     return "relevant to no pattern; dropped at once"
 

@@ -3,7 +3,7 @@
 All results are in order of declaration, so that two runs are the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from shedlight.graph.application import Application, OperatorSpec, Sink, Stream
@@ -30,22 +30,18 @@ def find_cycle(application: Application) -> tuple[str, ...]:
     try:
         TopologicalSorter(_feeding(application)).prepare()
     except CycleError as error:
-        circle = error.args[1][:-1]
-        members = set(circle)
-        first = circle.index(next(name for name in application.operators if name in members))
-        return (*circle[first:], *circle[:first], circle[first])
+        cycle = error.args[1][:-1]
+        first = cycle.index(next(name for name in application.operators if name in cycle))
+        return (*cycle[first:], *cycle[:first], cycle[first])
     return ()
 
 
 def _feeding(application: Application) -> Mapping[str, Sequence[str]]:
     """Give, for each operator, the operators that feed it."""
+    operators = application.operators
     return {
-        spec.name: [
-            s.operator
-            for s in spec.inputs
-            if s.operator and s.operator in application.operators
-        ]
-        for spec in application.operators.values()
+        name: [s.operator for s in spec.inputs if s.operator and s.operator in operators]
+        for name, spec in operators.items()
     }
 
 
@@ -71,38 +67,32 @@ def successors(application: Application, stream: Stream) -> tuple[Stream, ...]:
 
 def descendants(application: Application, stream: Stream) -> tuple[Stream, ...]:
     """List the patterns that a stream has any influence on, also through other patterns."""
-    outputs = _read_by(application)
-    reached: set[Stream] = set()
-    ahead = [stream]
-    while ahead:
-        for spec in outputs.get(ahead.pop(), ()):
-            new = [one for one in spec.outputs if one not in reached]
-            reached.update(new)
-            ahead += new
-    return tuple(one for one in application.streams if one in reached)
+    outputs: dict[Stream, list[Stream]] = {}
+    for spec in application.operators.values():
+        for read in spec.inputs:
+            outputs.setdefault(read, []).extend(spec.outputs)
+    return _reach(application, stream, lambda s: outputs.get(s, ()))
 
 
 def ancestors(application: Application, stream: Stream) -> tuple[Stream, ...]:
     """List the sources and patterns that have any influence on a stream."""
+    operators = application.operators
+    return _reach(
+        application, stream, lambda s: operators[s.operator].inputs if s.operator else ()
+    )
+
+
+def _reach(
+    application: Application, start: Stream, neighbours: Callable[[Stream], Iterable[Stream]]
+) -> tuple[Stream, ...]:
+    """List the streams that can be reached from one, step by step."""
     reached: set[Stream] = set()
-    ahead = [stream]
+    ahead = [start]
     while ahead:
-        new = set(_inputs(application, ahead.pop())) - reached
+        new = set(neighbours(ahead.pop())) - reached
         reached |= new
         ahead += new
-    return tuple(one for one in application.streams if one in reached)
-
-
-def _inputs(application: Application, stream: Stream) -> Iterable[Stream]:
-    return () if stream.operator is None else application.operators[stream.operator].inputs
-
-
-def _read_by(application: Application) -> Mapping[Stream, Sequence[OperatorSpec]]:
-    found: dict[Stream, list[OperatorSpec]] = {}
-    for spec in application.operators.values():
-        for stream in spec.inputs:
-            found.setdefault(stream, []).append(spec)
-    return found
+    return tuple(stream for stream in application.streams if stream in reached)
 
 
 def key_name(key: Sequence[Attribute]) -> str:

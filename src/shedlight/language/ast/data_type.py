@@ -1,4 +1,4 @@
-"""The data types of value that expressions work on, and the schema of a stream."""
+"""The data types of values, and the schema of a stream."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -24,6 +24,15 @@ class DataType(Enum):
         """Whether arithmetic works on it; of what is unknown, it is assumed."""
         return self in {DataType.BIGINT, DataType.DOUBLE, DataType.NULL, DataType.UNKNOWN}
 
+
+PYTHON_TYPES: Mapping[type, DataType] = {
+    bool: DataType.BOOLEAN,
+    int: DataType.BIGINT,
+    float: DataType.DOUBLE,
+    str: DataType.STRING,
+    type(None): DataType.NULL,
+}
+"""The data types of constants."""
 
 TYPE_NAMES: Mapping[str, DataType] = {
     "boolean": DataType.BOOLEAN,

@@ -10,6 +10,8 @@ is greater than any other number.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum, IntEnum
+from functools import partial, reduce
+from itertools import chain
 
 from shedlight.language.ast.data_type import DataType
 
@@ -75,17 +77,6 @@ class Level(IntEnum):
     ATOM = 8
 
 
-COMPARISONS = frozenset(
-    {
-        Operator.EQUAL,
-        Operator.NOT_EQUAL,
-        Operator.LESS,
-        Operator.LESS_EQUAL,
-        Operator.GREATER,
-        Operator.GREATER_EQUAL,
-    }
-)
-
 _LEVELS = {
     Operator.OR: Level.OR,
     Operator.AND: Level.AND,
@@ -95,7 +86,9 @@ _LEVELS = {
     Operator.DIVIDE: Level.MULTIPLY,
     Operator.INT_DIVIDE: Level.MULTIPLY,
     Operator.MODULO: Level.MULTIPLY,
-} | dict.fromkeys(COMPARISONS, Level.COMPARE)
+}
+COMPARISONS = frozenset(Operator) - frozenset(_LEVELS)
+"""The operators that compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +121,7 @@ class Literal(Expression):
     @property
     def level(self) -> Level:
         """A negative number binds as a sign does."""
-        negative = (
-            isinstance(self.value, int | float)
-            and not isinstance(self.value, bool)
-            and str(self.value).startswith("-")
-        )
+        negative = _is_number(self) and str(self.value).startswith("-")
         return Level.SIGN if negative else Level.ATOM
 
     def __str__(self) -> str:
@@ -164,10 +153,11 @@ class Attribute(Expression):
 
     def __str__(self) -> str:
         head = [write_name(self.variable)] if self.variable else []
-        first, *rest = self.path
-        text = [first if head and _is_bare(first) else write_name(first)]
-        text += [name if _is_bare(name) else write_name(name) for name in rest]
-        return ".".join(head + text)
+        names = [
+            name if _is_bare(name) and (head or number) else write_name(name)
+            for number, name in enumerate(self.path)
+        ]
+        return ".".join(head + names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +220,7 @@ class Binary(Expression):
     @property
     def level(self) -> Level:
         """As tightly as its operator."""
-        return _LEVELS[self.operator]
+        return _LEVELS.get(self.operator, Level.COMPARE)
 
     def __str__(self) -> str:
         level = self.level
@@ -338,9 +328,7 @@ def negate(operand: Expression) -> Expression:
 def children(expression: Expression) -> Iterator[Expression]:
     """Give the direct parts of an expression, as written."""
     if isinstance(expression, Case):
-        for test, result in expression.branches:
-            yield test
-            yield result
+        yield from chain.from_iterable(expression.branches)
         yield expression.otherwise
         return
     for field in fields(expression):
@@ -390,12 +378,8 @@ def _transform_field(
 
 def variables(expression: Expression) -> frozenset[str]:
     """Find the variables that an expression mentions."""
-    found = (
-        node.variable
-        for node in walk(expression)
-        if isinstance(node, Attribute | WholeEvent | Aggregate)
-    )
-    return frozenset(name for name in found if name)
+    names = (getattr(node, "variable", "") for node in walk(expression))
+    return frozenset(filter(None, names))
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
@@ -409,19 +393,14 @@ def conjunction(conditions: tuple[Expression, ...]) -> Expression:
     """Join conditions by AND; TRUE where there are none."""
     if not conditions:
         return TRUE
-    first, *rest = conditions
-    for condition in rest:
-        first = Binary(Operator.AND, first, condition)
-    return first
+    return reduce(partial(Binary, Operator.AND), conditions)
 
 
 def without_variable(expression: Expression) -> Expression:
     """Say the same of the row at hand: `E1.cpu > 2` becomes `cpu > 2`."""
-
-    def changed(node: Expression) -> Expression | None:
-        return Attribute("", node.path) if isinstance(node, Attribute) else None
-
-    return transform(expression, changed)
+    return transform(
+        expression, lambda n: Attribute("", n.path) if isinstance(n, Attribute) else None
+    )
 
 
 def _is_number(expression: Expression) -> bool:

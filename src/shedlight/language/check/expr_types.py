@@ -10,7 +10,7 @@ from functools import singledispatch
 
 from shedlight.errors import RuleError, join_words, known_names
 from shedlight.language.ast import expression as ex
-from shedlight.language.ast.data_type import TYPE_NAMES, DataType
+from shedlight.language.ast.data_type import PYTHON_TYPES, TYPE_NAMES, DataType
 from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.functions import (
     BOOLEANS,
@@ -88,14 +88,7 @@ def _(node: ex.Literal, _scope: Scope) -> DataType:
     if isinstance(node.value, int) and not SMALLEST <= node.value <= LARGEST:
         hint = f"a bigint is from {SMALLEST} to {LARGEST}; write {node.value}.0 for a double"
         raise DataTypeError(node, f"{node.value} does not fit the 64 bits of a bigint", hint)
-    data_types = {
-        bool: DataType.BOOLEAN,
-        int: DataType.BIGINT,
-        float: DataType.DOUBLE,
-        str: DataType.STRING,
-        type(None): DataType.NULL,
-    }
-    return data_types[type(node.value)]
+    return PYTHON_TYPES[type(node.value)]
 
 
 @_data_type.register

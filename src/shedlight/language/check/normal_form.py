@@ -126,7 +126,8 @@ def require_size(where: Part, conditions: Sequence[Expression]) -> None:
     for _ in range(MAX_DEPTH):
         parts_inside = [inner for part in parts_inside for inner in child_parts(part)]
     if parts_inside:
-        raise RuleError(where, f"more than {MAX_DEPTH} parts inside each other")
+        problem = f"more than {MAX_DEPTH} parts inside each other"
+        raise RuleError(where, problem, "write it flatter")
     for element in elements(where):
         require_levels(element.condition)
     for condition in conditions:
@@ -178,7 +179,7 @@ def _check_part(part: Part) -> None:
     if isinstance(part, Repeat):
         _check_repeat(part)
     elif not isinstance(part, Element) and not child_parts(part):
-        raise RuleError(part, "this group has no parts")
+        raise RuleError(part, "this group has no parts", "name at least one")
 
 
 def _check_repeat(part: Repeat) -> None:
@@ -189,7 +190,8 @@ def _check_repeat(part: Repeat) -> None:
         hint = f"write {{{most},{least}}}"
         raise RuleError(part, f"at least {least} and at most {most} times is never", hint)
     if max(least, most or 0) > MAX_REPEAT:
-        raise RuleError(part, f"a part is repeated at most {MAX_REPEAT:,} times")
+        problem = f"a part is repeated at most {MAX_REPEAT:,} times"
+        raise RuleError(part, problem, "write a smaller number, or none, as in {2,}")
 
 
 def _check_nots(where: Part) -> None:

@@ -4,7 +4,7 @@ An error keeps the node that is wrong, so that whoever has the text can point at
 about the tree alone are in `normal_form.py`; what is allowed but means little is in `lint.py`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from shedlight.errors import RuleError, join_words, known_names
@@ -64,14 +64,19 @@ def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarnin
         RuleError: The pattern breaks a rule.
         DataTypeError: The data types of an expression do not fit.
     """
-    require_size(pattern.where, (*pattern.conditions, *_selected(pattern)))
+    selected = [item.expression for item in pattern.select]
+    require_size(pattern.where, (*pattern.conditions, *selected))
     check_tree(pattern.where)
     for element in elements(pattern.where):
         _check_element(element)
     _check_window(pattern)
     names = _names(pattern.where)
     for condition in pattern.conditions:
-        _check_condition(condition, names)
+        _require_values(condition)
+        if not variables(condition):
+            hint = "compare attributes of variables, such as E1.cpu > 0.5"
+            raise RuleError(condition, "this condition mentions no event", hint)
+        _require_known(condition, names)
     _check_keys(pattern.partition_by, names)
     for item in pattern.select:
         _check_item(item, names, each=pattern.each)
@@ -92,7 +97,8 @@ def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
         if isinstance(node, WholeEvent | Aggregate) or (
             isinstance(node, Attribute) and node.variable
         ):
-            raise RuleError(node, f"{str(node)!r} has no meaning for one row alone")
+            hint = "name a column, without a variable before it"
+            raise RuleError(node, f"{str(node)!r} has no meaning for one row alone", hint)
     return data_type_of(expression, partial(data_type_in_schema, schema))
 
 
@@ -115,10 +121,6 @@ def make_element(condition: Expression) -> Element:
     return Element(names[0], condition)
 
 
-def _selected(pattern: Pattern) -> Sequence[Expression]:
-    return [item.expression for item in pattern.select]
-
-
 _Names = Mapping[str, bool]
 """The variables of a pattern as written, and whether a match has events of them."""
 
@@ -138,7 +140,7 @@ def _check_element(element: Element) -> None:
 
 
 def _require_values(condition: Expression) -> None:
-    """See that a condition is about attributes, not about whole events or several of them."""
+    """Require that a condition is about attributes, not about whole events or aggregates."""
     for node in walk(condition):
         if isinstance(node, WholeEvent):
             hint = f"write {node}.x for an attribute of it, E1.x for an attribute x of E1"
@@ -147,7 +149,8 @@ def _require_values(condition: Expression) -> None:
             hint = "in a condition, the name of a repeated element means its last event"
             raise RuleError(node, f"{node.fold.value} can only be selected", hint)
         if isinstance(node, Attribute) and not node.variable:
-            raise RuleError(node, f"{node.column!r} needs a variable before it")
+            hint = f"write the variable of an element, such as E1.{node}"
+            raise RuleError(node, f"{node.column!r} needs a variable before it", hint)
 
 
 def _check_window(pattern: Pattern) -> None:
@@ -161,15 +164,8 @@ def _check_window(pattern: Pattern) -> None:
         raise RuleError(absent[0], "a NOT at the end needs a window of time", hint)
 
 
-def _check_condition(condition: Expression, names: _Names) -> None:
-    _require_values(condition)
-    if not variables(condition):
-        raise RuleError(condition, "this condition mentions no event")
-    _require_known(condition, names)
-
-
 def _require_known(expression: Expression, names: _Names) -> None:
-    """See that the variables of an expression are those of elements."""
+    """Require that the variables of an expression are those of elements."""
     for node in walk(expression):
         name = getattr(node, "variable", "")
         if name and name not in names:
@@ -180,16 +176,16 @@ def _require_known(expression: Expression, names: _Names) -> None:
 
 
 def _check_keys(keys: Iterable[Attribute], names: _Names) -> None:
-    seen: set[Attribute] = set()
+    earlier: set[Attribute] = set()
     for key in keys:
         if key.variable or key.path[0] in names:
             rest = key.path if key.variable else key.path[1:]
             hint = f"write {Attribute('', rest)}" if rest else "name an attribute"
             problem = "PARTITION BY is about every event, whatever its variable"
             raise RuleError(key, problem, hint)
-        if key in seen:
-            raise RuleError(key, f"{key.column!r} is twice in PARTITION BY")
-        seen.add(key)
+        if key in earlier:
+            raise RuleError(key, f"{key.column!r} is twice in PARTITION BY", "leave one out")
+        earlier.add(key)
 
 
 def _check_item(item: Item, names: _Names, *, each: bool) -> None:
@@ -211,7 +207,8 @@ def _check_attribute_of_each(node: Attribute, names: _Names, *, each: bool) -> N
         hint = "write a variable before it, or SELECT EACH"
         raise RuleError(node, f"{node.column!r} is of no event", hint)
     if node.path[0] in names:
-        raise RuleError(node, f"{node.path[0]!r} is a variable and a column")
+        hint = "give the element another variable"
+        raise RuleError(node, f"{node.path[0]!r} is a variable and a column", hint)
 
 
 def _check_item_names(pattern: Pattern, names: _Names) -> None:
@@ -220,16 +217,16 @@ def _check_item_names(pattern: Pattern, names: _Names) -> None:
         Item(WholeEvent(name), name) for name, has_events in names.items() if has_events
     ]
     hint = "give it another name with AS" if pattern.select else "use another variable"
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for item in pattern.select or everything:
         node = item if pattern.select else pattern.where
         name = item.name.casefold()
         if name in RESERVED:
             problem = f"every complex event has its own {item.name!r}"
             raise RuleError(node, problem, hint)
-        if name in seen:
+        if name in earlier:
             raise RuleError(node, f"two selected values are named {item.name!r}", hint)
-        seen.add(name)
+        earlier.add(name)
 
 
 def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
@@ -244,17 +241,17 @@ def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
             )
     for condition in pattern.conditions:
         _check_across(condition, scope)
-    for expression in (*_selected(pattern), *pattern.partition_by):
+    for expression in (*(item.expression for item in pattern.select), *pattern.partition_by):
         data_type_of(expression, scope)
 
 
 def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
     """See that events are combined by what a matcher can do, and find the variables."""
-    found = [(part, _check_across(part, scope)) for part in children(node)]
-    names = frozenset(() if found else variables(node)).union(*(each for _, each in found))
+    mentioned = [(part, _check_across(part, scope)) for part in children(node)]
+    names = frozenset(() if mentioned else variables(node)).union(*(n for _, n in mentioned))
     if len(names) > 1:
         _require_combining(node, scope)
-        for inner in (inner for part, each in found if not each for inner in walk(part)):
+        for inner in (inner for part, n in mentioned if not n for inner in walk(part)):
             if isinstance(inner, Call | Cast | Like):
                 problem = "this constant cannot be computed across events"
                 raise RuleError(inner, problem, "write its value")
@@ -306,10 +303,12 @@ def _aggregate_data_type(schema: Schema | None, node: Aggregate) -> DataType:
     if node.fold is AggregateFunction.COUNT:
         return DataType.BIGINT
     if node.fold in {AggregateFunction.SUM, AggregateFunction.AVG} and not data_type.is_number:
-        raise RuleError(node, f"{node.fold.value} is of numbers, got {data_type}")
+        hint = "name an attribute that is a number"
+        raise RuleError(node, f"{node.fold.value} is of numbers, got {data_type}", hint)
     if (
         node.fold in {AggregateFunction.MIN, AggregateFunction.MAX}
         and data_type is DataType.STRUCT
     ):
-        raise RuleError(node, f"{node.fold.value} is of values, got {data_type}")
+        hint = "name a field of the struct"
+        raise RuleError(node, f"{node.fold.value} is of values, got {data_type}", hint)
     return DataType.DOUBLE if node.fold is AggregateFunction.AVG else data_type

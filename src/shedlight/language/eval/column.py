@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import DataType
+from shedlight.language.ast.data_type import PYTHON_TYPES, DataType
 
 Flags = npt.NDArray[np.bool_]
 Constant = bool | int | float | str | None
@@ -138,13 +138,7 @@ def constant_column(value: Constant) -> Column:
     valid = np.array([value is not None])
     if isinstance(value, str):
         return Column(DataType.STRING, pa.array([value], TEXT), valid)
-    data_types = {
-        bool: DataType.BOOLEAN,
-        int: DataType.BIGINT,
-        float: DataType.DOUBLE,
-        type(None): DataType.NULL,
-    }
-    data_type = data_types[type(value)]
+    data_type = PYTHON_TYPES[type(value)]
     return Column(data_type, np.array([value or 0], _DTYPES[data_type]), valid)
 
 

@@ -153,7 +153,8 @@ def _nested_well(text: str, tokens: Iterator[Token]) -> Iterator[Token]:
             opened.append(token)
         elif token.type == "RPAR":
             if not opened:
-                raise LanguageError("this parenthesis closes nothing", text, span_of(token))
+                problem = "this parenthesis closes nothing"
+                raise LanguageError(problem, text, span_of(token), "take it away")
             opened.pop()
         if len(opened) > MAX_PARENTHESES:
             problem = f"more than {MAX_PARENTHESES} parentheses inside each other"
@@ -190,7 +191,8 @@ def _unreadable(text: str, at: int) -> LanguageError:
         hint = "close it with a single quote; a quote inside is written twice"
         return LanguageError("this text is not closed", text, Span(at, len(text)), hint)
     if text.startswith("``", at):
-        return LanguageError("a name cannot be empty", text, Span(at, at + 2))
+        hint = "write a name between the backquotes"
+        return LanguageError("a name cannot be empty", text, Span(at, at + 2), hint)
     if found == "`":
         hint = "close it with a backquote; a backquote inside is written twice"
         return LanguageError("this name is not closed", text, Span(at, len(text)), hint)
