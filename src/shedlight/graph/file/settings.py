@@ -273,7 +273,7 @@ class OperatorSettings(StrictSettings):
     )
 
 
-class SinkSettings(LocationSettings):
+class SinkSettings(StrictSettings):
     """Where the complex events of a pattern go."""
 
     input: Single = Field(description="the pattern whose complex events it takes")
@@ -288,6 +288,9 @@ class SinkSettings(LocationSettings):
     min_share: Share = Field(
         0.0, description="the least share of its complex events, a constraint on plans"
     )
+    format: Text = Field(description="a format of Spark, such as parquet")
+    path: Text | None = Field(None, description="where to write the files")
+    options: dict[Text, Text] = Field({}, description="what else the format needs")
 
     @field_validator("weight", "min_rate", "min_share")
     @classmethod
