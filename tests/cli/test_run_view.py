@@ -16,7 +16,7 @@ from shedlight.engines.spark.control.override_store import (
 )
 from shedlight.engines.spark.support.checkpoint import LOCK
 from tests.engines.spark.control.test_loop import BOUND, COST, NODE, World
-from tests.page.asking import Asking, posted, to_close
+from tests.page.client import PageClient, posted, to_close
 
 RATE = 3 / (1.25 * COST)
 
@@ -79,7 +79,7 @@ def test_the_page_shows_it_and_can_plan_from_it(watched):
     """From the log and the situation beside it, written by the run itself."""
     batches(watched, 30)
     assert planning_input_path(watched.log).exists()
-    page = Asking(watched.log, clock=lambda: watched.world.clock)
+    page = PageClient(watched.log, clock=lambda: watched.world.clock)
     status = page.get("/api/status")
     assert (status["status"], status["bottleneck"]) == ("SHEDDING", NODE)
     assert status["keep_rows"][0]["rate"] > 0
@@ -98,7 +98,7 @@ def test_an_override_is_in_the_table_the_log_and_the_web_ui(watched):
     assert rows(watched, "override")[-1]["bounds"] == {NODE: 7.0}
     assert watched.watch.totals.nodes[NODE].bound == 7.0
     assert "7 s" in list(live_table(watched.watch.totals).columns[5].cells)
-    assert Asking(watched.log).get("/api/run")["nodes"][NODE]["bound"] == 7.0
+    assert PageClient(watched.log).get("/api/run")["nodes"][NODE]["bound"] == 7.0
 
 
 def test_a_rejected_override_is_logged(watched):

@@ -7,7 +7,7 @@ import pytest
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.page.run_view import run_paths
 from shedlight.page.server import Address, PageServer
-from tests.page.asking import TOKEN, to_close
+from tests.page.client import TOKEN, to_close
 from tests.page.rehearsal import rehearse
 
 __all__ = ["TOKEN", "page_of"]

@@ -4,7 +4,7 @@ import pytest
 
 from shedlight.page.auth import COOKIE
 from shedlight.page.responses import MAX_BODY_BYTES
-from tests.page.asking import BEARER, JSON, TOKEN, Asking, posted
+from tests.page.client import BEARER, JSON, TOKEN, PageClient, posted
 
 ELSEWHERE = "http://192.0.2.7:8321"
 
@@ -12,13 +12,13 @@ ELSEWHERE = "http://192.0.2.7:8321"
 @pytest.fixture
 def page(recorded_run):
     """Have a page on loopback."""
-    return Asking(recorded_run / "log.jsonl")
+    return PageClient(recorded_run / "log.jsonl")
 
 
 @pytest.fixture
 def public(recorded_run):
     """Have a page that other machines reach."""
-    return Asking(recorded_run / "log.jsonl", host="0.0.0.0")  # noqa: S104
+    return PageClient(recorded_run / "log.jsonl", host="0.0.0.0")  # noqa: S104
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8321", "localhost", "[::1]:80", "127.8.8.8"])

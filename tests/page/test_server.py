@@ -12,7 +12,7 @@ from shedlight.page import sse
 from shedlight.page.run_view import RunPaths, RunView
 from shedlight.page.server import Address, PageServer, bind_socket
 from shedlight.page.sse import StatusFeed
-from tests.page.asking import TOKEN, to_close
+from tests.page.client import TOKEN, to_close
 from tests.page.conftest import page_of
 from tests.page.rehearsal import BUSY, QUIET
 

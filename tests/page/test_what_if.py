@@ -12,20 +12,20 @@ from shedlight.engines.spark.control.override_store import (
     planning_input_path,
     read_override,
 )
-from tests.page.asking import BEARER, Asking, posted
+from tests.page.client import BEARER, PageClient, posted
 from tests.page.rehearsal import BOUND, BUSY
 
 
 @pytest.fixture
 def page(recorded_run):
     """Have a page of a run that is over."""
-    return Asking(recorded_run / "log.jsonl")
+    return PageClient(recorded_run / "log.jsonl")
 
 
 @pytest.fixture
 def live(live_run):
     """Have a page of a run that is under way."""
-    return Asking(live_run.path)
+    return PageClient(live_run.path)
 
 
 def with_token(body):
@@ -83,7 +83,7 @@ def test_without_planning_input_it_cannot_be_planned(tmp_path, text):
     log.touch()
     if text is not None:
         planning_input_path(log).write_bytes(text.encode("utf-8", "surrogatepass"))
-    said = Asking(log).error("/api/what-if", 409, **posted({}))
+    said = PageClient(log).error("/api/what-if", 409, **posted({}))
     assert str(tmp_path) not in said
 
 
@@ -92,7 +92,7 @@ def test_a_run_with_too_many_types_says_so(tmp_path):
     log = tmp_path / "log.jsonl"
     log.touch()
     planning_input_path(log).write_text('{"version": 2, "omitted_numbers": 30000}')
-    said = Asking(log).error("/api/what-if", 409, **posted({}))
+    said = PageClient(log).error("/api/what-if", 409, **posted({}))
     assert "30000 numbers of event types" in said
 
 
@@ -114,7 +114,7 @@ def test_what_is_applied_is_taken_up_by_the_run(live, live_run):
         live_run.second(BUSY)
     assert live_run.memory.application.nodes["edge-2"].bound == 9.0
     assert live_run.memory.shares != before
-    again = Asking(live_run.path)
+    again = PageClient(live_run.path)
     assert again.get("/api/run")["nodes"]["edge-2"]["bound"] == 9.0
     assert "as was asked for" in json.dumps(again.get("/api/decisions"))
 

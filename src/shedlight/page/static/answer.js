@@ -50,20 +50,20 @@ const sinkRows = (answer) =>
 
 const nodeColumns = [{ head: "node", look: "text" }, number("current load"), number("forecast"), number("bound"), { head: "forecast status", look: "text" }];
 const nodeRows = (answer, latest) =>
-  Object.entries(answer.nodes).map(([name, one]) => ({
+  Object.entries(answer.nodes).map(([name, node]) => ({
     key: name,
     cells: [
-      plain(name, 60), percent(latest?.nodes[name]?.load), percent(one.load), one.bound == null ? "none" : seconds(one.bound),
-      madeCell(name, () => [badge(one.status), one.advice ? h("div", { class: "hint" }, plain(one.advice, 400)) : ""]),
+      plain(name, 60), percent(latest?.nodes[name]?.load), percent(node.load), node.bound == null ? "none" : seconds(node.bound),
+      madeCell(name, () => [badge(node.status), node.advice ? h("div", { class: "hint" }, plain(node.advice, 400)) : ""]),
     ],
   }));
 
 const changeColumns = [{ head: "pattern", look: "text" }, { head: "type", look: "text" }, number("current"), number("forecast")];
 function folded(answer) {
   if (!answer.changes.length) return h("p", { class: "hint" }, "It would keep the same share of everything.");
-  const rows = answer.changes.map((one) => ({
-    key: JSON.stringify([one.pattern, one.type]),
-    cells: [plain(one.pattern, 120), plain(one.type, 200), shareCell(one.before), shareCell(one.after)],
+  const rows = answer.changes.map((row) => ({
+    key: JSON.stringify([row.pattern, row.type]),
+    cells: [plain(row.pattern, 120), plain(row.type, 200), shareCell(row.before), shareCell(row.after)],
   }));
   const inside = table("Keep shares that would change, the largest changes first", changeColumns, rows, "");
   inside.classList.add("tall");

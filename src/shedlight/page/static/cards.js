@@ -37,14 +37,14 @@ export function drawNode(name, { x, y, width, height }, isDown, { boxes, headers
       setAttribute(load, "class", `value end${dark}`);
       const ways = loadWays(node);
       const room = (value) => width - 28 - widthOf(value, VALUE);
-      const value = ways.find((one) => widthOf(plain(name), BOLD) <= room(one)) ?? ways.at(-1);
+      const value = ways.find((way) => widthOf(plain(name), BOLD) <= room(way)) ?? ways.at(-1);
       setText(load, value);
       setText(label, fitted(name, room(value), BOLD));
       setAttribute(sign, "d", shapeOf(node.status));
       setAttribute(sign, "class", `sign ${lookOf(node.status)}`);
       setText(statusName, fitted(node.status ?? "", width - 40, BOLD));
       setText(spare, fittest(headroom(node), width - 22));
-      for (const one of [ring, tag]) one.classList.toggle("shown", isBottleneck);
+      for (const shape of [ring, tag]) shape.classList.toggle("shown", isBottleneck);
       setText(full, `${plain(name)}: ${headroom(node)[0]}${node.advice ? `\n${plain(node.advice)}` : ""}`);
     },
   };
@@ -64,7 +64,7 @@ function headroom({ bound, headroom: room, latency }) {
   return [`headroom ${seconds(room)} of ${seconds(bound)}`, `${seconds(room)} below ${seconds(bound)}`];
 }
 
-const fittest = (ways, width) => ways.find((one) => widthOf(one, SMALL) <= width) ?? fitted(ways.at(-1), width, SMALL);
+const fittest = (ways, width) => ways.find((way) => widthOf(way, SMALL) <= width) ?? fitted(ways.at(-1), width, SMALL);
 
 function card(vertex, { x, y, width, height }, parent, ...parts) {
   const shape = s("rect", { x, y, width, height, rx: vertex.role === "operator" ? 5 : height / 2 > 22 ? 10 : height / 2, class: "card" });
@@ -103,7 +103,7 @@ export function drawSink(vertex, rect, parent) {
   const name = text(left, top + 20, "name", fitted(vertex.name, rect.width - 38 - widthOf(weight, SMALL), BOLD));
   const group = card(vertex, rect, parent, name, share,
     text(left, top + 40, "small", "predicted"), text(left, top + 56, "small", "observed"),
-    ...rows.flatMap((one) => [one.bar, one.value]));
+    ...rows.flatMap((row) => [row.bar, row.value]));
   const room = rect.width - 28 - 62 - 56 < 12 ? 0 : rect.width - 28 - 62 - 56; // too narrow: numbers alone
   return {
     group,
@@ -111,9 +111,9 @@ export function drawSink(vertex, rect, parent) {
       const { predicted, observed, weight: current } = status.sinks[vertex.name] ?? {};
       if (current != null) setText(share, `weight ${short(current)}`);
       const most = Math.max(predicted ?? 0, observed ?? 0);
-      [predicted, observed].forEach((value, place) => {
-        setText(rows[place].value, rate(value));
-        setAttribute(rows[place].bar, "width", most ? (room * (value ?? 0)) / most : 0);
+      [predicted, observed].forEach((value, index) => {
+        setText(rows[index].value, rate(value));
+        setAttribute(rows[index].bar, "width", most ? (room * (value ?? 0)) / most : 0);
       });
     },
   };

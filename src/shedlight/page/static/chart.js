@@ -48,7 +48,7 @@ export function drawChart(chart, series, start, end) {
   const top = step * Math.ceil(most / step - 1e-9);
   const x = (time) => LEFT + Math.min(1, Math.max(0, (time - start) / (end - start || 1))) * (width - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - Math.min(1, value / top) * (HEIGHT - TOP - BOTTOM);
-  chart.place = { x, y, width };
+  chart.scale = { x, y, width };
   const frame = [width, step, top, start, end].join();
   if (chart.frame !== frame) {
     chart.frame = frame;
@@ -63,11 +63,11 @@ export function drawChart(chart, series, start, end) {
   tell(chart);
 }
 
-function drawLimit({ limit, place }, bound) {
+function drawLimit({ limit, scale }, bound) {
   setAttribute(limit, "visibility", bound == null ? "hidden" : "visible");
   if (bound == null) return;
-  const level = place.y(bound).toFixed(1);
-  for (const [name, value] of [["x1", LEFT], ["x2", place.width - RIGHT], ["y1", level], ["y2", level]]) setAttribute(limit, name, value);
+  const level = scale.y(bound).toFixed(1);
+  for (const [name, value] of [["x1", LEFT], ["x2", scale.width - RIGHT], ["y1", level], ["y2", level]]) setAttribute(limit, name, value);
 }
 
 function describe(name, series) {
@@ -88,21 +88,21 @@ function* axes(x, y, step, top, start, end, width) {
   const ticks = room(52) < 60 ? room(78) : room(52); // with seconds a label is longer
   const offset = new Date(end * 1000).getTimezoneOffset() * 60;
   for (let time = Math.ceil((start - offset) / ticks) * ticks + offset; time <= end; time += ticks) {
-    const place = x(time);
-    if (place < LEFT + 22 || place > width - RIGHT - 22) continue;
-    yield s("line", { class: "axis", x1: place, x2: place, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4 });
-    yield s("text", { x: place, y: HEIGHT - 5, class: "mid" }, ticks < 60 ? clock(time) : clock(time).slice(0, 5));
+    const left = x(time);
+    if (left < LEFT + 22 || left > width - RIGHT - 22) continue;
+    yield s("line", { class: "axis", x1: left, x2: left, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4 });
+    yield s("text", { x: left, y: HEIGHT - 5, class: "mid" }, ticks < 60 ? clock(time) : clock(time).slice(0, 5));
   }
 }
 
 // A point that stands alone is drawn as a short dash.
 function curve(time, values, x, y) {
   let d = "";
-  values.forEach((value, place) => {
+  values.forEach((value, index) => {
     if (value == null) return;
-    const [left, level] = [x(time[place]), y(value).toFixed(1)];
-    const isAlone = values[place - 1] == null && values[place + 1] == null;
-    d += values[place - 1] == null ? `M${left.toFixed(1)} ${level}` : `L${left.toFixed(1)} ${level}`;
+    const [left, level] = [x(time[index]), y(value).toFixed(1)];
+    const isAlone = values[index - 1] == null && values[index + 1] == null;
+    d += values[index - 1] == null ? `M${left.toFixed(1)} ${level}` : `L${left.toFixed(1)} ${level}`;
     if (isAlone) d += "h3";
   });
   return d;
@@ -112,35 +112,35 @@ function curve(time, values, x, y) {
 function tell(chart) {
   const { series, chosen } = chart;
   const last = series.time.length - 1;
-  const place = chosen == null ? last : Math.min(chosen, last);
-  for (const key of Object.keys(LINES)) setText(chart.values[key], place < 0 ? "–" : seconds(series[key][place]));
+  const index = chosen == null ? last : Math.min(chosen, last);
+  for (const key of Object.keys(LINES)) setText(chart.values[key], index < 0 ? "–" : seconds(series[key][index]));
   setText(chart.values.bound, series.bound == null ? "none" : seconds(series.bound));
-  setText(chart.when, chosen == null || place < 0 ? "" : `at ${clock(series.time[place])}`);
-  if (chosen != null && place >= 0) {
-    setAttribute(chart.cursor, "x1", chart.place.x(series.time[place]));
-    setAttribute(chart.cursor, "x2", chart.place.x(series.time[place]));
+  setText(chart.when, chosen == null || index < 0 ? "" : `at ${clock(series.time[index])}`);
+  if (chosen != null && index >= 0) {
+    setAttribute(chart.cursor, "x1", chart.scale.x(series.time[index]));
+    setAttribute(chart.cursor, "x2", chart.scale.x(series.time[index]));
   }
-  setAttribute(chart.cursor, "visibility", chosen == null || place < 0 ? "hidden" : "visible");
+  setAttribute(chart.cursor, "visibility", chosen == null || index < 0 ? "hidden" : "visible");
 }
 
 function listen(chart) {
-  const choose = (place) => {
-    chart.chosen = place;
+  const choose = (index) => {
+    chart.chosen = index;
     if (chart.series) tell(chart);
   };
   chart.svg.addEventListener("pointermove", (event) => {
     if (!chart.series?.time.length) return;
     const box = chart.svg.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * chart.place.width;
-    const off = chart.series.time.map((time) => Math.abs(chart.place.x(time) - at));
+    const at = ((event.clientX - box.left) / box.width) * chart.scale.width;
+    const off = chart.series.time.map((time) => Math.abs(chart.scale.x(time) - at));
     choose(off.indexOf(Math.min(...off)));
   });
   chart.svg.addEventListener("pointerleave", () => choose(null));
   chart.svg.addEventListener("blur", () => choose(null));
   chart.svg.addEventListener("keydown", (event) => {
     const last = (chart.series?.time.length ?? 0) - 1;
-    const place = chart.chosen ?? last;
-    const next = { ArrowLeft: place - 1, ArrowRight: place + 1, Home: 0, End: last, Escape: null }[event.key];
+    const index = chart.chosen ?? last;
+    const next = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: last, Escape: null }[event.key];
     if (next === undefined || last < 0) return;
     event.preventDefault();
     choose(next === null ? null : Math.min(last, Math.max(0, next)));

@@ -9,10 +9,10 @@ let made = 0;
 export function control({ label, unit, value, least, most, isRatio, onChange }) {
   made += 1;
   const id = `control-${made}`;
-  const toPlace = (number) =>
+  const toPosition = (number) =>
     isRatio ? (STEPS * Math.log(Math.max(number, least) / least)) / Math.log(most / least) : (STEPS * (number - least)) / (most - least);
-  const toNumber = (place) => {
-    const number = isRatio ? least * (most / least) ** (place / STEPS) : least + ((most - least) * place) / STEPS;
+  const toNumber = (position) => {
+    const number = isRatio ? least * (most / least) ** (position / STEPS) : least + ((most - least) * position) / STEPS;
     return Number(number.toPrecision(isRatio ? 2 : 3));
   };
   const slider = h("input", { type: "range", min: 0, max: STEPS, step: 1, "aria-label": `${label}${unit ? `, in ${unit}` : ""}, roughly` });
@@ -20,7 +20,7 @@ export function control({ label, unit, value, least, most, isRatio, onChange }) 
   const numberOf = () => (field.value.trim() === "" || !Number.isFinite(field.valueAsNumber) || field.valueAsNumber < 0 ? null : field.valueAsNumber);
   const set = (number) => {
     field.value = Number(number.toPrecision(6));
-    slider.value = toPlace(number);
+    slider.value = toPosition(number);
     announceValue();
   };
   const announceValue = () => slider.setAttribute("aria-valuetext", `${field.value} ${unit}`);
@@ -32,7 +32,7 @@ export function control({ label, unit, value, least, most, isRatio, onChange }) 
   field.addEventListener("input", () => {
     const number = numberOf();
     field.setAttribute("aria-invalid", String(number === null));
-    if (number !== null) slider.value = toPlace(number);
+    if (number !== null) slider.value = toPosition(number);
     announceValue();
     onChange();
   });

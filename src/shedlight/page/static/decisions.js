@@ -30,8 +30,8 @@ export function updateDecisions() {
 async function ask() {
   timer = 0;
   try {
-    const found = await get("/api/decisions?limit=100");
-    fillTable(table, grouped(found).map(rowOf), "No decisions yet. The first comes a few seconds after the first events.");
+    const decisions = await get("/api/decisions?limit=100");
+    fillTable(table, grouped(decisions).map(rowOf), "No decisions yet. The first comes a few seconds after the first events.");
   } catch {
     isFirst = true; // ask again with the next news
   }
@@ -40,12 +40,12 @@ async function ask() {
 // Neighbours that made no plan and left all statuses as they were are one entry.
 export function grouped(decisions) {
   const entries = [];
-  for (let place = decisions.length - 1; place >= 0; place -= 1) {
-    const one = decisions[place];
+  for (let index = decisions.length - 1; index >= 0; index -= 1) {
+    const decision = decisions[index];
     const last = entries.at(-1);
-    const news = Object.entries(one.statuses).filter(([node, status]) => last?.last.statuses[node] !== status);
-    if (last && !one.replanned && !news.length && !last.first.replanned) Object.assign(last, { last: one, number: last.number + 1 });
-    else entries.push({ first: one, last: one, news, number: 1 });
+    const news = Object.entries(decision.statuses).filter(([node, status]) => last?.last.statuses[node] !== status);
+    if (last && !decision.replanned && !news.length && !last.first.replanned) Object.assign(last, { last: decision, number: last.number + 1 });
+    else entries.push({ first: decision, last: decision, news, number: 1 });
   }
   return entries.reverse();
 }

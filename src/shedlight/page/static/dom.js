@@ -38,7 +38,7 @@ export function setAttribute(element, name, value) {
 // focus and the place scrolled to stay too.
 export function keyed(parent, items, keyOf, make, update) {
   const old = new Map([...parent.children].map((element) => [element.dataset.key, element]));
-  let place = parent.firstElementChild;
+  let next = parent.firstElementChild;
   for (const item of items) {
     const key = keyOf(item);
     let element = old.get(key);
@@ -48,8 +48,8 @@ export function keyed(parent, items, keyOf, make, update) {
       element.dataset.key = key;
     }
     update(element, item);
-    if (element === place) place = place.nextElementSibling;
-    else parent.insertBefore(element, place);
+    if (element === next) next = next.nextElementSibling;
+    else parent.insertBefore(element, next);
   }
   for (const element of old.values()) element.remove();
 }

@@ -112,9 +112,9 @@ function describe(status) {
   const { operators, sources, sinks, nodes } = run;
   const number = (what, noun) => plural(Object.keys(what).length, noun);
   setText(picture.title, `${plain(run.application, 80)}: ${number(sources, "source")}, ${number(operators, "operator")} on ${number(nodes, "node")}, ${number(sinks, "sink")}`);
-  const texts = Object.entries(status.nodes).map(([name, one]) => {
-    const shed = one.shed_share > 0 ? `, ${percent(one.shed_share)} shed` : "";
-    return `${plain(name, 80)} is ${plain(one.status, 30)}, ${describeLoad(one.load)}${shed}${status.bottleneck === name ? ", the bottleneck" : ""}`;
+  const texts = Object.entries(status.nodes).map(([name, node]) => {
+    const shed = node.shed_share > 0 ? `, ${percent(node.shed_share)} shed` : "";
+    return `${plain(name, 80)} is ${plain(node.status, 30)}, ${describeLoad(node.load)}${shed}${status.bottleneck === name ? ", the bottleneck" : ""}`;
   });
   setText(picture.text, `${texts.join("; ")}.`);
   setAttribute(home, "data-plan", status.plan);

@@ -30,12 +30,12 @@ export function watchInventory(latest) {
   }
 }
 
-const nodeRow = ([name, one]) => ({
+const nodeRow = ([name, node]) => ({
   key: name,
   cells: [
-    plain(name, 80), madeCell(one.status, () => badge(one.status)), percent(one.load), seconds(one.latency?.mean), one.bound == null ? "none" : seconds(one.bound),
-    seconds(one.headroom), rate(one.rate), rate(one.kept_rate), percent(one.shed_share), seconds(one.batch_seconds), seconds(one.lag),
-    count(one.partial_matches), bytes(one.state_bytes), percent(one.pressure),
+    plain(name, 80), madeCell(node.status, () => badge(node.status)), percent(node.load), seconds(node.latency?.mean), node.bound == null ? "none" : seconds(node.bound),
+    seconds(node.headroom), rate(node.rate), rate(node.kept_rate), percent(node.shed_share), seconds(node.batch_seconds), seconds(node.lag),
+    count(node.partial_matches), bytes(node.state_bytes), percent(node.pressure),
   ],
 });
 

@@ -22,7 +22,7 @@ let latest = null;
 const table = makeTable(byId("keep-rows"), CAPTION, COLUMNS, (column) => {
   const isDown = order?.column === column ? !order.isDown : typeof column.sort(latest?.keep_rows[0] ?? {}) === "number";
   order = { column, isDown };
-  table.head.forEach((th, place) => setAttribute(th, "aria-sort", COLUMNS[place] !== column ? null : isDown ? "descending" : "ascending"));
+  table.head.forEach((th, index) => setAttribute(th, "aria-sort", COLUMNS[index] !== column ? null : isDown ? "descending" : "ascending"));
   if (latest) updateKeepRows(latest);
 });
 finder.addEventListener("input", () => latest && updateKeepRows(latest));

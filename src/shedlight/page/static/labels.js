@@ -16,9 +16,9 @@ export function placeLabels(edges, layout) {
   const boxes = [...layout.boxes.values()];
   layout.dots ??= dotsOf(layout);
   for (const edge of edges) {
-    const found = edge.label.lines.length ? placeOf(edge, layout, taken, boxes) : null;
-    show(edge.label, found);
-    if (found) taken.push(found.rect);
+    const spot = edge.label.lines.length ? placeOf(edge, layout, taken, boxes) : null;
+    show(edge.label, spot);
+    if (spot) taken.push(spot.rect);
   }
 }
 
@@ -64,8 +64,8 @@ function* choices(way) {
 function dotsOf({ ways, isDown }) {
   const dots = [];
   for (const { points } of ways.values()) {
-    for (let place = 1; place < points.length; place += 1) {
-      const [start, end] = [points[place - 1], points[place]];
+    for (let index = 1; index < points.length; index += 1) {
+      const [start, end] = [points[index - 1], points[index]];
       const steps = Math.ceil((Math.abs(end.x - start.x) + Math.abs(end.y - start.y)) / 8);
       for (let step = 0; step <= steps; step += 1) dots.push(along(start, end, step / (steps || 1), isDown));
     }
@@ -91,15 +91,15 @@ const overlap = (a, b) =>
 const isWithin = (rect, { width, height }) =>
   rect.x >= 0 && rect.y >= 0 && rect.x + rect.width <= width && rect.y + rect.height <= height;
 
-function show(label, found) {
-  setAttribute(label.group, "visibility", found ? "visible" : "hidden");
-  const lines = found ? found.lines : [];
+function show(label, spot) {
+  setAttribute(label.group, "visibility", spot ? "visible" : "hidden");
+  const lines = spot ? spot.lines : [];
   while (label.group.childElementCount < lines.length) label.group.append(s("text", { class: "mid" }));
-  [...label.group.children].forEach((text, place) => {
-    setText(text, lines[place] ?? "");
-    if (!lines[place]) return;
-    setAttribute(text, "x", (found.rect.x + found.rect.width / 2).toFixed(1));
-    setAttribute(text, "y", (found.rect.y + LINE * place + 11).toFixed(1));
-    setAttribute(text, "class", lines[place].endsWith(" shed") ? "mid shed" : "mid");
+  [...label.group.children].forEach((text, index) => {
+    setText(text, lines[index] ?? "");
+    if (!lines[index]) return;
+    setAttribute(text, "x", (spot.rect.x + spot.rect.width / 2).toFixed(1));
+    setAttribute(text, "y", (spot.rect.y + LINE * index + 11).toFixed(1));
+    setAttribute(text, "class", lines[index].endsWith(" shed") ? "mid shed" : "mid");
   });
 }

@@ -48,8 +48,8 @@ function chosen() {
   const names = Object.keys(run.nodes);
   if (names.length <= MOST_AT_ONCE) return names;
   const used = (name) => {
-    const one = latest?.nodes[name];
-    return one?.bound ? (one.latency?.mean ?? 0) / one.bound : -1;
+    const node = latest?.nodes[name];
+    return node?.bound ? (node.latency?.mean ?? 0) / node.bound : -1;
   };
   const sticky = (name) => (charts.has(name) ? 0.05 : 0); // so that charts do not swap places all the time
   return names.sort((a, b) => used(b) + sticky(b) - used(a) - sticky(a)).slice(0, MOST_AT_ONCE).sort();

@@ -41,7 +41,7 @@ function laidOut({ vertices, edges }, width, sizes, isDown) {
 const cell = (key, layer, main, cross) => ({ key, layer, main, cross, start: 0, near: [] });
 
 function portCounts(vertex, edges) {
-  return [edges.filter((one) => one.from === vertex.key).length, edges.filter((one) => one.to === vertex.key).length];
+  return [edges.filter((edge) => edge.from === vertex.key).length, edges.filter((edge) => edge.to === vertex.key).length];
 }
 
 // From which layer to which the box of each node goes.
@@ -71,82 +71,82 @@ function routed(edge, vertices, cells, spans) {
 }
 
 function links(routes) {
-  const found = [];
+  const pairs = [];
   for (const { cells } of routes) {
-    for (let place = 1; place < cells.length; place += 1) {
-      const [a, b] = [cells[place - 1], cells[place]];
+    for (let index = 1; index < cells.length; index += 1) {
+      const [a, b] = [cells[index - 1], cells[index]];
       a.near.push(b);
       b.near.push(a);
-      found.push([a, b]);
+      pairs.push([a, b]);
     }
   }
-  return found;
+  return pairs;
 }
 
 // What is stacked: a box per node, and everything else by itself.
 function itemsOf(vertices, cells, routes, sizes) {
   const boxes = new Map();
   const items = [];
-  for (const one of cells.values()) {
-    const node = one.isThin ? one.node : vertices.get(one.key).node;
+  for (const cell of cells.values()) {
+    const node = cell.isThin ? cell.node : vertices.get(cell.key).node;
     if (node === undefined) {
-      items.push({ cells: [one], first: one.layer, last: one.layer, before: 0, after: 0, gap: one.isThin ? 8 : sizes === SIZES.down ? 10 : 20 });
+      items.push({ cells: [cell], first: cell.layer, last: cell.layer, before: 0, after: 0, gap: cell.isThin ? 8 : sizes === SIZES.down ? 10 : 20 });
       continue;
     }
     if (!boxes.has(node)) {
-      boxes.set(node, { node, cells: [], first: one.layer, last: one.layer, before: sizes.header[1] || sizes.pad, after: sizes.pad, gap: sizes === SIZES.down ? 14 : 26 });
+      boxes.set(node, { node, cells: [], first: cell.layer, last: cell.layer, before: sizes.header[1] || sizes.pad, after: sizes.pad, gap: sizes === SIZES.down ? 14 : 26 });
       items.push(boxes.get(node));
     }
     const box = boxes.get(node);
-    box.cells.push(one);
-    box.first = Math.min(box.first, one.layer);
-    box.last = Math.max(box.last, one.layer);
+    box.cells.push(cell);
+    box.first = Math.min(box.first, cell.layer);
+    box.last = Math.max(box.last, cell.layer);
   }
   return items;
 }
 
 // Where each layer begins on the main axis; what is left of the width goes into the gaps.
 function columnsOf(items, cells, sizes, width, isDown) {
-  const last = Math.max(...[...cells.values()].map((one) => one.layer));
-  const boxes = items.filter((one) => one.node !== undefined);
+  const last = Math.max(...[...cells.values()].map((cell) => cell.layer));
+  const boxes = items.filter((item) => item.node !== undefined);
   const columns = [];
   for (let layer = 0; layer <= last; layer += 1) {
-    const main = Math.max(0, ...[...cells.values()].filter((one) => one.layer === layer).map((one) => one.main));
-    const opens = boxes.some((one) => one.first === layer) ? sizes.pad + sizes.header[0] : 0;
-    const closes = boxes.some((one) => one.last === layer - 1) ? sizes.pad : 0;
+    const main = Math.max(0, ...[...cells.values()].filter((cell) => cell.layer === layer).map((cell) => cell.main));
+    const opens = boxes.some((box) => box.first === layer) ? sizes.pad + sizes.header[0] : 0;
+    const closes = boxes.some((box) => box.last === layer - 1) ? sizes.pad : 0;
     columns.push({ main, room: layer ? opens + closes : opens, gap: layer ? sizes.gap : 0, start: 0 });
   }
-  const needed = columns.reduce((sum, one) => sum + one.main + one.room + one.gap, 2 * MARGIN);
+  const needed = columns.reduce((sum, column) => sum + column.main + column.room + column.gap, 2 * MARGIN);
   const free = isDown ? 0 : Math.max(0, width - needed) / Math.max(1, columns.length - 1);
   const extra = Math.min(free, sizes.widest - sizes.gap);
-  let place = isDown ? TOP : MARGIN + Math.max(0, (width - needed - extra * (columns.length - 1)) / 2);
-  for (const one of columns) {
-    if (one.gap) one.gap += extra;
-    place += one.room + one.gap;
-    one.start = place;
-    place += one.main;
+  let position = isDown ? TOP : MARGIN + Math.max(0, (width - needed - extra * (columns.length - 1)) / 2);
+  for (const column of columns) {
+    if (column.gap) column.gap += extra;
+    position += column.room + column.gap;
+    column.start = position;
+    position += column.main;
   }
-  columns.end = place + MARGIN;
+  columns.end = position + MARGIN;
   return columns;
 }
 
 // From main and cross to x and y.
 function placed({ items, cells, routes, columns, sizes, isDown, width }) {
-  const crossEnd = Math.max(...items.map((one) => one.start + one.size));
+  const crossEnd = Math.max(...items.map((item) => item.start + item.size));
   const shift = isDown ? MARGIN + Math.max(0, (width - crossEnd - 2 * MARGIN) / 2) : TOP;
   const rect = (main, cross, mainSize, crossSize) =>
     isDown ? { x: cross, y: main, width: crossSize, height: mainSize } : { x: main, y: cross, width: mainSize, height: crossSize };
   const rects = new Map();
-  for (const one of cells.values()) {
-    one.at = columns[one.layer].start;
-    one.start += shift;
-    if (!one.isThin) rects.set(one.key, rect(one.at, one.start, one.main, one.cross));
+  for (const cell of cells.values()) {
+    cell.at = columns[cell.layer].start;
+    cell.start += shift;
+    if (!cell.isThin) rects.set(cell.key, rect(cell.at, cell.start, cell.main, cell.cross));
   }
   const boxes = new Map();
-  for (const one of items.filter((item) => item.node !== undefined)) {
-    const from = columns[one.first].start - sizes.pad - sizes.header[0];
-    const to = columns[one.last].start + columns[one.last].main + sizes.pad;
-    boxes.set(one.node, rect(from, one.start + shift, to - from, one.size));
+  for (const box of items.filter((item) => item.node !== undefined)) {
+    const from = columns[box.first].start - sizes.pad - sizes.header[0];
+    const to = columns[box.last].start + columns[box.last].main + sizes.pad;
+    boxes.set(box.node, rect(from, box.start + shift, to - from, box.size));
   }
   const ways = waysOf(routes, columns, isDown);
   const [mainSize, crossSize] = [columns.end, crossEnd + MARGIN + (isDown ? MARGIN : TOP)];
@@ -157,28 +157,28 @@ function placed({ items, cells, routes, columns, sizes, isDown, width }) {
 // of where it goes, so that edges of one cell do not cross there.
 function waysOf(routes, columns, isDown) {
   const point = (main, cross) => (isDown ? { x: cross, y: main } : { x: main, y: cross });
-  const middle = (one) => one.start + one.cross / 2;
+  const middle = (cell) => cell.start + cell.cross / 2;
   const ports = (end, other) => {
-    const found = new Map();
+    const byCell = new Map();
     for (const route of routes) {
-      const one = route.cells.at(end);
-      if (!found.has(one)) found.set(one, []);
-      found.get(one).push(route);
+      const cell = route.cells.at(end);
+      if (!byCell.has(cell)) byCell.set(cell, []);
+      byCell.get(cell).push(route);
     }
-    for (const list of found.values()) list.sort((a, b) => middle(a.cells.at(other)) - middle(b.cells.at(other)));
+    for (const list of byCell.values()) list.sort((a, b) => middle(a.cells.at(other)) - middle(b.cells.at(other)));
     return (route) => {
-      const list = found.get(route.cells.at(end));
-      const one = route.cells.at(end);
-      return one.start + (one.cross * (list.indexOf(route) + 1)) / (list.length + 1);
+      const list = byCell.get(route.cells.at(end));
+      const cell = route.cells.at(end);
+      return cell.start + (cell.cross * (list.indexOf(route) + 1)) / (list.length + 1);
     };
   };
   const [leaves, enters] = [ports(0, 1), ports(-1, -2)];
   return new Map(
     routes.map((route) => {
-      const [first, ...rest] = route.cells;
-      const last = rest.pop();
+      const [first, ...between] = route.cells;
+      const last = between.pop();
       const points = [point(first.at + first.main, leaves(route))];
-      for (const one of rest) points.push(point(one.at, middle(one)), point(one.at + columns[one.layer].main, middle(one)));
+      for (const cell of between) points.push(point(cell.at, middle(cell)), point(cell.at + columns[cell.layer].main, middle(cell)));
       points.push(point(last.at, enters(route)));
       return [route.edge.key, { ...route, points }];
     }),

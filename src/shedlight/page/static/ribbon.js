@@ -51,10 +51,10 @@ function draw(path, points, width, aside, isDown) {
 
 function curve(points, aside, isDown) {
   const at = ({ x, y }) => (isDown ? [x + aside, y] : [x, y + aside]);
-  const [first, ...rest] = points.map(at);
+  const [first, ...others] = points.map(at);
   let last = first;
   let d = `M${first.map(tidy).join(" ")}`;
-  for (const next of rest) {
+  for (const next of others) {
     const [a, b] = isDown
       ? [[last[0], (last[1] + next[1]) / 2], [next[0], (last[1] + next[1]) / 2]]
       : [[(last[0] + next[0]) / 2, last[1]], [(last[0] + next[0]) / 2, next[1]]];

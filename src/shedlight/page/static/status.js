@@ -51,9 +51,9 @@ function fact(name, value) {
 
 // Nodes with another status than OK, the worst first, with advice; those with the same together.
 function showAdvice(status) {
-  const ill = Object.entries(status.nodes).filter(([, one]) => rankOf(one.status) > 0 || one.advice);
+  const ill = Object.entries(status.nodes).filter(([, node]) => rankOf(node.status) > 0 || node.advice);
   ill.sort((a, b) => rankOf(b[1].status) - rankOf(a[1].status));
-  const groups = Map.groupBy(ill, ([, one]) => JSON.stringify([one.status, one.advice]));
+  const groups = Map.groupBy(ill, ([, node]) => JSON.stringify([node.status, node.advice]));
   const make = () => h("li", {}, h("strong"), " ", h("span"), h("span"));
   keyed(byId("advice"), [...groups], ([key]) => key, make, (element, [, members]) => {
     const [[, { status, advice }]] = members;
@@ -67,7 +67,7 @@ function showAdvice(status) {
 
 // Said aloud by screen readers, and only when it changes.
 function announce(status) {
-  const text = Object.entries(status.nodes).map(([name, one]) => `${plain(name, 80)} is ${plain(one.status, 30)}`).join(", ");
+  const text = Object.entries(status.nodes).map(([name, node]) => `${plain(name, 80)} is ${plain(node.status, 30)}`).join(", ");
   if (spoken && text !== spoken) setText(byId("announcer"), text);
   spoken = text;
 }

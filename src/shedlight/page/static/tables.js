@@ -25,15 +25,15 @@ export function fillTable({ table, body, columns }, rows, empty) {
 
 function newRow(row, columns) {
   if (row.whole) return h("tr", { role: "row" }, h("td", { role: "cell", colspan: columns.length, class: "empty" }));
-  const cells = columns.map(({ head, look }, place) =>
-    place ? h("td", { role: "cell", class: look, "data-head": head }) : h("th", { role: "rowheader", scope: "row", class: look }));
+  const cells = columns.map(({ head, look }, index) =>
+    index ? h("td", { role: "cell", class: look, "data-head": head }) : h("th", { role: "rowheader", scope: "row", class: look }));
   return h("tr", { role: "row" }, ...cells);
 }
 
 function updateRow(element, row) {
   setAttribute(element, "class", row.look ?? null);
-  row.cells.forEach((cell, place) => {
-    const td = element.children[place];
+  row.cells.forEach((cell, index) => {
+    const td = element.children[index];
     if (typeof cell === "string") setText(td, cell);
     else cell(td);
   });

@@ -13,7 +13,7 @@ export const plain = (text, longest = 300) => {
 };
 
 // Advice may have several lines, as the terminal shows it.
-export const lines = (text, longest = 1000) => String(text ?? "").split("\n").map((one) => plain(one, longest)).join("\n");
+export const lines = (text, longest = 1000) => String(text ?? "").split("\n").map((line) => plain(line, longest)).join("\n");
 
 const sheet = document.createElement("canvas").getContext("2d");
 const MOST_WIDTHS = 4000;

@@ -8,10 +8,10 @@ export function topologyOf(run) {
     vertices.set(vertex.key, vertex);
   };
   for (const name of run.sources) add("source", name);
-  for (const [name, one] of Object.entries(run.operators)) {
-    add("operator", name, { node: one.node, patterns: one.patterns });
+  for (const [name, operator] of Object.entries(run.operators)) {
+    add("operator", name, { node: operator.node, patterns: operator.patterns });
   }
-  for (const [name, one] of Object.entries(run.sinks)) add("sink", name, { weight: one.weight });
+  for (const [name, sink] of Object.entries(run.sinks)) add("sink", name, { weight: sink.weight });
   const edges = edgesOf(run, vertices);
   layer(vertices, edges);
   return { vertices, edges };
@@ -24,10 +24,10 @@ function edgesOf(run, vertices) {
     if (!vertices.has(from) || !vertices.has(to)) return;
     edges.push({ key: edgeKey(stream, to), from, to, stream });
   };
-  for (const [name, one] of Object.entries(run.operators)) {
-    for (const stream of one.inputs) connect(stream, `operator:${name}`);
+  for (const [name, operator] of Object.entries(run.operators)) {
+    for (const stream of operator.inputs) connect(stream, `operator:${name}`);
   }
-  for (const [name, one] of Object.entries(run.sinks)) connect(one.input, `sink:${name}`);
+  for (const [name, sink] of Object.entries(run.sinks)) connect(sink.input, `sink:${name}`);
   return edges;
 }
 
@@ -41,8 +41,8 @@ export function keyOfRow(run, row) {
 
 function producerOf(run, stream) {
   if (run.sources.includes(stream)) return `source:${stream}`;
-  for (const [name, one] of Object.entries(run.operators)) {
-    if (one.patterns.some((pattern) => stream === `${name}.${pattern}`)) return `operator:${name}`;
+  for (const [name, operator] of Object.entries(run.operators)) {
+    if (operator.patterns.some((pattern) => stream === `${name}.${pattern}`)) return `operator:${name}`;
   }
   return `operator:${stream.split(".")[0]}`;
 }
@@ -60,6 +60,6 @@ function layer(vertices, edges) {
     }
   }
   const every = [...vertices.values()];
-  const last = Math.max(1, ...every.filter((one) => one.role === "operator").map((one) => one.layer)) + 1;
+  const last = Math.max(1, ...every.filter((vertex) => vertex.role === "operator").map((vertex) => vertex.layer)) + 1;
   for (const vertex of every) if (vertex.role === "sink") vertex.layer = last;
 }

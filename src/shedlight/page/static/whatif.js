@@ -23,7 +23,7 @@ export function startWhatIf(newRun) {
     byId("whatif").replaceChildren();
     return showNothing("Questions can be asked once it is known what is run.");
   }
-  const nodes = Object.entries(run.nodes).filter(([, one]) => one.bound != null);
+  const nodes = Object.entries(run.nodes).filter(([, node]) => node.bound != null);
   controls = {
     load: control({ label: "Load", unit: "×", value: 1, least: 0.1, most: 10, isRatio: true, onChange: changed }),
     bounds: new Map(nodes.map(([name, { bound }]) => [name, boundControl(name, bound)])),
@@ -61,7 +61,7 @@ const weightControl = (name, weight) =>
   control({ label: plain(name, 60), unit: "", value: weight, least: 0, most: Math.max(10, 2 * weight), isRatio: false, onChange: changed });
 
 function group(title, members, empty) {
-  const elements = [...members.values()].map((one) => one.element);
+  const elements = [...members.values()].map((member) => member.element);
   if (!elements.length) return h("p", { class: "hint" }, empty);
   if (elements.length <= MANY) return h("fieldset", {}, h("legend", {}, title), ...elements);
   return h("details", {}, h("summary", {}, `${title} (${elements.length})`), h("fieldset", {}, h("legend", { class: "unseen" }, title), ...elements));
@@ -78,13 +78,13 @@ const weightNow = (name) => latest?.sinks[name]?.weight ?? run.sinks[name].weigh
 // What differs from how it is; null if something that was typed is no number.
 function asked() {
   const differing = (members, current) => {
-    const found = {};
-    for (const [name, one] of members) {
-      const value = one.value();
+    const changes = {};
+    for (const [name, member] of members) {
+      const value = member.value();
       if (value === null) return null;
-      if (Math.abs(value - current(name)) > 1e-9) found[name] = value;
+      if (Math.abs(value - current(name)) > 1e-9) changes[name] = value;
     }
-    return found;
+    return changes;
   };
   const [bounds, weights, load] = [differing(controls.bounds, boundNow), differing(controls.weights, weightNow), controls.load.value()];
   return bounds === null || weights === null || !load ? null : { bounds, weights, load };
@@ -120,8 +120,8 @@ async function plan() {
 
 function resetAll() {
   controls.load.set(1);
-  for (const [name, one] of controls.bounds) one.set(boundNow(name));
-  for (const [name, one] of controls.weights) one.set(weightNow(name));
+  for (const [name, member] of controls.bounds) member.set(boundNow(name));
+  for (const [name, member] of controls.weights) member.set(weightNow(name));
   plan();
 }
 

@@ -8,7 +8,7 @@ import pytest
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.page.status import MAX_KEEP_ROWS, STARTING
 from shedlight.runlog.aggregate import STATUSES
-from tests.page.asking import Asking, to_close
+from tests.page.client import PageClient, to_close
 from tests.page.rehearsal import BEGAN, BOUND, BUSY, QUIET, Rehearsal
 from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, text
 
@@ -16,14 +16,14 @@ from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, tex
 @pytest.fixture
 def page(recorded_run):
     """Have a page of the recorded run."""
-    return Asking(recorded_run / "log.jsonl", clock=lambda: BEGAN + 100)
+    return PageClient(recorded_run / "log.jsonl", clock=lambda: BEGAN + 100)
 
 
 def written(tmp_path, *rows):
     """Have a page of a log."""
     log = tmp_path / "log.jsonl"
     log.write_text(text(*rows))
-    return Asking(log, clock=lambda: 200.0)
+    return PageClient(log, clock=lambda: 200.0)
 
 
 def test_it_answers_what_is_run(page):
@@ -115,7 +115,7 @@ def test_decisions_are_newest_first(page):
 
 def test_before_there_is_a_log_all_is_empty(tmp_path):
     """The page can be opened before the first line is written."""
-    page = Asking(tmp_path / "log.jsonl")
+    page = PageClient(tmp_path / "log.jsonl")
     status = page.get("/api/status")
     assert (status["status"], status["time"], status["nodes"], status["live"]) == (
         STARTING,
@@ -132,7 +132,7 @@ def test_a_restart_of_the_engine_goes_on_in_the_log(tmp_path):
     run = Rehearsal(tmp_path)
     to_close.append(run.log)
     clock = [BEGAN]
-    page = Asking(run.path, clock=lambda: clock[0])
+    page = PageClient(run.path, clock=lambda: clock[0])
     for _ in range(5):
         run.second(QUIET)
     assert page.get("/api/status")["nodes"]["core"]["status"] == "OK"
@@ -151,7 +151,7 @@ def test_a_run_is_live_as_long_as_somebody_holds_its_checkpoint(tmp_path):
     run = Rehearsal(tmp_path)
     to_close.append(run.log)
     clock = [BEGAN + 3600]
-    page = Asking(run.path, clock=lambda: clock[0])
+    page = PageClient(run.path, clock=lambda: clock[0])
     with lock_checkpoint(tmp_path):
         assert not page.get("/api/run")["can_apply"]  # it has not decided anything yet
         run.second(QUIET)
@@ -165,8 +165,8 @@ def test_a_log_alone_is_live_if_it_grows(tmp_path):
     """Of a run whose checkpoint is elsewhere nothing can be changed."""
     log = tmp_path / "log.jsonl"
     log.write_text(text(header(100.0)))
-    assert Asking(log, clock=lambda: 110.0).get("/api/run")["live"]
-    later = Asking(log, clock=lambda: 1000.0).get("/api/run")
+    assert PageClient(log, clock=lambda: 110.0).get("/api/run")["live"]
+    later = PageClient(log, clock=lambda: 1000.0).get("/api/run")
     assert (later["live"], later["can_apply"]) == (False, False)
 
 
@@ -174,7 +174,7 @@ def test_hostile_text_is_json_and_without_control_characters(tmp_path):
     """It is for the browser to show it as text."""
     log = tmp_path / "log.jsonl"
     log.write_text(text(header(100.0)))
-    page = Asking(log, clock=lambda: 200.0)
+    page = PageClient(log, clock=lambda: 200.0)
     for record in hostile_run().records:
         page.view.add(record)
     for path in ("/api/run", "/api/status", "/api/decisions"):

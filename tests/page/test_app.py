@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from shedlight.page.app import build_app
 from shedlight.page.auth import Access
 from shedlight.page.run_view import RunPaths, RunView
-from tests.page.asking import BEARER, TOKEN
+from tests.page.client import BEARER, TOKEN
 from tests.page.conftest import page_of
 
 described = build_app(RunView(RunPaths(Path("nothing"))), Access(TOKEN)).openapi()

@@ -1,4 +1,4 @@
-"""Asking a page without a socket."""
+"""A client of the web UI, without a socket."""
 
 import asyncio
 import json
@@ -17,12 +17,12 @@ to_close: list[Any] = []
 """What a test has opened and leaves to be closed."""
 
 
-class Asking:
-    """A page that can be asked.
+class PageClient:
+    """Sends requests to the web UI of a log.
 
     Args:
-        log: Of the run that it is of.
-        host: The address that it believes to be bound to.
+        log: The log of the run.
+        host: The address that it believes to be served at.
         clock: Now.
     """
 
