@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shedlight.control.controller import ControlSettings, Memory, decide
 from shedlight.control.node_status import NodeStatus
-from shedlight.control.replan_trigger import PAPER_POLICY
+from shedlight.control.replan_trigger import PAPER_POLICY, ControlHistory
 from shedlight.language.ast.expression import Attribute
 from shedlight.planning.plan import PlanSettings
 from tests.control.loops import FITS, START, TOO_MUCH, run, still
@@ -26,7 +26,7 @@ def _plans(decisions):
     return [number for number, each in enumerate(decisions) if each.plan is not None]
 
 
-def _with_wish(**override):
+def _with_constraint(**override):
     sinks = {
         name: replace(sink, **override) if name == "sink2" else sink
         for name, sink in APPLICATION.sinks.items()
@@ -71,8 +71,8 @@ def test_a_load_that_doubles_is_planned_for_at_once(factor, after):
     assert _plans(decisions) == [0, after]
     rates = [factor * sum(RATES["s2"].values()) for factor in (2 * factor, factor)]
     arrive, planned = (f"{rate:,.0f}" for rate in rates)
-    told = f"{arrive} events/s arrive, the plan was made for {planned}; "
-    assert told in decisions[-1].reason
+    expected = f"{arrive} events/s arrive, the plan was made for {planned}; "
+    assert expected in decisions[-1].reason
 
 
 def test_more_work_of_as_many_events_is_told_as_work():
@@ -223,12 +223,12 @@ def test_a_plan_for_a_backlog_ends_with_it():
     assert decisions[-1].health[NODE].status is NodeStatus.SHEDDING
 
 
-def test_a_wish_that_cannot_be_met_leaves_the_plan_in_force():
+def test_a_constraint_that_cannot_be_met_leaves_the_plan_active():
     """It is said which to relax, and not tried again while nothing moves."""
     memory, first = decide(START, observed(TOO_MUCH), clock=still)
-    wishing = replace(memory, application=_with_wish(min_rate=1e4).application)
+    constrained = replace(memory, application=_with_constraint(min_rate=1e4).application)
 
-    memory, decisions = run(wishing, [2 * TOO_MUCH] * 3)
+    memory, decisions = run(constrained, [2 * TOO_MUCH] * 3)
 
     assert [each.attempted for each in decisions] == [True, False, False]
     assert _plans(decisions) == []
@@ -250,11 +250,11 @@ def test_a_bound_that_cannot_be_kept_is_infeasible():
 
 
 def test_all_is_said_to_be_well_only_if_it_is():
-    """While a wish cannot be met, the reason is that, however much room there is."""
-    memory = _with_wish(min_rate=1e6)
+    """While a constraint cannot be met, the reason is that, however much room there is."""
+    memory = _with_constraint(min_rate=1e6)
     memory, _ = decide(memory, observed(TOO_MUCH))
 
-    _, decision = decide(replace(memory, planned=None), observed(FITS))
+    _, decision = decide(replace(memory, history=ControlHistory()), observed(FITS))
 
     assert decision.health[NODE].status is NodeStatus.INFEASIBLE
     assert decision.reason.startswith("no plan: ")

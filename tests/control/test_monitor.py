@@ -12,7 +12,7 @@ from shedlight.control.controller import Memory, decide
 from shedlight.control.monitor import (
     MonitorMemory,
     ReportingRule,
-    known,
+    merge_reports,
     observation_of,
     observe,
 )
@@ -27,7 +27,7 @@ ARRIVALS = Key(Measure.ARRIVALS, "w", S, "type=0")
 def _counts(events=100.0, seconds=1.0, each=0.001, **more):
     """Count events of one type that one pattern keeps and processes."""
     types = {"type=0": events}
-    tally = OperatorCounts(
+    counts = OperatorCounts(
         arrivals={S: types},
         kept={A: types},
         processed={A: types},
@@ -37,11 +37,11 @@ def _counts(events=100.0, seconds=1.0, each=0.001, **more):
         partial_matches={A: 3},
     )
     settings = {"busy": events * each, "waited": events * 0.2, "processed": events, **more}
-    return NodeCounts(node="n", time=0.0, seconds=seconds, operators={"w": tally}, **settings)
+    return NodeCounts(node="n", time=0.0, seconds=seconds, operators={"w": counts}, **settings)
 
 
-def _fed(counts, **watch):
-    memory, reports = MonitorMemory(watch=ReportingRule(**watch)), []
+def _fed(counts, **rule):
+    memory, reports = MonitorMemory(rule=ReportingRule(**rule)), []
     for each in counts:
         memory, report = observe(memory, each)
         reports.append(report)
@@ -142,7 +142,7 @@ def test_a_backlog_is_not_averaged():
 def test_messages_and_bytes_are_those_sent():
     """The overhead is what is encoded."""
     memory, reports = _fed([_counts(n) for n in (100, 100, 150)], events=1)
-    sent = [report.encoded() for report in reports if report]
+    sent = [report.encode() for report in reports if report]
 
     assert (memory.messages, memory.bytes) == (2, sum(map(len, sent)))
     assert json.loads(sent[0])[0] == "n"
@@ -158,7 +158,7 @@ def test_a_quiet_operator_is_not_remembered_for_ever():
 def test_an_observation_is_made_of_what_was_reported_last():
     """What was not reported again stands."""
     _, reports = _fed([_counts(), _counts(200, backlog=0.4)], events=1)
-    values = known({}, [each for each in reports if each])
+    values = merge_reports({}, [each for each in reports if each])
 
     seen = observation_of(values, time=2.0, interval=1.0)
 
@@ -176,11 +176,11 @@ def test_reports_are_enough_to_decide():
     seen = observed(1.5)
     values: Averages = {}
     for node, names in {"edge-1": ["w1"], "edge-2": ["w2"], "core": ["w3", "w4"]}.items():
-        operators = {name: OperatorCounts(**_tallied(seen, name)) for name in names}
+        operators = {name: OperatorCounts(**_counts_of(seen, name)) for name in names}
         counts = NodeCounts(node=node, time=1.0, seconds=1.0, operators=operators)
         _, report = observe(MonitorMemory(), counts)
         assert report is not None
-        values = known(values, [report])
+        values = merge_reports(values, [report])
 
     _, decision = decide(
         Memory(application=APPLICATION), observation_of(values, time=1.0, interval=1.0)
@@ -191,7 +191,7 @@ def test_reports_are_enough_to_decide():
     assert decision.health["edge-2"].status is NodeStatus.SHEDDING
 
 
-def _tallied(seen, name):
+def _counts_of(seen, name):
     """Count one second of what was observed."""
     kept = {one: types for one, types in seen.kept.items() if one.operator == name}
     busy = {

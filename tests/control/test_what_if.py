@@ -1,4 +1,4 @@
-"""What-if: as the planner plans, from a situation that was written and read again."""
+"""What-if: as the planner plans, from planning input that was written and read again."""
 
 import json
 from dataclasses import replace
@@ -98,7 +98,7 @@ def test_the_same_is_found_after_writing_and_reading(planning_input):
 
 
 def test_asking_changes_nothing(planning_input):
-    """The situation is a value."""
+    """Planning input is a value."""
     text = planning_input_text(planning_input)
     what_if(planning_input, Override(bounds={NODE: 100.0}, weights={"sink1": 0.0}), 3.0)
     assert planning_input_text(planning_input) == text
@@ -143,7 +143,7 @@ def test_what_is_not_there_cannot_be_asked_for(planning_input, override, what):
         what_if(planning_input, override)
 
 
-def test_a_wish_in_words():
+def test_an_override_in_words():
     """For the log and the page."""
     override = Override({"edge": 2.5}, {"out": 3.0})
     assert str(override) == "the bound of node 'edge' is 2.5 s, the weight of sink 'out' is 3"

@@ -1,4 +1,4 @@
-"""What patterns really yield: matches as measured over matches as modelled.
+"""Calibration: the matches of patterns as measured, over those as modelled.
 
 The model knows rates, not windows, keys or the order of events. What it misses is learned as
 one factor per pattern from what a pattern kept and what it emitted.
@@ -21,7 +21,7 @@ Factors = Mapping[Stream, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationSettings:
-    """How factors are learned.
+    """How calibration factors are learned.
 
     Attributes:
         smoothing: What the latest interval counts against all before it, 0 to 1.
@@ -38,7 +38,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class YieldEstimate:
-    """What a pattern brings: running averages of complex events per second.
+    """Running averages of the complex events per second of a pattern.
 
     Attributes:
         measured: As measured.
@@ -57,7 +57,7 @@ class YieldEstimate:
         The averages are divided, not the intervals: a pattern that pairs what it has stored
         while nothing arrives brings very much more than the model says of that interval.
         """
-        return within(min(self.most, self.measured / self.modelled))
+        return clamp_factor(min(self.most, self.measured / self.modelled))
 
 
 Yields = Mapping[Stream, YieldEstimate]
@@ -65,33 +65,33 @@ Yields = Mapping[Stream, YieldEstimate]
 
 def factors_of(yields: Yields) -> Factors:
     """Give the factor of each pattern."""
-    return {stream: one.factor for stream, one in yields.items()}
+    return {stream: estimate.factor for stream, estimate in yields.items()}
 
 
 def update_yields(
     yields: Yields, observation: Observation, model: Model, calibration: CalibrationSettings
 ) -> Yields:
-    """Learn from an interval.
+    """Update the estimates by an interval.
 
     A node with a queue longer than its bound is left out: its patterns kept what they have not
     processed yet, so what they emitted says nothing about what they keep.
     """
-    found = dict(yields)
+    updated = dict(yields)
     for operator in model.operators.values():
         node = model.nodes[operator.node]
-        waits = observation.backlog.get(node.name, 0.0)
-        if waits > (observation.interval if node.bound is None else node.bound):
+        backlog = observation.backlog.get(node.name, 0.0)
+        if backlog > (observation.interval if node.bound is None else node.bound):
             continue
         for pattern in operator.patterns:
-            new = _yield(observation, operator, pattern, calibration.enough)
+            new = _estimate(observation, operator, pattern, calibration.enough)
             if new is not None:
-                old = found.get(pattern.stream, replace(new, measured=new.modelled))
+                old = updated.get(pattern.stream, replace(new, measured=new.modelled))
                 if old.modelled > 0:
-                    found[pattern.stream] = _blended(old, new, calibration.smoothing)
-    return found
+                    updated[pattern.stream] = _blend(old, new, calibration.smoothing)
+    return updated
 
 
-def _blended(old: YieldEstimate, new: YieldEstimate, part: float) -> YieldEstimate:
+def _blend(old: YieldEstimate, new: YieldEstimate, part: float) -> YieldEstimate:
     return YieldEstimate(
         old.measured + part * (new.measured - old.measured),
         old.modelled + part * (new.modelled - old.modelled),
@@ -99,12 +99,12 @@ def _blended(old: YieldEstimate, new: YieldEstimate, part: float) -> YieldEstima
     )
 
 
-def within(factor: float) -> float:
+def clamp_factor(factor: float) -> float:
     """Bring a factor into the range that a snapshot takes."""
     return min(max(factor, FACTOR.least), FACTOR.most)
 
 
-def _yield(
+def _estimate(
     observation: Observation, operator: OperatorModel, pattern: PatternModel, enough: float
 ) -> YieldEstimate | None:
     """Find what a pattern emitted, and what by the model; None if it is too little to tell."""
@@ -128,8 +128,8 @@ def apply_calibration(model: Model, factors: Factors) -> Model:
         name: replace(
             operator,
             patterns=tuple(
-                replace(one, calibration=factors.get(one.stream, 1.0))
-                for one in operator.patterns
+                replace(pattern, calibration=factors.get(pattern.stream, 1.0))
+                for pattern in operator.patterns
             ),
         )
         for name, operator in model.operators.items()

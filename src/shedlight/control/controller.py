@@ -6,10 +6,10 @@ activates plans. If the loop dies, the last plan stays active, for nothing takes
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from shedlight.control.assessment import (
     LoadAssessment,
-    PlanBaseline,
     assess,
     keep_arrays,
     streams_that_shed,
@@ -85,16 +85,11 @@ class Memory:
         application: What it controls.
         settings: How.
         shares: What patterns keep, by the active plan; empty: everything.
-        planned: What was last planned for, whether or not a new plan came of it.
-        since: How many observations ago that was.
-        lasting: For how many observations in a row each node was a reason to replan that did
-            not persist long enough yet.
+        history: The last attempt to plan, and what was observed since.
         yields: What patterns bring, measured and modelled.
         times: How long patterns took when they last processed anything, and its second moment:
             a pattern that is shed altogether cannot be measured.
         smoothed: The average of the latest observations.
-        baseline_observations: How many observations were averaged for the last plan.
-        expected: The load of each node that the active plan was to bring.
         failure: Why the last attempt brought no plan, if it did not.
         health: The status of each node, and what can be done.
     """
@@ -102,14 +97,10 @@ class Memory:
     application: Application
     settings: ControlSettings = field(default_factory=ControlSettings)
     shares: Shares = field(default_factory=dict)
-    planned: PlanBaseline | None = None
-    since: int = 0
-    lasting: Mapping[str, int] = field(default_factory=dict)
+    history: ControlHistory = field(default_factory=ControlHistory)
     yields: Yields = field(default_factory=dict)
     times: Times = field(default_factory=dict)
     smoothed: SmoothedObservation = field(default_factory=SmoothedObservation)
-    baseline_observations: int = 0
-    expected: Mapping[str, float] = field(default_factory=dict)
     failure: PlanFailure | None = None
     health: Mapping[str, NodeHealth] = field(default_factory=dict)
 
@@ -182,16 +173,15 @@ def decide(
     nodes, specs = memory.application.nodes, memory.application.operators.values()
     bounded = [spec.name for spec in specs if nodes[spec.node].bound is not None]
     smoothed = smooth(memory.smoothed, observation, memory.settings.smoothing, bounded)
-    memory = replace(memory, smoothed=smoothed)
     yields = update_yields(memory.yields, observation, model, memory.settings.calibration)
-    memory = replace(memory, yields=yields, since=memory.since + 1)
+    memory = replace(memory, smoothed=smoothed, yields=yields)
     factors = memory.factors
     model = apply_calibration(model, factors)
     plan_settings = _plan_settings(memory, observation)
     assessment = assess(observation, model, plan_settings.target, memory.shares, factors)
-    before = ControlHistory(memory.planned, memory.since, memory.lasting, memory.expected)
-    trigger = find_replan_trigger(memory.settings.policy, assessment, before)
-    memory = replace(memory, lasting=trigger.lasting)
+    history = replace(memory.history, since=memory.history.since + 1)
+    trigger = find_replan_trigger(memory.settings.policy, assessment, history)
+    memory = replace(memory, history=replace(history, lasting=trigger.lasting))
     if forced_reason or (not trigger.replan and _is_settled(memory)):
         trigger = replace(trigger, replan=True, reason=forced_reason or _settled_reason(memory))
     if trigger.replan:
@@ -212,15 +202,15 @@ def _reason_not_to_replan(memory: Memory, trigger: ReplanTrigger) -> str:
 def _is_settled(memory: Memory) -> bool:
     """Whether the active plan was made from few observations and there are enough now."""
     enough = memory.settings.smoothing.settled
-    there = min(memory.smoothed.number, memory.since)
-    is_early = memory.baseline_observations < enough <= there
+    there = min(memory.smoothed.number, memory.history.since)
+    is_early = memory.history.averaged < enough <= there
     return is_early and bool(streams_that_shed(memory.shares))
 
 
 def _settled_reason(memory: Memory) -> str:
     return (
         f"{memory.smoothed.number} observations in a row were alike, and the plan was made "
-        f"from {memory.baseline_observations}"
+        f"from {memory.history.averaged}"
     )
 
 
@@ -239,23 +229,22 @@ def _replan(
     attempt = _attempt(
         memory, without_infeasible_bounds(model, assessment), plan_settings, clock
     )
-    memory = replace(
-        memory,
-        planned=assessment.baseline,
-        since=0,
-        failure=attempt.failure,
-        baseline_observations=memory.smoothed.number,
-    )
+    planned, shares = assessment.baseline, memory.shares
     if attempt.plan is not None:
-        shares = {**memory.shares, **shares_by_label(model, attempt.plan.keep)}
-        memory = replace(memory, shares=shares)
+        shares = {**shares, **shares_by_label(model, attempt.plan.keep)}
         # how busy and how slow a node was says nothing about what the new plan makes of it
         expected = replace(observation, busy={}, latency={})
         assessment = assess(expected, model, plan_settings.target, shares, factors)
     current = replace(current, sinks=assessment.sinks)
-    loads = {name: node.load for name, node in assessment.nodes.items()}
-    memory = _with_health(replace(memory, expected=loads), assessment)
-    reason = f"{reason}; {attempt.remark}"
+    history = replace(
+        memory.history,
+        planned=planned,
+        averaged=memory.smoothed.number,
+        since=0,
+        expected={name: node.load for name, node in assessment.nodes.items()},
+    )
+    memory = replace(memory, shares=shares, history=history, failure=attempt.failure)
+    memory, reason = _with_health(memory, assessment), f"{reason}; {attempt.remark}"
     return memory, _decision(memory, observation, reason, current, attempt)
 
 
@@ -287,18 +276,28 @@ def without_infeasible_bounds(model: Model, assessment: LoadAssessment) -> Model
     return replace(model, nodes=nodes)
 
 
+def try_plan(
+    model: Model,
+    plan_settings: PlanSettings,
+    shares: Shares,
+    **options: Any,  # noqa: ANN401  # of `make_plan`
+) -> Plan | PlanFailure:
+    """Plan if that is better than the active shares; if no plan can be made, say why."""
+    try:
+        incumbent = keep_arrays(model, shares) or None
+        return make_plan(model, plan_settings, incumbent=incumbent, **options)
+    except PlanError as error:
+        return PlanFailure(str(error), isinstance(error, InfeasibleError))
+
+
 def _attempt(
     memory: Memory, model: Model, plan_settings: PlanSettings, clock: Clock | None
 ) -> _Attempt:
-    incumbent = keep_arrays(model, memory.shares) or None
-    timed = {} if clock is None else {"clock": clock}
-    try:
-        history = rate_history_of(memory.smoothed)
-        plan = make_plan(model, plan_settings, incumbent=incumbent, history=history, **timed)
-    except PlanError as error:
-        problem = str(error)
-        failure = PlanFailure(problem, isinstance(error, InfeasibleError))
-        return _Attempt(None, f"no plan: {problem}", failure)
+    options = {} if clock is None else {"clock": clock}
+    history = rate_history_of(memory.smoothed)
+    plan = try_plan(model, plan_settings, memory.shares, history=history, **options)
+    if isinstance(plan, PlanFailure):
+        return _Attempt(None, f"no plan: {plan.problem}", plan)
     if plan.keeps_incumbent:
         least = f"{100 * KEEP_INCUMBENT_RATIO:.0f} %"
         remark = f"the active plan stays, for it brings at least {least} of the best one"

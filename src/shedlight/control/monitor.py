@@ -5,7 +5,7 @@ a busy one is quick and a quiet one sure. What is more than a threshold off what
 reported is reported, and nothing else: with a stable stream nothing is sent. The monitor counts
 what it sends, for load on the network is what it is meant to save.
 
-`known` keeps what was last reported of all nodes, and `observation_of` reads it.
+`merge_reports` keeps what was last reported of all nodes, and `observation_of` reads it.
 """
 
 import json
@@ -19,7 +19,7 @@ from shedlight.graph.application import Stream
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """What has moved at a node.
+    """The averages of a node that have moved.
 
     Attributes:
         node: Its name.
@@ -31,7 +31,7 @@ class MonitorReport:
     time: float
     values: Averages
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Write it as it is sent."""
         rows = [
             [key.measure.value, key.of, str(key.stream or ""), key.label, value]
@@ -42,7 +42,7 @@ class MonitorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportingRule:
-    """How to monitor.
+    """Over what to average, and when to report.
 
     Attributes:
         events: Over how many events of an operator to average.
@@ -64,14 +64,14 @@ class MonitorMemory:
     """What the monitor of a node remembers.
 
     Attributes:
-        watch: How to monitor.
+        rule: When to report what.
         recent: The latest intervals, oldest first.
         reported: What was last reported.
         messages: How many reports were sent.
         bytes: How long they were together.
     """
 
-    watch: ReportingRule = field(default_factory=ReportingRule)
+    rule: ReportingRule = field(default_factory=ReportingRule)
     recent: tuple[NodeCounts, ...] = ()
     reported: Averages = field(default_factory=dict)
     messages: int = 0
@@ -82,16 +82,18 @@ def observe(
     memory: MonitorMemory, counts: NodeCounts
 ) -> tuple[MonitorMemory, MonitorReport | None]:
     """Take an interval into the averages, and report those that have moved."""
-    watch = memory.watch
-    recent = (*memory.recent, counts)[-watch.longest :]
-    now = averages(recent, watch.events)
-    gone = {key: 0.0 for key in memory.reported if key not in now and _ends(key)}
+    rule = memory.rule
+    recent = (*memory.recent, counts)[-rule.longest :]
+    current = averages(recent, rule.events)
+    gone = {
+        key: 0.0 for key in memory.reported if key not in current and _is_zero_when_gone(key)
+    }
     moved = {
         key: value
-        for key, value in {**gone, **now}.items()
-        if _has_moved(value, memory.reported.get(key), watch.threshold)
+        for key, value in {**gone, **current}.items()
+        if _has_moved(value, memory.reported.get(key), rule.threshold)
     }
-    memory = replace(memory, recent=_needed(recent, watch.events))
+    memory = replace(memory, recent=_still_averaged(recent, rule.events))
     if not moved:
         return memory, None
     report = MonitorReport(counts.node, counts.time, moved)
@@ -99,11 +101,11 @@ def observe(
         memory,
         reported={**memory.reported, **moved},
         messages=memory.messages + 1,
-        bytes=memory.bytes + len(report.encoded()),
+        bytes=memory.bytes + len(report.encode()),
     ), report
 
 
-def _ends(key: Key) -> bool:
+def _is_zero_when_gone(key: Key) -> bool:
     """Whether what is not seen any more is none; a time stays as it was last measured."""
     return key.measure not in {Measure.TIME, Measure.MOMENT, Measure.LATENCY}
 
@@ -112,18 +114,18 @@ def _has_moved(value: float, reported: float | None, threshold: float) -> bool:
     return reported is None or abs(value - reported) > threshold * abs(reported)
 
 
-def _needed(recent: tuple[NodeCounts, ...], events: float) -> tuple[NodeCounts, ...]:
+def _still_averaged(recent: tuple[NodeCounts, ...], events: float) -> tuple[NodeCounts, ...]:
     """Forget the intervals that no operator averages over any more."""
     names = recent[-1].operators
     return recent[-max((len(window(recent, name, events)) for name in names), default=1) :]
 
 
-def known(before: Averages, reports: Iterable[MonitorReport]) -> Averages:
+def merge_reports(before: Averages, reports: Iterable[MonitorReport]) -> Averages:
     """Take reports into what is known of all nodes."""
-    found = dict(before)
+    values = dict(before)
     for report in reports:
-        found.update(report.values)
-    return found
+        values.update(report.values)
+    return values
 
 
 def observation_of(values: Averages, time: float, interval: float) -> Observation:

@@ -1,4 +1,4 @@
-"""What is observed of an application in an interval, and the snapshot that comes of it.
+"""Observations of an application in an interval, and the snapshots made from them.
 
 What arrives at an operator from another is what that one *emitted*: an overloaded operator
 cannot count more events per second than it takes in. Only how these events are spread over
@@ -13,7 +13,7 @@ from shedlight.graph.topology import descendants, operators_on, readers
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.snapshot import ByType, MicroBatchCosts, Snapshot
 
-_SHED = 0.99
+_KEEPS_ALL = 0.99
 """A pattern that keeps less than this of a type sheds it; counts are not exact."""
 
 _Times = float | ByType
@@ -21,7 +21,7 @@ _Times = float | ByType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a monitor says of one interval, for the whole application.
+    """The averages of one interval, for the whole application.
 
     Attributes:
         time: When the interval ended, in seconds.
@@ -33,7 +33,7 @@ class Observation:
         outputs: Complex events per second of each pattern.
         processing_time: Mean seconds per event of each pattern, for all types or for each.
         second_moment: Mean of the squared seconds, likewise.
-        partial_matches: How many machines of each pattern are open.
+        partial_matches: How many each pattern has.
         backlog: Busy seconds that are queued at each node.
         busy: Busy seconds per second of each node, for events that were kept: what a
             micro-batch costs besides is not in it.
@@ -100,8 +100,8 @@ def snapshot_of(
             less than arrived.
     """
     shedding = shed_patterns(observation, application) if shed is None else shed
-    changed = {*shedding, *(d for one in shedding for d in descendants(application, one))}
-    times = _filled(_times(observation, application), application)
+    changed = {*shedding, *(d for s in shedding for d in descendants(application, s))}
+    times = _fill_times(_times(observation, application), application)
     return Snapshot(
         rates={**_source_rates(observation, application), **_spreads(observation, application)},
         output_rates={k: v for k, v in observation.outputs.items() if k not in changed},
@@ -117,28 +117,28 @@ def snapshot_of(
 
 def shed_patterns(observation: Observation, application: Application) -> frozenset[Stream]:
     """Find the patterns that kept less than arrived."""
-    found = set()
+    shedding = set()
     for spec in application.operators.values():
         offered = offered_to(observation, spec.name)
         for stream in spec.outputs:
             kept = observation.kept.get(stream, {})
-            if any(rate < _SHED * offered.get(label, 0.0) for label, rate in kept.items()):
-                found.add(stream)
-    return frozenset(found)
+            if any(rate < _KEEPS_ALL * offered.get(label, 0.0) for label, rate in kept.items()):
+                shedding.add(stream)
+    return frozenset(shedding)
 
 
 def offered_to(observation: Observation, operator: str) -> ByType:
     """Add up what arrives at an operator, by type."""
-    found: dict[str, float] = {}
+    offered: dict[str, float] = {}
     for rates in observation.arrivals.get(operator, {}).values():
         for label, rate in rates.items():
-            found[label] = found.get(label, 0.0) + rate
-    return found
+            offered[label] = offered.get(label, 0.0) + rate
+    return offered
 
 
 def _source_rates(observation: Observation, application: Application) -> dict[Stream, ByType]:
     return {
-        Stream(name): _merged(_counts(observation, application, Stream(name)))
+        Stream(name): _merge(_counts(observation, application, Stream(name)))
         for name in application.sources
     }
 
@@ -151,66 +151,68 @@ def _counts(observation: Observation, application: Application, stream: Stream) 
     ]
 
 
-def _merged(counts: list[ByType]) -> ByType:
+def _merge(counts: list[ByType]) -> ByType:
     """Put together what several readers counted of the same events.
 
     Each knows its own types and calls the rest other. The greatest count of a type stands, for
     an overloaded reader counts too few; other is what is left of the greatest total.
     """
-    found: dict[str, float] = {}
+    greatest: dict[str, float] = {}
     for rates in counts:
         for label, rate in rates.items():
             if label not in {OTHER, ""}:
-                found[label] = max(found.get(label, 0.0), rate)
+                greatest[label] = max(greatest.get(label, 0.0), rate)
     total = max((sum(rates.values()) for rates in counts), default=0.0)
-    left = total - sum(found.values())
-    return {**found, OTHER: left} if left > total * 1e-9 else found
+    left = total - sum(greatest.values())
+    return {**greatest, OTHER: left} if left > total * 1e-9 else greatest
 
 
 def _spreads(observation: Observation, application: Application) -> dict[Stream, ByType]:
     """Say how complex events are spread over types; if none was seen yet, they are other."""
-    found = {}
+    spreads = {}
     for spec in application.operators.values():
         for stream in spec.outputs:
             if readers(application, stream):
-                merged = _merged(_counts(observation, application, stream))
-                found[stream] = merged if sum(merged.values()) else {OTHER: 1.0}
-    return found
+                merged = _merge(_counts(observation, application, stream))
+                spreads[stream] = merged if sum(merged.values()) else {OTHER: 1.0}
+    return spreads
 
 
 def _times(observation: Observation, application: Application) -> dict[Stream, _Times]:
     """Take the processing times; a type that was not processed has the mean of the others."""
-    found: dict[Stream, _Times] = {}
+    times: dict[Stream, _Times] = {}
     for spec in application.operators.values():
-        seen = _is_seen(observation, spec)
+        is_known = _knows_types(observation, spec)
         for stream in spec.outputs:
             given = observation.processing_time.get(stream, 0.0)
             mean = _mean(given, observation.kept.get(stream, {}))
             if not mean:
                 continue
-            if not isinstance(given, Mapping) or not seen:
-                found[stream] = mean
+            if not isinstance(given, Mapping) or not is_known:
+                times[stream] = mean
                 continue
             known = {label: value for label, value in given.items() if value > 0}
-            found[stream] = dict.fromkeys(offered_to(observation, spec.name), mean) | known
-    return found
+            times[stream] = dict.fromkeys(offered_to(observation, spec.name), mean) | known
+    return times
 
 
-def _is_seen(observation: Observation, spec: OperatorSpec) -> bool:
+def _knows_types(observation: Observation, spec: OperatorSpec) -> bool:
     """Whether all types of the complex events that an operator reads are known."""
     arrivals = observation.arrivals.get(spec.name, {})
-    return all(one.operator is None or arrivals.get(one) for one in spec.inputs)
+    return all(stream.operator is None or arrivals.get(stream) for stream in spec.inputs)
 
 
-def _filled(times: Mapping[Stream, _Times], application: Application) -> dict[Stream, _Times]:
+def _fill_times(
+    times: Mapping[Stream, _Times], application: Application
+) -> dict[Stream, _Times]:
     """Give a pattern that has processed nothing yet the mean of the others on its node."""
-    found = dict(times)
+    filled = dict(times)
     for node in application.nodes:
         streams = [s for spec in operators_on(application, node) for s in spec.outputs]
-        known = [_mean(times[one], {}) for one in streams if one in times]
+        known = [_mean(times[stream], {}) for stream in streams if stream in times]
         for stream in streams if known else ():
-            found.setdefault(stream, sum(known) / len(known))
-    return found
+            filled.setdefault(stream, sum(known) / len(known))
+    return filled
 
 
 def _moments(

@@ -8,14 +8,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from shedlight.control.controller import Memory, planning_snapshot
 from shedlight.errors import ShedlightError, SnapshotError
 from shedlight.graph.application import Application, parse_stream
 from shedlight.graph.file.loader import load_application
 from shedlight.graph.file.serialize import application_text
-from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.snapshot import STREAM_SECTIONS, Snapshot, snapshot_sections
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import PatternShares, Shares
@@ -23,6 +23,8 @@ from shedlight.shedding.shares import PatternShares, Shares
 VERSION = 2
 MAX_NUMBERS = 20_000
 """More numbers are not written: that would take longer than to plan."""
+_SHARES = TypeAdapter(dict[str, PatternShares])
+_PLAN_SETTINGS = TypeAdapter(PlanSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,7 +68,7 @@ def planning_input_text(planning_input: PlanningInput) -> str:
     size = _size(planning_input)
     if size > MAX_NUMBERS:
         return json.dumps({"version": VERSION, "omitted_numbers": size})
-    plan_settings = planning_input.plan_settings
+    shares = {str(stream): kept for stream, kept in planning_input.shares.items()}
     return json.dumps(
         {
             "version": VERSION,
@@ -74,16 +76,10 @@ def planning_input_text(planning_input: PlanningInput) -> str:
             "interval": planning_input.interval,
             "application": application_text(planning_input.application),
             "snapshot": snapshot_sections(planning_input.snapshot),
-            "shares": {
-                str(stream): _row(shares) for stream, shares in planning_input.shares.items()
-            },
-            "plan_settings": {
-                "latency": plan_settings.target.latency.value,
-                "aim": plan_settings.target.aim,
-                "local": plan_settings.local,
-                "fill": plan_settings.fill,
-                "windows": plan_settings.windows,
-            },
+            "shares": _SHARES.dump_python(shares, mode="json"),
+            "plan_settings": _PLAN_SETTINGS.dump_python(
+                planning_input.plan_settings, mode="json"
+            ),
         },
         separators=(",", ":"),
     )
@@ -104,22 +100,14 @@ def read_planning_input(text: str) -> PlanningInput:
                 f"it has {row['omitted_numbers']} numbers of event types, and no more than "
                 f"{MAX_NUMBERS} are written; use `shedlight plan`"
             )
-        plan_settings = row["plan_settings"]
-        target = Target(
-            latency=LatencyModel(plan_settings["latency"]), aim=plan_settings["aim"]
-        )
+        shares = _SHARES.validate_python(row["shares"])
         return PlanningInput(
             time=float(row["time"]),
             interval=float(row["interval"]),
             application=_application(row["application"]),
             snapshot=Snapshot(**row["snapshot"], file="the planning input"),
-            shares={parse_stream(name): _shares(s) for name, s in row["shares"].items()},
-            plan_settings=PlanSettings(
-                target=target,
-                local=plan_settings["local"],
-                fill=plan_settings["fill"],
-                windows=plan_settings["windows"],
-            ),
+            shares={parse_stream(name): kept for name, kept in shares.items()},
+            plan_settings=_PLAN_SETTINGS.validate_python(row["plan_settings"]),
         )
     except (ShedlightError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SnapshotError(f"the planning input of the run cannot be read: {error}") from error
@@ -145,18 +133,6 @@ def with_load(snapshot: Snapshot, factor: float) -> Snapshot:
 
 def _size(planning_input: PlanningInput) -> int:
     sections = [getattr(planning_input.snapshot, name).values() for name in STREAM_SECTIONS]
-    maps = [one for section in sections for one in section if isinstance(one, Mapping)]
-    shares = [one.shares for one in planning_input.shares.values()]
+    maps = [value for section in sections for value in section if isinstance(value, Mapping)]
+    shares = [kept.shares for kept in planning_input.shares.values()]
     return sum(map(len, [*maps, *shares]))
-
-
-def _row(shares: PatternShares) -> dict[str, Any]:
-    return {
-        "shares": dict(shares.shares),
-        "by_key": shares.by_key,
-        "default_share": shares.default_share,
-    }
-
-
-def _shares(row: Mapping[str, Any]) -> PatternShares:
-    return PatternShares(row["shares"], row["by_key"], default_share=row["default_share"])

@@ -101,16 +101,19 @@ class ReplanTrigger:
 
 @dataclass(frozen=True, slots=True)
 class ControlHistory:
-    """What the controller did before an observation.
+    """The last attempt to plan, and what was observed since.
 
     Attributes:
-        planned: What was last planned for; None: there was no plan yet.
-        since: How many observations ago that was, this one included.
+        planned: What was last planned for, whether or not a new plan came of it; None: there
+            was no attempt yet.
+        averaged: How many observations were averaged for that.
+        since: How many observations ago that was.
         lasting: See `ReplanTrigger`.
         expected: The load of each node that the active plan was to bring.
     """
 
     planned: PlanBaseline | None = None
+    averaged: int = 0
     since: int = 0
     lasting: Mapping[str, int] = field(default_factory=dict)
     expected: Mapping[str, float] = field(default_factory=dict)

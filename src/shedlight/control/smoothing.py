@@ -16,8 +16,8 @@ from shedlight.graph.application import Stream
 from shedlight.model.sampled.draw import RateHistory
 
 _Name = TypeVar("_Name")
-_STEPS = 5
-"""How many observations say how rates go."""
+_MIN_STEPS = 5
+"""How many observations a history of rates has at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class SmoothingSettings:
         most: How many observations count at most; 1: only the latest.
         settled: After how many observations that are alike a plan is made anew that was made
             from fewer.
-        sudden: What part of all events of an operator must have moved, in number or to other
-            types, so that what was before counts no more.
+        jump_threshold: What part of all events of an operator must have moved, in number or
+            to other types, so that what was before counts no more.
     """
 
     most: int = 20
@@ -39,7 +39,7 @@ class SmoothingSettings:
 
 @dataclass(frozen=True, slots=True)
 class SmoothedObservation:
-    """What was observed of late.
+    """The average of the latest observations.
 
     Attributes:
         mean: The average; None before the first observation.
@@ -47,7 +47,7 @@ class SmoothedObservation:
         seen: How many there were at all.
         outputs: Complex events per second of each pattern, on average of all of late.
         load: Events per second at the operators that shed, likewise.
-        course: The rates of each source and what each pattern emitted, one by one.
+        rate_history: The rates of each source and pattern, observation by observation.
     """
 
     mean: Observation | None = None
@@ -77,27 +77,29 @@ def smooth(
         smoothing: How to average.
         operators: The operators that may shed.
     """
-    now = sum(sum(offered_to(observation, one).values()) for one in operators)
+    arriving = sum(sum(offered_to(observation, name).values()) for name in operators)
     before, seen = smoothed.mean, smoothed.seen + 1
     rate_history = (*smoothed.rate_history, _rates(observation))[-smoothing.most :]
     if before is None:
-        return SmoothedObservation(observation, 1, seen, observation.outputs, now, rate_history)
+        return SmoothedObservation(
+            observation, 1, seen, observation.outputs, arriving, rate_history
+        )
     part = 1 / min(seen, smoothing.most)
-    outputs = _blended(smoothed.outputs, observation.outputs, part)
-    load = smoothed.load + part * (now - smoothed.load)
-    scale = max(1.0, now / load) if load else 1.0
+    outputs = _blend(smoothed.outputs, observation.outputs, part)
+    load = smoothed.load + part * (arriving - smoothed.load)
+    scale = max(1.0, arriving / load) if load else 1.0
     scaled = {stream: rate * scale for stream, rate in outputs.items()}
     number, arrivals = 1, observation.arrivals
     if not _has_jumped(before, observation, smoothing.jump_threshold):
         number = min(smoothed.number + 1, smoothing.most)
-        arrivals = _spreads(before, observation, 1 / number)
+        arrivals = _blend_arrivals(before, observation, 1 / number)
     mean = replace(observation, arrivals=arrivals, outputs=scaled)
     return SmoothedObservation(mean, number, seen, outputs, load, rate_history)
 
 
 def rate_history_of(smoothed: SmoothedObservation) -> RateHistory | None:
     """Say how rates went of late; None if too little is known to say."""
-    if smoothed.mean is None or len(smoothed.rate_history) < _STEPS:
+    if smoothed.mean is None or len(smoothed.rate_history) < _MIN_STEPS:
         return None
     streams = dict.fromkeys(stream for step in smoothed.rate_history for stream in step)
     rates = {
@@ -109,21 +111,21 @@ def rate_history_of(smoothed: SmoothedObservation) -> RateHistory | None:
 
 def _rates(observation: Observation) -> Mapping[Stream, float]:
     """Give the rates of sources, and of patterns."""
-    found = dict(observation.outputs)
+    by_stream = dict(observation.outputs)
     for by_input in observation.arrivals.values():
         for stream, rates in by_input.items():
             if stream.operator is None:
-                found[stream] = max(found.get(stream, 0.0), sum(rates.values()))
-    return found
+                by_stream[stream] = max(by_stream.get(stream, 0.0), sum(rates.values()))
+    return by_stream
 
 
-def _spreads(
+def _blend_arrivals(
     before: Observation, now: Observation, part: float
 ) -> dict[str, dict[Stream, dict[str, float]]]:
     """Blend how events are spread over types, at every operator and from every input."""
     return {
         operator: {
-            stream: _spread(before.arrivals.get(operator, {}).get(stream, {}), rates, part)
+            stream: _blend_types(before.arrivals.get(operator, {}).get(stream, {}), rates, part)
             for stream, rates in by_input.items()
         }
         for operator, by_input in now.arrivals.items()
@@ -135,29 +137,26 @@ def _has_jumped(before: Observation, now: Observation, jump_threshold: float) ->
     for operator in now.arrivals:
         old, new = offered_to(before, operator), offered_to(now, operator)
         total = max(sum(old.values()), sum(new.values()))
-        moved = sum(abs(new.get(one, 0.0) - old.get(one, 0.0)) for one in _names(old, new))
+        labels = {**old, **new}
+        moved = sum(abs(new.get(label, 0.0) - old.get(label, 0.0)) for label in labels)
         if moved > jump_threshold * total:
             return True
     return False
 
 
-def _names(*counts: Mapping[str, float]) -> Iterable[str]:
-    return {label: None for one in counts for label in one}
-
-
-def _spread(
+def _blend_types(
     old: Mapping[str, float], new: Mapping[str, float], part: float
 ) -> dict[str, float]:
     """Blend how events are spread over types; in all there are as many as now."""
-    blended = _blended(old, new, part)
+    blended = _blend(old, new, part)
     total = sum(blended.values())
     factor = sum(new.values()) / total if total else 0.0
     return {label: rate * factor for label, rate in blended.items()}
 
 
-def _blended(
+def _blend(
     old: Mapping[_Name, float], new: Mapping[_Name, float], part: float
 ) -> dict[_Name, float]:
     """Take a part of the new and the rest of the old."""
     names = {**old, **new}
-    return {one: old.get(one, 0.0) * (1 - part) + new.get(one, 0.0) * part for one in names}
+    return {n: old.get(n, 0.0) * (1 - part) + new.get(n, 0.0) * part for n in names}

@@ -4,20 +4,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from shedlight.control.assessment import LoadAssessment, assess, keep_arrays
+from shedlight.control.assessment import LoadAssessment, assess
 from shedlight.control.calibration import apply_calibration
-from shedlight.control.controller import HORIZON_INTERVALS, without_infeasible_bounds
+from shedlight.control.controller import HORIZON_INTERVALS, try_plan, without_infeasible_bounds
 from shedlight.control.node_status import NodeHealth, PlanFailure, node_health
 from shedlight.control.observation import Observation
 from shedlight.control.override import Override, apply_override
 from shedlight.control.planning_input import PlanningInput, with_load
-from shedlight.errors import PlanError
 from shedlight.graph.application import Application
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target
 from shedlight.model.model import Model
-from shedlight.planning.infeasible import InfeasibleError
-from shedlight.planning.plan import Plan, PlanSettings, make_plan
+from shedlight.planning.plan import Plan
 from shedlight.shedding.shares import Shares, shares_by_label
 
 _MAX_SOLVER_SECONDS = 2.0
@@ -68,23 +66,20 @@ def what_if(
         PlanError: There is no such node or sink, or a value is none.
     """
     began = clock()
-    application = apply_override(planning_input.application, override)
-    target = replace(
-        planning_input.plan_settings.target, horizon=HORIZON_INTERVALS * planning_input.interval
-    )
-    plan_settings = replace(
-        planning_input.plan_settings, target=target, time_limit=_MAX_SOLVER_SECONDS
-    )
-    before = _assess(planning_input, _model(planning_input, planning_input.application), target)
-    model = _model(planning_input, application, load)
-    assessment = _assess(planning_input, model, target)
-    plan, failure = _planned(
-        planning_input, without_infeasible_bounds(model, assessment), plan_settings
-    )
-    shares = planning_input.shares
+    given = planning_input
+    application = apply_override(given.application, override)
+    horizon = HORIZON_INTERVALS * given.interval
+    target = replace(given.plan_settings.target, horizon=horizon)
+    settings = replace(given.plan_settings, target=target, time_limit=_MAX_SOLVER_SECONDS)
+    before = _assess(given, _model(given, given.application), target)
+    model = _model(given, application, load)
+    assessment = _assess(given, model, target)
+    made = try_plan(without_infeasible_bounds(model, assessment), settings, given.shares)
+    plan, failure = (None, made) if isinstance(made, PlanFailure) else (made, None)
+    shares = given.shares
     if plan is not None:
         shares = {**shares, **shares_by_label(model, plan.keep)}
-        assessment = _assess(replace(planning_input, shares=shares), model, target)
+        assessment = _assess(replace(given, shares=shares), model, target)
     return Forecast(
         application=application,
         plan=plan,
@@ -98,28 +93,12 @@ def what_if(
     )
 
 
-def _model(planning_input: PlanningInput, application: Application, load: float = 1.0) -> Model:
-    snapshot = (
-        planning_input.snapshot if load == 1 else with_load(planning_input.snapshot, load)
-    )
+def _model(given: PlanningInput, application: Application, load: float = 1.0) -> Model:
+    snapshot = given.snapshot if load == 1 else with_load(given.snapshot, load)
     return apply_calibration(build_model(application, snapshot), snapshot.calibration)
 
 
-def _assess(planning_input: PlanningInput, model: Model, target: Target) -> LoadAssessment:
+def _assess(given: PlanningInput, model: Model, target: Target) -> LoadAssessment:
     """Assess the load of a model of which nothing was observed."""
-    unseen = Observation(
-        time=planning_input.time, interval=planning_input.interval, arrivals={}
-    )
-    return assess(
-        unseen, model, target, planning_input.shares, planning_input.snapshot.calibration
-    )
-
-
-def _planned(
-    planning_input: PlanningInput, model: Model, plan_settings: PlanSettings
-) -> tuple[Plan | None, PlanFailure | None]:
-    try:
-        incumbent = keep_arrays(model, planning_input.shares) or None
-        return make_plan(model, plan_settings, incumbent=incumbent), None
-    except PlanError as error:
-        return None, PlanFailure(str(error), isinstance(error, InfeasibleError))
+    unseen = Observation(time=given.time, interval=given.interval, arrivals={})
+    return assess(unseen, model, target, given.shares, given.snapshot.calibration)

@@ -12,8 +12,8 @@ sample of 349,420 instance events that `docs/reproduce.md` names, and what comes
 Not modelled: which job an event is of, and anything that hangs on a single machine.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -142,17 +142,13 @@ def _wandering(rng: np.random.Generator, rate: float, seconds: float) -> Floats:
     ends = np.minimum(np.arange(1, np.ceil(seconds / _HOUR) + 1) * _HOUR, seconds)
     news = rng.standard_normal(len(ends))
     news[1:] *= np.sqrt(1 - HOURLY_MEMORY**2)
-    levels = np.array(_remembered(news.tolist()))
+    levels = np.array(list(accumulate(news.tolist(), _next_level)))
     factors = np.exp(HOURLY_SPREAD * levels - HOURLY_SPREAD**2 / 2)  # of mean 1
     return poisson_times(rng, ends, rate * factors)
 
 
-def _remembered(news: Sequence[float]) -> list[float]:
-    levels, level = [], 0.0
-    for new in news:
-        level = HOURLY_MEMORY * level + new
-        levels.append(level)
-    return levels
+def _next_level(level: float, new: float) -> float:
+    return HOURLY_MEMORY * level + new
 
 
 def _bursts(

@@ -79,7 +79,7 @@ def _is_between(events, row):
 @pytest.mark.parametrize(("text", "is_one"), [(ABSENT, _is_absent), (BETWEEN, _is_between)])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_absence_that_is_found_is_one(text, is_one, seed):
-    """Also for machines that are open when their key comes to be shed."""
+    """Also for partial matches that are open when their key comes to be shed."""
     application, table = _application(text), _events(seed)
     service = Service(seconds={Stream("P", "w"): 0.002, Stream("Q", "w"): 0.002})
     policy = ControllerPolicy(application, every=2)

@@ -79,7 +79,7 @@ def test_a_replay_sheds_the_same_events(name):
 
 
 def test_a_replay_in_other_batches_sheds_the_same_events():
-    """A plan in force keeps the same events wherever the stream is cut."""
+    """An active plan keeps the same events wherever the stream is cut."""
     application, _ = _policy("global")
     tables = {f"s{i}": drawn_events(CAPACITY * 2, 20, i) for i in (1, 2)}
     shares = {PATTERN: PatternShares({f"type={i}": 0.4 for i in (1, 2, 3)})}

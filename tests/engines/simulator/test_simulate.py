@@ -150,13 +150,13 @@ def test_an_overloaded_node_falls_behind_and_a_shed_one_does_not():
     st.dictionaries(st.sampled_from(["type=0", "type=1", "type=2", "type=3"]), st.floats(0, 1)),
 )
 def test_every_event_is_accounted_for_once(seed, interval, shares):
-    """Processed, shed, unused, late, duplicate or expired; those processed are told of."""
+    """Processed, shed, unused, late, duplicate or expired; those processed are reported."""
     application = paper_application()
     tables = {f"s{i}": drawn_events(40, 5, i + seed, types=6) for i in (1, 2)}
     again = tables["s2"].slice(3, 20)
     tables["s2"] = pa.concat_tables([tables["s2"], again])
     service = Service(seconds={Stream("Q21", "w2"): 0.004, Stream("Q22", "w2"): 0.008})
-    told: list[ServedEvents] = []
+    served: list[ServedEvents] = []
     done = simulate(
         application,
         tables,
@@ -164,18 +164,18 @@ def test_every_event_is_accounted_for_once(seed, interval, shares):
         interval=interval,
         shares={stream: PatternShares(shares) for stream in _plan()},
         seed=seed,
-        on_served=told.append,
+        on_served=served.append,
     )
     for name, one in done.counts.items():
         fates = (one.processed, one.shed, one.unused, one.late, one.duplicates, one.expired)
         assert one.arrived == sum(fates)
-        assert one.processed == sum(len(s.time) for s in told if s.operator == name)
+        assert one.processed == sum(len(s.time) for s in served if s.operator == name)
     assert done.counts["w2"].arrived == len(tables["s2"])
     assert done.counts["w2"].duplicates == len(again)
     assert done.counts["w2"].shed == sum(i.shed["edge-2"] for i in done.intervals)
-    spent = sum(float((s.queueing + s.processing).sum()) for s in told if s.node == "edge-2")
+    spent = sum(float((s.queueing + s.processing).sum()) for s in served if s.node == "edge-2")
     assert spent == pytest.approx(sum(i.latency["edge-2"] for i in done.intervals))
-    assert all((s.queueing >= 0).all() for s in told)
+    assert all((s.queueing >= 0).all() for s in served)
 
 
 def test_measured_times_are_drawn_from_what_was_measured():
@@ -185,14 +185,14 @@ def test_measured_times_are_drawn_from_what_was_measured():
         distribution=ServiceDistribution.MEASURED,
         samples={ALONE: (1.0, 2.0, 5.0)},
     )
-    told: list[ServedEvents] = []
+    served: list[ServedEvents] = []
     for _ in range(2):
         simulate(
-            _single(), {"s": drawn_events(50, 40, 1, types=1)}, service, on_served=told.append
+            _single(), {"s": drawn_events(50, 40, 1, types=1)}, service, on_served=served.append
         )
-    half = len(told) // 2
+    half = len(served) // 2
     first, second = (
-        np.concatenate([s.processing for s in part]) for part in (told[:half], told[half:])
+        np.concatenate([s.processing for s in part]) for part in (served[:half], served[half:])
     )
     assert np.array_equal(first, second)
     assert np.allclose(np.unique(first), [0.0015, 0.003, 0.0075])

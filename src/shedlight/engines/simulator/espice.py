@@ -18,12 +18,13 @@ everything, for what is never kept is never known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from shedlight.control.observation import Observation
-from shedlight.engines.simulator.policies import Factors, NodeLimits, PressurePolicy
-from shedlight.graph import Application, Stream, operators_on
+from shedlight.engines.simulator.policies import Factors, LimitPolicy
+from shedlight.graph import Stream, operators_on
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import Pattern, WindowUnit, negated_elements
 from shedlight.matching.compile.matcher import Matcher
@@ -31,7 +32,6 @@ from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.arrays import Floats, dot
-from shedlight.model.latency import Target
 from shedlight.shedding.shares import Shares
 
 _MIN_SECONDS = 1e-9
@@ -180,41 +180,23 @@ def _measure(time: Array, opens: Array, keys: Array, latest: Array, gaps: Array)
             latest[keys[i]] = time[i]
 
 
-class UtilityPolicy(PressurePolicy):
-    """Drops the events that are the least useful, as many as the limit asks for.
+class UtilityPolicy(LimitPolicy):
+    """Drops the events that are the least useful, as many as the limit asks for."""
 
-    Args:
-        application: What is simulated.
-        target: How bounds are kept.
-        every: After how many intervals there is a decision.
-        with_pressure: Whether there is pressure in between.
-
-    Attributes:
-        choosers: What chooses the events of each pattern on a node with a bound.
-    """
-
-    def __init__(
-        self,
-        application: Application,
-        target: Target | None = None,
-        every: int = 1,
-        *,
-        with_pressure: bool = True,
-    ) -> None:
-        super().__init__(application, every, with_pressure=with_pressure)
-        self._application = application
-        self._limits = NodeLimits(application, target or Target())
-        self.choosers: Mapping[Stream, UtilityCells] = {
+    @cached_property
+    def choosers(self) -> Mapping[Stream, UtilityCells]:
+        """What chooses the events of each pattern on a node with a bound."""
+        return {
             stream: UtilityCells(spec.patterns[stream.name])
-            for spec in application.operators.values()
-            if application.nodes[spec.node].bound is not None
+            for spec in self._application.operators.values()
+            if self._application.nodes[spec.node].bound is not None
             for stream in spec.outputs
         }
 
     def observe(self, observation: Observation) -> None:
         """Choose anew for every node that has a limit."""
-        self._limits.observe(observation)
-        for node, load in self._limits.loads.items():
+        super().observe(observation)
+        for node, load in self._loads.items():
             self._refill(node, load.busy_limit * observation.interval)
         for cells in self.choosers.values():
             cells.forget()
@@ -222,7 +204,7 @@ class UtilityPolicy(PressurePolicy):
     def _refill(self, node: str, limit: float) -> None:
         """Choose anew for the patterns of a node, given the busy seconds that it may have."""
         here = self._cells_on(node)
-        seconds = {stream: max(_MIN_SECONDS, self._limits.seconds(stream)) for stream in here}
+        seconds = {stream: self._seconds(stream) for stream in here}
         work = _concat(cells.arrived * seconds[stream] for stream, cells in here.items())
         worth = _concat(cells.worth() / seconds[stream] for stream, cells in here.items())
         protected = _concat(np.repeat(cells.protected, BINS) for cells in here.values())
@@ -233,6 +215,11 @@ class UtilityPolicy(PressurePolicy):
         for cells in here.values():
             mine, shares = np.split(shares, [cells.shares.size])
             cells.shares = mine.reshape(cells.shares.shape)
+
+    def _seconds(self, stream: Stream) -> float:
+        """Give the mean processing time of a pattern."""
+        seconds = self._model.patterns[stream].seconds
+        return max(_MIN_SECONDS, float(seconds.mean())) if len(seconds) else _MIN_SECONDS
 
     def _cells_on(self, node: str) -> dict[Stream, UtilityCells]:
         operators = operators_on(self._application, node)
@@ -245,10 +232,6 @@ class UtilityPolicy(PressurePolicy):
                 for cells in self._cells_on(node).values():
                     cells.pressure = factor
         return {}
-
-    def limit(self, node: str) -> float:
-        """Give the limit of the last observation."""
-        return self._limits.limit(node)
 
 
 def refill(shares: Floats, work: Floats, worth: Floats, limit: float) -> Floats:

@@ -18,7 +18,7 @@ from shedlight.control.observation import (
 from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.observation import join_intervals, observation_of
-from shedlight.graph import Application, Stream
+from shedlight.graph import Application
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, node_limit
 from shedlight.model.load import NodeLoad, node_load
@@ -117,55 +117,13 @@ class ControllerPolicy(PressurePolicy):
         return self.log[-1].busy_limits.get(node, 1.0) if self.log else 1.0
 
 
-class NodeLimits:
-    """The work of nodes and their limits, for a policy that does not plan.
+class LimitPolicy(PressurePolicy):
+    """A policy that keeps the limits of nodes without planning.
 
     Args:
         application: What is simulated.
         target: How bounds are kept.
-
-    Attributes:
-        model: The application as last observed; what patterns emit is as measured.
-        loads: The work of every node that has a limit, if nothing is shed there.
-    """
-
-    def __init__(self, application: Application, target: Target) -> None:
-        self._application, self._target = application, target
-        self._times: Times = {}
-        self.model = Model(nodes={}, operators={}, sinks={})
-        self.loads: dict[str, NodeLoad] = {}
-
-    def observe(self, observation: Observation) -> None:
-        """Find the work and the limits of all nodes."""
-        self._times = remember_times(self._times, observation)
-        observation = with_times(observation, self._times)
-        snapshot = snapshot_of(observation, self._application, shed=())
-        self.model = build_model(self._application, snapshot)
-        target = replace(self._target, horizon=2 * observation.interval)
-        rates = predict(self.model)
-        for node in self.model.nodes.values():
-            limit = node_limit(self.model, node, target)
-            if limit is not None:
-                self.loads[node.name] = node_load(self.model, limit, rates)
-
-    def limit(self, node: str) -> float:
-        """Give the limit of a node as far as it is known, in busy seconds per second."""
-        load = self.loads.get(node)
-        return 1.0 if load is None else load.busy_limit / self._target.aim
-
-    def seconds(self, stream: Stream) -> float:
-        """Give the mean processing time of a pattern."""
-        seconds = self.model.patterns[stream].seconds
-        return float(seconds.mean()) if len(seconds) else 0.0
-
-
-class RandomPolicy(PressurePolicy):
-    """Drops whole events, whatever they are, at the rate that keeps the limit.
-
-    Args:
-        application: What is simulated.
-        target: How bounds are kept.
-        every: After how many intervals the rate is set anew.
+        every: After how many intervals there is a decision.
         with_pressure: Whether there is pressure in between.
     """
 
@@ -178,24 +136,40 @@ class RandomPolicy(PressurePolicy):
         with_pressure: bool = True,
     ) -> None:
         super().__init__(application, every, with_pressure=with_pressure)
-        self._application = application
-        self._limits = NodeLimits(application, target or Target())
-        self._shares: Shares = sheddable_by_pressure(application)
+        self._application, self._target = application, target or Target()
+        self._times: Times = {}
+        self._model = Model(nodes={}, operators={}, sinks={})
+        self._loads: dict[str, NodeLoad] = {}
 
     def observe(self, observation: Observation) -> None:
-        """Set the share of every node that has a limit."""
-        self._limits.observe(observation)
-        for node, load in self._limits.loads.items():
-            share = min(1.0, load.limit / load.cost) if load.cost > 0 else 1.0
-            self._shares = {**self._shares, **_same_share(self._limits.model, node, share)}
-
-    def shares(self, factors: Factors) -> Shares:
-        """Give one share per node."""
-        return _lower_shares(self._shares, self._application, factors)
+        """Find the work of all nodes if nothing is shed, and their limits."""
+        self._times = remember_times(self._times, observation)
+        observation = with_times(observation, self._times)
+        snapshot = snapshot_of(observation, self._application, shed=())
+        self._model = build_model(self._application, snapshot)
+        target = replace(self._target, horizon=2 * observation.interval)
+        rates = predict(self._model)
+        for node in self._model.nodes.values():
+            limit = node_limit(self._model, node, target)
+            if limit is not None:
+                self._loads[node.name] = node_load(self._model, limit, rates)
 
     def limit(self, node: str) -> float:
         """Give the limit of the last observation."""
-        return self._limits.limit(node)
+        load = self._loads.get(node)
+        return 1.0 if load is None else load.busy_limit / self._target.aim
+
+
+class RandomPolicy(LimitPolicy):
+    """Drops whole events, whatever they are, at the rate that keeps the limit."""
+
+    def shares(self, factors: Factors) -> Shares:
+        """Give one share per node that has a limit, and all of others."""
+        shares = dict(sheddable_by_pressure(self._application))
+        for node, load in self._loads.items():
+            share = min(1.0, load.limit / load.cost) if load.cost > 0 else 1.0
+            shares |= _same_share(self._model, node, share)
+        return _lower_shares(shares, self._application, factors)
 
 
 def _lower_shares(shares: Shares, application: Application, factors: Factors) -> Shares:

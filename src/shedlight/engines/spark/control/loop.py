@@ -276,7 +276,7 @@ class ControlLoop:
     def _work_ratio(self, name: str, decision: Decision) -> float:
         """Say by which factor a new plan changes the work of an event."""
         before = decision.loads.get(name, 0.0)
-        return self.memory.expected.get(name, before) / before if before > 0 else 1.0
+        return self.memory.history.expected.get(name, before) / before if before > 0 else 1.0
 
     def _is_at(self, stream: Stream, node: str) -> bool:
         return self._deployment.application.operators[str(stream.operator)].node == node
