@@ -123,7 +123,7 @@ def _gone(path: Path) -> None:
     [
         (_cut, "application", "application is damaged"),
         (_gone, "application", "is no checkpoint"),
-        (_cut, "plan/now", "now is damaged"),
+        (_cut, "plan/active", "active is damaged"),
         (_cut, "plan/batches/2", "batches/2 is damaged"),
         (_empty, "query/offsets/2", "offsets/2 is damaged"),
         (_cut, "query/offsets/1", "offsets/1 is damaged"),
@@ -153,7 +153,7 @@ def test_a_damaged_checkpoint_is_refused(spark, copy, damage, path, said):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("path", ["plan/now", "query/offsets/2", "query/commits"])
+@pytest.mark.parametrize("path", ["plan/active", "query/offsets/2", "query/commits"])
 def test_what_can_be_done_without_is_done_without(spark, copy, path):
     """The first plan comes into force again; micro-batches that were done are not repeated."""
     _gone(copy.folder / NODE / path)
@@ -239,8 +239,8 @@ def test_a_checkpoint_is_for_one_run_at_a_time(spark, copy):
 HOLD = """
 import sys, time
 from pathlib import Path
-from shedlight.engines.spark.support.checkpoint import locked
-with locked(Path(sys.argv[1])):
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+with lock_checkpoint(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """

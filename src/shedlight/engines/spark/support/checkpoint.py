@@ -1,8 +1,8 @@
-"""A checkpoint belongs to one run at a time, and its logs have to fit each other.
+"""The lock of a checkpoint, which one run has at a time, and checks of Spark's logs in it.
 
 Spark keeps logs by the number of a micro-batch: `offsets` of what was begun, `commits` of what
-is done, `sources` of the files that were read, and `_spark_metadata`, beside the files of a
-sink, of those that count. If a file of one of them is lost, Spark goes on by the others: it
+is done, `sources` of the files that were read, and `_spark_metadata`, in the folder of a sink,
+of the files that count. If a file of one of them is lost, Spark goes on by the others: it
 reads files twice or never, and leaves out micro-batches that a sink has by their number. So the
 logs are held against each other before a query starts.
 """
@@ -12,18 +12,18 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from shedlight.errors import StateError
 
 LOCK = "lock"
-_LOG = re.compile(r"(\d+)(\.compact)?")
-_SINK = "_spark_metadata"
-_NEW = "put it back, or start with a new checkpoint"
+_SINK_LOG = "_spark_metadata"
+_START_ANEW = "put it back, or start with a new checkpoint"
 
 
 @contextmanager
@@ -50,15 +50,64 @@ def lock_checkpoint(checkpoint: Path) -> Iterator[None]:
 
 
 def is_in_use(checkpoint: Path) -> bool:
-    """Whether a run has a checkpoint; for a moment nobody else can take it."""
+    """Say whether a run has a checkpoint; for a moment nobody else can take it."""
     try:
         with (checkpoint / LOCK).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
+
+
+@dataclass(frozen=True)
+class _SparkLog:
+    """A folder with a file for each micro-batch, some of them summaries of those before."""
+
+    folder: Path
+    remedy: str = _START_ANEW
+
+    @cached_property
+    def files(self) -> dict[int, str]:
+        """The names of the files by their numbers; a summary stands for what it sums up."""
+        names = sorted(path.name for path in self.folder.glob("[0-9]*"))  # 9, then 9.compact
+        return {int(match[1]): match[0] for match in map(_LOG_FILE.fullmatch, names) if match}
+
+    @property
+    def last(self) -> int:
+        """The number of the last file; -1 if there is none."""
+        return max(self.files, default=-1)
+
+    def read(self, number: int) -> list[Any]:
+        """Read a file: after its version it has a line for each entry."""
+        path = self.folder / self.files.get(number, str(number))
+        try:
+            version, *lines = path.read_text().split("\n")
+            entries = [None if line == "-" else json.loads(line) for line in lines if line]
+        except FileNotFoundError as error:
+            raise self.missing(number) from error
+        except ValueError as error:
+            raise StateError(f"{path} is damaged ({error}); {self.remedy}") from error
+        if not version.startswith("v"):
+            raise StateError(f"{path} is damaged; {self.remedy}")
+        return entries
+
+    def check(self, last: int) -> None:
+        """See that all is there since the last summary, and at least up to a number."""
+        files = self.files
+        for number in range(_summary_in(files), max([*files, last]) + 1):
+            self.read(number)
+
+    def missing(self, number: int) -> StateError:
+        """Make the error that says that a file is missing."""
+        return StateError(f"the file {number} of {self.folder} is missing; {self.remedy}")
+
+
+_LOG_FILE = re.compile(r"(\d+)(\.compact)?")
+
+
+def _summary_in(files: Mapping[int, str]) -> int:
+    """Find the number of the last summary; 0 if there is none."""
+    return max((n for n, name in files.items() if name.endswith(".compact")), default=0)
 
 
 def check_logs(
@@ -66,12 +115,12 @@ def check_logs(
     sink: Path | None = None,
     *,
     logs: Sequence[int] | None = None,
-    remedy: str = _NEW,
+    remedy: str = _START_ANEW,
 ) -> int | None:
     """Hold the logs of a query against each other.
 
     Args:
-        query: The folder where Spark remembers where the query stands.
+        query: The checkpoint of the query.
         sink: The folder that it writes files to, if it does.
         logs: The number of the log of each source, as they are in the query; two may have one
             if they read the same. None: each has its own.
@@ -83,20 +132,25 @@ def check_logs(
     Raises:
         StateError: Files are missing or damaged.
     """
-    begun, done = _last(query / "offsets"), _last(query / "commits")
+    offsets, commits = (
+        _SparkLog(query / "offsets", remedy),
+        _SparkLog(query / "commits", remedy),
+    )
+    begun, done = offsets.last, commits.last
     if done > begun:
-        raise _missing(query / "offsets", begun + 1, remedy)
+        raise offsets.missing(begun + 1)
     if begun >= 0:
         _check_identity(query / "metadata", remedy)
     if done >= 0:
-        _entries(query / "commits", str(done), remedy)
-    _check_offsets(query, begun, logs, remedy)
+        commits.read(done)
+    _check_sources(query, offsets, logs)
     if sink is None:
         return None
-    written = _last(sink / _SINK)
-    _check_log(sink / _SINK, done, remedy)
+    output = _SparkLog(sink / _SINK_LOG, remedy)
+    written = output.last
+    output.check(done)
     if written > begun:
-        raise _missing(query / "offsets", written, remedy)
+        raise offsets.missing(written)
     return begun if done < begun == written else None
 
 
@@ -108,26 +162,17 @@ def _check_identity(file: Path, remedy: str) -> None:
         raise StateError(f"{file} is damaged or missing ({error}); {remedy}") from error
 
 
-def _check_offsets(query: Path, begun: int, logs: Sequence[int] | None, remedy: str) -> None:
+def _check_sources(query: Path, log: _SparkLog, logs: Sequence[int] | None) -> None:
     """See from where to where the last micro-batch reads, and that the files are known."""
-    offsets: list[Any] = []
+    begun, offsets = log.last, []
     for number in range(max(begun - 1, 0), begun + 1):
-        offsets = _entries(query / "offsets", str(number), remedy)
-    numbers = range(len(offsets[1:])) if logs is None else logs
-    for number, offset in zip(numbers, offsets[1:], strict=False):
+        offsets = log.read(number)[1:]
+    for number, offset in zip(
+        range(len(offsets)) if logs is None else logs, offsets, strict=False
+    ):
         if isinstance(offset, dict) and offset.keys() == {"logOffset"}:
-            _check_log(query / "sources" / str(number), offset["logOffset"], remedy)
-
-
-def _check_log(folder: Path, least: int, remedy: str) -> None:
-    """See that a log has all since its last summary, and at least up to a number."""
-    there = _numbered(folder)
-    last = max(max(there, default=-1), least)
-    summaries = [number for number, name in there.items() if name.endswith(".compact")]
-    for number in range(max(summaries, default=0), last + 1):
-        if number not in there:
-            raise _missing(folder, number, remedy)
-        _entries(folder, there[number], remedy)
+            source = _SparkLog(query / "sources" / str(number), log.remedy)
+            source.check(offset["logOffset"])
 
 
 def committed_files(sink: Path) -> dict[str, float] | None:
@@ -137,35 +182,30 @@ def committed_files(sink: Path) -> dict[str, float] | None:
         Seconds since 1970 by name; None if that is not to be known now, for Spark, which works
         on its log, has just taken a part of it away, or there is no log yet.
     """
-    folder = sink / _SINK
-    there = _numbered(folder)
-    summaries = [number for number, name in there.items() if name.endswith(".compact")]
-    first = max(summaries, default=0)
-    if first not in there:
+    log = _SparkLog(sink / _SINK_LOG)
+    files = log.files
+    first = _summary_in(files)
+    try:
+        entries = [
+            entry for n in sorted({first, *files}) if n >= first for entry in log.read(n)
+        ]
+    except StateError:
         return None
-    found: dict[str, float] = {}
-    for number in sorted(there):
-        try:
-            entries = _entries(folder, there[number], _NEW) if number >= first else []
-        except StateError:
-            return None
-        for one in entries:
-            found[one["path"].rpartition("/")[2]] = one["modificationTime"] / 1e3
-    return found
+    return {one["path"].rpartition("/")[2]: one["modificationTime"] / 1e3 for one in entries}
 
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """Somebody who reads files, and what Spark remembers of that.
+    """A query that reads files, as one of its sources.
 
     Attributes:
-        query: The folder where Spark remembers where the query stands.
-        place: Which of the sources of the query it is.
+        query: The checkpoint of the query.
+        index: Which of the sources of the query it is.
         log: The number of its log.
     """
 
     query: Path
-    place: int
+    index: int
     log: int
 
 
@@ -175,49 +215,15 @@ def last_read(reader: LogReader) -> float:
     Returns:
         Seconds since 1970; 0 if it is through with none, or if that is not to be known.
     """
-    query = reader.query
-    folder = query / "sources" / str(reader.log)
+    log = _SparkLog(reader.query / "sources" / str(reader.log))
     try:
-        offsets = _entries(query / "offsets", str(_last(query / "commits")), _NEW)
-        offset = offsets[1 + reader.place]
-        there = _numbered(folder)
-        until = [number for number in there if offset and number <= offset["logOffset"]]
-        entries = _entries(folder, there[max(until)], _NEW) if until else []
+        committed = _SparkLog(reader.query / "commits").last
+        offset = _SparkLog(reader.query / "offsets").read(committed)[1 + reader.index]
+        through = [number for number in log.files if offset and number <= offset["logOffset"]]
+        entries = log.read(max(through)) if through else []
     except StateError:
         return 0.0
-    return max((one["timestamp"] / 1e3 for one in entries), default=0.0)
-
-
-def _last(folder: Path) -> int:
-    return max(_numbered(folder), default=-1)
-
-
-def _numbered(folder: Path) -> dict[int, str]:
-    """Find the files of a log by their numbers; a summary stands for what it sums up."""
-    found: dict[int, str] = {}
-    for path in folder.glob("[0-9]*"):
-        match = _LOG.fullmatch(path.name)
-        if match and (match[2] or int(match[1]) not in found):
-            found[int(match[1])] = path.name
-    return found
-
-
-def _entries(folder: Path, name: str, remedy: str) -> list[Any]:
-    """Read a file of a log: its version, and a line for each entry."""
-    try:
-        version, *lines = (folder / name).read_text().split("\n")
-        entries = [None if line == "-" else json.loads(line) for line in lines if line]
-    except FileNotFoundError as error:
-        raise _missing(folder, int(name.partition(".")[0]), remedy) from error
-    except ValueError as error:
-        raise StateError(f"{folder / name} is damaged ({error}); {remedy}") from error
-    if not version.startswith("v"):
-        raise StateError(f"{folder / name} is damaged; {remedy}")
-    return entries
-
-
-def _missing(folder: Path, number: int, remedy: str) -> StateError:
-    return StateError(f"the file {number} of {folder} is missing; {remedy}")
+    return max((entry["timestamp"] / 1e3 for entry in entries), default=0.0)
 
 
 _DAMAGE = re.compile(
@@ -225,7 +231,7 @@ _DAMAGE = re.compile(
     r"|Multiple streaming queries are concurrently using"  # which our lock rules out
     r"|terminated with exception:\s+SQLSTATE"  # of a schema that is cut off nothing is said
 )
-_PLACES = (
+_PATHS = (
     re.compile(r"(/[^\s:'\"]+/query/(?:state|offsets|commits)[^\s:'\",\]]*)"),
     re.compile(r"checkpointLocation=([^\s,\]]+)"),
 )
@@ -233,8 +239,8 @@ _PLACES = (
 
 def parse_state_damage(text: str) -> StateError | None:
     """Find out from what Spark says whether a query failed because its state is damaged."""
-    places = [place for place in (one.search(text) for one in _PLACES) if place]
-    if not places or not _DAMAGE.search(text):
+    paths = [match[1] for match in (path.search(text) for path in _PATHS) if match]
+    if not paths or not _DAMAGE.search(text):
         return None
-    where = places[0][1].rstrip(".")
-    return StateError(f"{where} is damaged, or a file of it is missing; {_NEW}")
+    where = paths[0].rstrip(".")
+    return StateError(f"{where} is damaged, or a file of it is missing; {_START_ANEW}")
