@@ -1,4 +1,4 @@
-"""What a new pattern costs before its first event, and the very first run on a machine."""
+"""What a new pattern costs before its first event, and the very first run on a computer."""
 
 import os
 import statistics

@@ -1,8 +1,8 @@
 """A kernel that is driven by tables against code that is generated for one pattern.
 
 The generated code is what a compiler of patterns would write by hand for a sequence of types
-without keys: a list of machines per state, and an `if` per symbol. It does less than our kernel
-(no keys, no NOT, no REUSE, no heap, no cap), so its speed is an upper bound.
+without keys: a list of partial matches per state, and an `if` per symbol. It does less than our
+kernel (no keys, no NOT, no REUSE, no heap, no cap), so its speed is an upper bound.
 """
 
 import time
@@ -19,14 +19,14 @@ _FRONT = """
 def kernel(types, times, window, link, first, node, before, rows, heads, tails):
     used, matches, out = 0, 0, 0
     for i in range(types.shape[0]):
-        kind, now = types[i], times[i]
+        event_type, now = types[i], times[i]
         for s in range({states}):
             while heads[s] >= 0 and times[first[heads[s]]] < now - window:
                 heads[s] = link[heads[s]]
         best = -1
 """
 _BRANCH = """
-        {word} kind == {kind}:
+        {word} event_type == {number}:
 {cases}
 """
 _TAKE = """
@@ -75,8 +75,8 @@ def source_of(sequence: list[int]) -> str:
         cases[sequence[place]] = cases.get(sequence[place], "") + case
     cases[sequence[0]] = cases.get(sequence[0], "") + _OPEN
     text = _FRONT.format(states=len(sequence) - 1)
-    for number, (kind, case) in enumerate(cases.items()):
-        text += _BRANCH.format(word="elif" if number else "if", kind=kind, cases=case)
+    for index, (number, case) in enumerate(cases.items()):
+        text += _BRANCH.format(word="elif" if index else "if", number=number, cases=case)
     return text + "    return matches\n"
 
 

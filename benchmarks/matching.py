@@ -37,17 +37,17 @@ def long_window() -> Iterator[Answer]:
     yield Answer("window of 1 h against 10 s", long / short, 1.5)
 
 
-def many_machines() -> Iterator[Answer]:
-    """Compare a million open machines with a thousand."""
+def many_partial_matches() -> Iterator[Answer]:
+    """Compare a million partial matches with a thousand."""
     few = seconds(_with_open(1_000))
     many = seconds(_with_open(1_000_000))
-    yield Answer("1,000,000 open machines against 1,000", many / few, 2)
+    yield Answer("1,000,000 partial matches against 1,000", many / few, 2)
 
 
-def _with_open(machines: int):  # noqa: ANN202  # as `prepared`
-    """Match a stream while so many machines stay open: each event closes one and opens one."""
+def _with_open(partial_matches: int):  # noqa: ANN202  # as `prepared`
+    """Match a stream with so many partial matches: each event closes one and opens one."""
     text = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 1) WITHIN 10 d"
-    warm = random_stream(events=machines, shares=[1.0], types=1)
+    warm = random_stream(events=partial_matches, shares=[1.0], types=1)
     opened, _ = prepared(text, warm)()
     types = np.tile([1, 0], EVENTS // 2)
     later = warm.table["time"].to_numpy()[-1]
@@ -75,7 +75,7 @@ def wide_conjunction() -> Iterator[Answer]:
 
 
 def across_events() -> Iterator[Answer]:
-    """Compare conditions across events, a hundred machines open, with the reference."""
+    """Compare conditions across events, a hundred partial matches, with the reference."""
     text = """SELECT A.value WHERE SEQ(A.type = 0, B.type = 1) AND B.value > A.value + 0.98
         WITHIN 200 ms"""
     stream = random_stream(types=2, events=20_000)
@@ -89,7 +89,7 @@ def across_events() -> Iterator[Answer]:
     slow = seconds(lambda: reference.match(pattern, events), runs=1)
     fast = seconds(work)
     yield Answer(
-        "across events, 100 machines: reference against kernel",
+        "across events, 100 partial matches: reference against kernel",
         slow / fast,
         20,
         at_least=True,
@@ -107,7 +107,7 @@ def _pattern(text: str, stream: Stream):  # noqa: ANN202
 QUESTIONS = (
     against_counting,
     long_window,
-    many_machines,
+    many_partial_matches,
     many_keys,
     wide_conjunction,
     across_events,

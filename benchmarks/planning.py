@@ -80,10 +80,10 @@ def with_transport() -> Iterator[Answer]:
 def growth() -> Iterator[Answer]:
     """Compare the time per use of a type by a query with that of a ten times larger problem.
 
-    In turns, each for as many uses: a machine that is shared is not equally fast all the time.
+    In turns, each for as many uses: a computer that is shared is not equally fast all the time.
     The limit is for the same share of queries per type. The problem of 10,000 types with every
-    type in every query stands beside it: its types fit a processor's cache, and it looks them
-    up in order.
+    type in every query is there for comparison: its types fit a processor's cache, and it
+    looks them up in order.
     """
     huge = draw_arrays(*_HUGE, _SEED)
     yield _growth("100,000 x 100 x 0.1", draw_arrays(*_FEWER, _SEED), huge, 1.0)

@@ -51,7 +51,7 @@ def ratio(
 ) -> tuple[float, float, float]:
     """Compare two works in turns: the median of the ratios, and the median time of each.
 
-    In turns, because a machine that is shared is not equally fast all the time.
+    In turns, because a computer that is shared is not equally fast all the time.
     """
     ours()
     other()

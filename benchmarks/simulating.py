@@ -27,7 +27,7 @@ _SHARES = {
 def paper_example() -> Iterator[Answer]:
     """Simulate the paper's example at twice the capacity under a plan, second by second.
 
-    Processor time counts, so that others on the machine do not; the best of some runs.
+    Processor time counts, so that others on the computer do not; the best of some runs.
     """
     loaded = load_application(_FILE).application
     asked, application = source_demands(loaded), with_generated_sources(loaded)

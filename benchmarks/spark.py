@@ -2,7 +2,7 @@
 
 Figures are of the micro-batches after the first, in which Python warms up, and of runs after
 some that are not counted, in which the JVM does. All are in one session, in turns of a few
-seconds, for a machine that is shared is not equally fast all the time; ratios are taken within
+seconds, for a computer that is shared is not equally fast all the time; ratios are taken within
 a round, and the median of the rounds counts.
 """
 
@@ -79,7 +79,7 @@ def on_spark() -> Iterator[Answer]:
     try:
         yield from _shedding(session, folder)
         yield from _keys(session, folder)
-        yield from _machines(session, folder)
+        yield from _partial_matches(session, folder)
     finally:
         close_session(session)
         shutil.rmtree(folder, ignore_errors=True)
@@ -143,12 +143,12 @@ def _keys(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     )
 
 
-def _machines(spark: SparkSession, folder: Path) -> Iterator[Answer]:
+def _partial_matches(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     made = [(_waiting(number), _openers) for number in (1_000, 100_000)]
     rounds = _in_turns(spark, folder, made)
     few, many = (median(speed.batch for speed in way) for way in zip(*rounds, strict=True))
     yield Answer(
-        "Spark: a batch with 100,000 open machines / with 1,000",
+        "Spark: a batch with 100,000 partial matches / with 1,000",
         median(many.batch / few.batch for few, many in rounds),
         2.0,
         detail=f"{many:.2f} and {few:.2f} s",
@@ -271,7 +271,7 @@ def _keys_of(keys: int) -> _Make:
 
 
 def _openers(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any]:
-    """Make events of which every second opens a machine that nothing ever completes."""
+    """Make events of which every second opens a partial match that nothing ever completes."""
     return {
         "time_us": _times(start, number),
         "id": np.arange(start, start + number),
@@ -302,9 +302,9 @@ def _keyed() -> Application:
     )
 
 
-def _waiting(machines: int) -> Application:
-    """Let so many machines be open at a time: every second event opens one."""
-    micros = int(2 * machines * 1_000_000 / _RATE)
+def _waiting(partial_matches: int) -> Application:
+    """Keep so many partial matches at a time: every second event opens one."""
+    micros = int(2 * partial_matches * 1_000_000 / _RATE)
     return _application(
         f"SELECT a.id AS first WHERE SEQ(a.type = 0, b.type = 7) WITHIN {micros} us"
     )

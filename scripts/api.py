@@ -277,8 +277,8 @@ def _arguments(given: ast.arguments) -> Iterator[str]:
 
 
 def _argument(one: ast.arg, value: ast.expr | None) -> str:
-    kind = f": {ast.unparse(one.annotation)}" if one.annotation else ""
-    return _plain(one.arg + kind + (f" = {ast.unparse(value)}" if value else ""))
+    annotation = f": {ast.unparse(one.annotation)}" if one.annotation else ""
+    return _plain(one.arg + annotation + (f" = {ast.unparse(value)}" if value else ""))
 
 
 def _constructor(thing: type, name: str) -> str:
@@ -300,14 +300,14 @@ def _constructor(thing: type, name: str) -> str:
 
 
 def _field(node: ast.AnnAssign) -> str:
-    name, kind = ast.unparse(node.target), ast.unparse(node.annotation)
+    name, annotation = ast.unparse(node.target), ast.unparse(node.annotation)
     if node.value is None:
-        return f"{name}: {kind}"
+        return f"{name}: {annotation}"
     made = ast.unparse(node.value)
     factory = re.match(r"field\(default_factory=(\w+)", made)
     if factory:
         made = {"dict": "{}", "list": "[]"}.get(factory[1], f"{factory[1]}()")
-    return f"{name}: {kind} = {made}"
+    return f"{name}: {annotation} = {made}"
 
 
 def _node(thing: object) -> ast.stmt:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(
-    r"(?:^`(?P<file>[^`\n]+)`:\n\n?)?^```(?P<kind>\w*)(?P<more>[^\n]*)\n(?P<text>.*?)^```$",
+    r"(?:^`(?P<file>[^`\n]+)`:\n\n?)?^```(?P<language>\w*)(?P<more>[^\n]*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
@@ -33,14 +33,14 @@ class Block(NamedTuple):
     """A block of a page.
 
     Attributes:
-        kind: What it is said to be written in.
+        language: Of its text, as the page has it.
         text: What is in it.
         file: The name of the file that it is, if it is one.
         varies: Whether numbers may be others than shown.
         line: Where it begins.
     """
 
-    kind: str
+    language: str
     text: str
     file: str | None
     varies: bool
@@ -59,7 +59,7 @@ def blocks(page: Path) -> list[Block]:
     text = page.read_text("utf-8")
     return [
         Block(
-            one["kind"],
+            one["language"],
             one["text"],
             one["file"],
             "varies" in one["more"],
@@ -170,7 +170,7 @@ def follow(page: Path, folder: Path, **environment: str) -> int:
             if block.file is not None:
                 where = Path(shell.run("pwd")[0].strip())
                 (where / block.file).write_text(block.text, "utf-8")
-            if block.kind == "console":
+            if block.language == "console":
                 number += _checked(shell, block, page.name)
     return number
 
@@ -183,6 +183,6 @@ def _checked(shell: Shell, block: Block, page: str) -> int:
         text, status = shell.run(call.command)
         assert status == 0, f"{page}: {call.command}: {text}"
         shown, printed = shown + call.shown, printed + text
-    told = f"{page}, line {block.line}: printed\n{printed}\nshown\n{shown}"
-    assert same(shown, printed, varies=block.varies), told
+    difference = f"{page}, line {block.line}: printed\n{printed}\nshown\n{shown}"
+    assert same(shown, printed, varies=block.varies), difference
     return len(found)

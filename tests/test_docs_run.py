@@ -14,7 +14,7 @@ from tests.runlog.logs import batch, decision, header, text
 
 DOCS = ROOT / "docs"
 COMMAND = re.compile(r"^    (?=shedlight |python )(.+)$", re.MULTILINE)
-ENDED = {  # commands that end when they are told to, or that take minutes
+ENDED = {  # commands that run until they are stopped, or for minutes
     "shedlight run examples/overload/app.yaml": "--duration '25 s'",
     "python -m experiments": "--quick --output out",
     "python examples/overload/feed.py": "",
@@ -84,7 +84,7 @@ def test_commands_print_what_is_shown_below_them(page, command, shown, copy):
 @pytest.mark.usefixtures("java")
 def test_running_on_spark_is_as_the_page_says(copy):
     """The commands of its first block, those of two terminals side by side."""
-    first = next(block for block in blocks(DOCS / "running.md") if block.kind == "sh")
+    first = next(block for block in blocks(DOCS / "running.md") if block.language == "sh")
     commands = [line.partition("#")[0].strip() for line in first.text.splitlines()]
     run, feed = (one for one in commands if " run " in one or "feed.py" in one)
     with open_shell(copy) as shell:
@@ -102,7 +102,7 @@ def test_running_on_spark_is_as_the_page_says(copy):
 @pytest.mark.usefixtures("java")
 def test_the_python_of_running_works(copy):
     """In a session that was started in the folder, and for five seconds, not ten minutes."""
-    (python,) = (block for block in blocks(DOCS / "running.md") if block.kind == "python")
+    (python,) = (block for block in blocks(DOCS / "running.md") if block.language == "python")
     folder = copy / "examples" / "overload"
     (folder / "data" / "payments").mkdir(parents=True)
     session = "import shedlight\nspark = shedlight.open_session('docs')\n"
@@ -118,7 +118,7 @@ def test_the_python_of_running_works(copy):
 @pytest.mark.soak
 def test_the_commands_of_the_page_show_a_run(tmp_path):
     """Those that serve what was run, as they stand; `run --page` has tests of its own."""
-    shown = [block.text for block in blocks(DOCS / "page.md") if block.kind == "sh"]
+    shown = [block.text for block in blocks(DOCS / "page.md") if block.language == "sh"]
     serve = [line for line in "".join(shown).splitlines() if line.startswith("shedlight serve")]
     assert serve
     for log in (tmp_path / "log.jsonl", tmp_path / "state" / "NAME" / "log.jsonl"):
@@ -134,6 +134,6 @@ def test_every_command_of_the_pages_is_run():
     """So that a command in another form is not overlooked: all of these are in some block."""
     known = {"console", "sh", "python", "yaml", "json", ""}
     for page in DOCS.glob("*.md"):
-        assert {block.kind for block in blocks(page)} <= known, page.name
-        consoles = [block for block in blocks(page) if block.kind in {"console", "sh"}]
+        assert {block.language for block in blocks(page)} <= known, page.name
+        consoles = [block for block in blocks(page) if block.language in {"console", "sh"}]
         assert not consoles or page.name in {"tutorial.md", "running.md", "page.md"}, page.name

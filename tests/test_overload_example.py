@@ -70,11 +70,11 @@ def test_a_rate_changes_the_times_only():
     assert fast["time_us"].to_pylist() == [2_000 * k for k in range(1_000)]
 
 
-def test_kinds_have_their_shares_and_amounts_their_range():
+def test_types_have_their_shares_and_amounts_their_range():
     """A transfer is nine tenths of a deposit, so its largest is too."""
     table = feed.payments(feed.Feed(rate=1_000), 0, 100_000).to_pandas()
-    for kind, share, largest in zip(feed.TYPES, feed.SHARES, feed.LARGEST, strict=True):
-        amounts = table.amount[table.kind == kind]
+    for event_type, share, largest in zip(feed.TYPES, feed.SHARES, feed.LARGEST, strict=True):
+        amounts = table.amount[table.kind == event_type]
         assert len(amounts) / len(table) == pytest.approx(share, abs=0.01)
         assert amounts.mean() == pytest.approx(largest / 2, rel=0.02)
         assert amounts.between(0, largest).all()
@@ -170,7 +170,7 @@ def test_what_cannot_be_fed_is_refused(make):
 
 
 def test_the_script_feeds_in_real_time(tmp_path):
-    """The rate is met, and a mistake is told as one of the call."""
+    """The rate is met, and a mistake is reported as one of the call."""
     words = [sys.executable, EXAMPLE / "feed.py", tmp_path, "--rate", "5000"]
     done = subprocess.run(
         [*words, "--duration", "1"], capture_output=True, text=True, check=True
@@ -213,7 +213,7 @@ def test_results_are_many(found):
 
 
 def test_no_cap_is_reached(found):
-    """No machine is closed but by a match or its window."""
+    """No partial match is closed but by a match or its window."""
     assert all(one.evicted == one.dropped == one.late == 0 for one in found.values())
 
 

@@ -20,7 +20,7 @@ def test_every_command_prints_what_the_page_shows(tmp_path, monkeypatch, capsys)
     """From top to bottom, in an empty folder; then the Python, in the folder that they made."""
     assert follow(PAGE, tmp_path) == 4
 
-    (python,) = (block for block in blocks(PAGE) if block.kind == "python")
+    (python,) = (block for block in blocks(PAGE) if block.language == "python")
     (tmp_path / "five_lines.py").write_text(python.text, "utf-8")
     monkeypatch.chdir(tmp_path / "shop")
     runpy.run_path(str(tmp_path / "five_lines.py"))
@@ -29,7 +29,7 @@ def test_every_command_prints_what_the_page_shows(tmp_path, monkeypatch, capsys)
 
 def test_what_to_install_is_there():
     """Its targets are run by whoever runs this test; that they are there is seen without."""
-    (install,) = (block for block in blocks(PAGE) if block.kind == "sh")
+    (install,) = (block for block in blocks(PAGE) if block.language == "sh")
     targets = re.findall(r"^make (\w+)", install.text, re.MULTILINE)
     targets += re.findall(r"`make (\w+)`", TEXT)
     assert {"setup", "test"} <= set(targets)
@@ -41,8 +41,8 @@ def test_what_to_install_is_there():
 
 
 def test_all_blocks_are_run():
-    """One that is of another kind would be run by nobody."""
-    assert {block.kind for block in blocks(PAGE)} == {"sh", "console", "python"}
+    """One in another language would be run by nobody."""
+    assert {block.language for block in blocks(PAGE)} == {"sh", "console", "python"}
 
 
 def test_it_fits_a_screen():

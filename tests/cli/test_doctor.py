@@ -76,11 +76,11 @@ def test_machines_read_json(doctor):
     """The same checks, with the same status."""
     done = doctor("--json", PATH="/no/where")
 
-    told = json.loads(done.stdout)
-    assert told["ok"] is False
-    assert [one["name"] for one in told["checks"]] == NAMES
-    assert [one["name"] for one in told["checks"] if not one["ok"]] == ["java"]
-    assert told["checks"][5]["says"].startswith("no Java: JAVA_HOME is not set")
+    printed = json.loads(done.stdout)
+    assert printed["ok"] is False
+    assert [one["name"] for one in printed["checks"]] == NAMES
+    assert [one["name"] for one in printed["checks"] if not one["ok"]] == ["java"]
+    assert printed["checks"][5]["says"].startswith("no Java: JAVA_HOME is not set")
     assert done.returncode == 1
 
 

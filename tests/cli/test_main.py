@@ -16,7 +16,7 @@ from shedlight.cli.main import main
 from shedlight.engines.event_files import read_events
 
 ROOT = Path(__file__).parents[2]
-PAIR = "SELECT a.x WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 5 s"
+PAIR = "SELECT a.x WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 5 s"
 
 
 class Done(NamedTuple):
@@ -51,7 +51,7 @@ def _csv(folder, text, name="events.csv"):
 @pytest.fixture
 def events(tmp_path):
     """Four events in a CSV file."""
-    text = "time,kind,x,who\n0,A,1,ann\n1000000,B,2,bob\n2000000,A,,\n3000000,B,4,dan\n"
+    text = "time,type,x,who\n0,A,1,ann\n1000000,B,2,bob\n2000000,A,,\n3000000,B,4,dan\n"
     return _csv(tmp_path, text)
 
 
@@ -93,7 +93,7 @@ def test_matches_are_written_to_a_file_and_read_back(shedlight, events, tmp_path
     """The columns are pattern, time, id, events and what is selected."""
     output = tmp_path / f"matches.{ending}"
     done = shedlight(
-        "match", "--pattern", PAIR, "--input", events, "--output", output, "--id", "kind,x,who"
+        "match", "--pattern", PAIR, "--input", events, "--output", output, "--id", "type,x,who"
     )
     assert done.returncode == 1
     assert "'x' is null in 1 of 4 events, first in event 3" in done.stderr
@@ -112,7 +112,7 @@ def test_parquet_and_json_lines_are_read_too(shedlight, tmp_path):
     table = pa.table(
         {
             "at": pa.array([0, 1_000_000], pa.timestamp("us")),
-            "kind": ["A", "B"],
+            "type": ["A", "B"],
             "x": [1.5, 2.5],
         }
     )
@@ -122,7 +122,7 @@ def test_parquet_and_json_lines_are_read_too(shedlight, tmp_path):
     for name in ("events.parquet", "events.jsonl"):
         done = shedlight(
             *("match", "--input", tmp_path / name, "--time", "at"),
-            *("--pattern", PAIR, "--pattern", "SELECT a.x WHERE a.kind = 'A'"),
+            *("--pattern", PAIR, "--pattern", "SELECT a.x WHERE a.type = 'A'"),
         )
         assert done.returncode == 0, done.stderr
         assert [line.split()[0] for line in done.stdout.splitlines()] == ["pattern", "P2", "P1"]
@@ -131,7 +131,7 @@ def test_parquet_and_json_lines_are_read_too(shedlight, tmp_path):
 
 def test_late_and_duplicate_events_are_reported(shedlight, tmp_path):
     """Nothing goes without a word."""
-    path = _csv(tmp_path, "time,kind,x,n\n5,A,1,1\n3,A,1,2\n6,A,1,1\n7,B,1,3\n")
+    path = _csv(tmp_path, "time,type,x,n\n5,A,1,1\n3,A,1,2\n6,A,1,1\n7,B,1,3\n")
 
     done = shedlight("match", "--pattern", PAIR, "--input", path, "--id", "n")
 
@@ -174,13 +174,13 @@ def test_check_explains_an_application(shedlight):
 BAD_CALLS = {
     "no file": (["--input", "nowhere.csv"], "nowhere.csv: there is no such file or folder"),
     "no column for the time": (["--time", "tme"], "has no column 'tme'; known: "),
-    "no column for the id": (["--id", "kindd"], "did you mean 'kind'?"),
+    "no column for the id": (["--id", "typee"], "did you mean 'type'?"),
     "unknown attribute": (
         ["--pattern", "SELECT a.x WHERE a.knd = 'A'"],
         "line 1, column 18: unknown attribute 'knd'",
     ),
-    "wrong kind": (
-        ["--pattern", "SELECT a.x WHERE a.kind > 3"],
+    "wrong data type": (
+        ["--pattern", "SELECT a.x WHERE a.type > 3"],
         "line 1, column 18: `>` compares",
     ),
     "a window of zero": (["--pattern", PAIR.replace("5 s", "0 s")], "window"),
@@ -205,11 +205,11 @@ def test_bad_input_is_one_clear_error(shedlight, events, name):
     ("text", "message"),
     [
         ("", "the file is empty"),
-        ("time,kind,x\n", ""),
-        ("time,kind,x\n1,A,1\n,A,1\n", "'time' is null in 1 of 2 events, first in event 2"),
-        ("time,kind,x\nsoon,A,1\n", "has string; a timestamp or a number is needed"),
-        ("time,kind\n1,A\n", "unknown attribute 'x'"),
-        ("time,kind,x\n1,A\n", "cannot be read as csv"),
+        ("time,type,x\n", ""),
+        ("time,type,x\n1,A,1\n,A,1\n", "'time' is null in 1 of 2 events, first in event 2"),
+        ("time,type,x\nsoon,A,1\n", "has string; a timestamp or a number is needed"),
+        ("time,type\n1,A\n", "unknown attribute 'x'"),
+        ("time,type,x\n1,A\n", "cannot be read as csv"),
     ],
 )
 def test_bad_files_are_one_clear_error(shedlight, tmp_path, text, message):
@@ -274,7 +274,7 @@ def test_the_help_tells_the_story_in_the_order_in_which_it_happens(shedlight):
     done = shedlight("--help")
     listed = re.findall(r"^  (\w+)  +([A-Z].+)$", done.stdout, re.MULTILINE)
     assert [verb for verb, _ in listed] == VERBS
-    assert all(told.endswith(".") and not told.endswith("...") for _, told in listed)
+    assert all(text.endswith(".") and not text.endswith("...") for _, text in listed)
     assert "Start:      shedlight new shop && cd shop\n" in done.stdout
     assert done.returncode == 0
 

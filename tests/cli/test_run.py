@@ -36,7 +36,7 @@ sources:
     path: data
     time: time
     id: [n]
-    schema: {n: bigint, time: bigint, kind: string}
+    schema: {n: bigint, time: bigint, type: string}
 nodes:
   edge: {bound: 60 s}
 operators:
@@ -44,13 +44,13 @@ operators:
     node: edge
     input: s
     patterns:
-      P: SELECT a.n AS one, b.n AS two WHERE SEQ(a.kind = 'x', b.kind = 'y') WITHIN 10 s
+      P: SELECT a.n AS one, b.n AS two WHERE SEQ(a.type = 'x', b.type = 'y') WITHIN 10 s
 sinks:
   out: {input: w.P, format: parquet, path: out}
 """
 PARQUET = (
     ("format: json", "format: parquet"),
-    ("    schema: {n: bigint, time: bigint, kind: string}\n", ""),
+    ("    schema: {n: bigint, time: bigint, type: string}\n", ""),
 )
 
 
@@ -72,8 +72,8 @@ def written(folder: Path, *edits: tuple[str, str]) -> None:
     (folder / "app.yaml").write_text(text)
 
 
-def _event(n: int, seconds: float, kind: str) -> str:
-    return json.dumps({"n": n, "time": round(seconds * 1e6), "kind": kind}) + "\n"
+def _event(n: int, seconds: float, event_type: str) -> str:
+    return json.dumps({"n": n, "time": round(seconds * 1e6), "type": event_type}) + "\n"
 
 
 def _command(*options: str) -> list[str]:
@@ -199,7 +199,7 @@ def test_once_ends_by_itself(folder):
 
 @HAS_SPARK
 def test_a_run_over_all_that_is_there(folder):
-    """A summary for people; for machines it is the same in JSON. A second run adds nothing."""
+    """A summary as text, or the same as JSON. A second run adds nothing."""
     done = run(folder, "--once")
 
     assert done.stderr == ""
@@ -243,18 +243,18 @@ def test_side_outputs_are_counted(folder):
 
 @HAS_SPARK
 def test_a_column_that_is_missing(folder):
-    """Here its kind is read from the data."""
+    """Here its data type is read from the data."""
     written(
         folder,
-        ("    schema: {n: bigint, time: bigint, kind: string}\n", ""),
-        ("a.kind", "a.knd"),
+        ("    schema: {n: bigint, time: bigint, type: string}\n", ""),
+        ("a.type", "a.tpe"),
     )
 
     done = run(folder, "--once")
 
     assert "operators.w.patterns.P" in done.stderr
-    assert "unknown attribute 'knd'; known: kind, n, time" in done.stderr
-    assert "did you mean 'kind'?" in done.stderr
+    assert "unknown attribute 'tpe'; known: n, time, type" in done.stderr
+    assert "did you mean 'type'?" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
     assert not (folder / "out").exists()
@@ -305,21 +305,21 @@ def _parquet(folder: Path, name: str, **columns: object) -> None:
 
 @HAS_SPARK
 @pytest.mark.parametrize(
-    ("kinds", "message"),
+    ("has_column", "message"),
     [
         (["x"], "column 'n'"),
-        (None, "lacks the column 'kind'"),
+        (None, "lacks the column 'type'"),
     ],
 )
-def test_columns_that_change_under_way(folder, kinds, message):
-    """A file with a column of another kind, or without one."""
+def test_columns_that_change_under_way(folder, has_column, message):
+    """A file with a column of another data type, or without one."""
     (folder / "data" / "1.json").unlink()
     written(folder, *PARQUET)
-    _parquet(folder, "1.parquet", n=[1], time=[1_000_000], kind=["x"])
+    _parquet(folder, "1.parquet", n=[1], time=[1_000_000], type=["x"])
     running = _started(folder)
     _until(lambda: _has_read(folder, 1))
-    if kinds:
-        _parquet(folder, "2.parquet", n=["two"], time=[2_000_000], kind=["y"])
+    if has_column:
+        _parquet(folder, "2.parquet", n=["two"], time=[2_000_000], type=["y"])
     else:
         _parquet(folder, "2.parquet", n=[2], time=[2_000_000])
 

@@ -76,7 +76,7 @@ def test_batches_say_what_was_offered_and_used(watched):
 
 
 def test_the_page_shows_it_and_can_plan_from_it(watched):
-    """From the log and the situation beside it, written by the run itself."""
+    """From the log and the planning input next to it, written by the run itself."""
     batches(watched, 30)
     assert planning_input_path(watched.log).exists()
     page = PageClient(watched.log, clock=lambda: watched.world.clock)

@@ -20,7 +20,7 @@ def command(*options):
 
 
 @pytest.fixture
-def refused(capsys, monkeypatch):
+def failing_call(capsys, monkeypatch):
     """Call it with something that cannot be done; give what it says."""
 
     def call(*options, status=1):
@@ -53,28 +53,28 @@ def test_it_serves_a_recorded_run_until_it_is_told_to_stop(recorded_run):  # noq
     assert running.returncode == 0
 
 
-def test_a_run_that_is_not_there(refused, tmp_path):
+def test_a_run_that_is_not_there(failing_call, tmp_path):
     """A sentence."""
-    assert refused("serve", str(tmp_path / "no")) == (
+    assert failing_call("serve", str(tmp_path / "no")) == (
         f"shedlight: {tmp_path}/no: there is nothing; give the checkpoint of a run, or the log "
         "that `shedlight run` wrote\n"
     )
-    assert "there is no log in it" in refused("serve", str(tmp_path))
+    assert "there is no log in it" in failing_call("serve", str(tmp_path))
 
 
-def test_a_file_that_is_no_log(refused, tmp_path):
+def test_a_file_that_is_no_log(failing_call, tmp_path):
     """It would be an empty page else."""
     (tmp_path / "log.jsonl").write_text("hello\n")
-    assert "it is no log of a run" in refused("serve", str(tmp_path), "--port", "0")
+    assert "it is no log of a run" in failing_call("serve", str(tmp_path), "--port", "0")
 
 
-def test_a_port_that_is_taken(refused, recorded_run):  # noqa: F811
+def test_a_port_that_is_taken(failing_call, recorded_run):  # noqa: F811
     """It says so, and what to do."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         one.listen()
         port = str(one.getsockname()[1])
-        assert refused("serve", str(recorded_run), "--port", port) == (
+        assert failing_call("serve", str(recorded_run), "--port", port) == (
             f"shedlight: the web UI cannot be served at 127.0.0.1, port {port}: address "
             "already in use; another run may have it; give another --port, or 0 for any\n"
         )
@@ -87,13 +87,13 @@ def test_a_port_that_is_taken(refused, recorded_run):  # noqa: F811
         (("--page", "--engine", "simulator"), "the simulator has no web UI; leave out --page"),
     ],
 )
-def test_options_that_make_no_sense_together(refused, options, what):
+def test_options_that_make_no_sense_together(failing_call, options, what):
     """It is said before anything is read."""
-    assert what in " ".join(refused("run", "app.yaml", *options, status=2).split())
+    assert what in " ".join(failing_call("run", "app.yaml", *options, status=2).split())
 
 
-def test_a_token_can_come_from_the_environment(refused, recorded_run, monkeypatch):  # noqa: F811
-    """One that is too short is refused as if it were an option."""
+def test_a_token_can_come_from_the_environment(failing_call, recorded_run, monkeypatch):  # noqa: F811
+    """One that is too short is rejected as if it were an option."""
     monkeypatch.setenv("SHEDLIGHT_TOKEN", "short")
-    said = refused("serve", str(recorded_run), "--port", "0")
+    said = failing_call("serve", str(recorded_run), "--port", "0")
     assert "the token has 5 characters" in said

@@ -1,4 +1,4 @@
-"""The data sets of the experiments: loads, pieces of a trace, and what is told of it."""
+"""The data sets of the experiments: loads, excerpts of a trace, and their descriptions."""
 
 import os
 from dataclasses import replace

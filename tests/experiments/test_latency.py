@@ -157,10 +157,10 @@ def test_rows_are_read_back_and_drawn_from_the_files_alone(timelines, steady, tm
 
 def test_files_without_rows_are_refused(tmp_path):
     """With their names."""
-    for draw, kind in ((draw_timelines, IntervalRow), (draw_steady_state, SteadyStateRow)):
-        path = tmp_path / f"{kind.__name__}.csv"
-        write_results(path, (), kind, {})
-        with pytest.raises(InputError, match=f"{kind.__name__}.csv: it must have rows"):
+    for draw, row in ((draw_timelines, IntervalRow), (draw_steady_state, SteadyStateRow)):
+        path = tmp_path / f"{row.__name__}.csv"
+        write_results(path, (), row, {})
+        with pytest.raises(InputError, match=f"{row.__name__}.csv: it must have rows"):
             draw(path, tmp_path / "figure.png")
 
 
