@@ -694,7 +694,7 @@ class Rules:
         window = self.pattern.within
         if window is None:
             return False
-        if window.span is WindowUnit.EVENTS:
+        if window.unit is WindowUnit.EVENTS:
             return machine.key == self.key(event) and count - machine.count >= window.length
         return event.time - machine.events[0].time > window.length
 
@@ -789,7 +789,7 @@ class Rules:
         for machine in machines:
             if self.absences([machine]) or window is None:
                 continue
-            if window.span is WindowUnit.TIME:
+            if window.unit is WindowUnit.TIME:
                 time = machine.events[0].time + window.length
             elif closing is None:  # a window of events that is not full is not over
                 continue
@@ -890,12 +890,16 @@ def _folded(node: Aggregate, taken: Sequence[Mapping[str, Value]]) -> Value:
     if not node.path:
         return len(taken)
     values = [row[".".join(node.path)] for row in taken]
-    if node.fold in {AggregateFunction.FIRST, AggregateFunction.LAST}:
-        return None if not values else values[0 if node.fold is AggregateFunction.FIRST else -1]
+    if node.function in {AggregateFunction.FIRST, AggregateFunction.LAST}:
+        return (
+            None
+            if not values
+            else values[0 if node.function is AggregateFunction.FIRST else -1]
+        )
     present = [value for value in values if value is not None]
-    if node.fold is AggregateFunction.COUNT:
+    if node.function is AggregateFunction.COUNT:
         return len(present)
-    return _FOLDS[node.fold](present) if present else None
+    return _FOLDS[node.function](present) if present else None
 
 
 _FOLDS: Mapping[AggregateFunction, Callable[[list[Value]], Value]] = {

@@ -233,14 +233,14 @@ def _selected(draw: DrawFn, where: Part) -> Expression:
     forbidden = {element.variable for element in negated_elements(where)}
     names = [e.variable for e in elements(where) if e.variable not in forbidden]
     name = draw(st.sampled_from(names))
-    fold = draw(st.sampled_from([None, None, *AggregateFunction]))
-    if fold is None:
+    function = draw(st.sampled_from([None, None, *AggregateFunction]))
+    if function is None:
         return Attribute(name, (draw(st.sampled_from(list(SCHEMA))),))
-    if fold in {AggregateFunction.SUM, AggregateFunction.AVG}:
-        return Aggregate(fold, name, (draw(st.sampled_from(["x", "y"])),))
-    if fold is AggregateFunction.COUNT and draw(st.booleans()):
-        return Aggregate(fold, name)
-    return Aggregate(fold, name, (draw(st.sampled_from(list(SCHEMA))),))
+    if function in {AggregateFunction.SUM, AggregateFunction.AVG}:
+        return Aggregate(function, name, (draw(st.sampled_from(["x", "y"])),))
+    if function is AggregateFunction.COUNT and draw(st.booleans()):
+        return Aggregate(function, name)
+    return Aggregate(function, name, (draw(st.sampled_from(list(SCHEMA))),))
 
 
 def _items(where: Part) -> SearchStrategy[tuple[Item, ...]]:
@@ -254,7 +254,7 @@ def _items(where: Part) -> SearchStrategy[tuple[Item, ...]]:
 
 _time_windows = st.sampled_from([20, 10, 30, 5, 40, 2, 50, 1]).map(Window)
 _event_windows = st.sampled_from([8, 12, 4, 6, 2, 16, 3, 1]).map(
-    partial(Window, span=WindowUnit.EVENTS)
+    partial(Window, unit=WindowUnit.EVENTS)
 )
 _keys = st.sampled_from(
     [(), (), (_column("key"),), (_column("key"),), (_column("key"), _column("kind"))]

@@ -89,7 +89,7 @@ def section(text: str, heading: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "word", sorted(KEYWORDS) + sorted(fold.value for fold in AggregateFunction)
+    "word", sorted(KEYWORDS) + sorted(function.value for function in AggregateFunction)
 )
 def test_every_keyword_and_aggregate_is_explained(word):
     """They stand in capitals, in a sentence or in a list of them."""
@@ -198,7 +198,7 @@ def shown_patterns() -> list[Pattern]:
 def constructs(pattern: Pattern) -> Iterator[str]:
     """Name what a pattern is made of."""
     if pattern.within is not None:
-        yield f"WITHIN {pattern.within.span.name}"
+        yield f"WITHIN {pattern.within.unit.name}"
     yield f"{min(len(pattern.partition_by), 2)} keys"
     yield from ["REUSE"] * pattern.reuse + ["EACH"] * pattern.each
     yield from ["conditions across"] * bool(pattern.conditions)

@@ -604,7 +604,7 @@ def test_what_must_not_come_is_compared_with_what_is_there():
 def test_aggregates_speak_of_all_rounds_and_a_name_of_the_last():
     """Nulls are counted by FIRST, LAST and COUNT without an attribute alone."""
     x = ("x",)
-    folds = {fold.value: Aggregate(fold, "A", x) for fold in AggregateFunction}
+    folds = {function.value: Aggregate(function, "A", x) for function in AggregateFunction}
     items = {
         **folds,
         "rounds": Aggregate(AggregateFunction.COUNT, "A"),
@@ -910,7 +910,7 @@ def test_a_match_lies_within_its_window_and_its_key(asked, events):
     for found in match(asked, events):
         times_ = [event.time for event in found.events]
         assert times_ == sorted(times_)
-        if asked.within and asked.within.span is WindowUnit.TIME:
+        if asked.within and asked.within.unit is WindowUnit.TIME:
             assert found.time - times_[0] <= asked.within.length
         for attribute in asked.partition_by:
             assert len({event.values[attribute.column] for event in found.events}) == 1

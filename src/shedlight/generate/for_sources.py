@@ -211,7 +211,7 @@ def _other_value(values: tuple[int | str, ...]) -> int | str:
 
 def _shortest_window(specs: Iterable[OperatorSpec]) -> float:
     windows = (pattern.within for spec in specs for pattern in spec.patterns.values())
-    lengths = [w.length / 1e6 for w in windows if w and w.span is WindowUnit.TIME]
+    lengths = [w.length / 1e6 for w in windows if w and w.unit is WindowUnit.TIME]
     return min(lengths, default=10.0)
 
 

@@ -138,7 +138,7 @@ class Source:
             raise ValueError(f"idle must be longer than zero, got {self.idle}")
 
     @property
-    def sides(self) -> Mapping[str, SideOutput]:
+    def side_outputs(self) -> Mapping[str, SideOutput]:
         """The side outputs that it has, by the name of the setting."""
         outputs = {"late": self.late, "malformed": self.malformed}
         return {name: output for name, output in outputs.items() if output is not None}
@@ -235,7 +235,7 @@ class Sink:
             )
 
     @property
-    def takes(self) -> Stream:
+    def stream(self) -> Stream:
         """What it is given: the complex events of its input, or what timed out of it."""
         if not self.timed_out:
             return self.input

@@ -184,7 +184,7 @@ def _path_problems(application: Application) -> Iterator[Problem]:
         *(
             (("sources", name, setting), side)
             for name, source in sources.items()
-            for setting, side in source.sides.items()
+            for setting, side in source.side_outputs.items()
         ),
     ]
     for here, part in parts:
@@ -247,7 +247,7 @@ def _is_key(item: Item, key: Attribute) -> bool:
     value = item.expression
     if not isinstance(value, Attribute | Aggregate):
         return False
-    changed = isinstance(value, Aggregate) and value.fold in _NOT_OF_KEY
+    changed = isinstance(value, Aggregate) and value.function in _NOT_OF_KEY
     return value.path == key.path and item.name == key.column and not changed
 
 

@@ -131,7 +131,7 @@ def _struct_name(expression: Expression) -> str | None:
         return ""
     if isinstance(expression, Attribute):
         return expression.column
-    if isinstance(expression, Aggregate) and expression.fold in _OF_ONE_EVENT:
+    if isinstance(expression, Aggregate) and expression.function in _OF_ONE_EVENT:
         return ".".join(expression.path)
     return None
 

@@ -99,7 +99,7 @@ def _about_source(source: Source) -> _Rows:
             "schema",
             _list(f"{name} {data_type}" for name, data_type in source.schema.items()),
         )
-    for name, side in source.sides.items():
+    for name, side in source.side_outputs.items():
         yield name, [f"goes to {_location(side)}"]
 
 
@@ -210,7 +210,7 @@ def _others(spec: OperatorSpec, alphabet: Alphabet) -> str:
         return "relevant too: a pattern has an element without a condition"
     if any(test.negated for test in alphabet.tests):
         return "relevant too: a pattern asks for any value but some"
-    if any(p.within and p.within.span is WindowUnit.EVENTS for p in patterns):
+    if any(p.within and p.within.unit is WindowUnit.EVENTS for p in patterns):
         return "counted by a window of events, else not relevant"
     return "relevant to no pattern; dropped at once"
 

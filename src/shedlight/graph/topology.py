@@ -52,7 +52,7 @@ def readers(application: Application, stream: Stream) -> tuple[OperatorSpec, ...
 
 def sinks_of(application: Application, stream: Stream) -> tuple[Sink, ...]:
     """List the sinks that a stream goes to."""
-    return tuple(sink for sink in application.sinks.values() if sink.takes == stream)
+    return tuple(sink for sink in application.sinks.values() if sink.stream == stream)
 
 
 def operators_on(application: Application, node: str) -> tuple[OperatorSpec, ...]:
@@ -105,7 +105,7 @@ def longest_windows(application: Application) -> Mapping[str, int]:
     longest: dict[str, int] = {}
     for spec in application.operators.values():
         for pattern in spec.patterns.values():
-            if pattern.within and pattern.within.span is WindowUnit.TIME:
+            if pattern.within and pattern.within.unit is WindowUnit.TIME:
                 key = key_name(pattern.partition_by)
                 longest[key] = max(longest.get(key, 1), pattern.within.length)
     return longest

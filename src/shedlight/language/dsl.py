@@ -105,13 +105,14 @@ def case(*branches: tuple[object, object], otherwise: object = None) -> Value:
     return Value(Case(pairs, to_expression(otherwise)))
 
 
-def _aggregate(fold: AggregateFunction, of: Value | Event) -> Value:
+def _aggregate(function: AggregateFunction, of: Value | Event) -> Value:
     expression = to_expression(of)
     if isinstance(expression, Attribute) and expression.variable:
-        return Value(Aggregate(fold, expression.variable, expression.path))
-    if isinstance(expression, WholeEvent) and fold is AggregateFunction.COUNT:
-        return Value(Aggregate(fold, expression.variable))
-    raise RuleError(expression, f"{fold.value} takes one attribute of a variable, got {of!r}")
+        return Value(Aggregate(function, expression.variable, expression.path))
+    if isinstance(expression, WholeEvent) and function is AggregateFunction.COUNT:
+        return Value(Aggregate(function, expression.variable))
+    problem = f"{function.value} takes one attribute of a variable, got {of!r}"
+    raise RuleError(expression, problem)
 
 
 def first(of: Value) -> Value:

@@ -97,7 +97,7 @@ def _pattern(
         protected = np.ones(len(demand.uses), np.bool_)
     else:
         protected = _protected(spec, types, demand, by_key=bool(key))
-    if pattern.within and pattern.within.span is WindowUnit.EVENTS:  # it counts all events
+    if pattern.within and pattern.within.unit is WindowUnit.EVENTS:  # it counts all events
         demand = replace(demand, watched=np.ones(len(demand.uses), np.bool_))
     seconds = _seconds(snapshot, stream, types, demand)
     return PatternModel(

@@ -106,5 +106,5 @@ def _by_key(spec: OperatorSpec, pattern: Pattern) -> bool:
 
 def _needs_every_event(pattern: Pattern) -> bool:
     """Whether a pattern finds matches that are none if any of its events may be shed."""
-    counts = pattern.within is not None and pattern.within.span is WindowUnit.EVENTS
+    counts = pattern.within is not None and pattern.within.unit is WindowUnit.EVENTS
     return counts or bool(negated_elements(pattern.where))

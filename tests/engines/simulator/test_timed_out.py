@@ -119,7 +119,7 @@ def test_an_observation_leaves_out_what_timed_out():
     """An interval counts it, for its sink; a plan is made from the matches."""
     application, table = _application(bound=None), _events(1, (30,))
     done = simulate(application, {"s": table}, Service(seconds={}), interval=5.0)
-    slow = application.sinks["slow"].takes
+    slow = application.sinks["slow"].stream
 
     counted = sum(one.outputs.get(slow, 0) for one in done.intervals)
     assert counted == len(done.sinks["slow"]) > 0

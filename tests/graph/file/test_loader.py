@@ -83,8 +83,8 @@ def test_a_source_may_have_side_outputs():
     assert source.arrival == "came"
     assert source.late == SideOutput(format="parquet", path="out/late")
     assert source.malformed == SideOutput(format="kafka", options={"topic": "bad"})
-    assert list(source.sides) == ["late", "malformed"]
-    assert not loaded().sources["s1"].sides
+    assert list(source.side_outputs) == ["late", "malformed"]
+    assert not loaded().sources["s1"].side_outputs
 
 
 def test_a_source_has_sensible_defaults():
@@ -223,7 +223,7 @@ def test_a_sink_may_take_what_timed_out():
         sink = loaded(("path: out}", f"path: out, timed_out: {text}}}")).sinks["out"]
         assert sink.timed_out is said
         assert sink.weight == (0 if said else 1)
-        assert (sink.takes == sink.input) is not said
+        assert (sink.stream == sink.input) is not said
     assert loaded().timed_out == frozenset()
     edit = ("path: out}", "path: out, weight: 0, timed_out: true}")
     assert loaded(edit).timed_out == {Stream("C", "w2")}

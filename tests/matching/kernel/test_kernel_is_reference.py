@@ -23,7 +23,7 @@ def _agree(pattern, arrivals, cuts, lateness=(0, 0)):
     operator = operator_for(pattern, lateness)
     note(str(operator.matchers[0].automaton))
     window = pattern.within
-    remember = window.length if window and window.span is WindowUnit.TIME else 0
+    remember = window.length if window and window.unit is WindowUnit.TIME else 0
     events, late, duplicates = reference.ready_events(arrivals, lateness, remember)
 
     found, selected, state = run(operator, arrivals, [c for c in cuts if c <= len(arrivals)])
@@ -42,7 +42,7 @@ def _agree_on_what_timed_out(pattern, arrivals, cuts, lateness=(0, 0)):
     note(str(pattern))
     operator = operator_for(pattern, lateness, timed_out=True)
     window = pattern.within
-    remember = window.length if window and window.span is WindowUnit.TIME else 0
+    remember = window.length if window and window.unit is WindowUnit.TIME else 0
     events, _, _ = reference.ready_events(arrivals, lateness, remember)
     cuts = [cut for cut in cuts if cut <= len(arrivals)]
 

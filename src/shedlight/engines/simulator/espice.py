@@ -71,7 +71,7 @@ class UtilityCells:
 
     def __init__(self, pattern: Pattern) -> None:
         within = pattern.within
-        self._window = within.length if within and within.span is WindowUnit.TIME else 0
+        self._window = within.length if within and within.unit is WindowUnit.TIME else 0
         self._edges = self._window * 2.0 ** (np.arange(2 - BINS, 1) / 2)
         self.pressure = 1.0
         self.shares: Floats = np.ones((0, BINS))

@@ -198,5 +198,5 @@ def _sink_rows(application: Application, done: Simulation) -> Iterator[SinkRow]:
                 start=interval.start - first,
                 length=interval.length,
                 sink=name,
-                results=interval.outputs.get(sink.takes, 0),
+                results=interval.outputs.get(sink.stream, 0),
             )

@@ -276,7 +276,7 @@ class Server:
 def _relevant_types(matcher: Matcher, types: EventTypes) -> Array:
     """Say which types a pattern can take; in a window of so many events, every one counts."""
     within = matcher.pattern.within
-    if within is not None and within.span is WindowUnit.EVENTS:
+    if within is not None and within.unit is WindowUnit.EVENTS:
         return np.ones(len(types.signatures), np.bool_)
     return np.array([bool(matcher.symbol(one)) for one in types.signatures], np.bool_)
 

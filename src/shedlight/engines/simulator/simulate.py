@@ -230,7 +230,7 @@ class _Run:
     def _deliver(self, stream: Stream, table: pa.Table) -> None:
         """Give complex events, or what timed out, to the sinks that take it."""
         for sink in self.application.sinks.values():
-            if sink.takes == stream and len(table):
+            if sink.stream == stream and len(table):
                 self._results[sink.name].append(table)
 
     def sinks(self) -> Mapping[str, pa.Table]:

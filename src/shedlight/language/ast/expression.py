@@ -174,17 +174,17 @@ class WholeEvent(Expression):
 class Aggregate(Expression):
     """An aggregate over the events of one element; COUNT may have no attribute."""
 
-    fold: AggregateFunction
+    function: AggregateFunction
     variable: str
     path: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.path and self.fold is not AggregateFunction.COUNT:
-            raise ValueError(f"{self.fold.value} needs an attribute")
+        if not self.path and self.function is not AggregateFunction.COUNT:
+            raise ValueError(f"{self.function.value} needs an attribute")
 
     def __str__(self) -> str:
         inner = Attribute(self.variable, self.path) if self.path else WholeEvent(self.variable)
-        return f"{self.fold.value}({inner})"
+        return f"{self.function.value}({inner})"
 
 
 @dataclass(frozen=True, slots=True)

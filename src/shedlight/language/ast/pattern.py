@@ -127,14 +127,14 @@ class Window:
     """
 
     length: int
-    span: WindowUnit = WindowUnit.TIME
+    unit: WindowUnit = WindowUnit.TIME
 
     def __post_init__(self) -> None:
         if self.length <= 0:
             raise ValueError(f"a window must be longer than zero, got {self.length}")
 
     def __str__(self) -> str:
-        if self.span is WindowUnit.EVENTS:
+        if self.unit is WindowUnit.EVENTS:
             return f"{self.length} EVENTS"
         unit = [name for name, size in MICROSECONDS.items() if self.length % size == 0][-1]
         return f"{self.length // MICROSECONDS[unit]} {unit}"

@@ -52,7 +52,7 @@ def read_window(text: str) -> Window:
 
     Example:
         >>> read_window("10 min")
-        Window(length=600000000, span=<WindowUnit.TIME: 'microseconds'>)
+        Window(length=600000000, unit=<WindowUnit.TIME: 'microseconds'>)
     """
     form = _FORM.fullmatch(text)
     if not form or not form["unit"]:

@@ -76,7 +76,7 @@ def lint_pattern(pattern: Pattern) -> tuple[PatternWarning, ...]:
 
 def _lint_window(pattern: Pattern) -> Iterator[PatternWarning]:
     least, window = min_events(pattern.where), pattern.within
-    if window and window.span is WindowUnit.EVENTS and window.length < least:
+    if window and window.unit is WindowUnit.EVENTS and window.length < least:
         yield PatternWarning(
             f"a match has at least {least} events, so there is none in this window",
             f"make it {least} EVENTS or longer",

@@ -46,6 +46,8 @@ from shedlight.language.check.normal_form import (
 RESERVED = frozenset({"pattern", "time", "id", "events", "source"})
 """What every complex event has besides the values that are selected."""
 _COMBINING = frozenset({"abs", "coalesce", "greatest", "if", "least", "nullif"})
+_OF_NUMBERS = frozenset({AggregateFunction.SUM, AggregateFunction.AVG})
+_OF_VALUES = frozenset({AggregateFunction.MIN, AggregateFunction.MAX})
 _ACROSS = (
     "allowed are arithmetic, comparisons, AND, OR, NOT, IS NULL, IN, CASE, coalesce, if,"
     " nullif, abs, least, greatest and CAST AS double of numbers; of one event, any function"
@@ -147,7 +149,7 @@ def _require_values(condition: Expression) -> None:
             raise RuleError(node, f"{node.variable!r} is a whole event, not a value", hint)
         if isinstance(node, Aggregate):
             hint = "in a condition, the name of a repeated element means its last event"
-            raise RuleError(node, f"{node.fold.value} can only be selected", hint)
+            raise RuleError(node, f"{node.function.value} can only be selected", hint)
         if isinstance(node, Attribute) and not node.variable:
             hint = f"write the variable of an element, such as E1.{node}"
             raise RuleError(node, f"{node.column!r} needs a variable before it", hint)
@@ -159,7 +161,7 @@ def _check_window(pattern: Pattern) -> None:
         if max_events(pattern.where) > 1 or absent:
             hint = "add how far apart its events may be, such as WITHIN 10 s"
             raise RuleError(pattern.where, "this pattern needs a window", hint)
-    elif absent and pattern.within.span is WindowUnit.EVENTS:
+    elif absent and pattern.within.unit is WindowUnit.EVENTS:
         hint = "use a time, such as WITHIN 10 s"
         raise RuleError(absent[0], "a NOT at the end needs a window of time", hint)
 
@@ -300,15 +302,13 @@ def _aggregate_data_type(schema: Schema | None, node: Aggregate) -> DataType:
             data_type = data_type_in_schema(schema, Attribute(node.variable, node.path))
         except RuleError as error:
             raise RuleError(node, error.problem, error.hint) from error
-    if node.fold is AggregateFunction.COUNT:
+    name = node.function.value
+    if node.function is AggregateFunction.COUNT:
         return DataType.BIGINT
-    if node.fold in {AggregateFunction.SUM, AggregateFunction.AVG} and not data_type.is_number:
+    if node.function in _OF_NUMBERS and not data_type.is_number:
         hint = "name an attribute that is a number"
-        raise RuleError(node, f"{node.fold.value} is of numbers, got {data_type}", hint)
-    if (
-        node.fold in {AggregateFunction.MIN, AggregateFunction.MAX}
-        and data_type is DataType.STRUCT
-    ):
+        raise RuleError(node, f"{name} is of numbers, got {data_type}", hint)
+    if node.function in _OF_VALUES and data_type is DataType.STRUCT:
         hint = "name a field of the struct"
-        raise RuleError(node, f"{node.fold.value} is of values, got {data_type}", hint)
-    return DataType.DOUBLE if node.fold is AggregateFunction.AVG else data_type
+        raise RuleError(node, f"{name} is of values, got {data_type}", hint)
+    return DataType.DOUBLE if node.function is AggregateFunction.AVG else data_type

@@ -178,25 +178,25 @@ class ExpressionReader:
             raise self.source_map.error(f"unknown function {str(name)!r}", name, hint)
         return ex.Call(name.lower(), tuple(self.read_operands(tree)))
 
-    def _aggregate(self, tree: SyntaxTree, fold: ex.AggregateFunction) -> Expression:
+    def _aggregate(self, tree: SyntaxTree, function: ex.AggregateFunction) -> Expression:
         inner = operands(tree)
         if len(inner) != 1 or inner[0].data != "name":
-            hint = f"write {fold.value}(E1.attribute)"
+            hint = f"write {function.value}(E1.attribute)"
             raise self.source_map.error(
-                f"{fold.value} takes one attribute of a variable", tree, hint
+                f"{function.value} takes one attribute of a variable", tree, hint
             )
         what = self.resolve(name_parts(inner[0]))
         path = what.path if isinstance(what, ex.Attribute) else ()
         variable = getattr(what, "variable", "")
         if not variable:
-            hint = f"it stands in SELECT, as in {fold.value}(E1.attribute)"
+            hint = f"it stands in SELECT, as in {function.value}(E1.attribute)"
             raise self.source_map.error(
-                f"{fold.value} is over the events of a variable", tree, hint
+                f"{function.value} is over the events of a variable", tree, hint
             )
-        if not path and fold is not ex.AggregateFunction.COUNT:
-            hint = f"write {fold.value}({inner[0].children[0]}.attribute)"
-            raise self.source_map.error(f"{fold.value} needs an attribute", tree, hint)
-        return ex.Aggregate(fold, variable, path)
+        if not path and function is not ex.AggregateFunction.COUNT:
+            hint = f"write {function.value}({inner[0].children[0]}.attribute)"
+            raise self.source_map.error(f"{function.value} needs an attribute", tree, hint)
+        return ex.Aggregate(function, variable, path)
 
     def _read_seq(self, tree: SyntaxTree) -> Expression:
         raise self.source_map.error(

@@ -135,8 +135,8 @@ def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTab
 def _common_settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
     """Give the window in microseconds and in events, the policy, absence and so on."""
     window = matcher.pattern.within
-    by_time = window is not None and window.span is WindowUnit.TIME
-    by_count = window is not None and window.span is WindowUnit.EVENTS
+    by_time = window is not None and window.unit is WindowUnit.TIME
+    by_count = window is not None and window.unit is WindowUnit.EVENTS
     return (
         window.length if window and by_time else NONE,
         window.length if window and by_count else NONE,

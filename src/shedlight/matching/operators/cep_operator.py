@@ -57,7 +57,7 @@ class Operator:
     def dedup_horizon(self) -> int:
         """How long ids are remembered, in microseconds: the longest window."""
         windows = (matcher.pattern.within for matcher in self.matchers)
-        return max((w.length for w in windows if w and w.span is WindowUnit.TIME), default=0)
+        return max((w.length for w in windows if w and w.unit is WindowUnit.TIME), default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -211,26 +211,26 @@ def _folded(node: Aggregate, rows: _Rows) -> Column:
     if not node.path:
         return _whole_numbers(np.bincount(of_match, minlength=size))
     values = _event_column(matches, node)
-    if node.fold in {AggregateFunction.FIRST, AggregateFunction.LAST}:
-        places = (rows.firsts if node.fold is AggregateFunction.FIRST else rows.lasts)[
+    if node.function in {AggregateFunction.FIRST, AggregateFunction.LAST}:
+        places = (rows.firsts if node.function is AggregateFunction.FIRST else rows.lasts)[
             :, element
         ]
         return to_column(_taken(to_arrow(values), places))
     table = pa.table({"match": of_match, "value": to_arrow(values).filter(pa.array(mine))})
-    if node.fold is AggregateFunction.COUNT:
+    if node.function is AggregateFunction.COUNT:
         return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
-    return _grouped(table, node.fold, values.data_type, size)
+    return _grouped(table, node.function, values.data_type, size)
 
 
 def _whole_numbers(values: Array) -> Column:
     return Column(DataType.BIGINT, values.astype(np.int64), np.ones(len(values), np.bool_))
 
 
-def _grouped(table: pa.Table, fold: AggregateFunction, kind: DataType, size: int) -> Column:
+def _grouped(table: pa.Table, function: AggregateFunction, kind: DataType, size: int) -> Column:
     """Aggregate values by match; null where there is none."""
     present = table.filter(pc.is_valid(table["value"]))
-    if fold in {AggregateFunction.MIN, AggregateFunction.MAX}:
-        direction = "ascending" if fold is AggregateFunction.MIN else "descending"
+    if function in {AggregateFunction.MIN, AggregateFunction.MAX}:
+        direction = "ascending" if function is AggregateFunction.MIN else "descending"
         order = _order(present, kind, direction)
         match, value = (
             present["match"].to_numpy()[order],
@@ -247,7 +247,7 @@ def _grouped(table: pa.Table, fold: AggregateFunction, kind: DataType, size: int
                 places,
             )
         )
-    return _summed(present, fold, kind, size)
+    return _summed(present, function, kind, size)
 
 
 def _order(table: pa.Table, kind: DataType, direction: str) -> Array:
@@ -259,12 +259,12 @@ def _order(table: pa.Table, kind: DataType, direction: str) -> Array:
     return pc.sort_indices(table, [("value", direction)]).to_numpy()
 
 
-def _summed(table: pa.Table, fold: AggregateFunction, kind: DataType, size: int) -> Column:
+def _summed(table: pa.Table, function: AggregateFunction, kind: DataType, size: int) -> Column:
     match, values = table["match"].to_numpy(), table["value"].to_numpy()
     counts = np.bincount(match, minlength=size)
     total = np.bincount(match, weights=values, minlength=size)
     some = counts > 0
-    if fold is AggregateFunction.AVG:
+    if function is AggregateFunction.AVG:
         return Column(DataType.DOUBLE, np.divide(total, np.maximum(counts, 1)), some)
     if kind is DataType.DOUBLE:
         return Column(DataType.DOUBLE, total, some)

@@ -179,7 +179,7 @@ def _can_run(pattern: PatternModel) -> bool:
     text = pattern.pattern
     if text is None or pattern.key or text.partition_by or text.within is None:
         return False
-    return text.within.span is WindowUnit.TIME
+    return text.within.unit is WindowUnit.TIME
 
 
 def _window(pattern: PatternModel) -> float:

@@ -42,4 +42,4 @@ def test_the_side_outputs_are_understood():
 
     loaded = load_application(f"name: small\n{sources}{rest}")
 
-    assert set(loaded.application.sources["payments"].sides) == {"late", "malformed"}
+    assert set(loaded.application.sources["payments"].side_outputs) == {"late", "malformed"}

@@ -74,7 +74,7 @@ def test_a_checkpoint_knows_what_its_sinks_take():
     matches = Sink(name="slow-p", input=Stream("P", "w1"), format="parquet", path="out/slow-p")
     other = replace(application, sinks={**application.sinks, "slow-p": matches})
 
-    assert slow.takes != matches.takes
+    assert slow.stream != matches.stream
     assert set(fingerprint_lines(application, 2)) - set(fingerprint_lines(other, 2)) == {
         "sinks.slow-p: timed-out partial matches of w1.P"
     }

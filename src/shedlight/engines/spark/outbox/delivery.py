@@ -31,7 +31,7 @@ def delivery_names(application: Application) -> Iterator[str]:
     read = {stream for spec in application.operators.values() for stream in spec.inputs}
     for name, source in application.sources.items():
         if Stream(name) in read:
-            yield from (f"{side} {name}" for side in source.sides)
+            yield from (f"{side} {name}" for side in source.side_outputs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

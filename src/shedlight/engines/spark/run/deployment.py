@@ -180,7 +180,7 @@ class Deployment:
         output, _, of = name.partition(" ")
         if output == SINK:
             sink = self.application.sinks[of]
-            events = self.events(sink.takes, streaming=True).drop(ARRIVAL)
+            events = self.events(sink.stream, streaming=True).drop(ARRIVAL)
             return Delivery(name, sink, events, self.paths.delivery(of))
         source = self.application.sources[of]
         events = (
@@ -189,7 +189,7 @@ class Deployment:
             else malformed_records(source, self._frames[of])
         )
         folder = self.paths.delivery(f"{of}.{output}")
-        return Delivery(name, source.sides[output], events, folder)
+        return Delivery(name, source.side_outputs[output], events, folder)
 
 
 def _check_session(spark: SparkSession) -> None:
@@ -204,4 +204,4 @@ def _check_session(spark: SparkSession) -> None:
 def sink_frames(deployment: Deployment) -> Mapping[str, DataFrame]:
     """Give the complex events of each sink so far."""
     sinks = deployment.application.sinks
-    return {name: deployment.events(sink.takes) for name, sink in sinks.items()}
+    return {name: deployment.events(sink.stream) for name, sink in sinks.items()}

@@ -83,7 +83,7 @@ class NodeContext:
 def node_context(application: Application, shares: Shares) -> NodeContext:
     """Find what the nodes of an application have to know of each other."""
     specs = application.operators
-    sunk = frozenset(sink.takes for sink in application.sinks.values())
+    sunk = frozenset(sink.stream for sink in application.sinks.values())
     crossing = {
         stream
         for spec in specs.values()

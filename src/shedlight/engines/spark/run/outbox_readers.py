@@ -69,7 +69,7 @@ def _delivery_readers(
     application: Application, paths: CheckpointPaths
 ) -> Iterator[tuple[str, LogReader]]:
     for name, sink in application.sinks.items():
-        node = application.operators[str(sink.takes.operator)].node
+        node = application.operators[str(sink.stream.operator)].node
         yield node, LogReader(paths.delivery(name), 0, 0)
     for name, source in application.sources.items():
         if source.late:

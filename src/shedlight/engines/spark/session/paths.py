@@ -26,7 +26,7 @@ def check_places(application: Application, checkpoint: str, log: Path) -> None:
     for name, sink in application.sinks.items():
         _check_folder(f"sink {name}", sink.path)
     for name, source in application.sources.items():
-        for side, one in source.sides.items():
+        for side, one in source.side_outputs.items():
             _check_folder(f"{side} of source {name}", one.path)
     _check_folder("the checkpoint", str(local_folder(checkpoint)))
     if log.is_dir():

@@ -58,7 +58,7 @@ class _ShedOperator:
     def counts_events(self) -> tuple[bool, ...]:
         """Whether each pattern has a window of events, so that it counts all of them."""
         windows = [matcher.pattern.within for matcher in self.operator.matchers]
-        return tuple(w is not None and w.span is WindowUnit.EVENTS for w in windows)
+        return tuple(w is not None and w.unit is WindowUnit.EVENTS for w in windows)
 
     @property
     def relevant(self) -> list[tuple[bool, ...]]:
