@@ -50,6 +50,27 @@ def test_a_token_that_is_none_is_an_error(token):
         Address(token=token)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"kind":"batch","time":5,"node":"a"}', "its records are not of log format 2"),
+        ("hello", "it is no log of a run"),
+    ],
+)
+def test_a_log_that_cannot_be_shown_is_an_error(tmp_path, line, message):
+    """One of before, and what is none; nothing at all may become a log."""
+    log = tmp_path / "log.jsonl"
+    server = PageServer(RunPaths(log), Address())
+    to_close.append(server)
+    server.check()
+
+    log.write_text(f"{line}\n")
+    other = PageServer(RunPaths(log), Address())
+    to_close.append(other)
+    with pytest.raises(InputError, match=message):
+        other.check()
+
+
 def test_a_token_is_made_if_none_is_given(tmp_path):
     """Another each time; elsewhere than on loopback it is in the link."""
     with bind_socket("127.0.0.1", 0) as one:
