@@ -36,13 +36,13 @@ def doctor(
     as_json_: Json = False,
 ) -> None:
     """Check that Spark can work here: Python, Java, packages, ports, memory, disk."""
-    from shedlight.engines.spark.session.preflight import Check, checked  # noqa: PLC0415  # only here
+    from shedlight.engines.spark.session.preflight import Check, run_check  # noqa: PLC0415  # only here
 
-    checks = [checked(name, check) for name, check in _checks(master)]
+    checks = [run_check(name, check) for name, check in _checks(master)]
     fine = all(check.ok for check in checks)
     if spark and fine:
         say("starting Spark ...")
-        checks.append(checked("query", partial(_query, master)))
+        checks.append(run_check("query", partial(_query, master)))
     elif spark:
         says = "not started; put right what failed above, and try again"
         checks.append(Check("query", ok=False, says=says))

@@ -83,7 +83,7 @@ def run(  # noqa: PLR0913  # one argument per option
     token: Token = None,
 ) -> None:
     """Run an application on Spark; it sheds what its nodes cannot match within their bounds."""
-    from shedlight.engines.spark.session.paths import check_places  # noqa: PLC0415
+    from shedlight.engines.spark.session.paths import check_paths  # noqa: PLC0415
 
     seconds = None if duration is None else seconds_of("--duration", duration)
     if once and duration is not None:
@@ -107,7 +107,7 @@ def run(  # noqa: PLR0913  # one argument per option
     settings = dict(map(_setting, conf or ()))
     absolute = _with_absolute_paths(loaded.application, application)
     job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
-    check_places(absolute, str(state), job.log)
+    check_paths(absolute, str(state), job.log)
     with _serving(job, host, port, token) if page else nullcontext():
         totals = _run_on_spark(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))

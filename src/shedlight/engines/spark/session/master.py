@@ -1,4 +1,4 @@
-"""Where Spark runs, and whether somebody listens there; and whether ports are free here."""
+"""The master of a Spark session: its URL, whether it listens, whether our ports are free."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shedlight.engines.spark.session.preflight import PATIENCE, SessionError, bound
+from shedlight.engines.spark.session.preflight import CONNECT_TIMEOUT_S, SessionError, bind_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +17,17 @@ class Master:
     Attributes:
         url: As Spark is told.
         cores: How many it may use on this machine; None: it runs elsewhere.
-        places: The hosts and ports of standalone masters, of which one is in charge.
+        addresses: The hosts and ports of standalone masters, of which one is in charge.
     """
 
     url: str
     cores: int | None = None
-    places: tuple[tuple[str, int], ...] = ()
+    addresses: tuple[tuple[str, int], ...] = ()
 
 
 _LOCAL = re.compile(r"local(?:\[([1-9][0-9]*|\*)(?:\s*,\s*([1-9][0-9]*))?\])?")
 _ELSEWHERE = re.compile(r"yarn|k8s://\S+|local-cluster\[[^\]]+\]")
-_PLACE = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
+_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
 
 
 def read_master(url: str) -> Master:
@@ -37,7 +37,7 @@ def read_master(url: str) -> Master:
         SessionError: It is none.
 
     Example:
-        >>> read_master("spark://one:7077,two:7077").places
+        >>> read_master("spark://one:7077,two:7077").addresses
         (('one', 7077), ('two', 7077))
     """
     local = _LOCAL.fullmatch(url)
@@ -46,10 +46,10 @@ def read_master(url: str) -> Master:
     if _ELSEWHERE.fullmatch(url):
         return Master(url)
     if url.startswith("spark://"):
-        found = [_PLACE.fullmatch(one) for one in url.removeprefix("spark://").split(",")]
-        places = tuple((one[1] or one[2], int(one[3])) for one in found if one)
-        if len(places) == len(found) and all(0 < port < 2**16 for _, port in places):
-            return Master(url, places=places)
+        parts = [_ADDRESS.fullmatch(part) for part in url.removeprefix("spark://").split(",")]
+        addresses = tuple((part[1] or part[2], int(part[3])) for part in parts if part)
+        if len(addresses) == len(parts) and all(0 < port < 2**16 for _, port in addresses):
+            return Master(url, addresses=addresses)
     if url.startswith("sc://"):
         raise SessionError(
             f"{url!r} is Spark Connect, where a session is not ours to start; "
@@ -76,9 +76,9 @@ def check_master(master: Master) -> str:
     if master.cores is not None:
         return f"{master.url}: {master.cores} cores of this machine"
     problems = []
-    for host, port in master.places:
+    for host, port in master.addresses:
         try:
-            socket.create_connection((host, port), PATIENCE).close()
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
         except OSError as error:
             problems.append(f"{host}:{port} ({error.strerror or error})")
         else:
@@ -115,7 +115,7 @@ def _check_port(name: str, text: str, host: str) -> None:
             f"{name} is {text!r}; write 1024 to 65535, or 0 for any that is free"
         )
     try:
-        bound(host, int(text)).close()
+        bind_port(host, int(text)).close()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise SessionError(

@@ -1,7 +1,7 @@
-"""Whether there is something to read, and room to write, looked at before Spark starts.
+"""Checks of the paths that an application reads and writes, before Spark starts.
 
-Spark would find out late, in the middle of a run, and say so at length. Only folders of this
-machine are looked at; what is elsewhere is up to Spark.
+Spark would find out late, in the middle of a run, and say so at length. Only local folders are
+checked; what is elsewhere is up to Spark.
 """
 
 import os
@@ -15,7 +15,7 @@ _PATTERN = frozenset("*?[{")
 """What makes a path stand for several files."""
 
 
-def check_places(application: Application, checkpoint: str, log: Path) -> None:
+def check_paths(application: Application, checkpoint: str, log: Path) -> None:
     """See that sources can be read, and sinks, side outputs, checkpoint and log be written.
 
     Raises:
@@ -26,8 +26,8 @@ def check_places(application: Application, checkpoint: str, log: Path) -> None:
     for name, sink in application.sinks.items():
         _check_folder(f"sink {name}", sink.path)
     for name, source in application.sources.items():
-        for side, one in source.side_outputs.items():
-            _check_folder(f"{side} of source {name}", one.path)
+        for side, output in source.side_outputs.items():
+            _check_folder(f"{side} of source {name}", output.path)
     _check_folder("the checkpoint", str(local_folder(checkpoint)))
     if log.is_dir():
         raise InputError(f"the log {log} is a folder; name a file")
@@ -53,7 +53,7 @@ def local_folder(text: str) -> Path:
 
 
 def local_path(path: str | None) -> Path | None:
-    """Find the path on this machine, if it is one and is of one file or folder."""
+    """Find the local path, if it is one and is of one file or folder."""
     if path is None or not _PATTERN.isdisjoint(path):
         return None
     if path.startswith("file:"):
@@ -78,7 +78,7 @@ def _check_folder(what: str, path: str | None) -> None:
     here = local_path(path)
     if here is None:
         return
-    there = next(one for one in (here, *here.absolute().parents) if one.exists())
+    there = next(folder for folder in (here, *here.absolute().parents) if folder.exists())
     if not there.is_dir():
         raise InputError(
             f"{what} cannot be written to {here}: {there} is a file; name a folder, or "

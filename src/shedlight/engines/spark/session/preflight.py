@@ -1,7 +1,7 @@
-"""What must be so on a machine before Spark can work there: packages, Java, room.
+"""Checks of a computer before Spark starts there: packages, Java, memory, disk, network.
 
-`open_session` asks for what Spark cannot start without, `shedlight doctor` for all of it.
-Nothing here imports PySpark: whoever has it broken wants to be told in which way.
+`open_session` makes those without which Spark cannot start, `shedlight doctor` all of them.
+Nothing here imports PySpark: whoever has it broken wants to know in which way.
 """
 
 import importlib.metadata
@@ -15,15 +15,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
 from shedlight.errors import ShedlightError
 
-OLDEST_JAVA = 17
+MIN_JAVA = 17
 LOOPBACK = "127.0.0.1"
+CONNECT_TIMEOUT_S = 3.0
 _GIB = 2**30
-_MEMORY = 2 * _GIB
-_DISK = 1 * _GIB
-PATIENCE = 3.0
-"""Seconds until a master must have answered."""
+_MIN_MEMORY = 2 * _GIB
+_MIN_DISK = 1 * _GIB
 
 
 class SessionError(ShedlightError):
@@ -32,17 +35,17 @@ class SessionError(ShedlightError):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of a look at one thing; what is not right says what to do."""
+    """The result of a check; one that failed says what to do."""
 
     name: str
     ok: bool
     says: str
 
 
-def checked(name: str, look: Callable[[], str]) -> Check:
-    """Look at something, and make a check of what was found or of what is wrong."""
+def run_check(name: str, check: Callable[[], str]) -> Check:
+    """Run a check, and say what it found or what is wrong."""
     try:
-        return Check(name, ok=True, says=look())
+        return Check(name, ok=True, says=check())
     except SessionError as error:
         return Check(name, ok=False, says=str(error))
 
@@ -54,7 +57,7 @@ def check_python() -> str:
     """Say which Python this is, if it is one that fits."""
     version = ".".join(map(str, sys.version_info[:3]))
     wanted = importlib.metadata.metadata("shedlight")["Requires-Python"]
-    if not fits(version, wanted):
+    if version not in SpecifierSet(wanted):
         raise SessionError(
             f"Python is {version}, but shedlight needs {wanted}; make an environment with it"
         )
@@ -63,44 +66,21 @@ def check_python() -> str:
 
 def check_package(package: str) -> str:
     """Say which version of a package is installed, if it is one that fits."""
-    wanted = pins()[package]
+    wanted = required_versions()[package]
     remedy = f"run {sys.executable} -m pip install '{package}{wanted}'"
     try:
         version = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError as error:
         raise SessionError(f"{package} is not installed; {remedy}") from error
-    if not fits(version, wanted):
+    if not wanted.contains(version, prereleases=True):
         raise SessionError(f"{package} is {version}, but shedlight needs {wanted}; {remedy}")
     return version
 
 
-def pins() -> Mapping[str, str]:
+def required_versions() -> Mapping[str, SpecifierSet]:
     """Give the versions of packages that shedlight asks for."""
-    lines = importlib.metadata.requires("shedlight") or []
-    found = (re.match(r"[\w.-]+", line) for line in lines)
-    return {one[0]: one.string[one.end() :].partition(";")[0].strip() for one in found if one}
-
-
-def fits(version: str, wanted: str) -> bool:
-    """Say whether a version is as wanted; of the many ways to want one we use two.
-
-    Example:
-        >>> fits("4.3.0", ">=4.3,<4.4"), fits("4.4.0.dev1", ">=4.3,<4.4")
-        (True, False)
-    """
-    least = re.findall(r">=\s*([\d.]+)", wanted)
-    below = re.findall(r"<\s*([\d.]+)", wanted)
-    if len(least) + len(below) != wanted.count(",") + 1:
-        raise ValueError(f"wanted must be of >= and <, got {wanted!r}")
-    here = _numbers(version)
-    return all(here >= _numbers(one) for one in least) and all(
-        here < _numbers(one) for one in below
-    )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    numbers = [int(one) for one in re.findall(r"\d+", version)[:3]]
-    return (*numbers, 0, 0, 0)[:3]
+    requirements = map(Requirement, importlib.metadata.requires("shedlight") or [])
+    return {requirement.name: requirement.specifier for requirement in requirements}
 
 
 def check_spark_home(environment: Mapping[str, str]) -> str:
@@ -117,7 +97,7 @@ def check_spark_home(environment: Mapping[str, str]) -> str:
         raise SessionError(f"SPARK_HOME is {home!r}, where there is no Spark; unset it")
     there = jars[-1].stem.rpartition("-")[2]
     ours = importlib.metadata.version("pyspark")
-    if _numbers(there)[:2] != _numbers(ours)[:2]:
+    if Version(there).release[:2] != Version(ours).release[:2]:
         raise SessionError(
             f"SPARK_HOME is {home!r}, a Spark {there}, but PySpark is {ours}; "
             "unset it to run the Spark that PySpark brings along"
@@ -152,14 +132,14 @@ def find_java(environment: Mapping[str, str]) -> Java:
         raise SessionError(
             f"{path} -version says {said[:80]!r}, which is no version; {_INSTALL}"
         )
-    if major < OLDEST_JAVA:
+    if major < MIN_JAVA:
         raise SessionError(
-            f"{path} is Java {major}, but Spark needs {OLDEST_JAVA} or newer; {_INSTALL}"
+            f"{path} is Java {major}, but Spark needs {MIN_JAVA} or newer; {_INSTALL}"
         )
     return Java(path, major)
 
 
-_INSTALL = f"install a Java runtime, {OLDEST_JAVA} or newer, or point JAVA_HOME at one"
+_INSTALL = f"install a Java runtime, {MIN_JAVA} or newer, or point JAVA_HOME at one"
 
 
 def _java_path(environment: Mapping[str, str]) -> str:
@@ -169,7 +149,7 @@ def _java_path(environment: Mapping[str, str]) -> str:
         if path is None:
             raise SessionError(
                 f"JAVA_HOME is {home!r}, where there is no bin/java; point it at a Java "
-                f"runtime, {OLDEST_JAVA} or newer, or unset it to use the java on the PATH"
+                f"runtime, {MIN_JAVA} or newer, or unset it to use the java on the PATH"
             )
         return path
     path = shutil.which("java", path=environment.get("PATH", ""))
@@ -207,31 +187,24 @@ def java_major(text: str) -> int | None:
         >>> java_major('openjdk version "1.8.0_392"'), java_major('java version "21.0.1"')
         (8, 21)
     """
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found[1]) if found else None
+    version = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(version[1]) if version else None
 
 
-# Room
+# Network, memory, disk
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_port(host: str, port: int) -> socket.socket:
     """Bind a port as Java does: one that was closed a moment ago is free."""
-    one = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind((host, port))
-        one.listen()
-    except OSError:
-        one.close()
-        raise
-    return one
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
 
 
 def check_loopback() -> str:
     """Have a port of this machine bound and called, as Spark and its Python workers do."""
     try:
-        with bound(LOOPBACK, 0) as one:
-            socket.create_connection(one.getsockname(), PATIENCE).close()
+        with bind_port(LOOPBACK, 0) as server:
+            socket.create_connection(server.getsockname(), CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise SessionError(
             f"a program here cannot call another one at {LOOPBACK}: {error}; "
@@ -258,10 +231,10 @@ def check_memory(free: int | None) -> str:
     """Say how much memory is free, if it is enough."""
     if free is None:
         return "not known on this system"
-    if free < _MEMORY:
+    if free < _MIN_MEMORY:
         raise SessionError(
             f"{free / _GIB:.1f} GiB of memory are free, but Spark with its Python workers "
-            f"needs {_MEMORY / _GIB:.0f}; end other programs, or give the container more"
+            f"needs {_MIN_MEMORY / _GIB:.0f}; end other programs, or give the container more"
         )
     return f"{free / _GIB:.1f} GiB free"
 
@@ -272,23 +245,23 @@ def available_memory(root: Path) -> int | None:
         lines = Path(root, "proc/meminfo").read_text(encoding="ascii")
     except OSError:
         return None
-    found = re.search(r"MemAvailable:\s*(\d+) kB", lines)
-    free = [int(found[1]) * 1024] if found else []
+    available = re.search(r"MemAvailable:\s*(\d+) kB", lines)
+    free = [int(available[1]) * 1024] if available else []
     group = Path(root, "sys/fs/cgroup")
     try:
-        limit, used, kinds = (
+        limit, used, details = (
             Path(group, f"memory.{name}").read_text(encoding="ascii")
             for name in ("max", "current", "stat")
         )
     except OSError:
         return min(free, default=None)
-    cached = re.search(r"^inactive_file (\d+)", kinds, re.MULTILINE)
+    cached = re.search(r"^inactive_file (\d+)", details, re.MULTILINE)
     if limit.strip().isdecimal():  # else it is "max"
         free.append(int(limit) - int(used) + (int(cached[1]) if cached else 0))
     return min(free, default=None)
 
 
-def check_disk(folder: Path, needed: int = _DISK) -> str:
+def check_disk(folder: Path, needed: int = _MIN_DISK) -> str:
     """Say how much a folder can take, if it is enough."""
     try:
         tempfile.TemporaryFile(dir=folder).close()

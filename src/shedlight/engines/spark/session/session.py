@@ -1,4 +1,4 @@
-"""The Spark session that `shedlight run` works in: checked, quiet, small, and ended for good.
+"""The Spark session of `shedlight run`: its settings, start and end.
 
 What cannot work is said before Spark starts, for Spark says it late and at length. PySpark is
 imported when a session is opened: the rest of this module serves `shedlight doctor` without it.
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 LOCAL = "local[*,4]"
 """All cores; four attempts, for with one a Python worker that is killed ends the query."""
 
-_PARTITIONS_ELSEWHERE = 16
+CLUSTER_PARTITIONS = 16
 """Of a shuffle on a cluster whose size we do not know; Spark's 200 are 200 states to commit."""
 
-_ENDING = 15.0
-"""Seconds that the JVM has to end by itself."""
+SHUTDOWN_GRACE_S = 15.0
+"""How long the JVM has to end by itself."""
 
 
 def open_session(
@@ -47,7 +47,7 @@ def open_session(
 ) -> "SparkSession":
     """Start Spark with the settings that suit us.
 
-    Sets PYSPARK_PYTHON and, on this machine, SPARK_LOCAL_IP in this process's environment:
+    Sets PYSPARK_PYTHON and, if Spark runs here, SPARK_LOCAL_IP in this process's environment:
     Spark takes neither of them from its settings.
 
     Args:
@@ -121,7 +121,7 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         # times are read, compared and printed the same everywhere
         "spark.sql.session.timeZone": "UTC",
         # each partition has a state to commit in each micro-batch: no more than can work
-        "spark.sql.shuffle.partitions": str(master.cores or _PARTITIONS_ELSEWHERE),
+        "spark.sql.shuffle.partitions": str(master.cores or CLUSTER_PARTITIONS),
         # over TCP a small batch waits 40 ms for the answer to the one before it
         "spark.python.unix.domain.socket.enabled": "true",
         # tables travel between Spark and Python as columns
@@ -195,7 +195,7 @@ def _start(conf: "SparkConf", stderr: JvmStderrFilter, failed: str) -> "SparkSes
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         _end_gateway()
-        reason = _reason(str(error), stderr.end(_ENDING))
+        reason = _reason(str(error), stderr.end(SHUTDOWN_GRACE_S))
         raise SessionError(f"{failed}: {reason}; check the settings") from error
     except BaseException:  # an interrupt, most of all
         _end_gateway()
@@ -207,8 +207,8 @@ def _start(conf: "SparkConf", stderr: JvmStderrFilter, failed: str) -> "SparkSes
 def _reason(error: str, said: Iterable[str]) -> str:
     """Find the line that says why Spark did not start."""
     causes = (line.removeprefix(": ") for line in error.split("\n") if line.startswith(": "))
-    spoken = (line for line in said if line.strip() and not line.startswith(("\t", " ")))
-    return next(causes, None) or next(spoken, None) or error.partition("\n")[0]
+    lines = (line for line in said if line.strip() and not line.startswith(("\t", " ")))
+    return next(causes, None) or next(lines, None) or error.partition("\n")[0]
 
 
 def _is_alive() -> bool:
@@ -238,7 +238,7 @@ def _end_gateway() -> None:
     if process.stdin is not None:
         process.stdin.close()  # which tells it to end
     try:
-        process.wait(_ENDING)
+        process.wait(SHUTDOWN_GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -247,7 +247,7 @@ def _end_gateway() -> None:
 # A query, to see that all of it works
 
 
-def try_query(session: "SparkSession", patience: int = 120) -> None:
+def try_query(session: "SparkSession", timeout_s: int = 120) -> None:
     """Send a row through Python in a streaming query.
 
     Raises:
@@ -261,7 +261,7 @@ def try_query(session: "SparkSession", patience: int = 120) -> None:
     writer = sent.writeStream.format("memory").queryName(name).trigger(availableNow=True)
     try:
         query = writer.start()
-        ended = query.awaitTermination(patience)
+        ended = query.awaitTermination(timeout_s)
         query.stop()
     except PySparkException as error:
         raise SessionError(
@@ -270,17 +270,16 @@ def try_query(session: "SparkSession", patience: int = 120) -> None:
         ) from error
     if not ended or session.table(name).count() != 1:
         raise SessionError(
-            f"a row sent through Python is not back after {patience} s; "
+            f"a row sent through Python is not back after {timeout_s} s; "
             "see whether the workers are there and have a core to spare"
         )
 
 
 def _cause(text: str) -> str:
-    """Find the last error that a query's failure names, beside the stacks of calls."""
+    """Find the last error that a query's failure names, but for the stacks of calls."""
     lines = [line for line in text.split("\n") if not re.match(r"\s|at |Caused by", line)]
-    found = [re.match(r".*\b(\w+(?:Error|Exception): .*)", line) for line in lines]
-    causes = [one[1] for one in found if one]
-    return causes[-1] if causes else lines[0]
+    errors = [re.match(r".*\b(\w+(?:Error|Exception): .*)", line) for line in lines]
+    return next((error[1] for error in reversed(errors) if error), lines[0])
 
 
 def _unchanged(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
