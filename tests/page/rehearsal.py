@@ -28,7 +28,7 @@ from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
 from shedlight.model.snapshot import MicroBatchCosts, Snapshot
-from shedlight.runlog import run_header
+from shedlight.runlog.records import run_header
 from tests.engines.applications import paper_application
 
 BEGAN = 1_800_000_000.0

@@ -6,8 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from shedlight.report import report_page, sentences
 from shedlight.report.charts import Chart, Line, downsample, draw_chart
+from shedlight.report.html_report import report_page
+from shedlight.report.narrative import sentences
 from tests.runlog.logs import batch, decision, header, hostile_run, run
 
 ALONE = {"meta", "br"}

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from shedlight.errors import InputError
-from shedlight.runlog import Follower, follow, read_run
+from shedlight.runlog import follow
+from shedlight.runlog.follow import Follower, read_run
 from tests.runlog.logs import batch, decision, header, text
 
 

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.graph import load_application
-from shedlight.runlog import (
+from shedlight.runlog.records import (
     DecisionRecord,
+    LogFormatError,
     MicroBatchRecord,
+    OperatorRecord,
     RunHeader,
     parse_record,
     run_header,
 )
-from shedlight.runlog.records import LogFormatError, OperatorRecord
 from tests.runlog.logs import batch, decision
 
 APPLICATION = Path(__file__).parents[2] / "examples/overload/app.yaml"

@@ -8,8 +8,10 @@ import typer
 from shedlight.cli.console import say
 from shedlight.errors import InputError
 from shedlight.graph import load_application
-from shedlight.report import report_page, sentences
-from shedlight.runlog import Run, find_log, read_run, run_header
+from shedlight.report.html_report import report_page
+from shedlight.report.narrative import sentences
+from shedlight.runlog.follow import Run, find_log, read_run
+from shedlight.runlog.records import run_header
 
 
 def report(

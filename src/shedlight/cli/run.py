@@ -20,7 +20,7 @@ from shedlight.cli.run_view import LiveView, shown
 from shedlight.cli.serve import Host, Port, Token, announce, open_server
 from shedlight.graph import Application, SideOutput, Sink, Source, load_application
 from shedlight.report.summary import summary_json, summary_text
-from shedlight.runlog import RunTotals
+from shedlight.runlog.aggregate import RunTotals
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.engines.spark.run.streaming import Live, Options

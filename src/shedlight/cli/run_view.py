@@ -12,7 +12,8 @@ from rich.table import Table
 
 from shedlight import __version__
 from shedlight.graph import Application
-from shedlight.runlog import RunTotals, run_header
+from shedlight.runlog.aggregate import RunTotals
+from shedlight.runlog.records import run_header
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.control.controller import Decision

@@ -8,7 +8,7 @@ import typer
 
 from shedlight.cli.console import say
 from shedlight.errors import InputError
-from shedlight.runlog import find_log
+from shedlight.runlog.follow import find_log
 
 if TYPE_CHECKING:  # a web server takes half a second to import
     from shedlight.page.server import PageServer

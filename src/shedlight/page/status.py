@@ -19,7 +19,7 @@ from shedlight.page.schemas import (
 )
 from shedlight.report.format import sanitize
 from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals
-from shedlight.runlog.records import DecisionSummary, RunHeader
+from shedlight.runlog.records import DecisionRecord, DecisionSummary, OperatorRecord, RunHeader
 from shedlight.runlog.series import LATENCIES, split_evenly
 
 STARTING = "STARTING"
@@ -218,11 +218,10 @@ def _order_by_shed(row: KeepRow) -> tuple[float, float, str, str]:
 
 def _keep_rows(totals: RunTotals) -> Iterator[KeepRow]:
     operators = totals.header.operators if totals.header else {}
-    decision = totals.decision
-    for pattern, shares in decision.shares.items() if decision else ():
-        operator = operators.get(pattern.partition(".")[0])
-        node = operator.node if operator else ""
-        rates = decision.rates.get(pattern, {}) if decision else {}
+    decision = totals.decision or DecisionRecord(time=0)
+    for pattern, shares in decision.shares.items():
+        node = operators.get(pattern.partition(".")[0], OperatorRecord()).node
+        rates = decision.rates.get(pattern, {})
         for label, share in shares.items():
             yield KeepRow(
                 pattern=pattern,

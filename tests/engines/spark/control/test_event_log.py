@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from shedlight import runlog as logged
 from shedlight.control.controller import Memory
 from shedlight.control.override import Override
 from shedlight.engines.spark.control.event_log import (
@@ -27,12 +26,13 @@ from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.graph import Stream
-from shedlight.runlog import (
+from shedlight.runlog.follow import read_run
+from shedlight.runlog.records import (
     DecisionRecord,
     MicroBatchRecord,
+    OverrideRecord,
     PatternRecord,
     RunHeader,
-    read_run,
     run_header,
 )
 from shedlight.shedding.shares import PatternShares
@@ -174,7 +174,7 @@ def test_a_log_begins_with_what_is_run(tmp_path, decided):
     assert isinstance(header, RunHeader)
     assert isinstance(one, MicroBatchRecord)
     assert isinstance(other, DecisionRecord)
-    assert isinstance(applied, logged.OverrideRecord)
+    assert isinstance(applied, OverrideRecord)
     assert (header.version, header.timed) == ("9", False)
     assert header.weights == dict.fromkeys(APPLICATION.sinks, 1.0)
     assert (one.relevant_events, one.arrived) == (3, {"w": {"s": 3}})
