@@ -12,7 +12,7 @@ from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state
 from shedlight.engines.spark.step.emit import encode_output
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
-from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
+from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, OperatorChain
 from shedlight.engines.tables import match_tables
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
@@ -49,10 +49,10 @@ def _chain(specs, *, late=frozenset(), streams=(S,)):
         placement=OperatorChain(tuple(specs), (), range(1)),
         inputs={stream: INPUTS[stream] for stream in streams},
         origins=dict.fromkeys(streams, (0,)),
-        shares={},
-        windows={},
-        with_event_ids=frozenset(stream for spec in specs for stream in spec.outputs),
-        timed_out=late,
+        context=NodeContext(
+            with_event_ids=frozenset(stream for spec in specs for stream in spec.outputs),
+            timed_out=late,
+        ),
     )
     return define_chain(given)
 

@@ -16,7 +16,7 @@ from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.chain import define_chain
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
-from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
+from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.graph import Stream
 from shedlight.graph.topology import longest_windows
@@ -54,9 +54,10 @@ class World:
                 placement=placement,
                 inputs={SOURCE: (StreamInput("s2", ("id",), "#at"), SCHEMA)},
                 origins={SOURCE: (0,)},
-                shares=sheddable(self.application),
-                windows=longest_windows(self.application),
-                with_event_ids=frozenset(),
+                context=NodeContext(
+                    shares=sheddable(self.application),
+                    windows=longest_windows(self.application),
+                ),
             )
         )
         catalogs = type_catalogs([self.chain])

@@ -31,7 +31,7 @@ from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.keep_flags import flag_column
-from shedlight.engines.spark.support.placement import ChainSpec, operator_chains
+from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Stream, load_application
@@ -244,9 +244,11 @@ def _edge(application):
             placement=placement,
             inputs=inputs,
             origins=dict.fromkeys(inputs, (0,)),
-            shares={stream: shares[stream] for stream in placement.outputs},
-            windows=longest_windows(application),
-            with_event_ids=frozenset(sink.input for sink in application.sinks.values()),
+            context=NodeContext(
+                shares={stream: shares[stream] for stream in placement.outputs},
+                windows=longest_windows(application),
+                with_event_ids=frozenset(sink.input for sink in application.sinks.values()),
+            ),
         )
         built.append(define_chain(spec))
     return built
@@ -311,7 +313,7 @@ def _kept(shares, pattern, chain, table):
     if shares is None:
         return np.ones(len(table), np.bool_)
     if shares.by_key:
-        window = chain.spec.windows[key_name(pattern.partition_by)]
+        window = chain.spec.context.windows[key_name(pattern.partition_by)]
         hashes = key_hashes(table, pattern.partition_by, table["time"].to_numpy(), window)
     else:
         hashes = event_hashes(table, ["id"])
@@ -337,9 +339,9 @@ def _expected(run, application, edge):
             placement=placement,
             inputs=inputs,
             origins=dict.fromkeys(inputs, (0,)),
-            shares={},
-            windows={},
-            with_event_ids=frozenset(sink.input for sink in application.sinks.values()),
+            context=NodeContext(
+                with_event_ids=frozenset(sink.input for sink in application.sinks.values())
+            ),
         )
     )
     marks = [WatermarkUpdate(stream, 0, FOREVER) for stream in inputs]

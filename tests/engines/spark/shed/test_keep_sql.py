@@ -14,7 +14,7 @@ from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
 from shedlight.engines.spark.step.chain import define_chain
 from shedlight.engines.spark.step.keep_flags import flag_column, flag_names
-from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
+from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, OperatorChain
 from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
@@ -71,9 +71,7 @@ def _built(table, case, patterns=PATTERNS):
         placement=OperatorChain((spec,), (), range(1)),
         inputs={READ: (StreamInput("s", case.ids, "#at", 1 << 40), table.schema)},
         origins={READ: (0,)},
-        shares=case.shares,
-        windows={"key, name": 3000},
-        with_event_ids=frozenset(),
+        context=NodeContext(shares=case.shares, windows={"key, name": 3000}),
     )
     return define_chain(given)
 
@@ -90,7 +88,7 @@ def _expected(chain, ready):
     for matcher in operator.matchers:
         uses = np.array([bool(matcher.symbol(one)) for one in ready.types.signatures])
         mask = uses[ready.numbers]
-        shares = chain.spec.shares.get(Stream(matcher.name, "w"))
+        shares = chain.spec.context.shares.get(Stream(matcher.name, "w"))
         if shares is not None:
             hashes = (
                 key_hashes(ready.table, matcher.pattern.partition_by, ready.time, 3000)

@@ -34,9 +34,6 @@ def build_two(last="v"):
         placement=OperatorChain(tuple(specs), (), range(1)),
         inputs={READ: outside_input(READ, SCHEMA)},
         origins={READ: (0, 1)},
-        shares={},
-        windows={},
-        with_event_ids=frozenset(),
     )
     return define_chain(given)
 
@@ -148,9 +145,6 @@ def test_side_by_side_is_one_after_the_other():
             placement=OperatorChain(specs, (), shards),
             inputs={READ: outside_input(READ, SCHEMA)},
             origins={READ: (0,)},
-            shares={},
-            windows={},
-            with_event_ids=frozenset(),
         )
         chain = define_chain(given)
         state, done = advance(

@@ -20,7 +20,6 @@ from shedlight.engines.spark.run.node_query import (
     InputStream,
     NodeQuery,
     build_node_chain,
-    node_context,
     node_query,
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
@@ -35,7 +34,7 @@ from shedlight.engines.spark.source.watermark_files import WatermarkFiles
 from shedlight.engines.spark.step.chain import outside_input
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
-from shedlight.engines.spark.support.placement import node_order, operator_chains
+from shedlight.engines.spark.support.placement import node_context, node_order, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import InputError
 from shedlight.graph import Application, Stream, with_schemas

@@ -25,12 +25,16 @@ from shedlight.engines.spark.step.chain import ChainRuntime, define_chain
 from shedlight.engines.spark.step.metrics import METRICS
 from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
-from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain, is_passthrough
-from shedlight.graph import Application, Stream
-from shedlight.graph.topology import longest_windows
+from shedlight.engines.spark.support.placement import (
+    ChainSpec,
+    NodeContext,
+    OperatorChain,
+    has_shares,
+    is_passthrough,
+)
+from shedlight.graph import Stream
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
-from shedlight.shedding.shares import Shares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,55 +59,6 @@ class InputStream:
     def schema(self) -> pa.Schema:
         """The columns of its events."""
         return pa.schema([f for f in arrow_schema(self.events) if f.name != ARRIVAL])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeContext:
-    """What the nodes of an application have to know of each other.
-
-    Attributes:
-        shares: What patterns keep at first; a pattern that is not in it never sheds.
-        windows: The longest window of each key.
-        with_event_ids: The patterns whose complex events list the ids of their events.
-        published_streams: The streams that other nodes or sinks read.
-        published_watermarks: The operators whose watermarks other nodes read.
-        late: The operators whose late events go to a side output.
-        timed_out: The patterns whose timed-out partial matches are read.
-    """
-
-    shares: Shares
-    windows: Mapping[str, int]
-    with_event_ids: frozenset[Stream]
-    published_streams: frozenset[Stream]
-    published_watermarks: frozenset[str]
-    late: frozenset[str]
-    timed_out: frozenset[Stream]
-
-
-def node_context(application: Application, shares: Shares) -> NodeContext:
-    """Find what the nodes of an application have to know of each other."""
-    specs = application.operators
-    sunk = frozenset(sink.stream for sink in application.sinks.values())
-    crossing = {
-        stream
-        for spec in specs.values()
-        for stream in spec.inputs
-        if stream.operator and specs[stream.operator].node != spec.node
-    }
-    return NodeContext(
-        shares=shares,
-        windows=longest_windows(application),
-        with_event_ids=sunk,
-        published_streams=sunk | crossing,
-        published_watermarks=frozenset(str(stream.operator) for stream in crossing),
-        late=frozenset(
-            spec.name
-            for spec in specs.values()
-            for stream in spec.inputs
-            if stream.operator is None and application.sources[stream.name].late
-        ),
-        timed_out=application.timed_out,
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,18 +99,9 @@ def build_node_chain(
 ) -> ChainRuntime:
     """Build the operators of a chain for the columns of its inputs."""
     read = {stream: inputs[stream] for stream in placement.external}
-    own = set(placement.outputs)
-    return define_chain(
-        ChainSpec(
-            placement=placement,
-            inputs={stream: (source.input, source.schema) for stream, source in read.items()},
-            origins={stream: source.origins for stream, source in read.items()},
-            shares={s: shares for s, shares in context.shares.items() if s in own},
-            windows=context.windows,
-            with_event_ids=context.with_event_ids,
-            timed_out=context.timed_out & own,
-        )
-    )
+    columns = {stream: (source.input, source.schema) for stream, source in read.items()}
+    origins = {stream: source.origins for stream, source in read.items()}
+    return define_chain(ChainSpec(placement, columns, origins, context))
 
 
 def node_query(
@@ -171,14 +117,13 @@ def node_query(
     shedding = [name for chain in chains for name in plan_tables(chain, catalogs, {})]
     plan = read_plan(spark, plans, shedding) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
-    has_plans = any(chain.spec.shares for chain in chains)
+    specs = [spec for chain in chains for spec in chain.spec.placement.operators]
+    has_plans = any(has_shares(spec, context.shares) for spec in specs)
     step = Step(
         tuple(chain.definition for chain in chains),
-        context.published_streams,
-        context.published_watermarks,
+        context,
         str(blobs),
         MIN_BLOB_BYTES,
-        context.late,
         str(plans) if has_plans else None,
     )
     shards = reduce(DataFrame.unionByName, packed).groupBy("shard")

@@ -52,7 +52,7 @@ class _ShedOperator:
     @property
     def has_shares(self) -> bool:
         """Whether it ever sheds."""
-        return has_shares(self.spec, self.chain.shares)
+        return has_shares(self.spec, self.chain.context.shares)
 
     @property
     def counts_events(self) -> tuple[bool, ...]:
@@ -215,11 +215,11 @@ def _with_planned_flags(frame: DataFrame, shed: _ShedOperator, time: str) -> Dat
 
 def _hash_sql(shed: _ShedOperator, stream: Stream, time: str) -> str:
     """Write the hash that decides about an event for a pattern: of its id, or of its key."""
-    shares = shed.chain.shares.get(stream)
+    shares = shed.chain.context.shares.get(stream)
     schema = schema_of(shed.operator.schema)
     key = shed.spec.patterns[stream.name].partition_by
     if shares is not None and shares.by_key and key:
-        epoch = EPOCH_WINDOWS * shed.chain.windows.get(key_name(key), 1)
+        epoch = EPOCH_WINDOWS * shed.chain.context.windows.get(key_name(key), 1)
         at = quote_name(time)
         return hash_sql(key, schema, f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)")
     return hash_sql([Attribute("", (name,)) for name in shed.operator.ids], schema)

@@ -92,7 +92,7 @@ def advance(
         chain,
         {stream: _sort_by_time(chain, stream, table) for stream, table in arrivals.items()},
         *_stream_watermarks(chain, watermarks, idle),
-        chain.spec.shares if shares is None else shares,
+        chain.spec.context.shares if shares is None else shares,
         state.event_tables,
     )
     specs = chain.spec.placement.operators
@@ -224,7 +224,7 @@ class _BatchExecution:
             number: _own_columns(operator, spec, table) for number, table in arrivals.items()
         }
         without_event_ids = {stream.name for stream in spec.outputs}
-        without_event_ids -= {stream.name for stream in self._chain.spec.with_event_ids}
+        without_event_ids -= {stream.name for stream in self._chain.spec.context.with_event_ids}
         ended = self._ended(spec, state)
         unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
         counter = MetricsCounter(spec, operator, self._uncounted)

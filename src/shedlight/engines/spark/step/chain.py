@@ -114,7 +114,9 @@ def build_chain(definition: ChainDefinition, plain: Sequence[Operator] = ()) -> 
     spec = definition.spec
     operators, _ = _build_operators(spec, definition.event_refs, plain)
     widened = [
-        _with_keep_flags(operator) if has_shares(operator_spec, spec.shares) else operator
+        _with_keep_flags(operator)
+        if has_shares(operator_spec, spec.context.shares)
+        else operator
         for operator_spec, operator in zip(spec.placement.operators, operators, strict=True)
     ]
     return ChainRuntime(definition, tuple(widened))
@@ -128,7 +130,9 @@ def _build_operators(
     operators: list[Operator] = []
     outputs: dict[Stream, pa.Schema] = {}
     for index, spec in enumerate(chain.placement.operators):
-        timed_out = {stream.name for stream in spec.outputs if stream in chain.timed_out}
+        timed_out = {
+            stream.name for stream in spec.outputs if stream in chain.context.timed_out
+        }
         inputs = [known[stream] for stream in spec.inputs]
         if plain and not event_refs.read_by(spec):
             operator = plain[index]
@@ -136,7 +140,9 @@ def _build_operators(
             operator = with_event_refs(spec, inputs, timed_out)
         else:
             operator = build_operator(inputs, spec.patterns, timed_out=timed_out)
-        for stream, schema in output_schemas(operator, spec, chain.with_event_ids).items():
+        for stream, schema in output_schemas(
+            operator, spec, chain.context.with_event_ids
+        ).items():
             outputs[stream] = schema
             known[stream] = outside_input(stream, schema)
         operators.append(operator)

@@ -37,7 +37,7 @@ def keep_masks(
     chain: ChainSpec, spec: OperatorSpec, operator: Operator, ready: ReadyBatch, shares: Shares
 ) -> Masks:
     """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
-    if not has_shares(spec, chain.shares):
+    if not has_shares(spec, chain.context.shares):
         return {}
     words = [ready.table.column(name) for name in flag_names(len(operator.matchers))]
     carries = np.asarray(words[0].is_valid()) if words[0].null_count else None
@@ -72,7 +72,9 @@ def _masks_by_hash(
     matcher = next(one for one in operator.matchers if one.name == stream.name)
     key = matcher.pattern.partition_by if shares.by_key else ()
     if key:
-        hashes = key_hashes(ready.table, key, ready.time, chain.windows.get(key_name(key), 1))
+        hashes = key_hashes(
+            ready.table, key, ready.time, chain.context.windows.get(key_name(key), 1)
+        )
     else:
         hashes = event_hashes(ready.table, operator.ids)
     return kept_events(shares, ready.types, ready.numbers, hashes).mask

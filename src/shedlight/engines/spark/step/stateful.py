@@ -38,6 +38,7 @@ from shedlight.engines.spark.step.metrics import ShardMetrics, metrics_json
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.engines.spark.support.placement import NodeContext
 from shedlight.engines.spark.support.plan_store import PlanStore, batch_id
 from shedlight.graph import Stream
 from shedlight.shedding.shares import Shares
@@ -53,20 +54,16 @@ class Step:
 
     Attributes:
         chains: Its operator chains.
-        published_streams: The streams that others read.
-        published_watermarks: The operators whose watermarks others read.
+        context: What others read of it.
         blobs: The folder of large payloads.
         min_blob_bytes: From how many bytes on a payload is large.
-        late: The operators whose late events go to a side output.
         plans: The folder of the plans, if any operator sheds.
     """
 
     chains: tuple[ChainDefinition, ...]
-    published_streams: frozenset[Stream]
-    published_watermarks: frozenset[str]
+    context: NodeContext
     blobs: str
     min_blob_bytes: int
-    late: frozenset[str] = frozenset()
     plans: str | None = None
 
 
@@ -88,7 +85,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         def on_output(
             stream: Stream, table: pa.Table, event_tables: Mapping[str, EventTable]
         ) -> None:
-            if stream in step.published_streams:
+            if stream in step.context.published_streams:
                 payloads[stream] = encode_output(chain, stream, table, event_tables, blobs.put)
 
         new, result = advance(
@@ -96,7 +93,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         )
         saved = to_bytes(chain, new)
         state.update((saved,))
-        late = {name: table for name, table in result.late.items() if name in step.late}
+        late = {name: table for name, table in result.late.items() if name in step.context.late}
         watermarks = operator_watermarks(chain, new).items()
         rows = [
             *output_rows(shard, payloads),
@@ -104,7 +101,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
             *(
                 (operator, "", shard, watermark, operator in result.idle, 0, None, None)
                 for operator, watermark in watermarks
-                if operator in step.published_watermarks
+                if operator in step.context.published_watermarks
             ),
         ]
         blobs.close()  # all that threads write to it is written

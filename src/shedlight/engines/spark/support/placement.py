@@ -7,13 +7,14 @@ which shard an event goes to; any other part has one. Groups are numbered throug
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 import pyarrow as pa
 
 from shedlight.errors import ApplicationError
 from shedlight.graph import Application, OperatorSpec, Stream, operator_order
+from shedlight.graph.topology import longest_windows
 from shedlight.language.ast.expression import Attribute
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shares import Shares
@@ -117,26 +118,69 @@ def _common_key(operators: Sequence[OperatorSpec]) -> tuple[Attribute, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChainSpec:
-    """What all shards of a part need to know; it travels to where they run.
+class NodeContext:
+    """What the chains of all nodes have to know of each other; it travels to the workers.
 
     Attributes:
-        placement: The operators.
-        inputs: The external streams and the columns of each.
-        origins: The shards that tell how far each external stream is.
-        shares: What patterns keep until told otherwise; one that is not in it never sheds.
+        shares: What patterns keep at first; a pattern that is not in it never sheds.
         windows: The longest window of each key, for shedding by key.
         with_event_ids: The patterns whose complex events list the ids of their events.
-        timed_out: The patterns of which somebody asks for what timed out.
+        published_streams: The streams that other nodes or sinks read.
+        published_watermarks: The operators whose watermarks other nodes read.
+        late: The operators whose late events go to a side output.
+        timed_out: The patterns whose timed-out partial matches are read.
+    """
+
+    shares: Shares = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
+    with_event_ids: frozenset[Stream] = frozenset()
+    published_streams: frozenset[Stream] = frozenset()
+    published_watermarks: frozenset[str] = frozenset()
+    late: frozenset[str] = frozenset()
+    timed_out: frozenset[Stream] = frozenset()
+
+
+def node_context(application: Application, shares: Shares) -> NodeContext:
+    """Find what the nodes of an application have to know of each other."""
+    specs = application.operators
+    sunk = frozenset(sink.stream for sink in application.sinks.values())
+    crossing = {
+        stream
+        for spec in specs.values()
+        for stream in spec.inputs
+        if stream.operator and specs[stream.operator].node != spec.node
+    }
+    return NodeContext(
+        shares=shares,
+        windows=longest_windows(application),
+        with_event_ids=sunk,
+        published_streams=sunk | crossing,
+        published_watermarks=frozenset(str(stream.operator) for stream in crossing),
+        late=frozenset(
+            spec.name
+            for spec in specs.values()
+            for stream in spec.inputs
+            if stream.operator is None and application.sources[stream.name].late
+        ),
+        timed_out=application.timed_out,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSpec:
+    """What all shards of a chain have to know; it travels to the workers.
+
+    Attributes:
+        placement: The operators, and their shards.
+        inputs: The external streams and the columns of each.
+        origins: The shards that send the watermarks of each external stream.
+        context: What is known of other chains and nodes.
     """
 
     placement: OperatorChain
     inputs: Mapping[Stream, tuple[StreamInput, pa.Schema]]
     origins: Mapping[Stream, tuple[int, ...]]
-    shares: Shares
-    windows: Mapping[str, int]
-    with_event_ids: frozenset[Stream]
-    timed_out: frozenset[Stream] = frozenset()
+    context: NodeContext = field(default_factory=NodeContext)
 
 
 def has_shares(spec: OperatorSpec, shares: Shares) -> bool:
@@ -151,4 +195,6 @@ def is_passthrough(given: ChainSpec, stream: Stream) -> bool:
     """
     if stream.operator is None or len(given.placement.shards) > 1:
         return False
-    return not any(has_shares(spec, given.shares) for spec in given.placement.readers(stream))
+    return not any(
+        has_shares(spec, given.context.shares) for spec in given.placement.readers(stream)
+    )
