@@ -57,15 +57,11 @@ class YieldEstimate:
         The averages are divided, not the intervals: a pattern that pairs what it has stored
         while nothing arrives brings very much more than the model says of that interval.
         """
-        return clamp_factor(min(self.most, self.measured / self.modelled))
+        factor = min(self.most, self.measured / self.modelled)
+        return min(max(factor, FACTOR.least), FACTOR.most)
 
 
 Yields = Mapping[Stream, YieldEstimate]
-
-
-def factors_of(yields: Yields) -> Factors:
-    """Give the factor of each pattern."""
-    return {stream: estimate.factor for stream, estimate in yields.items()}
 
 
 def update_yields(
@@ -97,11 +93,6 @@ def _blend(old: YieldEstimate, new: YieldEstimate, part: float) -> YieldEstimate
         old.modelled + part * (new.modelled - old.modelled),
         new.most,
     )
-
-
-def clamp_factor(factor: float) -> float:
-    """Bring a factor into the range that a snapshot takes."""
-    return min(max(factor, FACTOR.least), FACTOR.most)
 
 
 def _estimate(

@@ -19,17 +19,14 @@ from shedlight.control.calibration import (
     Factors,
     Yields,
     apply_calibration,
-    factors_of,
     update_yields,
 )
 from shedlight.control.node_status import NodeHealth, PlanFailure, node_health
 from shedlight.control.observation import (
     Observation,
-    Times,
     remember_times,
     shed_patterns,
     snapshot_of,
-    with_times,
 )
 from shedlight.control.replan_trigger import (
     DEFAULT_POLICY,
@@ -87,8 +84,8 @@ class Memory:
         shares: What patterns keep, by the active plan; empty: everything.
         history: The last attempt to plan, and what was observed since.
         yields: What patterns bring, measured and modelled.
-        times: How long patterns took when they last processed anything, and its second moment:
-            a pattern that is shed altogether cannot be measured.
+        latest: The latest observation, with the processing times of patterns that took no
+            event then: one that is shed altogether cannot be measured.
         smoothed: The average of the latest observations.
         failure: Why the last attempt brought no plan, if it did not.
         health: The status of each node, and what can be done.
@@ -99,7 +96,7 @@ class Memory:
     shares: Shares = field(default_factory=dict)
     history: ControlHistory = field(default_factory=ControlHistory)
     yields: Yields = field(default_factory=dict)
-    times: Times = field(default_factory=dict)
+    latest: Observation | None = None
     smoothed: SmoothedObservation = field(default_factory=SmoothedObservation)
     failure: PlanFailure | None = None
     health: Mapping[str, NodeHealth] = field(default_factory=dict)
@@ -107,7 +104,7 @@ class Memory:
     @property
     def factors(self) -> Factors:
         """What patterns yield: matches as measured over matches as modelled."""
-        return factors_of(self.yields)
+        return {stream: estimate.factor for stream, estimate in self.yields.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,8 +161,8 @@ def decide(
         clock: Says how long planning takes; None: that of `make_plan`.
         forced_reason: Why to replan whatever was observed, such as a bound that was changed.
     """
-    times = remember_times(memory.times, observation)
-    memory, observation = replace(memory, times=times), with_times(observation, times)
+    observation = remember_times(observation, memory.latest)
+    memory = replace(memory, latest=observation)
     try:
         model = build_model(memory.application, _snapshot(memory, observation))
     except SnapshotError as error:

@@ -61,25 +61,16 @@ class Observation:
             raise ValueError(f"interval must be longer than zero, got {self.interval}")
 
 
-Times = Mapping[Stream, tuple[_Times, _Times | None]]
-"""Mean processing times of patterns, and second moments where they are known."""
-
-
-def remember_times(before: Times, observation: Observation) -> Times:
-    """Remember the latest processing times, of patterns that were not seen too."""
-    latest = {
-        stream: (seconds, observation.second_moment.get(stream))
-        for stream, seconds in observation.processing_time.items()
-    }
-    return {**before, **latest}
-
-
-def with_times(observation: Observation, times: Times) -> Observation:
-    """Add processing times that are remembered to an observation that lacks them."""
+def remember_times(observation: Observation, before: Observation | None) -> Observation:
+    """Add processing times from an earlier observation, of patterns that took no event now."""
+    if before is None:
+        return observation
+    new, times = observation.second_moment, observation.processing_time
+    old = {s: moment for s, moment in before.second_moment.items() if s not in times}
     return replace(
         observation,
-        processing_time={stream: seconds for stream, (seconds, _) in times.items()},
-        second_moment={s: moment for s, (_, moment) in times.items() if moment is not None},
+        processing_time={**before.processing_time, **times},
+        second_moment={**old, **{s: moment for s, moment in new.items() if s in times}},
     )
 
 
@@ -102,8 +93,12 @@ def snapshot_of(
     shedding = shed_patterns(observation, application) if shed is None else shed
     changed = {*shedding, *(d for s in shedding for d in descendants(application, s))}
     times = _fill_times(_times(observation, application), application)
+    sources = {
+        Stream(name): _merge(_counts(observation, application, Stream(name)))
+        for name in application.sources
+    }
     return Snapshot(
-        rates={**_source_rates(observation, application), **_spreads(observation, application)},
+        rates={**sources, **_spreads(observation, application)},
         output_rates={k: v for k, v in observation.outputs.items() if k not in changed},
         processing_time=times,
         second_moment=dict(_moments(observation, times)),
@@ -134,13 +129,6 @@ def offered_to(observation: Observation, operator: str) -> ByType:
         for label, rate in rates.items():
             offered[label] = offered.get(label, 0.0) + rate
     return offered
-
-
-def _source_rates(observation: Observation, application: Application) -> dict[Stream, ByType]:
-    return {
-        Stream(name): _merge(_counts(observation, application, Stream(name)))
-        for name in application.sources
-    }
 
 
 def _counts(observation: Observation, application: Application, stream: Stream) -> list[ByType]:

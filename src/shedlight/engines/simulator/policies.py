@@ -10,10 +10,8 @@ from dataclasses import replace
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
 from shedlight.control.observation import (
     Observation,
-    Times,
     remember_times,
     snapshot_of,
-    with_times,
 )
 from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.api import Interval
@@ -137,14 +135,13 @@ class LimitPolicy(PressurePolicy):
     ) -> None:
         super().__init__(application, every, with_pressure=with_pressure)
         self._application, self._target = application, target or Target()
-        self._times: Times = {}
+        self._latest: Observation | None = None
         self._model = Model(nodes={}, operators={}, sinks={})
         self._loads: dict[str, NodeLoad] = {}
 
     def observe(self, observation: Observation) -> None:
         """Find the work of all nodes if nothing is shed, and their limits."""
-        self._times = remember_times(self._times, observation)
-        observation = with_times(observation, self._times)
+        self._latest = observation = remember_times(observation, self._latest)
         snapshot = snapshot_of(observation, self._application, shed=())
         self._model = build_model(self._application, snapshot)
         target = replace(self._target, horizon=2 * observation.interval)
