@@ -80,7 +80,7 @@ def test_without_a_declared_schema_the_columns_of_a_source_are_not_known():
     assert operator_schema(loaded(), "w1") is None
 
 
-def test_selected_values_have_their_names_and_kinds():
+def test_selected_values_have_their_names_and_data_types():
     """Of the data types upstream."""
     assert selected("E1.key, E1.cpu - 1 AS less, E1.hot AS h") == {
         "key": DataType.BIGINT,
@@ -120,7 +120,7 @@ def test_a_struct_that_is_selected_keeps_its_fields():
     assert selected("E1.host.zone") == {"zone": DataType.STRING}
 
 
-def test_aggregates_have_kinds_of_their_own():
+def test_aggregates_have_data_types_of_their_own():
     """A mean of whole numbers is a double."""
     select = "COUNT(E1) AS n, AVG(E1.type) AS mean, SUM(E1.type) AS sum, MAX(E1.cpu) AS top"
 

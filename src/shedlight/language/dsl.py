@@ -21,16 +21,9 @@ from datetime import timedelta
 from typing import Any
 
 from shedlight.errors import RuleError
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import Schema
-from shedlight.language.ast.expression import (
-    TRUE,
-    Aggregate,
-    AggregateFunction,
-    Attribute,
-    Call,
-    Case,
-    WholeEvent,
-)
+from shedlight.language.ast.expression import AggregateFunction, Attribute
 from shedlight.language.ast.pattern import (
     And,
     Element,
@@ -96,21 +89,21 @@ def value(constant: object) -> Value:
 
 def call(function: str, *arguments: object) -> Value:
     """Call a named function of the language."""
-    return Value(Call(function.lower(), tuple(map(to_expression, arguments))))
+    return Value(ex.Call(function.lower(), tuple(map(to_expression, arguments))))
 
 
 def case(*branches: tuple[object, object], otherwise: object = None) -> Value:
     """Choose the result of the first branch whose condition holds."""
     pairs = tuple((to_expression(test), to_expression(result)) for test, result in branches)
-    return Value(Case(pairs, to_expression(otherwise)))
+    return Value(ex.Case(pairs, to_expression(otherwise)))
 
 
 def _aggregate(function: AggregateFunction, of: Value | Event) -> Value:
     expression = to_expression(of)
     if isinstance(expression, Attribute) and expression.variable:
-        return Value(Aggregate(function, expression.variable, expression.path))
-    if isinstance(expression, WholeEvent) and function is AggregateFunction.COUNT:
-        return Value(Aggregate(function, expression.variable))
+        return Value(ex.Aggregate(function, expression.variable, expression.path))
+    if isinstance(expression, ex.WholeEvent) and function is AggregateFunction.COUNT:
+        return Value(ex.Aggregate(function, expression.variable))
     problem = f"{function.value} takes one attribute of a variable, got {of!r}"
     raise RuleError(expression, problem)
 
@@ -252,7 +245,7 @@ def _several(argument: str, given: object) -> tuple[Any, ...]:
 
 def _part(part: Partlike) -> Part:
     if isinstance(part, Event):
-        return Element(part.variable_, TRUE)
+        return Element(part.variable_, ex.TRUE)
     if isinstance(part, Value):
         return make_element(part.expression)
     if isinstance(part, Part):

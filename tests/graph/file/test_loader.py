@@ -18,7 +18,6 @@ from shedlight.graph import (
 )
 from shedlight.graph.file.yaml_lines import read_document
 from shedlight.language import DataType, parse_expression
-from shedlight.language.ast.window import read_duration
 from tests.graph.applications import PAPER, SMALL, edited, loaded
 
 
@@ -252,24 +251,6 @@ def test_fused_operators_may_share_a_key_that_is_handed_on():
     assert loaded(*edits)
     assert loaded(*edits, ("SELECT E1.key WHERE E1", "SELECT EACH * WHERE E1"))
     assert loaded(*edits, ("SELECT E1.key WHERE E1", "SELECT LAST(E1.key) AS key WHERE E1"))
-
-
-@pytest.mark.parametrize(
-    ("text", "microseconds"),
-    [
-        ("3 s", 3_000_000),
-        ("3s", 3_000_000),
-        ("0 s", 0),
-        ("500 ms", 500_000),
-        ("1.5 min", 90_000_000),
-        (".5 H", 1_800_000_000),
-        ("2 days", 172_800_000_000),
-        ("7 us", 7),
-    ],
-)
-def test_a_time_is_a_number_and_a_unit(text, microseconds):
-    """In any case, with or without a space."""
-    assert read_duration(text) == microseconds
 
 
 def test_what_looks_wrong_is_a_warning_in_order_of_lines():

@@ -35,7 +35,6 @@ from shedlight.language.ast.pattern import (
     Window,
     elements,
 )
-from shedlight.language.ast.window import read_window
 from shedlight.language.check.expr_types import DataTypeError
 from shedlight.language.check.normal_form import max_events, min_events, normalize
 from shedlight.language.check.rules import check, check_row
@@ -171,7 +170,7 @@ def test_rows_know_no_variables():
     assert check_row(Attribute("", ("x",)), {"x": DataType.DOUBLE}) is DataType.DOUBLE
 
 
-KINDS = {
+DATA_TYPES = {
     Aggregate(AggregateFunction.COUNT, "A", ("name",)): None,
     Aggregate(AggregateFunction.MAX, "A", ("name",)): None,
     Aggregate(AggregateFunction.SUM, "A", ("x",)): None,
@@ -184,10 +183,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("expression", KINDS, ids=str)
-def test_aggregates_have_kinds(expression):
+@pytest.mark.parametrize("expression", DATA_TYPES, ids=str)
+def test_aggregates_have_data_types(expression):
     """Sums and means are of numbers, the largest is of what has an order."""
-    problem = KINDS[expression]
+    problem = DATA_TYPES[expression]
     schema = {**SCHEMA, "place": DataType.STRUCT}
 
     if problem is None:
@@ -195,27 +194,6 @@ def test_aggregates_have_kinds(expression):
     else:
         with pytest.raises(LanguageError, match=problem):
             check(pattern(A, expression), schema)
-
-
-NO_WINDOWS = ("", "10", "s", "10 s s", "ten s", "+1 s", "1..5 s", "10 s\0", "\u0663 s")
-
-
-@pytest.mark.parametrize("text", NO_WINDOWS)
-def test_what_is_no_window_is_refused(text):
-    """Also other digits than those of the language."""
-    with pytest.raises(RuleError, match="is not a window; write a number and a unit"):
-        read_window(text)
-
-
-def test_a_window_of_many_digits_is_refused_at_once():
-    """Whole numbers of unlimited length would take their time."""
-    for text in ("1" * 5_000, "0." + "0" * 5_000 + "1", "1e999999999", "-1"):
-        with pytest.raises(RuleError, match="this length is out of range"):
-            read_window(f"{text} s")
-    with pytest.raises(RuleError, match="is not a whole number of microseconds"):
-        read_window("1e-999999999 s")
-    with pytest.raises(RuleError, match=r"a window of 0\.0e99 s is empty"):
-        read_window("0.0e99 s")
 
 
 CONSTANT = "this constant"

@@ -24,7 +24,7 @@ from shedlight.language.eval.spark_sql import spark_sql
 from tests.language.expressions import by_name
 
 COUNT, CPU, HOST = (Attribute("", (name,)) for name in ("count", "cpu", "host"))
-KINDS = {
+DATA_TYPES = {
     "count": DataType.BIGINT,
     "cpu": DataType.DOUBLE,
     "host": DataType.STRING,
@@ -34,7 +34,7 @@ KINDS = {
 
 def text(node):
     """Write an expression over the columns above."""
-    return spark_sql(node, by_name(KINDS))
+    return spark_sql(node, by_name(DATA_TYPES))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_names_are_quoted():
 
 
 def test_what_does_not_fit_is_refused():
-    """As by `kind_of`."""
+    """As by `data_type_of`."""
     with pytest.raises(DataTypeError, match="`>` compares number with number"):
         text(Binary(Operator.GREATER, HOST, Literal(1)))
 
 
-def test_the_kinds_must_be_known():
+def test_the_data_types_must_be_known():
     """Without them the text could mean something else."""
     with pytest.raises(ValueError, match="data type of cpu must be known"):
         spark_sql(CPU, lambda _: DataType.UNKNOWN)

@@ -5,16 +5,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from shedlight.errors import LanguageError, Span
-from shedlight.language.ast.expression import (
-    COMPARISONS,
-    Attribute,
-    Binary,
-    Expression,
-    Literal,
-    transform,
-    variables,
-    walk,
-)
+from shedlight.language.ast import expression as ex
+from shedlight.language.ast.expression import Expression
 from shedlight.language.ast.pattern import (
     And,
     Element,
@@ -37,7 +29,7 @@ from shedlight.language.check.normal_form import (
     trailing_nots,
 )
 
-_NULL = Literal(None)
+_NULL = ex.Literal(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +134,7 @@ def _spell_times(count: int) -> str:
 
 def _lint_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
     """Find alternatives that an earlier one always precedes."""
-    mentioned = {name for condition in pattern.conditions for name in variables(condition)}
+    mentioned = {name for condition in pattern.conditions for name in ex.variables(condition)}
     for part in walk_parts(pattern.where):
         earlier = set()
         for alternative in part.parts if isinstance(part, Or) else ():
@@ -164,11 +156,13 @@ def _with_variables(part: Part, names: Mapping[str, str]) -> str:
 
     def changed(node: Expression) -> Expression | None:
         return (
-            Attribute(names[node.variable], node.path) if isinstance(node, Attribute) else None
+            ex.Attribute(names[node.variable], node.path)
+            if isinstance(node, ex.Attribute)
+            else None
         )
 
     if isinstance(part, Element):
-        return f"{names[part.variable]}: {transform(part.condition, changed)}"
+        return f"{names[part.variable]}: {ex.transform(part.condition, changed)}"
     inner = ", ".join(_with_variables(each, names) for each in child_parts(part))
     counts = f"{part.least},{part.most}" if isinstance(part, Repeat) else ""
     return f"{type(part).__name__}{counts}({inner})"
@@ -177,10 +171,10 @@ def _with_variables(part: Part, names: Mapping[str, str]) -> str:
 def _lint_null_comparisons(pattern: Pattern) -> Iterator[PatternWarning]:
     own = (element.condition for element in elements(pattern.where))
     for condition in (*own, *pattern.conditions):
-        for node in walk(condition):
+        for node in ex.walk(condition):
             if (
-                isinstance(node, Binary)
-                and node.operator in COMPARISONS
+                isinstance(node, ex.Binary)
+                and node.operator in ex.COMPARISONS
                 and _NULL in (node.left, node.right)
             ):
                 yield PatternWarning(
@@ -195,7 +189,7 @@ def _lint_unreachable_conditions(pattern: Pattern) -> Iterator[PatternWarning]:
     paths = dict(_tree_paths(pattern.where, ()))
     forbidden = {element.variable for element in negated_elements(pattern.where)}
     for condition in pattern.conditions:
-        for one, other in combinations(sorted(variables(condition)), 2):
+        for one, other in combinations(sorted(ex.variables(condition)), 2):
             reason = _why_never_together(one, other, paths, forbidden)
             if reason:
                 yield PatternWarning(

@@ -6,14 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shedlight.errors import RuleError
-from shedlight.language.ast.expression import (
-    TRUE,
-    Expression,
-    children,
-    conjunction,
-    conjuncts,
-    variables,
-)
+from shedlight.language.ast import expression as ex
+from shedlight.language.ast.expression import Expression
 from shedlight.language.ast.pattern import (
     And,
     Element,
@@ -52,8 +46,8 @@ def normalize(
     own: dict[str, tuple[Expression, ...]] = {}
     across: list[Expression] = []
     for condition in conditions:
-        for conjunct in conjuncts(condition) or (condition,):
-            mentioned = variables(conjunct)
+        for conjunct in ex.conjuncts(condition) or (condition,):
+            mentioned = ex.variables(conjunct)
             if len(mentioned) == 1 and mentioned <= names:
                 (name,) = mentioned
                 own[name] = (*own.get(name, ()), conjunct)
@@ -86,8 +80,8 @@ def _with_conditions(part: Part, own: Mapping[str, tuple[Expression, ...]]) -> P
 
 
 def _narrowed(element: Element, more: tuple[Expression, ...]) -> Element:
-    before = () if element.condition == TRUE else (element.condition,)
-    return Element(element.variable, conjunction((*before, *more)))
+    before = () if element.condition == ex.TRUE else (element.condition,)
+    return Element(element.variable, ex.conjunction((*before, *more)))
 
 
 def min_events(part: Part) -> int:
@@ -138,7 +132,7 @@ def require_levels(expression: Expression) -> None:
     """Require that an expression is neither nested too deeply nor too large."""
     nodes, count = [expression], 1
     for _ in range(MAX_LEVELS):
-        nodes = [part for node in nodes for part in children(node)]
+        nodes = [part for node in nodes for part in ex.children(node)]
         if not nodes:
             return
         count += len(nodes)

@@ -8,21 +8,14 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from shedlight.errors import RuleError, join_words, known_names
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import (
-    TRUE,
     Aggregate,
     AggregateFunction,
     Attribute,
-    Call,
-    Cast,
     Expression,
-    Like,
     WholeEvent,
-    children,
-    variables,
-    walk,
-    write_name,
 )
 from shedlight.language.ast.pattern import (
     Element,
@@ -75,7 +68,7 @@ def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarnin
     names = _names(pattern.where)
     for condition in pattern.conditions:
         _require_values(condition)
-        if not variables(condition):
+        if not ex.variables(condition):
             hint = "compare attributes of variables, such as E1.cpu > 0.5"
             raise RuleError(condition, "this condition mentions no event", hint)
         _require_known(condition, names)
@@ -95,7 +88,7 @@ def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
         DataTypeError: Its data types do not fit.
     """
     require_levels(expression)
-    for node in walk(expression):
+    for node in ex.walk(expression):
         if isinstance(node, WholeEvent | Aggregate) or (
             isinstance(node, Attribute) and node.variable
         ):
@@ -112,7 +105,7 @@ def make_element(condition: Expression) -> Element:
     """
     require_levels(condition)
     _require_values(condition)
-    names = sorted(variables(condition))
+    names = sorted(ex.variables(condition))
     if not names:
         hint = "an element is a condition on a variable, such as E1.cpu > 0.5"
         raise RuleError(condition, "this condition mentions no event", hint)
@@ -134,7 +127,7 @@ def _names(where: Part) -> _Names:
 
 def _check_element(element: Element) -> None:
     if (
-        element.condition != TRUE
+        element.condition != ex.TRUE
         and make_element(element.condition).variable != element.variable
     ):
         problem = f"the condition of {element.variable!r} is about another variable"
@@ -143,7 +136,7 @@ def _check_element(element: Element) -> None:
 
 def _require_values(condition: Expression) -> None:
     """Require that a condition is about attributes, not about whole events or aggregates."""
-    for node in walk(condition):
+    for node in ex.walk(condition):
         if isinstance(node, WholeEvent):
             hint = f"write {node}.x for an attribute of it, E1.x for an attribute x of E1"
             raise RuleError(node, f"{node.variable!r} is a whole event, not a value", hint)
@@ -168,12 +161,12 @@ def _check_window(pattern: Pattern) -> None:
 
 def _require_known(expression: Expression, names: _Names) -> None:
     """Require that the variables of an expression are those of elements."""
-    for node in walk(expression):
+    for node in ex.walk(expression):
         name = getattr(node, "variable", "")
         if name and name not in names:
             hint = known_names(name, names)
             if isinstance(node, WholeEvent):
-                hint += f"; an attribute is written {write_name(next(iter(names)))}.{node}"
+                hint += f"; an attribute is written {ex.write_name(next(iter(names)))}.{node}"
             raise RuleError(node, f"unknown variable {name!r}", hint)
 
 
@@ -193,7 +186,7 @@ def _check_keys(keys: Iterable[Attribute], names: _Names) -> None:
 def _check_item(item: Item, names: _Names, *, each: bool) -> None:
     """See that a selected value is about events that a match has."""
     _require_known(item.expression, names)
-    for node in walk(item.expression):
+    for node in ex.walk(item.expression):
         name = getattr(node, "variable", "")
         if name and not names[name]:
             hint = "a match has no event that stands under NOT"
@@ -249,12 +242,12 @@ def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
 
 def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
     """See that events are combined by what a matcher can do, and find the variables."""
-    mentioned = [(part, _check_across(part, scope)) for part in children(node)]
-    names = frozenset(() if mentioned else variables(node)).union(*(n for _, n in mentioned))
+    mentioned = [(part, _check_across(part, scope)) for part in ex.children(node)]
+    names = frozenset(() if mentioned else ex.variables(node)).union(*(n for _, n in mentioned))
     if len(names) > 1:
         _require_combining(node, scope)
-        for inner in (inner for part, n in mentioned if not n for inner in walk(part)):
-            if isinstance(inner, Call | Cast | Like):
+        for inner in (inner for part, n in mentioned if not n for inner in ex.walk(part)):
+            if isinstance(inner, ex.Call | ex.Cast | ex.Like):
                 problem = "this constant cannot be computed across events"
                 raise RuleError(inner, problem, "write its value")
     return names
@@ -263,11 +256,11 @@ def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
 def _require_combining(node: Expression, scope: Scope) -> None:
     """Require what is computed for single values too, not only for whole columns."""
     name = ""
-    if isinstance(node, Call) and node.function not in _COMBINING:
+    if isinstance(node, ex.Call) and node.function not in _COMBINING:
         name = node.function
-    elif isinstance(node, Like):
+    elif isinstance(node, ex.Like):
         name = "LIKE"
-    elif isinstance(node, Cast):
+    elif isinstance(node, ex.Cast):
         text = data_type_of(node.operand, scope) is DataType.STRING
         name = (
             f"CAST AS {node.data_type}" if text or node.data_type is not DataType.DOUBLE else ""
