@@ -53,15 +53,19 @@ class Quantity:
 
 FACTOR = Quantity("matches measured over matches modelled", 0.01, 100.0)
 
-Rate = Annotated[float, PlainValidator(Quantity("events per second").check)]
-Seconds = Annotated[float, PlainValidator(Quantity("seconds per event", above=True).check)]
-Moment = Annotated[
+EventsPerSecond = Annotated[float, PlainValidator(Quantity("events per second").check)]
+SecondsPerEvent = Annotated[
+    float, PlainValidator(Quantity("seconds per event", above=True).check)
+]
+SquaredSeconds = Annotated[
     float, PlainValidator(Quantity("squared seconds per event", above=True).check)
 ]
-Busy = Annotated[float, PlainValidator(Quantity("busy seconds that are queued").check)]
-Cost = Annotated[float, PlainValidator(Quantity("seconds").check)]
-Factor = Annotated[float, PlainValidator(FACTOR.check)]
-Count = Annotated[float, PlainValidator(Quantity("events per window", above=True).check)]
+BusySeconds = Annotated[float, PlainValidator(Quantity("busy seconds that are queued").check)]
+CostSeconds = Annotated[float, PlainValidator(Quantity("seconds").check)]
+CalibrationFactor = Annotated[float, PlainValidator(FACTOR.check)]
+EventsPerWindow = Annotated[
+    float, PlainValidator(Quantity("events per window", above=True).check)
+]
 
 
 def dotted(*keys: str) -> str:

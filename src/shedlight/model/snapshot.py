@@ -30,13 +30,13 @@ from shedlight.graph.application import Application, Stream, parse_stream
 from shedlight.graph.topology import readers
 from shedlight.matching.compile.type_labels import OTHER, Vocabulary
 from shedlight.model.quantity import (
-    Busy,
-    Cost,
-    Count,
-    Factor,
-    Moment,
-    Rate,
-    Seconds,
+    BusySeconds,
+    CalibrationFactor,
+    CostSeconds,
+    EventsPerSecond,
+    EventsPerWindow,
+    SecondsPerEvent,
+    SquaredSeconds,
     dotted,
     shown,
 )
@@ -75,8 +75,8 @@ class _CostsInFile(BaseModel):
     """The costs of a micro-batch by their keys in a file."""
 
     model_config = ConfigDict(extra="forbid")
-    a: Cost
-    b_in: Cost
+    a: CostSeconds
+    b_in: CostSeconds
 
 
 def _costs_by_key(costs: MicroBatchCosts) -> dict[str, float]:
@@ -134,15 +134,15 @@ class Snapshot:
         file: Where it was read from, for messages.
     """
 
-    rates: ByStream[Mapping[str, Rate]]
-    output_rates: ByStream[Rate] = field(default_factory=dict)
-    processing_time: ByStream[NumberOrByType[Seconds]] = field(default_factory=dict)
-    second_moment: ByStream[NumberOrByType[Moment]] = field(default_factory=dict)
-    backlog: Mapping[str, Busy] = field(default_factory=dict)
+    rates: ByStream[Mapping[str, EventsPerSecond]]
+    output_rates: ByStream[EventsPerSecond] = field(default_factory=dict)
+    processing_time: ByStream[NumberOrByType[SecondsPerEvent]] = field(default_factory=dict)
+    second_moment: ByStream[NumberOrByType[SquaredSeconds]] = field(default_factory=dict)
+    backlog: Mapping[str, BusySeconds] = field(default_factory=dict)
     micro_batch: Mapping[str, BatchCosts] = field(default_factory=dict)
-    transport: Mapping[str, Cost] = field(default_factory=dict)
-    calibration: ByStream[Factor] = field(default_factory=dict)
-    events_per_window: ByStream[Count] = field(default_factory=dict)
+    transport: Mapping[str, CostSeconds] = field(default_factory=dict)
+    calibration: ByStream[CalibrationFactor] = field(default_factory=dict)
+    events_per_window: ByStream[EventsPerWindow] = field(default_factory=dict)
     file: str = "the snapshot"
 
     @model_validator(mode="wrap")

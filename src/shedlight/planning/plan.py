@@ -179,8 +179,10 @@ def _overloaded(unshed: Mapping[str, NodeLoad], settings: PlanSettings) -> tuple
 def _complete(problem: PlanningProblem, keep: Keep) -> Keep:
     """Keep everything wherever there is a limit and nothing is said."""
     patterns = [pattern for node in problem.limits for pattern in problem.patterns_on(node)]
-    everything = {p.stream: np.ones(len(p.demand.uses)) for p in patterns}
-    return {stream: keep.get(stream, ones) for stream, ones in everything.items()}
+    return {
+        p.stream: keep[p.stream] if p.stream in keep else np.ones(len(p.demand.uses))
+        for p in patterns
+    }
 
 
 def _solve(

@@ -15,8 +15,8 @@ from shedlight.model.selectivity.flow_lp import match_rate
 from shedlight.model.selectivity.formula import (
     Combined,
     Quotient,
-    Rate,
     Selectivity,
+    TypeRate,
     selectivities,
     selectivity,
 )
@@ -39,7 +39,7 @@ def function(where: str, or_as: str = "sum") -> str:
 def evaluate(function: Selectivity, rates: Mapping[str, float]) -> float:
     """Compute the matches per second of the events per second of each type."""
     match function:
-        case Rate(label):
+        case TypeRate(label):
             return rates.get(label, 0.0)
         case Quotient(part, times):
             return evaluate(part, rates) / times

@@ -33,7 +33,7 @@ LabelsOf = Callable[[Element], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class TypeRate:
     """The events per second of one type."""
 
     label: str
@@ -75,7 +75,7 @@ class Combined:
         return f"{self.function}({', '.join(map(str, self.parts))})"
 
 
-Selectivity = Rate | Quotient | Combined
+Selectivity = TypeRate | Quotient | Combined
 """A selectivity function; `str()` writes it."""
 
 
@@ -172,7 +172,7 @@ def _limiting_sets(group: Sequence[_Leaf]) -> Iterator[list[_Leaf]]:
 def _term(leaves: Sequence[_Leaf]) -> Selectivity:
     """Write what arrives for some leaves over what they need."""
     labels = dict.fromkeys(label for leaf in leaves for label in leaf.labels)
-    rates = tuple(map(Rate, labels))
+    rates = tuple(map(TypeRate, labels))
     total = rates[0] if len(rates) == 1 else Combined("sum", rates)
     return _divided(total, math.fsum(leaf.need for leaf in leaves))
 
