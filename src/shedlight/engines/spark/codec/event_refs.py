@@ -63,12 +63,12 @@ def find_event_refs(
         return EventRefs()
     columns = {}
     for spec in placement.operators:
-        others = (one for one in placement.operators if one.name != spec.name)
+        others = (other for other in placement.operators if other.name != spec.name)
         if spec not in readers and _gives_references(spec, others):
             columns[spec.name] = whole[spec.name]
-    found = EventRefs(columns, _paths(placement, columns))
-    clear = all(_is_clear(spec, found, schemas) for spec in readers)
-    return found if clear else EventRefs()
+    refs = EventRefs(columns, _paths(placement, columns))
+    is_clear = all(_is_clear(spec, refs, schemas) for spec in readers)
+    return refs if is_clear else EventRefs()
 
 
 def _looks_into_events(spec: OperatorSpec) -> bool:
@@ -88,7 +88,7 @@ def _gives_references(spec: OperatorSpec, others: Iterable[OperatorSpec]) -> boo
     """Say whether an operator gives whole events into which no other looks."""
     patterns = spec.patterns.values()
     names = {item.name for pattern in patterns for item in _wholes(pattern)}
-    looked_at = {name for one in others for path in _paths_of(one) for name in path}
+    looked_at = {name for other in others for path in _paths_of(other) for name in path}
     return bool(names) and not names & looked_at and not _looks_into_events(spec)
 
 
@@ -110,24 +110,22 @@ def _paths_of(spec: OperatorSpec) -> set[Path]:
 def _paths(
     placement: OperatorChain, columns: Mapping[str, pa.Schema]
 ) -> Mapping[Stream, Mapping[Path, str]]:
-    found: dict[Stream, Mapping[Path, str]] = {}
+    every: dict[Stream, Mapping[Path, str]] = {}
     for spec in placement.operators:
         inner: Mapping[Path, str] = {(): spec.name}
         if spec.name not in columns:
-            inner = {p: of for one in spec.inputs for p, of in found.get(one, {}).items()}
+            inner = {p: of for read in spec.inputs for p, of in every.get(read, {}).items()}
         for name, pattern in spec.patterns.items():
             names = [item.name for item in _wholes(pattern)]
             paths = {(one, *path): of for one in names for path, of in inner.items()}
-            found[Stream(name, spec.name)] = paths
-            found[Stream(timed_out_name(name), spec.name)] = paths
-    return found
+            every[Stream(name, spec.name)] = paths
+            every[Stream(timed_out_name(name), spec.name)] = paths
+    return every
 
 
-def _is_clear(
-    spec: OperatorSpec, found: EventRefs, schemas: Mapping[Stream, pa.Schema]
-) -> bool:
+def _is_clear(spec: OperatorSpec, refs: EventRefs, schemas: Mapping[Stream, pa.Schema]) -> bool:
     """Say whether columns with numbers are of one input each."""
-    numbers = {path[0] for path in found.read_by(spec)}
+    numbers = {path[0] for path in refs.read_by(spec)}
     named = Counter(name for stream in spec.inputs for name in set(schemas[stream].names))
     return all(named[name] == 1 for name in numbers)
 

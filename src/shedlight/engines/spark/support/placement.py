@@ -1,9 +1,9 @@
-"""Which operators of a node run in which shards, worked out before anything runs.
+"""Operator chains and their shards: which operators of a node run in which shards.
 
-Operators of a node *touch* if one reads the other or both read the same stream. Those that
-touch form a part; parts run side by side. A part whose patterns all partition by the same key,
-and whose operators do not read each other, has several shards, and the hash of its key says
-which shard an event goes to; any other part has one. Groups are numbered through the node.
+Operators of a node form a chain if one reads the other or both read the same stream; chains run
+side by side. A chain whose patterns all partition by the same key, and whose operators do not
+read each other, has several shards, and the hash of its key says which shard an event goes to;
+any other chain has one. Shards are numbered through the node.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from shedlight.shedding.shares import Shares
 
 @dataclass(frozen=True, slots=True)
 class OperatorChain:
-    """Operators that share shards.
+    """Operators of a node that share shards.
 
     Attributes:
         operators: Each after those that feed it.
@@ -75,7 +75,7 @@ def node_order(application: Application) -> tuple[str, ...]:
 def operator_chains(
     application: Application, node: str, shards: int
 ) -> tuple[OperatorChain, ...]:
-    """Find the parts of a node.
+    """Find the operator chains of a node.
 
     Args:
         application: The application.
@@ -83,31 +83,26 @@ def operator_chains(
         shards: How many shards a chain with a key has.
     """
     here = [spec for spec in operator_order(application) if spec.node == node]
-    found: list[OperatorChain] = []
+    chains: list[OperatorChain] = []
     start = 0
-    for operators in _touching(here):
+    for operators in _connected(here):
         key = _common_key(operators)
         number = shards if key else 1
-        found.append(OperatorChain(tuple(operators), key, range(start, start + number)))
+        chains.append(OperatorChain(tuple(operators), key, range(start, start + number)))
         start += number
-    return tuple(found)
+    return tuple(chains)
 
 
-def _touching(specs: Sequence[OperatorSpec]) -> Iterator[list[OperatorSpec]]:
+def _connected(specs: Sequence[OperatorSpec]) -> Iterator[list[OperatorSpec]]:
     """Put operators that share a stream together, each list in the order given."""
-    lists: list[tuple[set[Stream], list[OperatorSpec]]] = []
+    components: list[set[Stream]] = []
     for spec in specs:
-        streams, members = {*spec.inputs, *spec.outputs}, [spec]
-        apart = []
-        for other in lists:
-            if other[0].isdisjoint(streams):
-                apart.append(other)
-            else:
-                streams, members = streams | other[0], other[1] + members
-        lists = [*apart, (streams, members)]
-    order = {spec.name: place for place, spec in enumerate(specs)}
-    for _, members in lists:
-        yield sorted(members, key=lambda spec: order[spec.name])
+        streams = {*spec.inputs, *spec.outputs}
+        apart = [one for one in components if one.isdisjoint(streams)]
+        joined = streams.union(*(one for one in components if not one.isdisjoint(streams)))
+        components = [*apart, joined]
+    for component in components:
+        yield [spec for spec in specs if not component.isdisjoint(spec.inputs)]
 
 
 def _common_key(operators: Sequence[OperatorSpec]) -> tuple[Attribute, ...]:
@@ -188,13 +183,13 @@ def has_shares(spec: OperatorSpec, shares: Shares) -> bool:
     return any(stream in shares for stream in spec.outputs)
 
 
-def is_passthrough(given: ChainSpec, stream: Stream) -> bool:
+def is_passthrough(chain: ChainSpec, stream: Stream) -> bool:
     """Say whether complex events of another node come as they were packed there.
 
     They do where none is shed and all go to one shard.
     """
-    if stream.operator is None or len(given.placement.shards) > 1:
+    if stream.operator is None or len(chain.placement.shards) > 1:
         return False
     return not any(
-        has_shares(spec, given.context.shares) for spec in given.placement.readers(stream)
+        has_shares(spec, chain.context.shares) for spec in chain.placement.readers(stream)
     )

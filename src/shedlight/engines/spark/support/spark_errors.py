@@ -1,7 +1,7 @@
-"""What a user can put right, found in what Spark says of a query that failed.
+"""Errors of Spark turned into errors that a user can act on.
 
-Spark says it at length, with stacks of calls of three languages. What we know is said in our
-words; of the rest the sentence is kept that says what happened.
+Spark explains a failed query at length, with stacks of calls of three languages. Known causes
+get a message of ours; of others the sentence is kept that says what happened.
 """
 
 import re
@@ -19,14 +19,14 @@ MALFORMED = "shedlight found a malformed record: "
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises."""
 
-_ERRORS: Mapping[str, type[ShedlightError]] = {
+_PREFIXES: Mapping[str, type[ShedlightError]] = {
     MALFORMED: InputError,
     f"{StateError.__module__}.{StateError.__name__}: ": StateError,
     f"{InputError.__module__}.{InputError.__name__}: ": InputError,
 }
-"""What the message of a query's failure says before what is wrong."""
+"""What stands before our own message in that of a query's failure."""
 
-_KNOWN: Mapping[str, str] = {
+_KNOWN_CAUSES: Mapping[str, str] = {
     r"PARQUET_COLUMN_DATA_TYPE_MISMATCH\].*?file (?P<file>\S+?)\. .*?column "
     r"\[?(?P<name>[^\]\s]+?)\]?\. Expected Spark type (?P<wanted>\S+), actual Parquet type "
     r"(?P<found>\S+?)\.": (
@@ -42,40 +42,36 @@ _KNOWN: Mapping[str, str] = {
         "and say with `malformed` where such records go"
     ),
 }
-"""What Spark says that has a remedy, and how we say it."""
+"""Messages of Spark that have a remedy, and ours for them."""
 
 
 def to_user_error(error: Exception | str, what: str = "") -> Exception:
-    """Find what is wrong; if it is nothing that a user can put right, it stands as it is.
+    """Find the error that a user can act on; if there is none, give it as it is.
 
     Args:
-        error: What Spark said.
+        error: What Spark raised, or its message.
         what: What could not be done, if it is known.
     """
     text = full_message(error)
-    for start, kind in _ERRORS.items():
-        _, found, rest = text.partition(start)
-        if found:
-            said = rest.partition(" SQLSTATE")[0].split("\n\n")[0]
-            return kind(said.removesuffix("\n.").strip())
+    for prefix, error_type in _PREFIXES.items():
+        if prefix in text:
+            message = text.partition(prefix)[2].partition(" SQLSTATE")[0].split("\n\n")[0]
+            return error_type(message.removesuffix("\n.").strip())
     damage = parse_state_damage(text)
     if damage is not None:
         return damage
     before = f"{what}: " if what else ""
-    for known, said in _KNOWN.items():
-        match = re.search(known, text, re.DOTALL)
+    for cause, message in _KNOWN_CAUSES.items():
+        match = re.search(cause, text, re.DOTALL)
         if match:
-            return InputError(before + said.format(**match.groupdict()))
+            return InputError(before + message.format(**match.groupdict()))
     if what or not isinstance(error, Exception):
         return ShedlightError(before + root_cause(text))
     return error
 
 
 def full_message(error: BaseException | str) -> str:
-    """Give what Spark said, and after it what it says of the causes.
-
-    What fails in a subquery is said there alone.
-    """
+    """Give the message of an error and those of its causes: only they tell of a subquery."""
     texts, cause = [str(error)], getattr(error, "_cause", None)
     while cause is not None:
         texts.append(str(cause))
@@ -92,17 +88,19 @@ def root_cause(text: str) -> str:
     """
     lines = [line.strip() for line in text.split("\n")]
     named = re.findall(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]{3,}\][^\n]*", text)
-    causes = [one.removeprefix("Caused by: ") for one in lines if one.startswith("Caused by")]
+    causes = [
+        line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by")
+    ]
     thrown = re.findall(r"^: ((?:\w+\.)+\w+(?:: [^\n]+)?)$", text, re.MULTILINE)
     ended = re.findall(r"terminated with exception: ([^\n]+)", text)
     first = [line for line in lines if line]
-    found = next(iter([*named, *causes[-1:], *ended, *thrown, *first]), "Spark failed")
-    return found.partition(" SQLSTATE")[0]
+    sentences: list[str] = [*named, *causes[-1:], *ended, *thrown, *first, "Spark failed"]
+    return sentences[0].partition(" SQLSTATE")[0]
 
 
 @contextmanager
 def translating_spark_errors() -> Iterator[None]:
-    """Have what Spark raises be said in a sentence.
+    """Raise errors of Spark as errors with one sentence.
 
     Raises:
         ShedlightError: Spark failed, or the JVM is gone.
