@@ -10,7 +10,7 @@ from shedlight.language import parse_pattern
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.kernel.match_state import MatchState, new_state
 from shedlight.matching.operators.cep_operator import (
-    Operator,
+    CepOperator,
     build_operator,
     operator_keys,
     schema_of,
@@ -62,7 +62,7 @@ def random_stream(
 
 
 def prepared(
-    text: str, stream: Stream, state: Callable[[Operator], MatchState] | None = None
+    text: str, stream: Stream, state: Callable[[CepOperator], MatchState] | None = None
 ) -> Callable[[], tuple[MatchState, Matches]]:
     """Prepare the matching of a stream: from its columns to the matches and the new state."""
     table = stream.table

@@ -9,7 +9,7 @@ from shedlight.language.ast.pattern import Pattern
 from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.kernel.records import BINDINGS, KEY_SLOTS, NODES, PARTIAL_MATCHES
 from shedlight.matching.operators.cep_operator import (
-    Operator,
+    CepOperator,
     OperatorState,
     build_operator,
     new_operator_state,
@@ -53,7 +53,7 @@ def table_of(events: Sequence[Event]) -> pa.Table:
 
 def operator_for(
     pattern: Pattern, lateness: Sequence[int] = (0, 0), *, timed_out: bool = False
-) -> Operator:
+) -> CepOperator:
     """Prepare a pattern for two inputs of the test schema."""
     inputs = [
         (StreamInput(f"input {i}", ("id0", "id1"), "at", late), SCHEMA)
@@ -62,18 +62,18 @@ def operator_for(
     return build_operator(inputs, {"P": pattern}, timed_out={"P"} if timed_out else ())
 
 
-def to_bytes(operator: Operator, state: OperatorState) -> bytes:
+def to_bytes(operator: CepOperator, state: OperatorState) -> bytes:
     """Save the state of an operator alone."""
     return write_container(operator_sections(operator, state))
 
 
-def from_bytes(operator: Operator, data: bytes) -> OperatorState:
+def from_bytes(operator: CepOperator, data: bytes) -> OperatorState:
     """Read the saved state of an operator alone."""
     return operator_state(operator, read_container(data))
 
 
 def run(
-    operator: Operator,
+    operator: CepOperator,
     arrivals: Sequence[Event],
     cuts: Iterable[int] = (),
     *,
@@ -85,7 +85,7 @@ def run(
 
 
 def run_all(
-    operator: Operator,
+    operator: CepOperator,
     arrivals: Sequence[Event],
     cuts: Iterable[int] = (),
     *,
@@ -113,7 +113,7 @@ def run_all(
 
 
 def step(
-    operator: Operator, state: OperatorState, arrivals: Sequence[Event], *, ended: bool
+    operator: CepOperator, state: OperatorState, arrivals: Sequence[Event], *, ended: bool
 ) -> tuple[OperatorState, Matches]:
     """Do what `operator.process` does, but give the matches themselves."""
     tables = {i: table_of([e for e in arrivals if e.input == i]) for i in (0, 1)}
@@ -145,7 +145,7 @@ def check_sizes(state: MatchState) -> None:
     assert counts[BINDINGS] <= len(state.bindings.records)
 
 
-def listed(operator: Operator, matches: Matches) -> list[Found]:
+def listed(operator: CepOperator, matches: Matches) -> list[Found]:
     """Give matches as values that can be compared."""
     names = [element.variable for element in operator.matchers[0].automaton.elements]
     ids = matches.events(["id0"])["id0"].to_pylist()

@@ -20,7 +20,7 @@ from shedlight.language.ast.pattern import Pattern
 from shedlight.language.eval.column import to_arrow, to_column
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.operators.cep_operator import (
-    Operator,
+    CepOperator,
     build_operator,
     new_operator_state,
     schema_of,
@@ -120,7 +120,7 @@ def match_tables(
     return run_operator(operator, [table for _, table in inputs])
 
 
-def run_operator(operator: Operator, tables: Sequence[pa.Table]) -> Result:
+def run_operator(operator: CepOperator, tables: Sequence[pa.Table]) -> Result:
     """Run an operator over whole tables of its inputs."""
     all_inputs = frozenset(range(len(tables)))
     state, outcome = step_operator(

@@ -15,7 +15,7 @@ from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import (
-    Operator,
+    CepOperator,
     OperatorState,
     build_operator,
     ingest,
@@ -124,7 +124,7 @@ class Server:
     ) -> None:
         self.spec = spec
         reported = {stream.name for stream in spec.outputs if stream in timed_out}
-        self.operator: Operator = build_operator(inputs, spec.patterns, timed_out=reported)
+        self.operator: CepOperator = build_operator(inputs, spec.patterns, timed_out=reported)
         self.timed_out: Mapping[Stream, pa.Table] = {}
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}

@@ -47,7 +47,7 @@ class Matcher:
         triggers: For each element, the conditions that its events decide.
         store_schema: The columns that are kept of the events of partial matches.
         cap: How many partial matches there may be.
-        timed_out: Whether partial matches that time out are asked for, beside the matches.
+        timed_out: Whether partial matches that time out are asked for too.
     """
 
     name: str

@@ -33,7 +33,7 @@ from shedlight.matching.permuted import PermutedTable, row_column
 
 
 @dataclass(frozen=True, eq=False)
-class Operator:
+class CepOperator:
     """Patterns over the same inputs.
 
     Attributes:
@@ -91,7 +91,7 @@ def build_operator(
     patterns: Mapping[str, Pattern],
     cap: int = MAX_PARTIAL_MATCHES,
     timed_out: Container[str] = (),
-) -> Operator:
+) -> CepOperator:
     """Prepare patterns for inputs of known columns.
 
     Args:
@@ -130,10 +130,10 @@ def build_operator(
         )
         for name, pattern in patterns.items()
     )
-    return Operator(tuple(stream for stream, _ in inputs), schema, alphabet, matchers)
+    return CepOperator(tuple(stream for stream, _ in inputs), schema, alphabet, matchers)
 
 
-def new_operator_state(operator: Operator) -> OperatorState:
+def new_operator_state(operator: CepOperator) -> OperatorState:
     """Make the state before any event."""
     return OperatorState(
         new_reorder_buffer(operator.schema, len(operator.inputs)),
@@ -147,7 +147,7 @@ Masks = Mapping[str, Array]
 
 
 def step_operator(
-    operator: Operator,
+    operator: CepOperator,
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
     inputs_not_awaited: frozenset[int] = frozenset(),
@@ -174,7 +174,7 @@ def step_operator(
 
 
 def ingest(
-    operator: Operator,
+    operator: CepOperator,
     state: OperatorState,
     arrivals: Mapping[int, pa.Table],
     inputs_not_awaited: frozenset[int] = frozenset(),
@@ -213,7 +213,7 @@ def ingest(
 
 
 def match_batch(
-    operator: Operator,
+    operator: CepOperator,
     state: OperatorState,
     ready: ReadyBatch,
     masks: Masks,
@@ -301,7 +301,7 @@ def _common_schema(inputs: Sequence[tuple[StreamInput, pa.Schema]]) -> pa.Schema
         ) from error
 
 
-def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+def _completed(operator: CepOperator, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
     """Give every input all columns, null where it has none of its own."""
     full = {}
     for number, table in arrivals.items():
@@ -315,7 +315,7 @@ def _completed(operator: Operator, arrivals: Mapping[int, pa.Table]) -> dict[int
 
 
 def operator_keys(
-    operator: Operator, table: pa.Table | PermutedTable
+    operator: CepOperator, table: pa.Table | PermutedTable
 ) -> dict[tuple[Attribute, ...], tuple[Array, Array]]:
     """Find the hashes of the key of every event, for each way to partition."""
     partitions = {matcher.pattern.partition_by for matcher in operator.matchers}

@@ -21,7 +21,7 @@ from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
-from shedlight.matching.operators.cep_operator import Operator, OperatorState
+from shedlight.matching.operators.cep_operator import CepOperator, OperatorState
 from shedlight.matching.operators.classify import EventTypes
 from shedlight.matching.operators.reorder import (
     DedupState,
@@ -35,7 +35,7 @@ OPERATOR, PATTERN = "operator", "pattern"
 
 
 def operator_sections(
-    operator: Operator, state: OperatorState, name: str = ""
+    operator: CepOperator, state: OperatorState, name: str = ""
 ) -> list[Section]:
     """Save the state of an operator: its own section, and one for each pattern."""
     pairs = zip(operator.matchers, state.states, strict=True)
@@ -43,7 +43,7 @@ def operator_sections(
     return [_operator_section(operator, state.reorder_buffer, name), *patterns]
 
 
-def operator_state(operator: Operator, sections: Iterable[Section]) -> OperatorState:
+def operator_state(operator: CepOperator, sections: Iterable[Section]) -> OperatorState:
     """Read the saved state of an operator from its sections.
 
     Raises:
@@ -104,7 +104,7 @@ def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of f
     return [[name, fields[name][0].str] for name in fields] if fields else dtype.str
 
 
-def _operator_section(operator: Operator, buffer: ReorderBuffer, name: str) -> Section:
+def _operator_section(operator: CepOperator, buffer: ReorderBuffer, name: str) -> Section:
     facts = {
         "inputs": _inputs(operator),
         "watermark": buffer.watermark,
@@ -117,11 +117,11 @@ def _operator_section(operator: Operator, buffer: ReorderBuffer, name: str) -> S
     return Section(OPERATOR, name, "", facts, b"".join([*ids, _written(buffer.buffer)]))
 
 
-def _inputs(operator: Operator) -> list[list[Any]]:
+def _inputs(operator: CepOperator) -> list[list[Any]]:
     return [[each.name, list(each.ids), each.time, each.lateness] for each in operator.inputs]
 
 
-def _reorder_buffer(operator: Operator, section: Section) -> ReorderBuffer:
+def _reorder_buffer(operator: CepOperator, section: Section) -> ReorderBuffer:
     facts, dedup, at = section.facts, [], 0
     for watermark, number in zip(facts["watermarks"], facts["remembered"], strict=True):
         ids = _read(section.body, at, np.dtype(np.int64), (number, 2))

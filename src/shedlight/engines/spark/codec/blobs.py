@@ -1,4 +1,4 @@
-"""Blobs: large payloads of an outbox, in files beside it.
+"""Blobs: large payloads of an outbox, in files next to it.
 
 What a shard finds is written where it is found. Through Spark goes only a reference to it: a
 payload of a few megabytes would be copied eight times on its way through the JVM to the same

@@ -18,7 +18,7 @@ from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, walk
 from shedlight.language.ast.pattern import Item, Pattern, expressions, selected_items
 from shedlight.matching.jit import Array
-from shedlight.matching.operators.cep_operator import Operator, build_operator
+from shedlight.matching.operators.cep_operator import CepOperator, build_operator
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.timed_out import timed_out_name
 
@@ -132,7 +132,7 @@ def _is_clear(spec: OperatorSpec, refs: EventRefs, schemas: Mapping[Stream, pa.S
 
 def with_event_refs(
     spec: OperatorSpec, inputs: Sequence[tuple[StreamInput, pa.Schema]], timed_out: set[str]
-) -> Operator:
+) -> CepOperator:
     """Build an operator that refers to its events by row number, with the columns it looks at.
 
     Args:

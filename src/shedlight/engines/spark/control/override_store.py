@@ -1,6 +1,6 @@
 """Files that a run shares with the web UI: its planning input, and overrides.
 
-Both are small and replaced as a whole. The planning input is beside the log and written at
+Both are small and replaced as a whole. The planning input is next to the log and written at
 every decision. The override is in the checkpoint; the web UI writes it, the run reads it, and
 it stays active until somebody deletes it, over restarts too.
 """

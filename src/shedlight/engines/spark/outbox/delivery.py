@@ -1,6 +1,6 @@
 """Deliveries: from outboxes to sinks, and from sources to side outputs, a small query each.
 
-A sink of files gets each complex event once, as Spark's own log beside the files says; any
+A sink of files gets each complex event once, as Spark's own log next to the files says; any
 other format of Spark gets it once unless a delivery is repeated after a crash, and then with
 the same id. Side outputs are no different.
 """

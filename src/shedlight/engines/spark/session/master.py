@@ -15,7 +15,7 @@ class Master:
     """Where Spark runs.
 
     Attributes:
-        url: As Spark is told.
+        url: As Spark takes it.
         cores: How many it may use on this machine; None: it runs elsewhere.
         addresses: The hosts and ports of standalone masters, of which one is in charge.
     """

@@ -29,7 +29,7 @@ from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.eval.spark_sql import quote_name
-from shedlight.matching.operators.cep_operator import Operator, schema_of
+from shedlight.matching.operators.cep_operator import CepOperator, schema_of
 from shedlight.matching.operators.reorder import NEVER
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import EPOCH_WINDOWS
@@ -46,7 +46,7 @@ class _ShedOperator:
 
     chain: ChainSpec
     spec: OperatorSpec
-    operator: Operator
+    operator: CepOperator
     catalog: TypeCatalog
 
     @property
@@ -141,7 +141,7 @@ def add_keep_flags_and_filter(
     return frame.select([quote_name(name) for name in columns])
 
 
-def _with_all_columns(frame: DataFrame, operator: Operator) -> DataFrame:
+def _with_all_columns(frame: DataFrame, operator: CepOperator) -> DataFrame:
     """Add the columns that only other inputs of an operator have, null."""
     there = set(frame.columns)
     for field in operator.schema:

@@ -13,7 +13,7 @@ from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.eval.spark_sql import quote_text, spark_sql
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
-from shedlight.matching.operators.cep_operator import Operator, data_type_in, schema_of
+from shedlight.matching.operators.cep_operator import CepOperator, data_type_in, schema_of
 
 MAX_SIGNATURES = 1 << 15
 """How many signatures are listed at most."""
@@ -27,7 +27,7 @@ def all_signatures(alphabet: Alphabet) -> Sequence[Signature] | None:
     return list(product(*map(range, sizes))) if prod(sizes) <= MAX_SIGNATURES else None
 
 
-def type_sql(operator: Operator) -> str:
+def type_sql(operator: CepOperator) -> str:
     """Write the number of an event's signature as Spark SQL."""
     number = "0L"
     digits = _digits(operator.alphabet, schema_of(operator.schema))

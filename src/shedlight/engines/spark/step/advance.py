@@ -23,7 +23,7 @@ from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.eval.column import to_column
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import (
-    Operator,
+    CepOperator,
     OperatorState,
     ingest,
     match_batch,
@@ -209,7 +209,7 @@ class _BatchExecution:
         self.idle_operators: set[str] = set()
 
     def run(
-        self, spec: OperatorSpec, operator: Operator, state: OperatorState
+        self, spec: OperatorSpec, operator: CepOperator, state: OperatorState
     ) -> OperatorState:
         """Run one operator with what arrived, and with the watermarks of its inputs."""
         tables = self._tables
@@ -280,7 +280,7 @@ class _BatchExecution:
         return frozenset(idle - {watermarks.index(max(watermarks))})
 
 
-def _own_columns(operator: Operator, spec: OperatorSpec, table: pa.Table) -> pa.Table:
+def _own_columns(operator: CepOperator, spec: OperatorSpec, table: pa.Table) -> pa.Table:
     """Take the columns that an operator knows, and its own keep flags among those."""
     flags = {flag_column(spec.name, name): name for name in flag_names(len(operator.matchers))}
     names = [flags.get(name, name) for name in table.column_names]

@@ -19,7 +19,7 @@ from shedlight.engines.spark.step.keep_flags import flag_names, flag_types
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.operators.cep_operator import (
-    Operator,
+    CepOperator,
     OperatorState,
     build_operator,
     ingest,
@@ -58,7 +58,7 @@ class ChainRuntime:
     """
 
     definition: ChainDefinition
-    operators: tuple[Operator, ...]
+    operators: tuple[CepOperator, ...]
 
     @property
     def spec(self) -> ChainSpec:
@@ -105,7 +105,7 @@ def define_chain(spec: ChainSpec) -> ChainRuntime:
     return build_chain(ChainDefinition(spec, event_refs, outputs, events), operators)
 
 
-def build_chain(definition: ChainDefinition, plain: Sequence[Operator] = ()) -> ChainRuntime:
+def build_chain(definition: ChainDefinition, plain: Sequence[CepOperator] = ()) -> ChainRuntime:
     """Build an operator chain by its definition.
 
     Operators that neither make nor read event references are taken from the plain ones, if
@@ -123,11 +123,11 @@ def build_chain(definition: ChainDefinition, plain: Sequence[Operator] = ()) -> 
 
 
 def _build_operators(
-    chain: ChainSpec, event_refs: EventRefs, plain: Sequence[Operator] = ()
-) -> tuple[list[Operator], dict[Stream, pa.Schema]]:
+    chain: ChainSpec, event_refs: EventRefs, plain: Sequence[CepOperator] = ()
+) -> tuple[list[CepOperator], dict[Stream, pa.Schema]]:
     """Build operators one after the other, and find the columns of their outputs."""
     known = dict(chain.inputs)
-    operators: list[Operator] = []
+    operators: list[CepOperator] = []
     outputs: dict[Stream, pa.Schema] = {}
     for index, spec in enumerate(chain.placement.operators):
         timed_out = {
@@ -150,7 +150,7 @@ def _build_operators(
 
 
 def output_schemas(
-    operator: Operator, spec: OperatorSpec, with_event_ids: frozenset[Stream]
+    operator: CepOperator, spec: OperatorSpec, with_event_ids: frozenset[Stream]
 ) -> Mapping[Stream, pa.Schema]:
     """Find the columns of an operator's complex events, and of timed-out partial matches."""
     state, ready, _ = ingest(operator, new_operator_state(operator), {}, frozenset())
@@ -167,7 +167,7 @@ def outside_input(stream: Stream, schema: pa.Schema) -> tuple[StreamInput, pa.Sc
     return StreamInput(str(stream), (ID,), TIME, FOREVER), columns
 
 
-def _with_keep_flags(operator: Operator) -> Operator:
+def _with_keep_flags(operator: CepOperator) -> CepOperator:
     """Let events carry which patterns keep them until they are ready."""
     number = len(operator.matchers)
     flags = map(pa.field, flag_names(number), flag_types(number))

@@ -8,7 +8,7 @@ from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.topology import key_name
 from shedlight.matching.jit import Array
-from shedlight.matching.operators.cep_operator import Masks, Operator
+from shedlight.matching.operators.cep_operator import CepOperator, Masks
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
@@ -34,7 +34,11 @@ def flag_column(operator: str, name: str) -> str:
 
 
 def keep_masks(
-    chain: ChainSpec, spec: OperatorSpec, operator: Operator, ready: ReadyBatch, shares: Shares
+    chain: ChainSpec,
+    spec: OperatorSpec,
+    operator: CepOperator,
+    ready: ReadyBatch,
+    shares: Shares,
 ) -> Masks:
     """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
     if not has_shares(spec, chain.context.shares):
@@ -63,7 +67,7 @@ def _flags(word: pa.ChunkedArray, bit: int) -> Array | None:
 
 
 def _masks_by_hash(
-    chain: ChainSpec, stream: Stream, operator: Operator, ready: ReadyBatch, plan: Shares
+    chain: ChainSpec, stream: Stream, operator: CepOperator, ready: ReadyBatch, plan: Shares
 ) -> Array:
     """Say which events a pattern keeps by their hashes, or by those of their keys."""
     shares = plan.get(stream)

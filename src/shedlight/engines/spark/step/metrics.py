@@ -14,7 +14,7 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel.match_state import MatchState
-from shedlight.matching.operators.cep_operator import Masks, Operator, OperatorState
+from shedlight.matching.operators.cep_operator import CepOperator, Masks, OperatorState
 from shedlight.matching.operators.classify import count_numbers
 from shedlight.matching.operators.step import ReadyBatch, count_partial_matches
 
@@ -104,7 +104,7 @@ class MetricsCounter:
     """Counts at an operator while it matches."""
 
     def __init__(
-        self, spec: OperatorSpec, operator: Operator, uncounted: Container[Stream] = ()
+        self, spec: OperatorSpec, operator: CepOperator, uncounted: Container[Stream] = ()
     ) -> None:
         self._ready = 0
         self._types: dict[str, dict[str, int]] = {}
