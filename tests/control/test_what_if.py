@@ -75,7 +75,9 @@ def test_it_plans_as_the_planner_does(planning_input, override, load):
     if not found.plan.keeps_incumbent:
         expected = {**planning_input.shares, **shares_by_label(model, plan.keep)}
         assert {k: dict(v.shares) for k, v in map_str(found.shares)} == shares_of(expected)
-        assert found.then == {k: pytest.approx(v) for k, v in plan.rates.sinks.items()}
+        assert found.forecast_sinks == {
+            k: pytest.approx(v) for k, v in plan.rates.sinks.items()
+        }
     assert found.plan.objective == pytest.approx(plan.objective, rel=0.011)
 
 
@@ -91,8 +93,8 @@ def test_the_same_is_found_after_writing_and_reading(planning_input):
     override = Override(bounds={NODE: 3.0}, weights={"sink1": 7.0})
     one, other = what_if(planning_input, override, 1.5), what_if(again, override, 1.5)
     assert one.loads == other.loads
-    assert one.now == other.now
-    assert one.then == other.then
+    assert one.current_sinks == other.current_sinks
+    assert one.forecast_sinks == other.forecast_sinks
     assert one.health == other.health
     assert dict(map_str(one.shares)).keys() == dict(map_str(other.shares)).keys()
 
@@ -108,20 +110,20 @@ def test_nothing_else_is_asked_for_is_the_plan_in_force(planning_input):
     """It stays, for another would bring hardly more."""
     found = what_if(planning_input, Override())
     assert found.shares == planning_input.shares
-    assert found.now == found.then
+    assert found.current_sinks == found.forecast_sinks
 
 
 def test_more_is_shed_for_a_shorter_bound(planning_input):
     """And the sinks get less."""
     short = what_if(planning_input, Override(bounds={NODE: 0.05}), 6.0)
     long = what_if(planning_input, Override(bounds={NODE: 50.0}), 6.0)
-    assert sum(short.then.values()) < sum(long.then.values())
+    assert sum(short.forecast_sinks.values()) < sum(long.forecast_sinks.values())
 
 
 def test_no_load_at_all_can_be_asked_for(planning_input):
     """Then nothing is shed, and nothing comes."""
     found = what_if(planning_input, Override(), 0.0)
-    assert all(rate == 0 for rate in found.then.values())
+    assert all(rate == 0 for rate in found.forecast_sinks.values())
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,12 @@ def test_what_is_answered_is_what_the_planner_says(page, recorded_run):
     assert found["feasible"]
     assert found["nodes"]["edge-2"]["bound"] == 8.0
     assert found["nodes"]["edge-2"]["load"] == pytest.approx(expected.loads["edge-2"])
-    assert {k: v["forecast"] for k, v in found["sinks"].items()} == pytest.approx(expected.then)
-    assert {k: v["current"] for k, v in found["sinks"].items()} == pytest.approx(expected.now)
+    assert {k: v["forecast"] for k, v in found["sinks"].items()} == pytest.approx(
+        expected.forecast_sinks
+    )
+    assert {k: v["current"] for k, v in found["sinks"].items()} == pytest.approx(
+        expected.current_sinks
+    )
     after = {str(stream): one.shares for stream, one in expected.shares.items()}
     for change in found["changes"]:
         assert change["after"] == pytest.approx(after[change["pattern"]][change["type"]])

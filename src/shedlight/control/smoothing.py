@@ -120,7 +120,7 @@ def _rates(observation: Observation) -> Mapping[Stream, float]:
 
 
 def _blend_arrivals(
-    before: Observation, now: Observation, part: float
+    before: Observation, latest: Observation, part: float
 ) -> dict[str, dict[Stream, dict[str, float]]]:
     """Blend how events are spread over types, at every operator and from every input."""
     return {
@@ -128,14 +128,14 @@ def _blend_arrivals(
             stream: _blend_types(before.arrivals.get(operator, {}).get(stream, {}), rates, part)
             for stream, rates in by_input.items()
         }
-        for operator, by_input in now.arrivals.items()
+        for operator, by_input in latest.arrivals.items()
     }
 
 
-def _has_jumped(before: Observation, now: Observation, jump_threshold: float) -> bool:
+def _has_jumped(before: Observation, latest: Observation, jump_threshold: float) -> bool:
     """Whether a large part of the events of an operator is new, gone or of other types."""
-    for operator in now.arrivals:
-        old, new = offered_to(before, operator), offered_to(now, operator)
+    for operator in latest.arrivals:
+        old, new = offered_to(before, operator), offered_to(latest, operator)
         total = max(sum(old.values()), sum(new.values()))
         labels = {**old, **new}
         moved = sum(abs(new.get(label, 0.0) - old.get(label, 0.0)) for label in labels)

@@ -32,8 +32,8 @@ class Forecast:
         shares: What patterns would keep.
         loads: The busy time of each node with a limit, as a share of the limit.
         health: The status that each node would have.
-        now: Complex events per second at each sink, as the active plan predicts.
-        then: The same, as predicted with the override.
+        current_sinks: Complex events per second at each sink, as the active plan predicts.
+        forecast_sinks: The same, as predicted with the override.
         seconds: How long the forecast took.
     """
 
@@ -43,8 +43,8 @@ class Forecast:
     shares: Shares
     loads: Mapping[str, float]
     health: Mapping[str, NodeHealth]
-    now: Mapping[str, float]
-    then: Mapping[str, float] = field(default_factory=dict)
+    current_sinks: Mapping[str, float]
+    forecast_sinks: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -87,8 +87,8 @@ def what_if(
         shares=shares,
         loads={name: node.load for name, node in assessment.nodes.items()},
         health=node_health(application, assessment, failure),
-        now=before.sinks,
-        then=assessment.sinks,
+        current_sinks=before.sinks,
+        forecast_sinks=assessment.sinks,
         seconds=clock() - began,
     )
 

@@ -1,4 +1,4 @@
-"""An application without what a simulation has no use for.
+"""Projection: an application without the columns that nobody reads.
 
 Which events match does not depend on what is selected of them. So a value that no pattern
 downstream reads is left out, and so are the columns of a source that are read by nobody.
@@ -17,7 +17,7 @@ _NOTHING = Item(Literal(1), "nothing")
 
 @dataclass(frozen=True, slots=True)
 class ReadColumns:
-    """What is read of the events of a stream.
+    """The columns of a stream that somebody reads.
 
     Attributes:
         names: The columns.
@@ -66,4 +66,4 @@ def _read_columns(patterns: Iterable[Pattern]) -> ReadColumns:
     ]
     names = {n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path}
     everything = any(isinstance(node, WholeEvent) for node in nodes)
-    return ReadColumns(frozenset(names), everything or any(not one.select for one in patterns))
+    return ReadColumns(frozenset(names), everything or any(not p.select for p in patterns))

@@ -144,7 +144,7 @@ class Stepped(StreamSpec):
     def __post_init__(self) -> None:
         StreamSpec.__post_init__(self)
         times = [step.at for step in self.steps] + [self.duration]
-        if times[0] != 0 or any(one >= other for one, other in pairwise(times)):
+        if times[0] != 0 or any(start >= end for start, end in pairwise(times)):
             raise ValueError(f"steps must start at 0 and go up to before the end, got {times}")
         for step in self.steps:
             check_shares(step.shares, len(self.shares))

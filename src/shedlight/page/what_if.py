@@ -94,8 +94,8 @@ def forecast_answer(active: Shares, forecast: Forecast) -> WhatIfAnswer:
         },
         sinks={
             name: SinkForecast(
-                current=forecast.now.get(name),
-                forecast=forecast.then.get(name) if feasible else None,
+                current=forecast.current_sinks.get(name),
+                forecast=forecast.forecast_sinks.get(name) if feasible else None,
             )
             for name in forecast.application.sinks
         },
@@ -140,7 +140,10 @@ def _summarize(forecast: Forecast, changes: int) -> str:
         plan = f"{count(changes, 'share')} would change"
     else:
         plan = "all shares would stay"
-    now, then = _worth(forecast, forecast.now), _worth(forecast, forecast.then)
+    now, then = (
+        _worth(forecast, forecast.current_sinks),
+        _worth(forecast, forecast.forecast_sinks),
+    )
     if now > 0 and abs(then / now - 1) > _MIN_CHANGE:
         more = "more" if then > now else "less"
         return f"{plan}; the sinks would get {percent(abs(then / now - 1))} {more}, weighted"

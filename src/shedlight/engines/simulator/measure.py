@@ -93,7 +93,7 @@ def _single_event(ready: ReadyBatch, row: int) -> ReadyBatch:
         ready.table.one(row),
         ready.types,
         ready.numbers[here],
-        {by: (one[here], other[here]) for by, (one, other) in ready.keys.items()},
+        {by: (low[here], high[here]) for by, (low, high) in ready.keys.items()},
         int(ready.time[row]),
         ready.inputs[here],
     )

@@ -47,12 +47,18 @@ def prepare_run(
     application, read = project_columns(with_schemas(application, schemas))
     sources = {}
     for name, source in application.sources.items():
-        one, table = prepare_source(source, tables[name])
-        sources[name] = (one, _order_by_time(_drop_unread(one, table, read[Stream(name)])))
+        stream_input, table = prepare_source(source, tables[name])
+        sources[name] = (
+            stream_input,
+            _order_by_time(_drop_unread(stream_input, table, read[Stream(name)])),
+        )
     first = min((t[EVENT_TIME][0].as_py() for _, t in sources.values() if len(t)), default=0)
     return PreparedRun(
         application,
-        {n: (one, _speed_up(t, pace, first)) for n, (one, t) in sources.items()},
+        {
+            n: (stream_input, _speed_up(t, pace, first))
+            for n, (stream_input, t) in sources.items()
+        },
         frozenset(_unique_streams(application, sources)),
     )
 
@@ -61,8 +67,8 @@ def _unique_streams(
     application: Application, sources: Mapping[str, tuple[StreamInput, pa.Table]]
 ) -> Iterator[Stream]:
     """Find the streams in which no id comes twice: a match that reuses no event is unique."""
-    for name, (one, table) in sources.items():
-        hashes = np.sort(event_hashes(table, one.ids))
+    for name, (stream_input, table) in sources.items():
+        hashes = np.sort(event_hashes(table, stream_input.ids))
         if (hashes[1:] != hashes[:-1]).all():
             yield Stream(name)
     for spec in application.operators.values():
@@ -71,9 +77,9 @@ def _unique_streams(
                 yield stream
 
 
-def _drop_unread(one: StreamInput, table: pa.Table, read: ReadColumns) -> pa.Table:
+def _drop_unread(stream_input: StreamInput, table: pa.Table, read: ReadColumns) -> pa.Table:
     """Leave out columns that nobody reads."""
-    needed = {*one.ids, one.time, *read.names}
+    needed = {*stream_input.ids, stream_input.time, *read.names}
     if read.everything:
         return table
     return table.select([column for column in table.column_names if column in needed])

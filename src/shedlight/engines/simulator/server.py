@@ -278,7 +278,7 @@ def _relevant_types(matcher: Matcher, types: EventTypes) -> Array:
     within = matcher.pattern.within
     if within is not None and within.unit is WindowUnit.EVENTS:
         return np.ones(len(types.signatures), np.bool_)
-    return np.array([bool(matcher.symbol(one)) for one in types.signatures], np.bool_)
+    return np.array([bool(matcher.symbol(s)) for s in types.signatures], np.bool_)
 
 
 def _brought(events: pa.ChunkedArray, ids: Sequence[str]) -> tuple[Array, Floats]:
