@@ -77,10 +77,10 @@ def source_columns(source: Source) -> Columns:
         LanguageError: A derived column does not fit the schema.
     """
     open_ = frozenset({""}) if source.schema is None else frozenset[str]()
-    found = Columns(dict(source.schema or {}), open_)
+    columns = Columns(dict(source.schema or {}), open_)
     for name, expression in source.columns.items():
-        found = Columns({**found.data_types, name: check_row(expression, found)}, open_)
-    return found
+        columns = Columns({**columns.data_types, name: check_row(expression, columns)}, open_)
+    return columns
 
 
 def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Columns:
@@ -178,13 +178,13 @@ def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
 def operator_columns(application: Application) -> Mapping[str, Columns]:
     """Find the columns that each operator of a checked application sees."""
     streams = {Stream(name): source_columns(s) for name, s in application.sources.items()}
-    found = {}
+    operators = {}
     for spec in operator_order(application):
-        found[spec.name] = union_columns(spec.name, {s: streams[s] for s in spec.inputs})
-        for name, pattern in spec.patterns.items():
-            stream = Stream(name, spec.name)
-            streams[stream] = output_columns(stream, pattern, found[spec.name])
-    return found
+        columns = union_columns(spec.name, {s: streams[s] for s in spec.inputs})
+        operators[spec.name] = columns
+        for stream in spec.outputs:
+            streams[stream] = output_columns(stream, application.pattern(stream), columns)
+    return operators
 
 
 def operator_schema(application: Application, operator: str | OperatorSpec) -> Schema | None:

@@ -17,9 +17,8 @@ def operator_order(application: Application) -> tuple[OperatorSpec, ...]:
     Raises:
         ValueError: They feed each other in a cycle; `find_cycle` says in which.
     """
-    before = _feeding(application)
     try:
-        names = tuple(TopologicalSorter(before).static_order())
+        names = tuple(TopologicalSorter(_feeders(application)).static_order())
     except CycleError as error:
         raise ValueError(f"operators feed each other: {' -> '.join(error.args[1])}") from error
     return tuple(application.operators[name] for name in names)
@@ -28,7 +27,7 @@ def operator_order(application: Application) -> tuple[OperatorSpec, ...]:
 def find_cycle(application: Application) -> tuple[str, ...]:
     """Find operators that feed each other in a cycle, the first one named again at the end."""
     try:
-        TopologicalSorter(_feeding(application)).prepare()
+        TopologicalSorter(_feeders(application)).prepare()
     except CycleError as error:
         cycle = error.args[1][:-1]
         first = cycle.index(next(name for name in application.operators if name in cycle))
@@ -36,7 +35,7 @@ def find_cycle(application: Application) -> tuple[str, ...]:
     return ()
 
 
-def _feeding(application: Application) -> Mapping[str, Sequence[str]]:
+def _feeders(application: Application) -> Mapping[str, Sequence[str]]:
     """Give, for each operator, the operators that feed it."""
     operators = application.operators
     return {

@@ -1,6 +1,6 @@
 """The rules for patterns that were made by hand, and what the cautions say.
 
-How mistakes in a text are explained is tested in `test_parser.py`.
+How mistakes in a text are explained is tested in `test_patterns.py`.
 """
 
 from functools import reduce

@@ -13,22 +13,22 @@ from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 
 ELSEWHERE = "elsewhere"
 """The format of sources and sinks in such a text."""
-_NAMES = {data_type: name for name, data_type in TYPE_NAMES.items()}
 
 
 def application_text(application: Application) -> str:
     """Write an application as JSON, which is YAML too."""
-    nodes = application.nodes.items()
     return json.dumps(
         {
             "name": application.name,
-            "sources": {name: _source(one) for name, one in application.sources.items()},
+            "sources": {name: _source(s) for name, s in application.sources.items()},
             "nodes": {
-                name: {} if one.bound is None else {"bound": _time(one.bound * 1e6)}
-                for name, one in nodes
+                name: {} if node.bound is None else {"bound": _time(node.bound * 1e6)}
+                for name, node in application.nodes.items()
             },
-            "operators": {name: _operator(one) for name, one in application.operators.items()},
-            "sinks": {name: _sink(one) for name, one in application.sinks.items()},
+            "operators": {
+                name: _operator(spec) for name, spec in application.operators.items()
+            },
+            "sinks": {name: _sink(sink) for name, sink in application.sinks.items()},
         }
     )
 
@@ -40,26 +40,26 @@ def _source(source: Source) -> dict[str, Any]:
         "time": source.time,
         "time_unit": str(source.time_unit),
         "id": list(source.id),
-        "columns": {name: str(one) for name, one in source.columns.items()},
+        "columns": {name: str(value) for name, value in source.columns.items()},
         "lateness": _time(source.lateness),
     } | ({"schema": declared} if declared else {})
 
 
 def _declared(schema: Schema) -> Mapping[str, Any]:
     """Write a schema; nothing if it has a data type that cannot be written, such as a list."""
-    found: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for name, data_type in schema.items():
         *outer, last = name.split(".")
-        place = found
-        for one in outer:
-            place = place.setdefault(one, {})
+        struct = declared
+        for outer_name in outer:
+            struct = struct.setdefault(outer_name, {})
         if data_type is DataType.STRUCT:
-            place.setdefault(last, {})
-        elif data_type in _NAMES:
-            place[last] = _NAMES[data_type]
+            struct.setdefault(last, {})
+        elif str(data_type) in TYPE_NAMES:
+            struct[last] = str(data_type)
         else:
             return {}
-    return found
+    return declared
 
 
 def _operator(spec: OperatorSpec) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _operator(spec: OperatorSpec) -> dict[str, Any]:
     return {
         "node": spec.node,
         "input": list(map(str, spec.inputs)),
-        "patterns": {name: str(one) for name, one in spec.patterns.items()},
+        "patterns": {name: str(pattern) for name, pattern in spec.patterns.items()},
         **shed_by,
         **never,
     }

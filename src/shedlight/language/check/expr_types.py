@@ -94,25 +94,25 @@ def _(node: ex.Literal, _scope: Scope) -> DataType:
 @_data_type.register
 def _(node: ex.Unary, scope: Scope) -> DataType:
     allowed = BOOLEANS if node.sign is ex.Sign.NOT else NUMBERS
-    found = _checked(node.operand, scope, allowed, f"`{node.sign.value}`")
-    return DataType.BOOLEAN if node.sign is ex.Sign.NOT else numeric_data_type(found)
+    operand = _require_type(node.operand, scope, allowed, f"`{node.sign.value}`")
+    return DataType.BOOLEAN if node.sign is ex.Sign.NOT else numeric_data_type(operand)
 
 
 @_data_type.register
 def _(node: ex.Binary, scope: Scope) -> DataType:
     if node.operator in {Operator.AND, Operator.OR}:
         for operand in (node.left, node.right):
-            _checked(operand, scope, BOOLEANS, f"`{node.operator.value}`")
+            _require_type(operand, scope, BOOLEANS, f"`{node.operator.value}`")
         return DataType.BOOLEAN
     data_types = (_data_type(node.left, scope), _data_type(node.right, scope))
     return (
-        _compared(node, data_types)
+        _comparison_type(node, data_types)
         if node.operator in ex.COMPARISONS
-        else _reckoned(node, data_types)
+        else _arithmetic_type(node, data_types)
     )
 
 
-def _compared(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
+def _comparison_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
     if DataType.STRUCT in data_types or common_data_type(data_types) is None:
         both, found = _shared_name(data_types), f"{data_types[0]} and {data_types[1]}"
         problem = f"`{node.operator.value}` compares {both} with {both}, got {found}"
@@ -120,7 +120,7 @@ def _compared(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataTyp
     return DataType.BOOLEAN
 
 
-def _reckoned(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
+def _arithmetic_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
     name, found = f"`{node.operator.value}`", f"{data_types[0]} and {data_types[1]}"
     if any(data_type not in NUMBERS | _FREE for data_type in data_types):
         problem = f"{name} needs a number on both sides, got {found}"
@@ -143,13 +143,13 @@ def _(node: ex.IsNull, scope: Scope) -> DataType:
 def _(node: ex.In, scope: Scope) -> DataType:
     if not node.options:
         raise DataTypeError(node, "`IN` has nothing to compare with", "name at least one value")
-    _agreed(node, (node.operand, *node.options), scope, "`IN`")
+    _common_type(node, (node.operand, *node.options), scope, "`IN`")
     return DataType.BOOLEAN
 
 
 @_data_type.register
 def _(node: ex.Like, scope: Scope) -> DataType:
-    _checked(node.operand, scope, TEXTS, "`LIKE`")
+    _require_type(node.operand, scope, TEXTS, "`LIKE`")
     rest = node.form.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
     if "\\" in rest:
         hint = r"write \\ for a backslash, \% for a percent sign, \_ for an underscore"
@@ -162,9 +162,9 @@ def _(node: ex.Case, scope: Scope) -> DataType:
     if not node.branches:
         raise DataTypeError(node, "`CASE` has no branch", "write CASE WHEN ... THEN ... END")
     for test, _result in node.branches:
-        _checked(test, scope, BOOLEANS, "`WHEN`")
+        _require_type(test, scope, BOOLEANS, "`WHEN`")
     results = [result for _test, result in node.branches]
-    return _agreed(node, (*results, node.otherwise), scope, "`CASE`")
+    return _common_type(node, (*results, node.otherwise), scope, "`CASE`")
 
 
 @_data_type.register
@@ -192,7 +192,7 @@ def _(node: ex.Call, scope: Scope) -> DataType:
         problem = f"{name} takes {least} argument{'s' * (least != '1')}, got {count}"
         raise DataTypeError(node, problem, f"write {node.function}({function})")
     data_types = [
-        _checked(argument, scope, function.parameter(position), name)
+        _require_type(argument, scope, function.parameter(position), name)
         for position, argument in enumerate(node.arguments)
     ]
     free = [
@@ -202,10 +202,10 @@ def _(node: ex.Call, scope: Scope) -> DataType:
     return result_data_type(function, argument_data_types(function, data_types))
 
 
-def _checked(
+def _require_type(
     operand: Expression, scope: Scope, allowed: frozenset[DataType], where: str
 ) -> DataType:
-    """Find the data type of an operand, and see that it is one of those allowed."""
+    """Find the data type of an operand, which must be one of those allowed."""
     data_type = _data_type(operand, scope)
     if data_type not in allowed | _FREE:
         problem = f"{where} takes {data_types_name(allowed)}, got {data_type}"
@@ -213,7 +213,7 @@ def _checked(
     return data_type
 
 
-def _agreed(
+def _common_type(
     node: Expression, operands: Sequence[Expression], scope: Scope, where: str
 ) -> DataType:
     """Find the data type that operands agree on."""

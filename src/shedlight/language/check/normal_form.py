@@ -150,13 +150,13 @@ def check_tree(where: Part) -> None:
     Raises:
         RuleError: Something is where it has no meaning.
     """
-    found = elements(where)
-    if len(found) > MAX_ELEMENTS:
+    leaves = elements(where)
+    if len(leaves) > MAX_ELEMENTS:
         raise RuleError(
-            where, f"a pattern has at most {MAX_ELEMENTS:,} elements, got {len(found):,}"
+            where, f"a pattern has at most {MAX_ELEMENTS:,} elements, got {len(leaves):,}"
         )
-    counts = Counter(element.variable for element in found)
-    for element in reversed(found):
+    counts = Counter(element.variable for element in leaves)
+    for element in reversed(leaves):
         if counts[element.variable] > 1:
             problem = f"two elements are named {element.variable!r}"
             raise RuleError(element, problem, "give each element a variable of its own")

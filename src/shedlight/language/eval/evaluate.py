@@ -93,14 +93,9 @@ def _(node: ex.Binary, lookup: Lookup) -> Column:
         left, right = _alike(left, right)
         holding = numbers.compare(node.operator, left, right)
         return Column(DataType.BOOLEAN, holding, and_flags(left.valid, right.valid))
-    if node.operator is Operator.OR:
-        return _any_of(
-            as_data_type(left, DataType.BOOLEAN), as_data_type(right, DataType.BOOLEAN)
-        )
-    if node.operator is Operator.AND:
-        return _all_of(
-            as_data_type(left, DataType.BOOLEAN), as_data_type(right, DataType.BOOLEAN)
-        )
+    if node.operator in {Operator.AND, Operator.OR}:
+        join = _all_of if node.operator is Operator.AND else _any_of
+        return join(*(as_data_type(side, DataType.BOOLEAN) for side in (left, right)))
     return numbers.arithmetic(node.operator, left, right)
 
 
@@ -116,14 +111,13 @@ def _(node: ex.In, lookup: Lookup) -> Column:
         *(_column(part, lookup) for part in (node.operand, *node.options))
     )
     fixed = [option for option in options if is_constant(option)]
-    found = _among(operand, fixed) if fixed else constant_column(value=False)
+    among = _among(operand, fixed) if fixed else constant_column(value=False)
     for option in options:
         if not is_constant(option):
-            equal = numbers.is_equal(operand, option)
-            found = _any_of(
-                found, Column(DataType.BOOLEAN, equal, and_flags(operand.valid, option.valid))
-            )
-    return Column(DataType.BOOLEAN, found.values ^ node.negated, found.valid)
+            valid = and_flags(operand.valid, option.valid)
+            equal = Column(DataType.BOOLEAN, numbers.is_equal(operand, option), valid)
+            among = _any_of(among, equal)
+    return Column(DataType.BOOLEAN, among.values ^ node.negated, among.valid)
 
 
 @_column.register
@@ -190,14 +184,14 @@ def _among(operand: Column, options: Sequence[Column]) -> Column:
     if not known:
         return Column(DataType.BOOLEAN, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
     if operand.data_type is DataType.STRING:
-        found = np.asarray(pc.is_in(operand.values, pa.concat_arrays(known)))
+        among = np.asarray(pc.is_in(operand.values, pa.concat_arrays(known)))
     else:
-        found = np.isin(operand.values, np.concatenate(known), kind=None)
+        among = np.isin(operand.values, np.concatenate(known), kind=None)
     if operand.data_type is DataType.DOUBLE and np.isnan(np.concatenate(known)).any():
-        found |= np.isnan(operand.values)
+        among |= np.isnan(operand.values)
     no_null = len(known) == len(options)
     return Column(
-        DataType.BOOLEAN, found, operand.valid if no_null else and_flags(operand.valid, found)
+        DataType.BOOLEAN, among, operand.valid if no_null else and_flags(operand.valid, among)
     )
 
 

@@ -129,7 +129,7 @@ def _(node: ex.Unary, scope: Scope) -> _Term:
 def _(node: ex.Binary, scope: Scope) -> _Term:
     left, right = _term(node.left, scope), _term(node.right, scope)
     if node.operator in ex.COMPARISONS:
-        data_type = _agreed((left, right))
+        data_type = _common_type((left, right))
         text = f"({_as(left, data_type)} {node.operator.value} {_as(right, data_type)})"
         return _Term(text, DataType.BOOLEAN)
     if node.operator in {Operator.AND, Operator.OR}:
@@ -149,7 +149,7 @@ def _(node: ex.IsNull, scope: Scope) -> _Term:
 @_term.register
 def _(node: ex.In, scope: Scope) -> _Term:
     terms = [_term(part, scope) for part in (node.operand, *node.options)]
-    data_type = _agreed(terms)
+    data_type = _common_type(terms)
     operand, *options = (_as(term, data_type) for term in terms)
     text = f"({operand} {'NOT ' * node.negated}IN ({', '.join(options)}))"
     return _Term(text, DataType.BOOLEAN)
@@ -203,7 +203,7 @@ def _as(term: _Term, data_type: DataType) -> str:
     return term.text if term.data_type is data_type else _cast(term.text, data_type)
 
 
-def _agreed(terms: Sequence[_Term]) -> DataType:
+def _common_type(terms: Sequence[_Term]) -> DataType:
     """Find the data type in which terms are compared; nulls alone are as good as booleans."""
     common = common_data_type(term.data_type for term in terms)
     return DataType.BOOLEAN if common is None or common is DataType.NULL else common

@@ -107,10 +107,10 @@ def contains_part(
 ) -> Column:
     """Tell where a text has a part: `fast` finds one part, `slow` is for a part per row."""
     if len(part.values) == 1:
-        found = fast(text.values, pattern=part.values[0].as_py() or "")
+        flags = fast(text.values, pattern=part.values[0].as_py() or "")
     else:
-        found = _per_distinct(slow, pa.bool_(), (text.values, part.values))
-    return Column(DataType.BOOLEAN, to_flags(found), and_flags(text.valid, part.valid))
+        flags = _per_distinct(slow, pa.bool_(), (text.values, part.values))
+    return Column(DataType.BOOLEAN, to_flags(flags), and_flags(text.valid, part.valid))
 
 
 def is_like(text: Column, form: str) -> Flags:
@@ -165,8 +165,8 @@ def _numerals(values: pa.Array, form: str) -> pa.Array:
 def _read(
     data_type: DataType, text: Column, numeral: pa.Array, values: npt.NDArray[Any], fits: Flags
 ) -> Column:
-    found = np.asarray(pc.not_equal(numeral, ""))
-    return Column(data_type, values, and_flags(text.valid, and_flags(found, fits)))
+    is_number = np.asarray(pc.not_equal(numeral, ""))
+    return Column(data_type, values, and_flags(text.valid, and_flags(is_number, fits)))
 
 
 def _cut(text: str, start: int, count: int) -> str:

@@ -81,8 +81,8 @@ def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
         LanguageError: The text is not understood or breaks a rule; it says where and why.
 
     Example:
-        >>> found = parse_pattern("select * where seq(A.type = 0; B.type = 1) within 90 sec")
-        >>> print(found.pattern)
+        >>> parsed = parse_pattern("select * where seq(A.type = 0; B.type = 1) within 90 sec")
+        >>> print(parsed.pattern)
         SELECT * WHERE SEQ(A.type = 0, B.type = 1) WITHIN 90 s
     """
     source_map = SourceMap(text)
@@ -90,10 +90,10 @@ def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
 
     def read() -> ParseResult:
         pattern = _pattern(tree, source_map)
-        found = check(pattern, schema)
+        warnings = check(pattern, schema)
         return ParseResult(
             pattern,
-            tuple(replace(each, text=text, span=source_map.of(each.node)) for each in found),
+            tuple(replace(w, text=text, span=source_map.of(w.node)) for w in warnings),
         )
 
     return _with_spans(read, source_map)
