@@ -74,7 +74,7 @@ def test_patterns_say_what_they_were_offered():
 
 
 def test_the_types_of_a_node_are_known_from_what_it_runs(tmp_path):
-    """Four types, of which one pattern uses two and the other three; all are of use."""
+    """Four types, of which one pattern uses two and the other three; all are relevant."""
     world = World(tmp_path)
     known = world.nodes[NODE].catalogs
     done, _, _ = world.batch(rate=2_000, seconds=0.5)
@@ -92,21 +92,21 @@ def test_what_is_of_use_is_counted_once():
     assert relevant_events(batch({("w", "s"): {0: 5, 1: 3, 2: 2}}), CATALOGS) == 5
 
 
-def test_what_two_operators_read_is_not_known_to_be_of_use():
+def test_what_two_operators_read_is_not_known_to_be_relevant():
     """Each knows its own types only."""
     both = batch({("w", "s"): {1: 3}, ("v", "s"): {1: 3}})
     assert relevant_events(both, CATALOGS) is None
 
 
 def test_types_that_have_no_numbers_are_not_known():
-    """Neither what is of use, nor what was offered."""
+    """Neither what is relevant, nor what was offered."""
     one = batch({("v", "s"): {1: 3}})
     known = {"v": TypeCatalog((), {Stream("Q", "v"): ()})}
     assert relevant_events(one, known) is None
     assert offered_rows(one, known) == {}
 
 
-def test_complex_events_are_counted_in_the_groups():
+def test_complex_events_are_counted_in_shards():
     """Those that come from the same node are no events from outside."""
     one = batch({("w", "s"): {1: 3}}, {"v.P": {"b": 4}})
     assert arrived_row(one) == {"w": {"s": 3, "v.P": 4}}

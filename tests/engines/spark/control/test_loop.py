@@ -35,7 +35,7 @@ BOUND = 4.0
 
 
 class World:
-    """An application whose one node runs micro-batches as Spark would, by the plan in force."""
+    """An application whose one node runs micro-batches as Spark would, by the active plan."""
 
     def __init__(self, folder):
         application = edge_application()
@@ -203,4 +203,4 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
     )
     assert watched.rate == pytest.approx(10_000)
     steady = replace(watched, window_start=1039.0)
-    assert steady.rate == pytest.approx(8_000), "a little silence is between any two"
+    assert steady.rate == pytest.approx(8_000), "a short gap is between any two"

@@ -153,7 +153,7 @@ def test_what_cannot_be_is_rejected_and_reported(world, text, what):
 
 
 def test_what_cannot_be_read_is_not_replaced(world):
-    """A bound that somebody set earlier would be lost; the run and whoever asks are told."""
+    """A bound that somebody set earlier would be lost; whoever asks gets an error."""
     store_override(world.folder, Override(bounds={NODE: 3.0}))
     world.batches(2)
     text = (world.folder / OVERRIDE).read_text()[:-3]
@@ -175,7 +175,7 @@ def test_what_is_rejected_is_logged_where_nobody_listens(tmp_path, caplog):
 
 
 def test_a_stored_override_is_one_whole_file(tmp_path):
-    """Nothing else is left beside it."""
+    """Nothing else is in the folder."""
     store_override(tmp_path, Override({"a": 1.0}))
     assert json.loads((tmp_path / OVERRIDE).read_text()) == {
         "bounds": {"a": 1.0},

@@ -122,7 +122,7 @@ def placed(way):
     sinks = {n: replace(s, path=f"{folder}/{way}/{n}") for n, s in application.sinks.items()}
     return replace(application, sinks=sinks)
 
-def told(application):
+def print_delivered(application):
     sinks = application.sinks.items()
     found = {n: session.read.parquet(s.path).toArrow().to_pylist() for n, s in sinks}
     print(json.dumps({name: in_order(rows) for name, rows in found.items()}), flush=True)
@@ -131,7 +131,7 @@ session = open_session("test", master=url, settings=settings)
 try:
     once = placed("once")
     run_on_spark(once, session, checkpoint=f"{folder}/once/run", deliver=True)
-    told(once)
+    print_delivered(once)
     live = placed("live")
     options = Options(shares={}, delivery_interval=1.0)
     with Live(live, session, checkpoint=f"{folder}/live/run", options=options) as running:
@@ -139,7 +139,7 @@ try:
         for name in live.sources:
             running.end(name)
         running.process_all()
-    told(live)
+    print_delivered(live)
     print(session._jsc.sc().getExecutorMemoryStatus().size() - 1, flush=True)
 finally:
     close_session(session)

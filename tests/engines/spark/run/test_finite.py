@@ -195,7 +195,7 @@ def _keyed_events():
 
 
 def test_keys_in_several_groups_are_put_in_order_downstream(partitioned, tmp_path):
-    """Each group tells how far it is; the node downstream waits for the last of them."""
+    """Each shard sends its watermark; the node downstream waits for the last of them."""
     application, tables = _keyed_application(), _keyed_events()
     expected = locally(application, tables)
     assert all(map(len, expected.values()))

@@ -1,12 +1,18 @@
-"""Operators fused in a group: streams from several groups are put in order, at any cut."""
+"""An operator chain: streams from several shards are put in order, at any cut."""
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shedlight.engines.spark.step import chain as chain_module
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
-from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
+from shedlight.engines.spark.step.chain import (
+    build_chain,
+    define_chain,
+    new_chain_state,
+    outside_input,
+)
 from shedlight.engines.spark.step.parallel import levels
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
@@ -14,6 +20,7 @@ from shedlight.engines.tables import match_tables
 from shedlight.errors import StateError
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
+from shedlight.matching.operators.cep_operator import build_operator
 from shedlight.matching.operators.reorder import FOREVER, StreamInput
 
 READ, JOINED, LAST = Stream("K", "up"), Stream("J", "w"), Stream("L", "v")
@@ -25,7 +32,7 @@ PAIR = "SELECT a.y AS y WHERE SEQ(a.y > 0, b.y > 1) WITHIN 50 us"
 
 
 def build_two(last="v"):
-    """Two operators, one reading the other, behind two groups of another node."""
+    """Two operators, one reading the other, behind two shards of another node."""
     specs = [
         OperatorSpec(name=name, node="n", inputs=(read,), patterns={pattern: _parsed(text)})
         for name, read, pattern, text in (("w", READ, "J", JOIN), (last, JOINED, "L", PAIR))
@@ -36,6 +43,21 @@ def build_two(last="v"):
         origins={READ: (0, 1)},
     )
     return define_chain(given)
+
+
+def test_operators_are_built_once_on_a_worker_and_without_references(monkeypatch):
+    """Where nothing refers to whole events, those of the driver are used as they are."""
+    built = []
+
+    def build(*args, **options):
+        built.append(args)
+        return build_operator(*args, **options)
+
+    monkeypatch.setattr(chain_module, "build_operator", build)
+    chain = build_two()
+    assert len(built) == len(chain.operators) == 2
+    build_chain(chain.definition)
+    assert len(built) == 4
 
 
 def _parsed(text):
@@ -55,7 +77,7 @@ _rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), max_size=25)
 @settings(max_examples=150)
 @given(st.tuples(_rows, _rows), st.data())
 def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
-    """A stream is as far as its slowest group; the state is saved between all batches."""
+    """The watermark of a stream is that of its slowest shard; the state is saved each time."""
     left = [
         [(time, f"{shard}-{i}", x) for i, (time, x) in enumerate(sorted(rows))]
         for shard, rows in enumerate(shards)
@@ -140,7 +162,7 @@ def test_side_by_side_is_one_after_the_other():
     )
     rows = [(time, f"e{time}", time % 3) for time in range(500)]
     outcomes = []
-    for shards in (range(1), range(2)):  # of several groups each is run by itself
+    for shards in (range(1), range(2)):  # of several shards each is run by itself
         given = ChainSpec(
             placement=OperatorChain(specs, (), shards),
             inputs={READ: outside_input(READ, SCHEMA)},
