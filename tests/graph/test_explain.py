@@ -5,7 +5,7 @@ import pytest
 from shedlight.errors import ApplicationError
 from shedlight.graph import explain, load_application
 from tests.graph.applications import PAPER, edited, loaded, stream
-from tests.graph.file.test_loader import WISHES
+from tests.graph.file.test_loader import CONSTRAINTS
 
 PAPERS = """\
 borg: 2 sources, 3 nodes, 4 operators, 6 patterns, 2 sinks
@@ -153,9 +153,9 @@ def test_what_patterns_ask_of_events_is_explained(pattern, lines):
     assert lines in explain(loaded(("WHERE E1.type = 2", pattern)))
 
 
-def test_wishes_for_shedding_are_explained():
+def test_constraints_on_shedding_are_explained():
     """At the operator and at the sink that they are about."""
-    text = explain(loaded(*WISHES))
+    text = explain(loaded(*CONSTRAINTS))
 
     assert (
         """

@@ -1,4 +1,4 @@
-"""What is wrong with applications, and what the user is told: always the whole message."""
+"""What is wrong with applications, and what the messages say: always the whole message."""
 
 from collections.abc import Iterator
 from pathlib import Path

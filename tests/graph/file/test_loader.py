@@ -186,7 +186,7 @@ def test_a_pattern_may_feed_operators_and_sinks():
     assert loaded(("sinks:", sink)).sinks["more"].weight == 2.5
 
 
-WISHES = (
+CONSTRAINTS = (
     (
         "node: edge",
         "node: edge\n    never_shed: [type=0, cpu > 0.5 & type=2]\n    shed_by: event",
@@ -196,9 +196,9 @@ WISHES = (
 )
 
 
-def test_wishes_for_shedding_are_read():
+def test_constraints_on_shedding_are_read():
     """Types never to be shed, what is shed as one, and what a sink should get at least."""
-    application = loaded(*WISHES)
+    application = loaded(*CONSTRAINTS)
 
     assert application.operators["w1"].never_shed == ("type=0", "cpu > 0.5 & type=2")
     assert application.operators["w1"].shed_by is ShedBy.EVENT
@@ -228,7 +228,7 @@ def test_a_sink_may_take_what_timed_out():
     assert loaded(edit).timed_out == {Stream("C", "w2")}
 
 
-def test_without_wishes_there_are_none():
+def test_without_constraints_there_are_none():
     """A pattern with a key is then shed by key."""
     application = loaded()
 

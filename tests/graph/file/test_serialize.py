@@ -39,7 +39,7 @@ def test_there_are_examples():
 
 
 def test_an_application_made_in_python_can_be_written():
-    """With wishes for shedding, and the columns that the data had."""
+    """With constraints on shedding, and the columns that the data had."""
     application = paper_application()
     schema = {"id": DataType.BIGINT, "type": DataType.BIGINT, "time": DataType.BIGINT}
     nested = schema | {"at": DataType.STRUCT, "at.x": DataType.DOUBLE, "at.in": DataType.STRUCT}

@@ -123,7 +123,7 @@ def test_legal_patterns_keep_to_the_rules(drawn):
 
 
 def test_the_normal_form_flattens_and_folds():
-    """What is about several variables, or about unknown ones, stays beside the tree."""
+    """What is about several variables, or about unknown ones, stays apart from the tree."""
     both = Binary(Operator.AND, above("A"), above("B", Attribute("A", ("x",))))
 
     where, conditions = normalize(Seq((A, Seq((Not(B), C)))), [both, above("B"), above("Z")])

@@ -54,7 +54,7 @@ MODES = {
         "spark.sql.parser.escapedStringLiterals": "true",
     },
 }
-"""Ways in which Spark may compute; it compiles unless told otherwise."""
+"""Ways in which Spark may compute; it compiles by default."""
 
 
 @dataclass(frozen=True, slots=True)

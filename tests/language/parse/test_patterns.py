@@ -1,6 +1,6 @@
 """Text -> Pattern: what each form of the language means, and that it can be written back.
 
-What users are told about mistakes is in `mistakes.txt`, message by message.
+The messages about mistakes are in `mistakes.txt`, message by message.
 """
 
 from dataclasses import replace
