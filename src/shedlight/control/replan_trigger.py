@@ -189,7 +189,9 @@ def _node_trigger(
             reason = f"{problem}, {_percent(excess)} more than the plan predicted"
             return ReplanTrigger(replan=True, reason=reason)
     lasting = {node.name: lasts} if lasts else {}
-    reason = f"{reason}; the active plan stays, and pressure keeps the bound"
+    until = f"until that lasts for {policy.persistence} observations, so far {lasts}"
+    stays = until if lasts else "for another would hardly differ"
+    reason = f"{reason}; the active plan stays, {stays}"
     return ReplanTrigger(replan=False, reason=reason, lasting=lasting)
 
 

@@ -1,5 +1,6 @@
 """Builds the record of an interval while it is simulated."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,22 +18,21 @@ class IntervalBuilder:
     Args:
         start: When it begins, in seconds.
         end: When it ends; infinity, if it is the last.
-        is_last: Whether it is the last.
 
     Attributes:
         outputs: Complex events of each pattern, and what timed out.
     """
 
-    def __init__(self, start: float, end: float, *, is_last: bool) -> None:
-        self.start, self.end, self.is_last = start, end, is_last
+    def __init__(self, start: float, end: float) -> None:
+        self.start, self.end, self.is_last = start, end, end == np.inf
         self.outputs: dict[Stream, int] = {}
         self._arrivals: dict[str, dict[Stream, dict[str, int]]] = {}
         self._spent: dict[Stream, tuple[float, float]] = {}
         self._kept: dict[Stream, dict[str, int]] = {}
-        self._busy: dict[str, float] = {}
-        self._processed: dict[str, int] = {}
-        self._shed: dict[str, int] = {}
-        self._latency: dict[str, float] = {}
+        self._busy: dict[str, float] = defaultdict(float)
+        self._processed: dict[str, int] = defaultdict(int)
+        self._shed: dict[str, int] = defaultdict(int)
+        self._latency: dict[str, float] = defaultdict(float)
         self._unknown: dict[Stream, tuple[str, ...]] = {}
 
     def add(self, node: str, server: Server, batch: ServiceBatch, leave: Floats) -> None:
@@ -50,16 +50,15 @@ class IntervalBuilder:
         for stream in server.spec.outputs:
             self._kept[stream] = _counted(labels, ready.numbers[batch.masks[stream.name]])
         processed = int(np.count_nonzero(batch.kept))
-        spent = float((leave - batch.arrivals)[batch.kept].sum())
-        _add(self._busy, node, float(batch.service.sum()))
-        _add(self._latency, node, spent)
-        self._processed[node] = self._processed.get(node, 0) + processed
-        self._shed[node] = self._shed.get(node, 0) + batch.relevant - processed
+        self._busy[node] += float(batch.service.sum())
+        self._latency[node] += float((leave - batch.arrivals)[batch.kept].sum())
+        self._processed[node] += processed
+        self._shed[node] += batch.relevant - processed
         self._unknown |= {stream: names for stream, names in batch.unknown.items() if names}
 
     def build(self, free: Mapping[str, float]) -> Interval:
         """Build the record, given when each node is free."""
-        end = self.end if np.isfinite(self.end) else max([self.start, *free.values()])
+        end = max([self.start, *free.values()]) if self.is_last else self.end
         return Interval(
             start=self.start,
             length=end - self.start,
@@ -67,12 +66,12 @@ class IntervalBuilder:
             kept=self._kept,
             spent=self._spent,
             outputs=self.outputs,
-            busy=self._busy,
+            busy=dict(self._busy),
             backlog={name: max(0.0, at - end) for name, at in free.items()},
-            processed=self._processed,
-            latency=self._latency,
+            processed=dict(self._processed),
+            latency=dict(self._latency),
             unknown=self._unknown,
-            shed=self._shed,
+            shed=dict(self._shed),
         )
 
 
@@ -91,10 +90,6 @@ def served_events(
         queueing=np.maximum(leave[kept] - arrival - processing, 0.0),
         processing=processing,
     )
-
-
-def _add(sums: dict[str, float], name: str, amount: float) -> None:
-    sums[name] = sums.get(name, 0.0) + amount
 
 
 def _counted(labels: list[str], numbers: Array) -> dict[str, int]:

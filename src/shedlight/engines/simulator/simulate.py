@@ -146,9 +146,8 @@ class _Run:
         number = max(1, int(np.floor((last - first) / length)) + 1)
         self._free = dict.fromkeys(self._free, first)
         for i in range(number):
-            start, end = first + i * length, first + (i + 1) * length
-            yield IntervalBuilder(start, end, is_last=False)
-        yield IntervalBuilder(first + number * length, float("inf"), is_last=True)
+            yield IntervalBuilder(first + i * length, first + (i + 1) * length)
+        yield IntervalBuilder(first + number * length, np.inf)
 
     def advance(self, builder: IntervalBuilder, shares: Shares) -> Interval:
         """Simulate until the next control instant."""
