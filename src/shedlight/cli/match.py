@@ -25,7 +25,6 @@ from shedlight.engines.event_files import (
 )
 from shedlight.engines.tables import (
     EVENT_TIME,
-    TIME_UNITS,
     Result,
     add_event_time,
     combine_results,
@@ -33,7 +32,7 @@ from shedlight.engines.tables import (
     run_application,
 )
 from shedlight.errors import InputError, known_names
-from shedlight.graph import load_application
+from shedlight.graph import TimeUnit, load_application
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
@@ -63,8 +62,8 @@ def match(  # noqa: PLR0913  # one argument per option
         str, typer.Option("--time", help="The column with the time of an event.")
     ] = "time",
     time_unit: Annotated[
-        str, typer.Option(help="Of a time column with numbers: us, ms or s.")
-    ] = "us",
+        TimeUnit, typer.Option(help="Of a time column with numbers.")
+    ] = TimeUnit.MICROSECONDS,
     id_: Annotated[
         str | None,
         typer.Option(
@@ -99,7 +98,7 @@ def match(  # noqa: PLR0913  # one argument per option
         format_of(output)
     began = time.perf_counter()
     if application is None:
-        file = _EventFile(input_ or [], time_column, time_unit, id_, lateness)
+        file = _EventFile(input_ or [], time_column, time_unit.value, id_, lateness)
         results, table = _match_patterns(pattern or [], file, timed_out=timed_out)
     else:
         results, table = _match_application(application, input_ or [], timed_out=timed_out)
@@ -135,10 +134,6 @@ def _match_patterns(
 ) -> tuple[list[Result], pa.Table]:
     if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
-    if file.unit not in TIME_UNITS:
-        raise typer.BadParameter(
-            f"unknown --time-unit {file.unit!r}; {known_names(file.unit, TIME_UNITS)}"
-        )
     events = read_events(file.path)
     ids = tuple(name.strip() for name in file.ids.split(",")) if file.ids else (ROW,)
     if not file.ids:

@@ -148,7 +148,8 @@ def _sinks(report: SimulationReport) -> Iterator[str]:
     rows = [["sink", "results", "unshed", "kept"]]
     for name, results in _results(report).items():
         unshed = report.unshed.sinks[name]
-        rows.append([name, f"{results:,}", f"{unshed:,}", share(results, unshed)])
+        kept = f"{results / unshed:.1%}" if unshed else "-"
+        rows.append([name, f"{results:,}", f"{unshed:,}", kept])
     yield from align_columns(rows, margin=2)
 
 
@@ -157,18 +158,15 @@ def _plans(report: SimulationReport) -> Iterator[str]:
     if not decisions:
         return
     plans = [one for one in decisions if one.plan is not None]
+    began = report.outcome.simulation.intervals[0].start
     yield f"plans: {len(plans)} in {len(decisions)} observations"
     for one in plans[:_MAX_PLANS]:
-        yield f"  at {one.time - _start(report):,.0f} s: {one.reason}"
+        yield f"  at {one.time - began:,.0f} s: {one.reason}"
     if plans[_MAX_PLANS:]:
         yield f"  and {len(plans) - _MAX_PLANS} more"
     for name, state in _states(decisions).items():
         if name in report.unshed.demand:
             yield f"  {name} at the end: {state}"
-
-
-def _start(report: SimulationReport) -> float:
-    return report.outcome.simulation.intervals[0].start
 
 
 def _states(decisions: Sequence[Decision]) -> Mapping[str, object]:
@@ -212,8 +210,3 @@ def seconds(amount: float) -> str:
         if amount >= size and (unit != "min" or amount >= 2 * size):
             return f"{amount / size:.3g} {unit}"
     return f"{amount / 1e-6:.3g} us" if amount else "0 s"
-
-
-def share(part: float, whole: float) -> str:
-    """Write a share of something that may be nothing."""
-    return f"{part / whole:.1%}" if whole else "-"
