@@ -116,7 +116,7 @@ def test_pressure_lowers_what_is_not_exempt(share, pressure):
     shares = PatternShares(
         {"type=0": share, "type=1": share}, pressure_exempt=frozenset({"type=1"})
     )
-    lowered = shares.under(pressure).shares
+    lowered = shares.lower_by(pressure).shares
     assert lowered["type=0"] == pytest.approx(share * pressure)
     assert lowered["type=1"] == share
 
@@ -125,7 +125,7 @@ def test_pressure_lowers_what_is_not_exempt(share, pressure):
 def test_pressure_is_there_before_any_share_is(first, second):
     """Without a plan all is kept, and under pressure as much as that leaves."""
     assert PatternShares({}).mean == 1
-    lowered = PatternShares({}).under(first).under(second)
+    lowered = PatternShares({}).lower_by(first).lower_by(second)
     assert lowered.mean == pytest.approx(first * second)
 
 

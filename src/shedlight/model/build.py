@@ -12,7 +12,7 @@ from shedlight.language.ast.pattern import WindowUnit, elements
 from shedlight.model.arrays import Flags, Floats
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.operator_types import OperatorTypes, operator_types
-from shedlight.model.quantity import dotted
+from shedlight.model.quantity import format_keys
 from shedlight.model.rates import with_capacities
 from shedlight.model.selectivity.demand import MatchDemand, OrAs, build_demand
 from shedlight.model.snapshot import ByType, Snapshot, check_snapshot
@@ -126,7 +126,7 @@ def _protected(
     """
     protected = np.zeros(len(demand.uses), np.bool_)
     if spec.never_shed:
-        never_shed = np.concatenate([types.holding(label) for label in spec.never_shed])
+        never_shed = np.concatenate([types.types_with(label) for label in spec.never_shed])
         protected |= np.isin(demand.uses, never_shed)
     if by_key:
         protected |= demand.watched
@@ -145,7 +145,7 @@ def _seconds(
     arrivals = (*types.sources.values(), *types.feeds.values())
     for number in demand.uses[unknown]:
         if any(rates[number] > 0 for rates in arrivals):
-            path, label = dotted("processing_time", str(stream)), types.labels[number]
+            path, label = format_keys("processing_time", str(stream)), types.labels[number]
             problem = f"{path} has nothing for {label!r}, which arrives and which it uses"
             raise snapshot.error(f"{problem}; add its seconds, or write one number for all")
     if isinstance(given, Mapping):  # a type that does not arrive takes as long as any
@@ -169,7 +169,7 @@ def _moments(
     moments = np.where(np.isnan(known), moments, known)
     for use in np.flatnonzero(moments < seconds**2 * (1 - 1e-9)):
         label = [types.labels[demand.uses[use]]] if isinstance(given, Mapping) else []
-        path = dotted("second_moment", str(stream), *label)
+        path = format_keys("second_moment", str(stream), *label)
         problem = f"{path} is {moments[use]:g}, less than the square of the mean"
         hint = f"it is at least {seconds[use] ** 2:g}; leave it out if it is not known"
         raise snapshot.error(f"{problem}: {hint}")

@@ -19,7 +19,7 @@ from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.compile.type_labels import Vocabulary
 from shedlight.model.arrays import Floats, Ints
 from shedlight.model.output_types import known_attributes
-from shedlight.model.quantity import dotted
+from shedlight.model.quantity import format_keys
 from shedlight.model.snapshot import ByType, Snapshot
 from shedlight.model.type_index import ElementTests, accepted_types, element_tests
 
@@ -48,7 +48,7 @@ class OperatorTypes:
     unused: Mapping[str, float]
     accepted: Mapping[Element, Ints]
 
-    def holding(self, label: str) -> Ints:
+    def types_with(self, label: str) -> Ints:
         """Find the types of which all words of a label hold."""
         codes = self.vocabulary.parse(label)
         if codes is None:
@@ -69,14 +69,7 @@ def operator_types(
     columns: Mapping[str, Columns],
     vocabulary: Vocabulary,
 ) -> OperatorTypes:
-    """Find the types of an operator.
-
-    Args:
-        application: A checked application.
-        snapshot: A checked snapshot of it.
-        spec: The operator.
-        columns: The columns that each operator sees.
-        vocabulary: That of the operator.
+    """Find the types of an operator, given the columns that each operator sees.
 
     Raises:
         SnapshotError: Neither the text nor the snapshot says of what type complex events
@@ -189,7 +182,7 @@ class _Upstream:
     def _contradiction(
         self, stream: Stream, label: str, known: Mapping[int, int]
     ) -> SnapshotError:
-        path, actual = dotted("rates", str(stream), label), self._label(known)
+        path, actual = format_keys("rates", str(stream), label), self._label(known)
         problem = f"{path} cannot be: by its text, a complex event of {stream} is {actual!r}"
         return self.snapshot.error(f"{problem}; write a label that agrees with that")
 
@@ -203,4 +196,6 @@ class _Upstream:
         )
         label = self._label({**known, **code})
         hint = f'{{"{label}": events per second, "other": events per second}}'
-        return self.snapshot.error(f"{problem}; add {dotted('rates', str(stream))}: {hint}")
+        return self.snapshot.error(
+            f"{problem}; add {format_keys('rates', str(stream))}: {hint}"
+        )

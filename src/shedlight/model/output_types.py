@@ -78,13 +78,7 @@ class KnownAttributes:
 
 
 def known_attributes(stream: Stream, pattern: Pattern, columns: Columns) -> KnownAttributes:
-    """Collect what is known of a pattern's complex events.
-
-    Args:
-        stream: Its name.
-        pattern: The pattern.
-        columns: The columns of its complex events.
-    """
+    """Collect what is known of a pattern's complex events, which have these columns."""
     values: dict[_Path, Value] = {}
     constants = [
         (each.variable, test.column.path, next(iter(test.values)))

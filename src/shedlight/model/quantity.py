@@ -47,7 +47,7 @@ class Quantity:
         raise PydanticCustomError(
             "quantity",
             "is {found}; write {expected}",
-            {"found": shown(value), "expected": self.expected},
+            {"found": describe_value(value), "expected": self.expected},
         )
 
 
@@ -68,7 +68,7 @@ EventsPerWindow = Annotated[
 ]
 
 
-def dotted(*keys: str) -> str:
+def format_keys(*keys: str) -> str:
     """Write the path of keys to a value of a snapshot.
 
     Example:
@@ -79,7 +79,7 @@ def dotted(*keys: str) -> str:
     return "".join(steps).removeprefix(".")
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """Write a value as JSON has it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]

@@ -37,8 +37,8 @@ from shedlight.model.quantity import (
     EventsPerWindow,
     SecondsPerEvent,
     SquaredSeconds,
-    dotted,
-    shown,
+    describe_value,
+    format_keys,
 )
 from shedlight.model.type_index import operator_vocabularies, operator_vocabulary
 
@@ -176,16 +176,16 @@ def _problem(detail: ErrorDetails) -> str:
     if keys[0] in {"processing_time", "second_moment"}:
         del keys[2:3]  # number or by type
     *outer, last = keys
-    around = dotted(*outer) or "the snapshot"
+    around = format_keys(*outer) or "the snapshot"
     if detail["type"] in _UNKNOWN:
         known = _CostsInFile.model_fields if outer else (*STREAM_SECTIONS, *NODE_SECTIONS)
         return f"{around} has no {last[:60]!r}; {known_names(last, known)}"
     if detail["type"] == "missing":
         return f"{around} lacks {last!r}; write {object_form(*outer)}"
     if detail["type"] in {"dict_type", "model_type"}:
-        found = shown(detail["input"])
-        return f"{dotted(*keys)} is {found}, not an object; write {object_form(*keys)}"
-    return f"{dotted(*keys)} {detail['msg']}"
+        found = describe_value(detail["input"])
+        return f"{format_keys(*keys)} is {found}, not an object; write {object_form(*keys)}"
+    return f"{format_keys(*keys)} {detail['msg']}"
 
 
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
@@ -220,12 +220,7 @@ def check_snapshot(
     application: Application,
     vocabularies: Mapping[str, Vocabulary] | None = None,
 ) -> None:
-    """See that a snapshot is one of an application.
-
-    Args:
-        snapshot: The snapshot.
-        application: An application that was checked.
-        vocabularies: That of each operator, if they are known already.
+    """See that a snapshot is one of an application, whose vocabularies may be known already.
 
     Raises:
         SnapshotError: It names something that is not there, or lacks the rates of a source.
@@ -271,12 +266,12 @@ def _check_sources(snapshot: Snapshot, application: Application) -> None:
         if Stream(name) not in snapshot.rates and specs:
             label = next(iter(operator_vocabulary(specs[0]).words), OTHER)
             example = f'such as {{"{label}": 10}}'
-            hint = f"add {dotted('rates', name)} with events per second by type, {example}"
+            hint = f"add {format_keys('rates', name)} with events per second by type, {example}"
             raise snapshot.error(f"rates has nothing for the source {name!r}; {hint}")
     for stream in snapshot.second_moment:
         if stream not in snapshot.processing_time:
-            path = dotted("second_moment", str(stream))
-            missing = dotted("processing_time", str(stream))
+            path = format_keys("second_moment", str(stream))
+            missing = format_keys("processing_time", str(stream))
             raise snapshot.error(f"{path} is of no use without {missing}; add that too")
 
 
@@ -291,5 +286,5 @@ def _check_labels(
     for label in labels if vocabularies else ():
         if all(vocabulary.parse(label) is None for vocabulary in vocabularies):
             words = [word for vocabulary in vocabularies for word in vocabulary.words]
-            path, hint = dotted(section, str(stream)), known_names(label, [*words, OTHER])
+            path, hint = format_keys(section, str(stream)), known_names(label, [*words, OTHER])
             raise snapshot.error(f"{path} has the unknown type {label!r}; {hint}")

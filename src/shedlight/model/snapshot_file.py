@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shedlight.errors import SnapshotError
 from shedlight.graph.application import Application
-from shedlight.model.quantity import dotted, shown
+from shedlight.model.quantity import describe_value, format_keys
 from shedlight.model.snapshot import Snapshot, check_snapshot, object_form
 
 MAX_BYTES = 100_000_000
@@ -22,7 +22,7 @@ def read_snapshot(path: Path, application: Application) -> Snapshot:
     """
     sections = _read_json(path)
     if not isinstance(sections, _Object):
-        problem = f"the snapshot is {shown(sections)}, not an object"
+        problem = f"the snapshot is {describe_value(sections)}, not an object"
         raise SnapshotError(f"{path}: {problem}; write {object_form()}")
     _check_keys(sections, path)
     if "file" in sections:  # a field, but not a section
@@ -49,7 +49,9 @@ def _make_object(pairs: list[tuple[str, object]]) -> _Object:
 def _check_keys(value: _Object, path: Path, *keys: str) -> None:
     """See that no object has a key twice."""
     if value.repeated_key is not None:
-        problem = f"{dotted(*keys) or 'the snapshot'} has {value.repeated_key[:60]!r} twice"
+        problem = (
+            f"{format_keys(*keys) or 'the snapshot'} has {value.repeated_key[:60]!r} twice"
+        )
         raise SnapshotError(f"{path}: {problem}; leave one of them out")
     for key, inner in value.items():
         if isinstance(inner, _Object) and len(keys) < _MAX_DEPTH:

@@ -57,13 +57,7 @@ class _Raisable:
 def spend_budget(
     problem: PlanningProblem, candidate: CandidatePlan, on: frozenset[Stream]
 ) -> CandidatePlan:
-    """Spend what is left.
-
-    Args:
-        problem: What the plan is for.
-        candidate: The plan so far.
-        on: The patterns that have matches in it.
-    """
+    """Raise shares of a plan within the limits; the patterns `on` have matches in it."""
     upstream_first = dict.fromkeys(one.node for one in problem.model.operators.values())
     for node in upstream_first:
         if node not in problem.nodes:
@@ -118,10 +112,7 @@ def _may_rise(pattern: PatternModel, shares: Floats, stage: _Stage, *, is_on: bo
 class _Step:
     """One stage at one node: how far it can go by the node's own limit, and what it makes.
 
-    Args:
-        raisable: What may rise.
-        left: What it may cost more.
-        by_factor: Whether shares are multiplied, or else raised towards all.
+    Shares are multiplied (by factor), or else raised towards all.
     """
 
     def __init__(

@@ -104,13 +104,9 @@ def add_kept(
     pattern: PatternModel,
     relaxed: RelaxedColumns | None = None,
 ) -> KeptRateTerms:
-    """Say what a pattern keeps, and add the variables and rows that this needs.
+    """Say what a planned pattern keeps, and add the variables and rows that this needs.
 
-    Args:
-        rows: The program so far; the pattern is in it.
-        operator: The operator of the pattern.
-        pattern: The pattern, on a node that is planned.
-        relaxed: What may be shed of types that are never to be shed; None: nothing.
+    Where columns are given, types that are never to be shed may be.
     """
     arrivals = rows.arrivals[operator.name]
     protected = pattern.protected
@@ -172,7 +168,7 @@ def _switched(
             )
             columns[i] = seen
             full[i] = 1.0
-    terms = _joined(kept.terms.of(~demand.watched), UseTerms(watched, columns, full))
+    terms = _joined(kept.terms.restrict_to(~demand.watched), UseTerms(watched, columns, full))
     return KeptRateTerms(kept.fixed, terms, switch)
 
 
@@ -187,7 +183,9 @@ def _protected(
     for column, spread in arrivals.feeds:
         uses = np.flatnonzero(protected & (spread[numbers] > 0))
         varying.append(UseTerms(uses, np.full(len(uses), column), spread[numbers[uses]]))
-    return KeptRateTerms(fixed, _joined(kept.terms.of(~protected), *varying), kept.switch)
+    return KeptRateTerms(
+        fixed, _joined(kept.terms.restrict_to(~protected), *varying), kept.switch
+    )
 
 
 def _relaxed(

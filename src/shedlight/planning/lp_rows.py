@@ -140,11 +140,7 @@ def build_lp_rows(
 ) -> LpRows:
     """Put variables and rows together for all patterns that a plan can change.
 
-    Args:
-        model: The application.
-        limits: Of the nodes that are planned.
-        local: Whether the output of these nodes counts, and not that of the sinks.
-        unshed: The rates if nothing is shed, if they are known.
+    Limits are those of the planned nodes; see `solve_reduced` for the rest.
     """
     nodes = tuple(limits)
     rows = LpRows(
@@ -210,9 +206,9 @@ def _add(
         return
     terms, varies = taken_terms(demand, columns), arrivals.varies[demand.uses]
     if arrivals.feeds:
-        _add_varying(program, arrivals, demand.uses, terms.of(varies))
+        _add_varying(program, arrivals, demand.uses, terms.restrict_to(varies))
     if not demand.is_plain:  # then what does not vary is more than an upper bound
-        add_use_rows(program, terms.of(~varies), arrivals.fixed[demand.uses])
+        add_use_rows(program, terms.restrict_to(~varies), arrivals.fixed[demand.uses])
 
 
 def _most_of_fixed(rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms) -> float:

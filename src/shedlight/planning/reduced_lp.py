@@ -54,12 +54,7 @@ class ReducedLp:
 
 
 def reduced_program(rows: LpRows, relaxed: RelaxedColumns | None = None) -> ReducedLp:
-    """Write the reduced program down, with the first tangent of each limit.
-
-    Args:
-        rows: The columns and rows that all programs have.
-        relaxed: See `add_kept`.
-    """
+    """Write the reduced program down, with the first tangent of each limit."""
     reduced = ReducedLp(rows)
     for operator, pattern in rows.planned():
         kept = reduced.kept[pattern.stream] = add_kept(rows, operator, pattern, relaxed)
@@ -123,11 +118,7 @@ def solve_rounds(
 ) -> Solution:
     """Solve, add the rows that the answer breaks, and solve again until it breaks none.
 
-    Args:
-        reduced: The program.
-        time_limit: For each time it is solved, in seconds.
-        costs: What to maximise instead of the program's own objective.
-        fixed: Values for integer variables.
+    The time limit is for each time; see `LinearProgram.solve` for the rest.
     """
     solution = reduced.program.solve(time_limit=time_limit, costs=costs, fixed=fixed)
     for _ in range(_MAX_ROUNDS - 1):
@@ -217,13 +208,9 @@ def _add_transport_rows(reduced: ReducedLp, values: Floats) -> bool:
 
 
 def _charge(reduced: ReducedLp, pattern: PatternModel, chosen: Ints, first: int) -> None:
-    """Make a pattern pay transport for the chosen uses: paid - kept >= 0.
+    """Make a pattern pay transport, from column `first` on, for the chosen of its uses.
 
-    Args:
-        reduced: The program.
-        pattern: The pattern.
-        chosen: Some of its uses.
-        first: The first transport column of its operator.
+    That is, paid - kept >= 0.
     """
     kept = reduced.kept[pattern.stream]
     terms = kept.terms

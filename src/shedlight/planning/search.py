@@ -37,15 +37,7 @@ MIN_IMPROVEMENT = 1.001
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """The best plan so far, and how many were tried.
-
-    Attributes:
-        problem: What the plan is for.
-        sample: The events that plans are tried on.
-        best: The best plan so far.
-        value: What it brings.
-        tries: How many were tried.
-    """
+    """The best plan so far on a sample of events, what it brings, and how many were tried."""
 
     problem: PlanningProblem
     sample: WindowSample
@@ -102,14 +94,7 @@ def local_search(
     candidate: CandidatePlan,
     incumbent: CandidatePlan | None = None,
 ) -> CandidatePlan:
-    """Look for a plan that is better than the program's.
-
-    Args:
-        problem: What the plan is for.
-        sample: The events to try plans on.
-        candidate: The program's plan.
-        incumbent: The active plan, to begin with too.
-    """
+    """Look for a plan that is better on a sample than the program's plan and the incumbent."""
     search = _Search(problem, sample, candidate, sampled_value(sample, candidate.keep))
     if incumbent is not None:
         search.offer(incumbent)

@@ -41,7 +41,7 @@ class PatternShares:
         """What is kept of a type that the plan does not know."""
         return float(np.mean(list(self.shares.values()))) if self.shares else self.default_share
 
-    def under(self, pressure: float) -> "PatternShares":
+    def lower_by(self, pressure: float) -> "PatternShares":
         """Lower all shares that are not exempt by a factor."""
         if pressure >= 1:
             return self

@@ -58,11 +58,7 @@ def kept_events(
 ) -> KeepDecision:
     """Say which events of a batch a pattern keeps.
 
-    Args:
-        shares: What it keeps.
-        types: All types so far.
-        numbers: The type of each event.
-        hashes: The hash of each event: of its id, or of its key.
+    Numbers are the types of the events, hashes those of their ids or of their keys.
     """
     thresholds = np.full(len(types.signatures), _LOWEST, np.int64)
     keep_all = np.zeros(len(types.signatures), np.bool_)

@@ -172,7 +172,7 @@ class RandomPolicy(LimitPolicy):
 def _lower_shares(shares: Shares, application: Application, factors: Factors) -> Shares:
     """Lower shares by the pressure of their nodes."""
     return {
-        stream: kept.under(factors[application.operators[str(stream.operator)].node])
+        stream: kept.lower_by(factors[application.operators[str(stream.operator)].node])
         for stream, kept in shares.items()
     }
 

@@ -95,12 +95,9 @@ def _draw_times(
 
 
 def hash_chances(times: Array, stream: Stream, purpose: int) -> Floats:
-    """Give each complex event a number from 0 to 1 that depends on nothing but itself.
+    """Give each complex event of a pattern a number from 0 to 1, another for each purpose.
 
-    Args:
-        times: When they are.
-        stream: Of which pattern.
-        purpose: What the number is for; for another purpose it is another.
+    It depends on nothing but the event itself.
     """
     start = zlib.crc32(f"{stream} {purpose}".encode()) * 0x9E3779B97F4A7C15 % 2**64
     mixed = times.astype(np.uint64) + np.uint64(start)  # then the finaliser of splitmix64

@@ -46,7 +46,7 @@ class UseTerms:
     columns: Ints
     factors: Floats
 
-    def of(self, chosen: Flags) -> "UseTerms":
+    def restrict_to(self, chosen: Flags) -> "UseTerms":
         """Leave only the terms of the chosen uses."""
         mine = chosen[self.uses]
         return UseTerms(self.uses[mine], self.columns[mine], self.factors[mine])
@@ -62,12 +62,8 @@ def add_pattern(
 ) -> FlowColumns:
     """Add a pattern's variables and the rows between them.
 
-    Args:
-        program: Where to.
-        demand: The pattern.
-        most: More matches per second than there can be.
-        cost: What a match is worth.
-        upper: How many matches there may be.
+    A match is worth `cost`; there can be less than `most` matches per second, and there may be
+    up to `upper`.
     """
     costs, uppers = np.zeros(demand.branch_count), np.full(demand.branch_count, INFINITY)
     costs[0], uppers[0] = cost, upper
@@ -125,13 +121,9 @@ def add_use_rows(
     upper: Floats,
     extra: tuple[Ints, Floats] | None = None,
 ) -> None:
-    """Add a row for each use that has terms: their sum is at most an upper bound.
+    """Add a row for each use that has terms: their sum is at most its upper bound.
 
-    Args:
-        program: Where to.
-        terms: What is taken of uses.
-        upper: The bound of each use.
-        extra: For each use a column and a factor that are added to its terms.
+    A column and a factor for each use, `extra`, may be added to its terms.
     """
     order = np.argsort(terms.uses, kind="stable")
     uses, sizes = np.unique(terms.uses[order], return_counts=True)

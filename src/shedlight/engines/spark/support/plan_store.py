@@ -166,7 +166,7 @@ class PlanStore:
     def shares(self, plan: ActivePlan) -> Shares:
         """Give the keep shares under pressure, by event type."""
         shares = _read_shares(*_version(self.folder / "plans" / f"{plan.plan}.json"))
-        return {stream: one.under(plan.pressure) for stream, one in shares.items()}
+        return {stream: one.lower_by(plan.pressure) for stream, one in shares.items()}
 
     def tables(self, plan: ActivePlan) -> Mapping[str, KeepTable]:
         """Give the keep shares before pressure, by the number of an event type."""
