@@ -32,20 +32,22 @@ LEAVES = [
 
 
 @st.composite
-def _kinds(draw, depth=2):
+def _types(draw, depth=2):
     """Draw a type with values of it."""
     shape = draw(st.sampled_from(["leaf", "leaf", "struct", "list"] if depth else ["leaf"]))
     if shape == "leaf":
-        kind, values = draw(st.sampled_from(LEAVES))
-        return kind, st.none() | values if draw(st.booleans()) else values
+        arrow_type, values = draw(st.sampled_from(LEAVES))
+        return arrow_type, st.none() | values if draw(st.booleans()) else values
     if shape == "list":
-        kind, values = draw(_kinds(depth=depth - 1))
+        arrow_type, values = draw(_types(depth=depth - 1))
         field = draw(st.sampled_from(["item", "element"]))
-        return pa.list_(pa.field(field, kind)), st.none() | st.lists(values, max_size=3)
+        return pa.list_(pa.field(field, arrow_type)), st.none() | st.lists(values, max_size=3)
     names = draw(st.lists(st.sampled_from("abc"), unique=True, max_size=3))
-    inner = {name: draw(_kinds(depth=depth - 1)) for name in names}
-    kind = pa.struct([pa.field(name, one[0]) for name, one in inner.items()])
-    return kind, st.none() | st.fixed_dictionaries({n: one[1] for n, one in inner.items()})
+    inner = {name: draw(_types(depth=depth - 1)) for name in names}
+    arrow_type = pa.struct([pa.field(name, one[0]) for name, one in inner.items()])
+    return arrow_type, st.none() | st.fixed_dictionaries(
+        {n: one[1] for n, one in inner.items()}
+    )
 
 
 @st.composite
@@ -53,9 +55,9 @@ def _tables(draw, rows=None):
     size = draw(st.integers(0, 12)) if rows is None else rows
     columns = {}
     for name in draw(st.lists(st.sampled_from("uvwx"), unique=True, min_size=1)):
-        kind, values = draw(_kinds())
+        arrow_type, values = draw(_types())
         listed = draw(st.lists(values, min_size=size, max_size=size))
-        columns[name] = pa.array(listed, kind)
+        columns[name] = pa.array(listed, arrow_type)
     return pa.table(columns)
 
 

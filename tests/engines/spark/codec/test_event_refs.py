@@ -141,9 +141,9 @@ def test_a_shelf_keeps_only_what_is_still_referred_to():
     assert [len(done.outputs[s]) for s in chain.definition.outputs] == [16, 8, 4]
     assert len(done.event_tables["w"].events) == len(ROWS)
     kept = state.event_tables["w"]
-    waiting = state.operators[0].reorder_buffer.buffer["no"].to_pylist()
-    assert 0 < len(waiting) <= len(kept.old) < len(ROWS) / 2
-    assert set(waiting) <= set(kept.events["no"].to_pylist())
+    buffered = state.operators[0].reorder_buffer.buffer["no"].to_pylist()
+    assert 0 < len(buffered) <= len(kept.old) < len(ROWS) / 2
+    assert set(buffered) <= set(kept.events["no"].to_pylist())
 
     state, _ = advance(chain, state, {}, [WatermarkUpdate(S, 0, FOREVER)])
     (lowest,) = state.operators[0].states
@@ -163,7 +163,7 @@ def test_late_events_have_all_their_columns():
 
 
 def test_what_timed_out_has_whole_events():
-    """A machine that is not complete has null for what is missing."""
+    """A partial match has null for what is missing."""
     spec = _spec("w", (S,), "L", LOW[0])
     chain = _chain([spec], late=frozenset({Stream("L", "w")}))
     timed_out = next(

@@ -48,7 +48,7 @@ def _java(folder, *lines, status=0):
 
 @pytest.fixture
 def listening():
-    """Listen on some port of this machine, and give its number."""
+    """Listen on some local port, and give its number."""
     with socket.create_server(("127.0.0.1", 0)) as one:
         yield one.getsockname()[1]
 
@@ -296,7 +296,7 @@ def test_settings_that_are_given_win():
 
 
 def test_options_of_java_are_added_to_ours():
-    """The last one of a kind holds, so that they win too."""
+    """Of two equal ones the last holds, so that they win too."""
     name = "spark.driver.extraJavaOptions"
     master = read_master("local")
 
@@ -414,16 +414,16 @@ def test_memory_and_disk_say_what_is_missing(tmp_path):
 def test_memory_is_what_the_container_has_left(tmp_path):
     """Limit 4, used 3, of which 1 is files that may go: 2 GiB."""
     assert available_memory(tmp_path) is None
-    proc, group = tmp_path / "proc", tmp_path / "sys" / "fs" / "cgroup"
+    proc, cgroup = tmp_path / "proc", tmp_path / "sys" / "fs" / "cgroup"
     proc.mkdir()
-    group.mkdir(parents=True)
+    cgroup.mkdir(parents=True)
     (proc / "meminfo").write_text(f"MemTotal: 9 kB\nMemAvailable:   {8 * GIB // 1024} kB\n")
     assert available_memory(tmp_path) == 8 * GIB
-    (group / "memory.current").write_text(f"{3 * GIB}\n")
-    (group / "memory.stat").write_text(f"anon 7\ninactive_file {GIB}\n")
-    (group / "memory.max").write_text("max\n")
+    (cgroup / "memory.current").write_text(f"{3 * GIB}\n")
+    (cgroup / "memory.stat").write_text(f"anon 7\ninactive_file {GIB}\n")
+    (cgroup / "memory.max").write_text("max\n")
     assert available_memory(tmp_path) == 8 * GIB
-    (group / "memory.max").write_text(f"{4 * GIB}\n")
+    (cgroup / "memory.max").write_text(f"{4 * GIB}\n")
     assert available_memory(tmp_path) == 2 * GIB
 
 
@@ -440,13 +440,13 @@ from shedlight.engines.spark.session.session import (
     SessionError, close_session, open_session, try_query
 )
 
-def refused(**settings):
+def show_error(**settings):
     try:
         open_session("test", master="local[2]", settings=settings)
     except SessionError as error:
         print(error)
 
-refused(**{"spark.driver.memory": "much"})
+show_error(**{"spark.driver.memory": "much"})
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 one = open_session("test", master="local[2,4]", settings=QUICK)
 logging.disable()  # py4j has a thread that may call the dead one, and log that it is dead
@@ -458,7 +458,7 @@ logging.disable(logging.NOTSET)
 os.environ["PYSPARK_PYTHON"] = "/no/python"
 one = open_session("test", master="local[2,4]", settings=QUICK)
 java = SparkContext._gateway.proc.pid
-refused()
+show_error()
 try_query(one)
 print(one.conf.get("spark.sql.session.timeZone"), one.conf.get("spark.sql.shuffle.partitions"))
 one.readStream.format("rate").load().writeStream.format("noop").start()

@@ -118,7 +118,7 @@ CASES = [
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
-    """By ids of any kind and by keys, at shares of nothing, everything and in between."""
+    """By ids of any data type and by keys, at shares of nothing, everything and in between."""
     case, table = CASES[number], _events(2000, number)
     pq.write_table(table, tmp_path / "events.parquet")
     chain = _built(table, case)
@@ -173,7 +173,7 @@ def test_more_patterns_than_a_word_has_flags_are_told_apart(spark, tmp_path):
 
 
 def test_types_in_the_jvm_are_types_in_python(spark, tmp_path):
-    """Closed sets of numbers, texts and doubles, nulls, and conditions beside them."""
+    """Closed sets of numbers, texts and doubles, nulls, and other conditions."""
     table = _events(2000, 99)
     pq.write_table(table, tmp_path / "events.parquet")
     operator = _built(table, CASES[0]).operators[0]

@@ -157,7 +157,7 @@ def test_where_spark_would_not_ask_a_job_does(spark, monkeypatch):
         assert not supports_jvm_callback(spark)
     finally:
         spark.conf.unset("spark.sql.optimizer.excludedRules")
-    monkeypatch.setattr(spark.sparkContext, "_gateway", "of another kind")
+    monkeypatch.setattr(spark.sparkContext, "_gateway", "of another sort")
     assert not supports_jvm_callback(spark)
     monkeypatch.delattr(spark, "_jsparkSession")
     assert not supports_jvm_callback(spark)

@@ -1,4 +1,4 @@
-"""Sources on Spark: any format, derived columns, times and ids, and what is refused."""
+"""Sources on Spark: any format, derived columns, times and ids, and malformed records."""
 
 from datetime import UTC, datetime
 
@@ -99,7 +99,7 @@ def test_a_declared_schema_is_taken_as_it_is(spark, tmp_path):
         (",5,useless", "s: 'ms' is null; every event"),
     ],
 )
-def test_events_without_an_id_or_a_time_are_refused(spark, tmp_path, line, message):
+def test_records_without_an_id_or_a_time_are_errors(spark, tmp_path, line, message):
     """The message names the source and the column."""
     application = _application(_folder(tmp_path, [*LINES, line]))
     with pytest.raises(InputError, match=message):

@@ -27,10 +27,10 @@ from shedlight.language.ast.data_type import DataType
 
 pytestmark = pytest.mark.spark
 
-SCHEMA = {"n": DataType.BIGINT, "time": DataType.BIGINT, "kind": DataType.STRING}
+SCHEMA = {"n": DataType.BIGINT, "time": DataType.BIGINT, "type": DataType.STRING}
 
 
-def _application(folder, *sources, patterns="SELECT a.n AS n WHERE a.kind = 'x'"):
+def _application(folder, *sources, patterns="SELECT a.n AS n WHERE a.type = 'x'"):
     names = tuple(Stream(one.name) for one in sources)
     parsed = {"P": parse_pattern(patterns).pattern}
     return build_application(
@@ -42,10 +42,12 @@ def _application(folder, *sources, patterns="SELECT a.n AS n WHERE a.kind = 'x'"
     )
 
 
-def _source(folder, name="s", kind="json", **changes):
+def _source(folder, name="s", source_format="json", **changes):
     fields = {"time": "time", "id": ("n",), "schema": SCHEMA}
     (folder / name).mkdir(exist_ok=True)
-    return Source(name=name, format=kind, path=str(folder / name), **{**fields, **changes})
+    return Source(
+        name=name, format=source_format, path=str(folder / name), **{**fields, **changes}
+    )
 
 
 def _write(folder, number, lines):
@@ -56,8 +58,8 @@ def _write(folder, number, lines):
     hidden.rename(file)
 
 
-def _event(n, at, kind="x"):
-    return json.dumps({"n": n, "time": at, "kind": kind})
+def _event(n, at, event_type="x"):
+    return json.dumps({"n": n, "time": at, "type": event_type})
 
 
 def _parquet(folder, name, columns):
@@ -68,7 +70,7 @@ def _parquet(folder, name, columns):
 LINES = [
     _event(1, 10),
     '{"n": 2, "time": ',
-    '{"n": null, "time": 20, "kind": "x"}',
+    '{"n": null, "time": 20, "type": "x"}',
     _event(3, 30),
 ]
 
@@ -77,7 +79,7 @@ def test_records_that_are_no_events_go_to_a_place_of_their_own(spark, tmp_path):
     """Those that cannot be parsed as they are, the others as JSON; the rest is matched."""
     side = SideOutput(format="json", path=str(tmp_path / "bad"))
     source = _source(tmp_path, malformed=side, columns={"twice": parse_expression("n * 2")})
-    _write(tmp_path / "s", 1, [*LINES, '{"n": 4, "time": "soon", "kind": "x"}'])
+    _write(tmp_path / "s", 1, [*LINES, '{"n": 4, "time": "soon", "type": "x"}'])
     batches: list[MicroBatchReport] = []
 
     found = run_on_spark(
@@ -92,9 +94,9 @@ def test_records_that_are_no_events_go_to_a_place_of_their_own(spark, tmp_path):
     bad = spark.read.json(str(tmp_path / "bad")).collect()
     broken = "a record cannot be parsed as json"
     assert sorted((row.problem, row.record) for row in bad) == [
-        ("'n' is null", '{"n":null,"time":20,"kind":"x","twice":null}'),
+        ("'n' is null", '{"n":null,"time":20,"type":"x","twice":null}'),
         (broken, '{"n": 2, "time": '),
-        (broken, '{"n": 4, "time": "soon", "kind": "x"}'),
+        (broken, '{"n": 4, "time": "soon", "type": "x"}'),
     ]
     assert sum(one.malformed["s"] for one in batches) == len(bad)
     assert all(row.arrived.startswith("2023-11-14") for row in bad)
@@ -138,7 +140,7 @@ def test_late_events_go_to_the_place_of_their_source(spark, tmp_path):
         on_micro_batch=batches.append,
     )
 
-    late = _parquet(tmp_path, "late", ["n", "time", "kind", "late_at"])
+    late = _parquet(tmp_path, "late", ["n", "time", "type", "late_at"])
     assert late == [(101, 10, "x", "w")]
     assert batches[-1].shards[0].operators["w"].late == 3
     assert sorted(n for (n,) in _parquet(tmp_path, "k", ["n"])) == [100, 102, 103, 200, 203]
@@ -151,14 +153,14 @@ def test_an_event_may_say_when_it_arrived(spark, tmp_path):
         {
             "n": [1, 2, 3],
             "time": [10, 20, 30],
-            "kind": ["x"] * 3,
+            "type": ["x"] * 3,
             "came": pa.array([int((now - 60) * 1e3), None, int((now + 9e6) * 1e3)], pa.int64()),
         }
     )
     schema = {**SCHEMA, "came": DataType.BIGINT}
     columns = {"arrived": parse_expression("came * 1000")}
     source = _source(
-        tmp_path, kind="parquet", schema=schema, columns=columns, arrival="arrived"
+        tmp_path, source_format="parquet", schema=schema, columns=columns, arrival="arrived"
     )
     pq.write_table(table, tmp_path / "s" / "1.parquet")
     batches: list[MicroBatchReport] = []
@@ -175,7 +177,7 @@ def test_an_event_may_say_when_it_arrived(spark, tmp_path):
 
 
 def test_side_outputs_are_filled_while_it_runs(spark, tmp_path):
-    """By queries beside those of the nodes and sinks."""
+    """By queries of their own."""
     source = _source(
         tmp_path,
         late=SideOutput(format="parquet", path=str(tmp_path / "late")),
@@ -198,8 +200,8 @@ def test_a_source_may_be_one_file_and_a_sink_plain_text(spark, tmp_path):
     """As a stream Spark reads folders only; CSV has plain values only: lists are JSON in it."""
     (tmp_path / "in").mkdir()
     file = tmp_path / "in" / "s.csv"
-    file.write_text("n,time,kind\n1,10,x\n2,20,y\n3,30,x\n")
-    file.with_name("other.csv").write_text("n,time,kind\n9,90,x\n")
+    file.write_text("n,time,type\n1,10,x\n2,20,y\n3,30,x\n")
+    file.with_name("other.csv").write_text("n,time,type\n9,90,x\n")
     source = Source(
         name="s",
         format="csv",
@@ -210,11 +212,11 @@ def test_a_source_may_be_one_file_and_a_sink_plain_text(spark, tmp_path):
         schema=SCHEMA,
     )
     application = _application(
-        tmp_path, source, patterns="SELECT a, a.n AS n WHERE a.kind = 'x'"
+        tmp_path, source, patterns="SELECT a, a.n AS n WHERE a.type = 'x'"
     )
     sink = replace(application.sinks["k"], format="csv", options={"header": "true"})
     application = replace(application, sinks={"k": sink})
     run_on_spark(application, spark, checkpoint=str(tmp_path / "state"), deliver=True)
     rows = spark.read.option("header", "true").option("escape", '"').csv(str(tmp_path / "k"))
-    found = sorted((row.n, row.events, json.loads(row.a)["kind"]) for row in rows.collect())
+    found = sorted((row.n, row.events, json.loads(row.a)["type"]) for row in rows.collect())
     assert found == [("1", "[1]", "x"), ("3", "[3]", "x")]

@@ -47,5 +47,5 @@ def test_what_arrived_at_once_is_one_point():
 
 
 def test_nothing_has_no_sample():
-    """A group that was given nothing says nothing."""
+    """A shard that got no events has no sketch."""
     assert merge_sketches([]) is None

@@ -1,4 +1,4 @@
-"""A checkpoint that is damaged is refused, or the run is right all the same; never neither."""
+"""A damaged checkpoint is an error, or the run is right all the same; never neither."""
 
 import os
 import re
@@ -146,11 +146,11 @@ def _gone(path: Path) -> None:
 def test_a_damaged_checkpoint_is_refused(spark, copy, damage, path, said):
     """In a sentence that says which file it is and what to do."""
     damage(copy.folder / path if path == "application" else copy.folder / NODE / path)
-    with pytest.raises(StateError, match=said) as refused:
+    with pytest.raises(StateError, match=said) as raised:
         copy.go_on(spark)
-    assert str(copy.folder) in str(refused.value)
-    assert "start with" in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert str(copy.folder) in str(raised.value)
+    assert "start with" in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("path", ["plan/active", "query/offsets/2", "query/commits"])

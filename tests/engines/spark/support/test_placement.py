@@ -1,4 +1,4 @@
-"""Which operators of a node run in which groups."""
+"""Which operators of a node run in which shards."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def _names(chains):
 
 
 def test_operators_that_do_not_touch_run_side_by_side():
-    """The paper's joins read different streams, so each has a group of its own."""
+    """The paper's joins read different streams, so each has a shard of its own."""
     assert _names(operator_chains(paper_application(), "core", 2)) == [
         (["w3"], [0]),
         (["w4"], [1]),

@@ -1,4 +1,4 @@
-"""What users are told of what Spark says: a sentence, and what to do."""
+"""Errors of Spark as users see them: a sentence, and what to do."""
 
 import pytest
 
@@ -27,7 +27,7 @@ CHANGED = (
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "message"),
+    ("said", "error_type", "message"),
     [
         (
             FAILED.format(MISMATCH),
@@ -48,11 +48,11 @@ CHANGED = (
         ),
     ],
 )
-def test_what_a_user_can_put_right_is_said_in_our_words(said, kind, message):
+def test_what_a_user_can_put_right_is_said_in_our_words(said, error_type, message):
     """With the place, and without Spark's own words around it."""
     error = to_user_error(said)
 
-    assert type(error) is kind
+    assert type(error) is error_type
     assert str(error) == message
 
 

@@ -44,12 +44,12 @@ def decode_table(data: bytes | pa.Buffer) -> pa.Table:
 
 def field_at(table: pa.Table, path: Path) -> pa.Array:
     """Give a column or a field in it, null where what it is in is null."""
-    array = in_one_piece(table.column(path[0]))
+    array = in_one_chunk(table.column(path[0]))
     return pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
 
 
-def in_one_piece(column: pa.ChunkedArray) -> pa.Array:
-    """Give a column in one piece, without a copy if all its rows are in one."""
+def in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Give a column in one chunk, without a copy if all its rows are in one."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     if len(chunks) == 1:
         return chunks[0]
@@ -84,7 +84,7 @@ def _read(source: pa.NativeFile) -> pa.Table:
 def transform(table: pa.Table, change: _Change) -> pa.Table:
     """Change columns, and fields in them where the change of what they are in is None."""
     columns = [
-        _transform((field.name,), in_one_piece(column), change)
+        _transform((field.name,), in_one_chunk(column), change)
         for field, column in zip(table.schema, table.columns, strict=True)
     ]
     return pa.table(columns, pa.schema(_with_types(table.schema, columns)))
@@ -125,7 +125,7 @@ def _transform_list(path: Path, array: pa.ListArray, change: _Change) -> pa.Arra
 
 
 def _to_struct(table: pa.Table) -> pa.StructArray:
-    columns = [in_one_piece(column) for column in table.columns]
+    columns = [in_one_chunk(column) for column in table.columns]
     return pa.StructArray.from_arrays(columns, fields=list(table.schema))
 
 

@@ -201,7 +201,7 @@ def bind_port(host: str, port: int) -> socket.socket:
 
 
 def check_loopback() -> str:
-    """Have a port of this machine bound and called, as Spark and its Python workers do."""
+    """Have a local port bound and called, as Spark and its Python workers do."""
     try:
         with bind_port(LOOPBACK, 0) as server:
             socket.create_connection(server.getsockname(), CONNECT_TIMEOUT_S).close()
@@ -247,10 +247,10 @@ def available_memory(root: Path) -> int | None:
         return None
     available = re.search(r"MemAvailable:\s*(\d+) kB", lines)
     free = [int(available[1]) * 1024] if available else []
-    group = Path(root, "sys/fs/cgroup")
+    cgroup = Path(root, "sys/fs/cgroup")
     try:
         limit, used, details = (
-            Path(group, f"memory.{name}").read_text(encoding="ascii")
+            Path(cgroup, f"memory.{name}").read_text(encoding="ascii")
             for name in ("max", "current", "stat")
         )
     except OSError:

@@ -1,7 +1,7 @@
 """Memory that a worker keeps from one micro-batch to the next.
 
 A micro-batch needs as much of it as the one before. What is given back to the system in between
-has to be got again page by page; on a virtual machine that passes it on to its host, that took
+has to be got again page by page; on a virtual host that passes it on to the real one, that took
 longer than matching. So arrays and tables are in one heap, which keeps what it has once got.
 
 This imports next to nothing, for it runs in processes that start often.
