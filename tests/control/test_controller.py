@@ -186,11 +186,15 @@ def test_a_latency_over_its_bound_is_a_cause_and_a_risk():
     memory, decision = decide(START, observed(FITS, latency={NODE: 4.0}))
 
     assert decision.plan is None
-    assert "latency at edge-2 is 4 s, its bound 3 s" in decision.reason
+    assert "latency at edge-2 is 4 s, its bound 3 s: 102 events/s arrive; " in decision.reason
     assert decision.health[NODE].status is NodeStatus.BOUND_AT_RISK
     assert "bursts" in decision.health[NODE].advice
     again = decide(memory, observed(FITS, latency={NODE: 4.0}))[1]
     assert not again.attempted
+    assert again.reason.endswith("; the active plan stays, for another would hardly differ")
+    more = decide(memory, observed(1.3 * FITS, latency={NODE: 4.0}))[1]
+    assert "133 events/s arrive, the plan was made for 102; " in more.reason
+    assert more.reason.endswith("until that lasts for 3 observations, so far 1")
 
 
 def test_a_backlog_is_worked_off_in_two_intervals():
