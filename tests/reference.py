@@ -2,10 +2,10 @@
 
 It says what a match is; the compiled kernel is held against it on random patterns and streams.
 The rules are those of docs/design.md, section 2, named by number below. What times out is said
-in docs/language.md: a machine that its window closes, without a match.
+in docs/language.md: a partial match that its window closes, without a match.
 
-A machine is the events it took. A *parse* is one way to read them: the element of each event,
-and the *place* where the pattern waits for the next one. `Node.enter` finds the places to wait
+A partial match is the events it took. A *parse* is one way to read them: the element of each
+event, and the *place* where the pattern waits for the next one. `Node.enter` finds the places to wait
 at before anything is taken, `Place.advance` those after one more event, and `Place.crosses`
 says whether a NOT stands between the last event and what a place waits for.
 """
@@ -71,7 +71,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A word that was found, or as much of one as a machine had when it timed out.
+    """A word that was found, or as much of one as a partial match had when it timed out.
 
     Attributes:
         time: When it was complete; with absence, the end of its window. Of what timed out, the
@@ -622,12 +622,12 @@ def _value(node: Attribute | Aggregate | WholeEvent, event: Event) -> object:
 
 
 # ---------------------------------------------------------------------------------------------
-# Rules 3 to 7: machines.
+# Rules 3 to 7: partial matches.
 
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """One way to read the events of a machine: an element for each, and where it waits."""
+    """One way to read the events of a partial match: an element each, and where it waits."""
 
     taken: tuple[Leaf, ...]
     place: Place
@@ -642,7 +642,7 @@ class Parse:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class PartialMatch:
     """The events that were taken, and every way to read them that is left.
 
     Attributes:
@@ -659,7 +659,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a pattern says about its machines."""
+    """What a pattern says about its partial matches."""
 
     pattern: Pattern
 
@@ -689,16 +689,19 @@ class Rules:
         values = [event.values[attribute.column] for attribute in self.pattern.partition_by]
         return tuple(None if value is None else _rank(value) for value in values)
 
-    def is_over(self, machine: Machine, event: Event, count: int) -> bool:
-        """Tell whether the window of a machine is over before an event is offered (rule 5)."""
+    def is_over(self, partial_match: PartialMatch, event: Event, count: int) -> bool:
+        """Tell whether the window of a partial match is over before an event (rule 5)."""
         window = self.pattern.within
         if window is None:
             return False
         if window.unit is WindowUnit.EVENTS:
-            return machine.key == self.key(event) and count - machine.count >= window.length
-        return event.time - machine.events[0].time > window.length
+            return (
+                partial_match.key == self.key(event)
+                and count - partial_match.count >= window.length
+            )
+        return event.time - partial_match.events[0].time > window.length
 
-    def spared(self, machine: Machine, event: Event) -> Machine:
+    def spared(self, partial_match: PartialMatch, event: Event) -> PartialMatch:
         """Remove the parses that wait beyond a NOT whose event arrived (rule 6)."""
         arrived = frozenset(
             element.variable
@@ -706,19 +709,19 @@ class Rules:
             if _is_true(element.condition, {element.variable: event})
         )
         if not arrived:
-            return machine
+            return partial_match
         left = (
             parse
-            for parse in machine.parses
-            if not parse.place.crosses(self._forbidden(arrived, event, parse, machine))
+            for parse in partial_match.parses
+            if not parse.place.crosses(self._forbidden(arrived, event, parse, partial_match))
         )
-        return replace(machine, parses=tuple(left))
+        return replace(partial_match, parses=tuple(left))
 
     def _forbidden(
-        self, arrived: Gaps, event: Event, parse: Parse, machine: Machine
+        self, arrived: Gaps, event: Event, parse: Parse, partial_match: PartialMatch
     ) -> frozenset[str]:
         """Keep the NOTs whose conditions with the events of a parse hold too."""
-        bound = parse.bound(machine.events)
+        bound = parse.bound(partial_match.events)
         return frozenset(
             name
             for name in arrived
@@ -729,19 +732,19 @@ class Rules:
             )
         )
 
-    def taken(self, machine: Machine, event: Event) -> Machine | None:
-        """Let a machine take an event, if it can use it (rule 3)."""
-        events = (*machine.events, event)
+    def taken(self, partial_match: PartialMatch, event: Event) -> PartialMatch | None:
+        """Let a partial match take an event, if it can use it (rule 3)."""
+        events = (*partial_match.events, event)
         parses = [
             Parse((*parse.taken, leaf), place)
-            for parse in machine.parses
+            for parse in partial_match.parses
             for leaf, place in parse.place.advance()
             if _is_true(leaf.condition, {leaf.variable: event})
         ]
         parses = [parse for parse in parses if self._conditions_hold(parse, events)]
         if not parses:
             return None
-        return replace(machine, events=events, parses=self._distinct(parses))
+        return replace(partial_match, events=events, parses=self._distinct(parses))
 
     def _conditions_hold(self, parse: Parse, events: Sequence[Event]) -> bool:
         """Check the conditions that the last event triggers (rule 8)."""
@@ -762,53 +765,53 @@ class Rules:
             first.setdefault((parse.place, remembered), parse)
         return tuple(first.values())
 
-    def word(self, machine: Machine) -> Match | None:
-        """Give the match of a machine if its events are a word (rule 4)."""
+    def word(self, partial_match: PartialMatch) -> Match | None:
+        """Give the match of a partial match if its events are a word (rule 4)."""
         if self.waits_for_absence:
             return None
-        return first_as_written(machine, machine.events[-1].time)
+        return first_as_written(partial_match, partial_match.events[-1].time)
 
-    def absences(self, machines: Iterable[Machine]) -> list[Match]:
-        """Give the matches of machines whose windows are over (rule 6)."""
+    def absences(self, partial_matches: Iterable[PartialMatch]) -> list[Match]:
+        """Give the matches of partial matches whose windows are over (rule 6)."""
         if not self.waits_for_absence or self.pattern.within is None:
             return []
         length = self.pattern.within.length
-        found = (first_as_written(m, m.events[0].time + length) for m in machines)
+        found = (first_as_written(m, m.events[0].time + length) for m in partial_matches)
         return [word for word in found if word]
 
     def timed_out(
-        self, machines: Iterable[Machine], closing: Event | None = None
+        self, partial_matches: Iterable[PartialMatch], closing: Event | None = None
     ) -> Iterator[Match]:
-        """Give what machines have whose windows are over, unless that is a match.
+        """Give what partial matches have whose windows are over, unless that is a match.
 
         Args:
-            machines: The machines.
+            partial_matches: Those of the pattern.
             closing: The event that closes them; None: there are no more events.
         """
         window = self.pattern.within
-        for machine in machines:
-            if self.absences([machine]) or window is None:
+        for partial_match in partial_matches:
+            if self.absences([partial_match]) or window is None:
                 continue
             if window.unit is WindowUnit.TIME:
-                time = machine.events[0].time + window.length
+                time = partial_match.events[0].time + window.length
             elif closing is None:  # a window of events that is not full is not over
                 continue
             else:
                 time = closing.time
-            taken = min(parse.as_written() for parse in machine.parses)
+            taken = min(parse.as_written() for parse in partial_match.parses)
             named = [element.variable for element in elements(self.pattern.where)]
             names = tuple(named[order] for order in taken)
-            yield Match(time, machine.events, names, machine.opened)
+            yield Match(time, partial_match.events, names, partial_match.opened)
 
 
-def first_as_written(machine: Machine, time: int) -> Match | None:
-    """Give the first complete parse of a machine as a match."""
-    complete = [parse for parse in machine.parses if isinstance(parse.place, Done)]
+def first_as_written(partial_match: PartialMatch, time: int) -> Match | None:
+    """Give the first complete parse of a partial match as a match."""
+    complete = [parse for parse in partial_match.parses if isinstance(parse.place, Done)]
     if not complete:
         return None
     first = min(complete, key=Parse.as_written)
     names = tuple(leaf.variable for leaf in first.taken)
-    return Match(time, machine.events, names, machine.opened)
+    return Match(time, partial_match.events, names, partial_match.opened)
 
 
 def match(pattern: Pattern, events: Iterable[Event]) -> list[Match]:
@@ -823,47 +826,54 @@ def match_and_time_out(
     rules = Rules(pattern)
     found: list[Match] = []
     timed_out: list[Match] = []
-    machines: list[Machine] = []
+    partial_matches: list[PartialMatch] = []
     counts = Counter[tuple[object, ...]]()
     for number, event in enumerate(events):
         key = rules.key(event)
         counts[key] += 1
 
-        over = [rules.is_over(machine, event, counts[key]) for machine in machines]
-        found += rules.absences(compress(machines, over))
-        timed_out += rules.timed_out(compress(machines, over), event)
-        machines = list(compress(machines, map(operator.not_, over)))
+        over = [
+            rules.is_over(partial_match, event, counts[key])
+            for partial_match in partial_matches
+        ]
+        found += rules.absences(compress(partial_matches, over))
+        timed_out += rules.timed_out(compress(partial_matches, over), event)
+        partial_matches = list(compress(partial_matches, map(operator.not_, over)))
 
-        machines = [rules.spared(m, event) if m.key == key else m for m in machines]
-        machines = [machine for machine in machines if machine.parses]
+        partial_matches = [
+            rules.spared(m, event) if m.key == key else m for m in partial_matches
+        ]
+        partial_matches = [
+            partial_match for partial_match in partial_matches if partial_match.parses
+        ]
 
-        unopened = Machine(key, number, counts[key], (), rules.start)
-        machines, words = _offered(rules, [*machines, unopened], event)
+        unopened = PartialMatch(key, number, counts[key], (), rules.start)
+        partial_matches, words = _offered(rules, [*partial_matches, unopened], event)
         found += words
 
-    timed_out += rules.timed_out(machines)
-    return found + rules.absences(machines), timed_out
+    timed_out += rules.timed_out(partial_matches)
+    return found + rules.absences(partial_matches), timed_out
 
 
 def _offered(
-    rules: Rules, machines: Iterable[Machine], event: Event
-) -> tuple[list[Machine], list[Match]]:
-    """Offer an event to machines, oldest first; one that takes it and is a word closes.
+    rules: Rules, partial_matches: Iterable[PartialMatch], event: Event
+) -> tuple[list[PartialMatch], list[Match]]:
+    """Offer an event to partial matches, oldest first; one that takes it and is a word closes.
 
-    The last machine has taken nothing yet: the event may open it.
+    The last partial match has taken nothing yet: the event may open it.
     """
-    left: list[Machine] = []
+    left: list[PartialMatch] = []
     words: list[Match] = []
     used = False
-    for machine in machines:
-        may_take = machine.key == rules.key(event) and (rules.pattern.reuse or not used)
-        grown = rules.taken(machine, event) if may_take else None
+    for partial_match in partial_matches:
+        may_take = partial_match.key == rules.key(event) and (rules.pattern.reuse or not used)
+        grown = rules.taken(partial_match, event) if may_take else None
         used = used or grown is not None
         word = rules.word(grown) if grown else None
         if word:
             words.append(word)
-        elif grown or machine.events:
-            left.append(grown or machine)
+        elif grown or partial_match.events:
+            left.append(grown or partial_match)
     return left, words
 
 

@@ -51,8 +51,8 @@ from shedlight.language.ast.pattern import (
 )
 from tests.reference import (
     Event,
-    Machine,
     Match,
+    PartialMatch,
     Rules,
     evaluate,
     first_as_written,
@@ -177,7 +177,7 @@ def assigned(what: Pattern | Part, text: str) -> list[str]:
 
 
 def test_seq_takes_its_parts_in_order():
-    """C1 comes too early and A3 is a machine of its own."""
+    """C1 comes too early and A3 is a partial match of its own."""
     assert matches(seq("A", "B", "C"), "A0 C1 B2 A3 C4") == ["A0 B2 C4"]
 
 
@@ -200,13 +200,13 @@ def test_or_takes_one_of_its_parts():
 
 
 def test_an_or_that_began_one_part_does_not_take_another():
-    """C cannot continue the machine of A, so it opens its own."""
+    """C cannot continue the partial match of A, so it opens its own."""
     where = seq(one_of(seq("A", "B"), "C"), "D")
     assert matches(where, "A0 C1 D2") == ["C1 D2"]
 
 
 def test_repetition_counts_rounds():
-    """B1 comes before the second A; a fourth A opens a machine of its own."""
+    """B1 comes before the second A; a fourth A opens a partial match of its own."""
     assert matches(seq(times("A", 2, 3), "B"), "A0 B1 A2 B3 B4") == ["A0 A2 B3"]
     assert matches(seq(times("A", 2, 3), "B"), "A0 A1 A2 A3 B4") == ["A0 A1 A2 B4"]
     assert matches(seq(some("A"), "B"), "A0 A1 A2 B3") == ["A0 A1 A2 B3"]
@@ -240,26 +240,26 @@ def test_a_condition_that_is_null_does_not_hold():
 
 
 # ---------------------------------------------------------------------------------------------
-# Rules 3, 4 and 7: machines and matches.
+# Rules 3, 4 and 7: partial matches and matches.
 
 
 def test_an_event_is_consumed_once():
-    """The oldest machine takes the event; each A pairs with one B."""
+    """The oldest partial match takes the event; each A pairs with one B."""
     assert matches(seq("A", "B"), "A0 A1 B2 B3") == ["A0 B2", "A1 B3"]
 
 
 def test_an_event_that_a_machine_can_use_opens_none():
-    """A1 goes to the machine of A0, so nobody waits for B3."""
+    """A1 goes to the partial match of A0, so nobody waits for B3."""
     assert matches(seq("A", "A2", "B"), "A0 A1 B2 B3") == ["A0 A1 B2"]
 
 
 def test_reuse_offers_an_event_to_every_machine():
-    """Both machines take B2 and close."""
+    """Both partial matches take B2 and close."""
     assert matches(pattern(seq("A", "B"), reuse=True), "A0 A1 B2 B3") == ["A0 B2", "A1 B2"]
 
 
 def test_reuse_also_opens_a_machine():
-    """A1 is the second A of one machine and the first of another."""
+    """A1 is the second A of one partial match and the first of another."""
     where = seq("A", "A2", "B")
     assert matches(pattern(where, reuse=True), "A0 A1 A2 B3") == ["A0 A1 B3", "A1 A2 B3"]
 
@@ -291,13 +291,13 @@ def test_an_earlier_event_decides_between_assignments():
 
 
 def test_the_oldest_machine_is_the_one_opened_first():
-    """The machine of A0 advanced later than that of A1, and is still the older."""
+    """The partial match of A0 advanced later than that of A1, and is still the older."""
     where = seq("A", one_of("B", "C"), "D")
     assert matches(where, "A0 A1 B2 C3 D4 D5") == ["A0 B2 D4", "A1 C3 D5"]
 
 
 def test_a_match_has_the_time_of_its_last_event():
-    """The machine was opened by the event after C0."""
+    """The partial match was opened by the event after C0."""
     (found,) = found_in(seq("A", "B"), "C0 A3 B7")
     assert (found.time, found.opened, found.elements) == (7, 1, ("A", "B"))
 
@@ -333,7 +333,7 @@ def test_a_window_of_events_counts_per_key():
 
 
 def test_keys_are_kept_apart():
-    """B2 is not offered to the older machine of the other key."""
+    """B2 is not offered to the older partial match of the other key."""
     where = pattern(seq("A", "B"), by_key=True)
     assert matches(where, "A0@p A1@q B2@q B3@p") == ["A1 B2", "A0 B3"]
 
@@ -356,7 +356,7 @@ def test_not_in_a_seq_closes_the_machine():
 
 
 def test_not_before_the_first_event_has_no_effect():
-    """There is no machine yet at X0."""
+    """There is no partial match yet at X0."""
     assert matches(seq("A", no("X"), "B"), "X0 A1 B2") == ["A1 B2"]
 
 
@@ -376,7 +376,7 @@ def test_the_event_that_closes_a_machine_can_open_another():
 
 
 def test_not_closes_every_machine_of_its_key():
-    """X3 closes both machines of p and none of q."""
+    """X3 closes both partial matches of p and none of q."""
     where = pattern(seq("A", no("X"), "B"), by_key=True)
     assert matches(where, "A0@p A1@p A2@q X3@p B4@p B5@p B6@q") == ["A2 B6"]
 
@@ -532,7 +532,7 @@ def test_absences_come_before_the_event_that_shows_them_whatever_its_key():
 
 
 def test_a_condition_is_checked_when_its_last_variable_gets_its_event():
-    """B1 and B2 are refused by the machine of A0 and can go to another."""
+    """B1 and B2 are refused by the partial match of A0 and can go to another."""
     where = pattern(seq("A", "B"), rising("A", "B"))
     assert matches(where, "A0=5 B1=5 B2=6") == ["A0 B2"]
     assert matches(where, "A0=5 A1=3 B2=4 B3=6") == ["A1 B2", "A0 B3"]
@@ -582,7 +582,7 @@ def test_a_condition_picks_the_parse():
 
 
 def test_a_condition_on_what_must_not_come_narrows_it():
-    """Only an X that is more than A closes the machine; null is not more."""
+    """Only an X that is more than A closes the partial match; null is not more."""
     where = pattern(seq("A", no("X"), "B"), rising("A", "X"))
     assert matches(where, "A0=5 X1=5 B2") == ["A0 B2"]
     assert matches(where, "A0=5 X1=6 B2") == []
@@ -771,7 +771,7 @@ def test_the_greatest_of_numbers_with_nan_is_nan():
 
 
 # ---------------------------------------------------------------------------------------------
-# Words: the rules once more, without machines or places, by listing all that a pattern accepts.
+# Words: the rules once more, without partial matches, by listing all that a pattern accepts.
 
 
 @dataclass(frozen=True)
@@ -856,7 +856,7 @@ def _shuffles(chosen: tuple[Word, ...], forbidden: frozenset[str], most: int) ->
 
 
 def read_by_words(asked: Pattern, events: Sequence[Event]) -> list[tuple[str, ...] | None]:
-    """Offer events to one machine; say after each what it was assigned to if it is a word."""
+    """Offer events to one partial match; say after each its assignment if it is a word."""
     tests = {element.variable: element.condition for element in elements(asked.where)}
     order = list(tests)
     alive = words(asked.where, len(events))
@@ -877,13 +877,13 @@ def read_by_words(asked: Pattern, events: Sequence[Event]) -> list[tuple[str, ..
 def read_by_places(asked: Pattern, events: Sequence[Event]) -> list[tuple[str, ...] | None]:
     """Do the same with the rules of the reference."""
     rules = Rules(asked)
-    machine = Machine((), 0, 0, (), rules.start)
+    partial_match = PartialMatch((), 0, 0, (), rules.start)
     said: list[tuple[str, ...] | None] = []
     for offered in events:
-        if machine.events:
-            machine = rules.spared(machine, offered)
-        machine = rules.taken(machine, offered) or machine
-        found = first_as_written(machine, 0)
+        if partial_match.events:
+            partial_match = rules.spared(partial_match, offered)
+        partial_match = rules.taken(partial_match, offered) or partial_match
+        found = first_as_written(partial_match, 0)
         said.append(found.elements if found else None)
     return said
 
