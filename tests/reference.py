@@ -5,9 +5,9 @@ The rules are those of docs/design.md, section 2, named by number below. What ti
 in docs/language.md: a partial match that its window closes, without a match.
 
 A partial match is the events it took. A *parse* is one way to read them: the element of each
-event, and the *place* where the pattern waits for the next one. `Node.enter` finds the places to wait
-at before anything is taken, `Place.advance` those after one more event, and `Place.crosses`
-says whether a NOT stands between the last event and what a place waits for.
+event, and the *place* where the pattern waits for the next one. `Node.enter` finds the
+places to wait at before anything is taken, `Place.advance` those after one more event, and
+`Place.crosses` says whether a NOT stands between the last event and what a place waits for.
 """
 
 import math
