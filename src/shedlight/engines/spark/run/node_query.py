@@ -12,10 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from shedlight.engines.spark.codec.blobs import MIN_BLOB_BYTES
 from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
-from shedlight.engines.spark.shed.keep_sql import (
-    add_keep_flags_and_filter,
-    plan_tables,
-)
+from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_catalog import Catalogs, type_catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql

@@ -16,11 +16,7 @@ from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.codec.pack import read_sketch
-from shedlight.engines.spark.step.advance import (
-    WatermarkUpdate,
-    advance,
-    operator_watermarks,
-)
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
 from shedlight.engines.spark.step.chain import (
     ChainDefinition,
     ChainRuntime,
