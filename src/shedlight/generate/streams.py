@@ -156,7 +156,7 @@ def scale_rate(events: pa.Table, load: float) -> pa.Table:
 
     Example:
         >>> events = pa.table({"time": [0, 3_000_000], "id": [0, 1], "type": [0, 0]})
-        >>> fed_as(events, 3.0)["time"].to_pylist()
+        >>> scale_rate(events, 3.0)["time"].to_pylist()
         [0, 1000000]
     """
     check_amounts(load=load)
