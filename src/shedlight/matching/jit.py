@@ -17,7 +17,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 idx: Callable[[Any], int] = np.uint64  # type: ignore[assignment]  # numba knows it as a type
-"""Makes a number a place in an array: one that cannot count from the end."""
+"""Makes a number an index of an array: one that cannot count from the end."""
 i64: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # numba knows it as a type
 """Makes a number 64 bits wide, so that a compiled function is compiled for one width only."""
 

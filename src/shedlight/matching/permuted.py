@@ -46,17 +46,17 @@ class PermutedTable:
         found = self.table.column(name).to_numpy()
         return np.asarray(found if self.order is None else found[self.order])
 
-    def rows(self, places: Array) -> Array:
-        """Say in which rows the events at some places are."""
-        return places if self.order is None else np.asarray(self.order[places])
+    def rows(self, positions: Array) -> Array:
+        """Give the rows of the events at some positions."""
+        return positions if self.order is None else np.asarray(self.order[positions])
 
     def without(self, names: Sequence[str]) -> "PermutedTable":
         """Leave columns out."""
         return PermutedTable(self.table.drop_columns(list(names)), self.order)
 
-    def one(self, place: int) -> "PermutedTable":
-        """Give the event at a place."""
-        row = place if self.order is None else int(self.order[place])
+    def one(self, position: int) -> "PermutedTable":
+        """Give the event at a position."""
+        row = position if self.order is None else int(self.order[position])
         return PermutedTable(self.table.slice(row, 1))
 
 

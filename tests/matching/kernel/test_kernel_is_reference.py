@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from shedlight.language import parse_pattern
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile import dfa
-from shedlight.matching.kernel import driver
+from shedlight.matching.kernel import driver, match_state
 from shedlight.matching.operators.step import count_partial_matches
 from tests import reference, strategies
 from tests.kernel import operator_for, run, run_all
@@ -118,10 +118,10 @@ def test_what_times_out_between_late_events_is_the_same(pattern, arrivals, cuts,
 @given(strategies.patterns(), strategies.ready_streams(8, 24), _cuts)
 def test_what_times_out_finds_room_where_there_is_little(pattern, events, cuts):
     """There is room for one match at first, and it grows as it is needed."""
-    new = driver.new_output
+    new = match_state.new_output
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "_INITIAL_MATCHES", 1)
-        patch.setattr(driver, "_INITIAL_NODES", 1)
+        patch.setattr(match_state, "_INITIAL_MATCHES", 1)
+        patch.setattr(match_state, "_INITIAL_NODES", 1)
         patch.setattr(
             driver,
             "new_output",

@@ -1,4 +1,4 @@
-"""What a partial match still waits for, as a term.
+"""What a partial match still waits for, as a term: partial derivatives of a pattern.
 
 A term is what is left of a pattern. Three questions about it give the whole automaton:
 

@@ -208,7 +208,7 @@ def _entry(automaton: Automaton, subset: Subset, symbol: Symbol) -> Entry:
                     targets.add(target)
                     takers.add(element)
     after = (region, frozenset(targets)) if targets else None
-    left = states_after_nots(states, members, symbol)
+    left = _after_nots(states, members, symbol)
     taker = takers.pop() if len(takers) == 1 else -1
     return after, taker, (region, left) if left else None
 
@@ -222,7 +222,7 @@ def _is_over(automaton: Automaton, states: tuple[State, ...], members: frozenset
     )
 
 
-def states_after_nots(
+def _after_nots(
     states: tuple[State, ...], members: frozenset[int], symbol: Symbol
 ) -> frozenset[int]:
     """Find the states that are left after the NOTs of a symbol."""

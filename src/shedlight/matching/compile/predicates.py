@@ -42,8 +42,8 @@ class ValueTest:
         if self.column != other.column or (self.negated and other.negated):
             return False
         if self.negated or other.negated:
-            allowed, refused = (other, self) if self.negated else (self, other)
-            return allowed.values <= refused.values
+            allowed, excluded = (other, self) if self.negated else (self, other)
+            return allowed.values <= excluded.values
         return not self.values & other.values
 
 

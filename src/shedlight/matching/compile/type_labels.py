@@ -145,11 +145,11 @@ def build_vocabulary(elements: Iterable[Element]) -> Vocabulary:
 
 def _split_label(label: str, known: Mapping[str, object]) -> tuple[str, ...] | None:
     """Find known words that make up a label, the longest first; None if there are none."""
-    pieces = label.split(_JOINT)
-    rest: list[tuple[str, ...] | None] = [None] * len(pieces) + [()]
-    for start in range(len(pieces) - 1, -1, -1):
-        for end in range(len(pieces), start, -1):
-            word, after = _JOINT.join(pieces[start:end]), rest[end]
+    parts = label.split(_JOINT)
+    rest: list[tuple[str, ...] | None] = [None] * len(parts) + [()]
+    for start in range(len(parts) - 1, -1, -1):
+        for end in range(len(parts), start, -1):
+            word, after = _JOINT.join(parts[start:end]), rest[end]
             if after is not None and word in known:
                 rest[start] = (word, *after)
                 break

@@ -1,6 +1,6 @@
 """Which element took which event of a match, where several could have.
 
-The queue kernel knows the symbols of the events it took and the NOTs in between, not which of
+The FIFO kernel knows the symbols of the events it took and the NOTs in between, not which of
 several elements an event was for. Once there is a match, the question is answered by going
 through the automaton again with all possibilities in order; the first as written counts. So it
 is for a partial match that timed out, but there a possibility need not be complete.

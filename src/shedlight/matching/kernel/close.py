@@ -1,5 +1,7 @@
 """How queued partial matches end without taking an event: by the window, a NOT or the cap."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from shedlight.matching.compile.dfa import ACCEPTING, QUEUED
@@ -30,9 +32,19 @@ from shedlight.matching.kernel.records import (
 from shedlight.matching.kernel.tables import KernelTables
 
 
+class Fifo(NamedTuple):
+    """All that the kernel works on."""
+
+    records: PartialMatchRecords
+    queues: Queues
+    tables: KernelTables
+    output: Output
+
+
 @jit_inline
-def close(records: PartialMatchRecords, tables: KernelTables, partial_match: int) -> None:
+def close(fifo: Fifo, partial_match: int) -> None:
     """Give a partial match that is in no queue and all its nodes back."""
+    records, tables = fifo.records, fifo.tables
     record = records.partial_matches[idx(partial_match)]
     if tables.single_event_regions:
         pop_key_list(records, partial_match)
@@ -41,10 +53,9 @@ def close(records: PartialMatchRecords, tables: KernelTables, partial_match: int
 
 
 @jit_inline
-def dequeue_everywhere(
-    records: PartialMatchRecords, queues: Queues, tables: KernelTables, partial_match: int
-) -> None:
+def dequeue_everywhere(fifo: Fifo, partial_match: int) -> None:
     """Take the oldest partial match of its key out of all its queues; it heads each of them."""
+    records, queues, tables = fifo.records, fifo.queues, fifo.tables
     key_slot = i64(records.partial_matches[idx(partial_match)].key_slot)
     if tables.single_event_regions:
         advance_region_heads(records, queues, key_slot, tables.regions, partial_match)
@@ -56,21 +67,16 @@ def dequeue_everywhere(
 
 
 @jit_noinline
-def expire(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    output: Output,
-    before: int,
-) -> bool:
+def expire(fifo: Fifo, before: int) -> bool:
     """Close the partial matches opened before a time; False if the output is full."""
+    records, queues, tables, output = fifo.records, fifo.queues, fifo.tables, fifo.output
     counts = records.counts
     while counts[OLDEST] != NONE and records.partial_matches[counts[OLDEST]].time < before:
         writes = tables.absence or tables.timed_out
         if writes and events_that_fit(records, output, i64(1), i64(1)) < 1:
             return False
         partial_match = i64(counts[OLDEST])
-        dequeue_everywhere(records, queues, tables, partial_match)
+        dequeue_everywhere(fifo, partial_match)
         found = (
             tables.absence
             and tables.subset_facts[ACCEPTING, queues.links[idx(partial_match), 0].state]
@@ -82,43 +88,36 @@ def expire(
             counts[EXPIRED] += 1
             if tables.timed_out:
                 mark_timed_out(records, output)
-        close(records, tables, partial_match)
+        close(fifo, partial_match)
     return True
 
 
 @jit_noinline
-def expire_by_count(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    output: Output,
-    key_slot: int,
-    time: int,
-) -> None:
+def expire_by_count(fifo: Fifo, key_slot: int, time: int) -> None:
     """Close the partial matches of a key that have seen as many events as the window has.
 
     Only an event of the key opens a partial match of it, so each event closes one at most.
     """
+    records, tables, output = fifo.records, fifo.tables, fifo.output
     limit = records.key_slots[idx(key_slot)].count - tables.events
     while True:
-        partial_match = _oldest_of_key(records, queues, tables, key_slot)
+        partial_match = _oldest_of_key(fifo, key_slot)
         if partial_match == NONE or records.partial_matches[idx(partial_match)].count > limit:
             return
-        dequeue_everywhere(records, queues, tables, partial_match)
+        dequeue_everywhere(fifo, partial_match)
         records.counts[EXPIRED] += 1
         if tables.timed_out:
             emit_match(records, output, partial_match, time)
             mark_timed_out(records, output)
         last = records.key_slots[idx(key_slot)].open == 1
-        close(records, tables, partial_match)
+        close(fifo, partial_match)
         if last:
             return
 
 
 @jit_inline
-def _oldest_of_key(
-    records: PartialMatchRecords, queues: Queues, tables: KernelTables, key_slot: int
-) -> int:
+def _oldest_of_key(fifo: Fifo, key_slot: int) -> int:
+    records, queues, tables = fifo.records, fifo.queues, fifo.tables
     if tables.single_event_regions:
         return i64(records.key_slots[idx(key_slot)].first)
     found = i64(NONE)
@@ -138,32 +137,31 @@ def _oldest_of_key(
 
 
 @jit_inline
-def close_all(
-    records: PartialMatchRecords, queues: Queues, tables: KernelTables, key_slot: int
-) -> None:
+def close_all(fifo: Fifo, key_slot: int) -> None:
     """Close all partial matches of a key."""
+    records = fifo.records
     for _ in range(records.key_slots[idx(key_slot)].open):
-        partial_match = _oldest_of_key(records, queues, tables, key_slot)
-        dequeue_everywhere(records, queues, tables, partial_match)
-        close(records, tables, partial_match)
+        partial_match = _oldest_of_key(fifo, key_slot)
+        dequeue_everywhere(fifo, partial_match)
+        close(fifo, partial_match)
 
 
 @jit_noinline
-def evict(records: PartialMatchRecords, queues: Queues, tables: KernelTables) -> None:
+def evict(fifo: Fifo) -> None:
     """Close the oldest partial match of all, because there are too many."""
+    records = fifo.records
     partial_match = i64(records.counts[OLDEST])
-    dequeue_everywhere(records, queues, tables, partial_match)
-    close(records, tables, partial_match)
+    dequeue_everywhere(fifo, partial_match)
+    close(fifo, partial_match)
     records.counts[EVICTED] += 1
 
 
 @compiled
-def cancel_queued(
-    records: PartialMatchRecords, queues: Queues, tables: KernelTables, keys: Array
-) -> None:
+def cancel_queued(fifo: Fifo, keys: Array) -> None:
     """Close all partial matches of some keys, and count them."""
+    records = fifo.records
     for i in range(keys.shape[0]):
         key_slot = find_open_key(records, keys, i)
         if key_slot != NONE:
             records.counts[CANCELLED] += records.key_slots[idx(key_slot)].open
-            close_all(records, queues, tables, key_slot)
+            close_all(fifo, key_slot)

@@ -1,4 +1,4 @@
-"""A kernel run over a batch: copies of a state's arrays that grow, matches that are gathered.
+"""A kernel run over a batch: copies of a state's arrays that grow, matches that are collected.
 
 A kernel stops when an array is too small for the next event. Then the matches so far are taken
 out of its output, what is too small is made larger, and it goes on where it stopped.
@@ -16,9 +16,16 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import text_buffers
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel.bind import bind_elements, nfa_arrays
+from shedlight.matching.kernel.close import Fifo
 from shedlight.matching.kernel.fifo import run_fifo
 from shedlight.matching.kernel.guard_vm import Cells, code_arrays
-from shedlight.matching.kernel.match_state import MatchState, grow, grow_key_slots, grow_queues
+from shedlight.matching.kernel.match_state import (
+    MatchState,
+    grow,
+    grow_key_slots,
+    grow_queues,
+    new_output,
+)
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import (
     END,
@@ -46,8 +53,6 @@ from shedlight.matching.kernel.tables import (
     build_transition_table,
 )
 from shedlight.matching.permuted import row_column
-
-_INITIAL_MATCHES, _INITIAL_NODES = 1 << 14, 1 << 16
 
 
 class MatchCollector:
@@ -97,7 +102,7 @@ class MatchCollector:
 
 
 class FifoRun:
-    """A run of the queue kernel."""
+    """A run of the FIFO kernel."""
 
     def __init__(self, matcher: Matcher, state: MatchState) -> None:
         self.matcher, self.tables, self.bindings = matcher, state.tables, state.bindings
@@ -125,10 +130,9 @@ class FifoRun:
         done, ended = 0, False
         while not ended:
             self._ensure_capacity()
-            records, queues, output = self.records, self.queues, self._output
-            done = run_fifo(
-                records, queues, self._kernel_tables, output, events, (done, watermark)
-            )
+            records, output = self.records, self._output
+            fifo = Fifo(records, self.queues, self._kernel_tables, output)
+            done = run_fifo(fifo, events, done, watermark)
             ended = done > len(events.time)
             if records.counts[UNEXPLORED_SUBSET] != NONE:
                 self._explore()
@@ -231,15 +235,6 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
             numbers[:, i] = column.values
     offsets, characters = text_buffers(pa.concat_arrays(texts))
     return Cells(numbers, nulls, offsets, characters)
-
-
-def new_output(events: int = 0, *, with_symbols: bool = True) -> Output:
-    """Make room for the matches of most batches of so many events, with symbols or without."""
-    nodes = max(_INITIAL_NODES, events)
-    sizes = (nodes, nodes if with_symbols else 0, nodes)
-    matches = np.empty((2, max(_INITIAL_MATCHES, events // 3)), np.int64)
-    kinds = (np.int32, np.int32, np.int16)
-    return Output(matches, *map(np.empty, sizes, kinds))
 
 
 def _is_full(records: PartialMatchRecords, output: Output) -> bool:

@@ -5,43 +5,158 @@ oldest first, and an event goes to the oldest head among the queues that can tak
 event costs depends neither on the window nor on the number of partial matches.
 """
 
+from typing import Any
+
 import numpy as np
 
 from shedlight.matching.compile.dfa import (
+    CHANGED_BY_NOTS,
+    CLOSES_ALL,
+    EXPLORED,
     HAS_NOTS,
     TAKERS,
 )
 from shedlight.matching.jit import compiled, i64, idx, jit_inline, jit_noinline
-from shedlight.matching.kernel.close import expire, expire_by_count
+from shedlight.matching.kernel.close import (
+    Fifo,
+    close,
+    close_all,
+    evict,
+    expire,
+    expire_by_count,
+)
 from shedlight.matching.kernel.partial_queue import (
-    Queues,
+    append_to_key_list,
     dequeue,
+    enqueue,
+    enqueue_newest,
     lowest_bit,
     oldest_in_queue,
 )
 from shedlight.matching.kernel.records import (
+    LONGEST,
+    NEGATION_HIT,
     NONE,
     OPEN,
     UNEXPLORED_SUBSET,
-    Output,
     PartialMatchRecords,
+    emit_match,
     events_that_fit,
     find_key_slot,
     is_due,
+    new_key_slot,
+    new_node,
+    new_partial_match,
 )
-from shedlight.matching.kernel.tables import Events, KernelTables
-from shedlight.matching.kernel.take import apply_negation, open_partial_match, take
+from shedlight.matching.kernel.tables import Events
+
+TransitionRecord = Any  # a row of `dfa.TRANSITION`
+
+
+@jit_noinline
+def apply_negation(fifo: Fifo, key_slot: int, symbol: int) -> None:
+    """Apply the NOTs of a symbol to the partial matches of a key."""
+    records, queues, tables = fifo.records, fifo.queues, fifo.tables
+    if tables.symbol_facts[CLOSES_ALL, symbol]:
+        close_all(fifo, key_slot)
+        return
+    moved = 0
+    for w in range(queues.filled.shape[1]):
+        bits = queues.filled[idx(key_slot), idx(w)] & tables.bits[CHANGED_BY_NOTS, symbol, w]
+        while bits:
+            subset = i64(w * 64 + lowest_bit(bits))
+            bits &= bits - np.uint64(1)
+            while queues.heads[idx(key_slot), idx(subset)].head != NONE:
+                partial_match = oldest_in_queue(records, queues, key_slot, subset)
+                dequeue(records, queues, key_slot, subset, i64(0), partial_match)
+                queues.moving[moved, 0] = partial_match
+                queues.moving[moved, 1] = tables.after_not[subset, symbol]
+                moved += 1
+    for i in range(moved):
+        partial_match, target = i64(queues.moving[i, 0]), i64(queues.moving[i, 1])
+        if target == NONE:
+            close(fifo, partial_match)
+            continue
+        record = records.partial_matches[idx(partial_match)]
+        record.node = new_node(records, i64(NEGATION_HIT), symbol, i64(NONE), i64(record.node))
+        _count_node(records, partial_match)
+        enqueue(records, queues, partial_match, target, i64(0))
+        if not tables.subset_facts[EXPLORED, target]:
+            records.counts[UNEXPLORED_SUBSET] = target
 
 
 @jit_inline
-def _find_taker(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    key_slot: int,
-    symbol: int,
-) -> tuple[int, int]:
+def _count_node(records: PartialMatchRecords, partial_match: int) -> None:
+    """Count a node of a partial match."""
+    size = records.partial_matches[idx(partial_match)].size + 1
+    records.partial_matches[idx(partial_match)].size = size
+    if size > records.counts[LONGEST]:  # noqa: PLR1730  # rarely so: do not write each time
+        records.counts[LONGEST] = size
+
+
+@jit_inline
+def take(fifo: Fifo, partial_match: int, event: tuple[int, int, int, TransitionRecord]) -> None:
+    """Let a partial match that is out of its queue take an event; write the match if it is one.
+
+    `event` is its row, time and symbol, and what taking it does.
+    """
+    records, queues, tables, output = fifo.records, fifo.queues, fifo.tables, fifo.output
+    row, time, symbol, transition = event
+    record = records.partial_matches[idx(partial_match)]
+    record.node = new_node(records, row, symbol, i64(transition.element), i64(record.node))
+    _count_node(records, partial_match)
+    record.regions_pending -= transition.accepting
+    if record.regions_pending == 0 and not tables.absence:
+        emit_match(records, output, partial_match, time)
+        close(fifo, partial_match)
+    elif transition.queued:
+        enqueue(records, queues, partial_match, i64(transition.target), i64(transition.region))
+        if not transition.explored:
+            records.counts[UNEXPLORED_SUBSET] = transition.target
+    elif not tables.single_event_regions:
+        queues.links[idx(partial_match), idx(transition.region)].state = transition.target
+
+
+@jit_inline
+def open_partial_match(
+    fifo: Fifo, key: tuple[int, int, int], event: tuple[int, int, int]
+) -> None:
+    """Open a partial match with an event.
+
+    `key` is its key slot (NONE if there is none) and two hashes, `event` row, time and symbol.
+    """
+    records, queues, tables = fifo.records, fifo.queues, fifo.tables
+    key_slot, hash1, hash2 = key
+    row, time, symbol = event
+    if key_slot == NONE:
+        key_slot = new_key_slot(records, hash1, hash2)
+        for w in range(queues.filled.shape[1]):
+            queues.filled[idx(key_slot), idx(w)] = 0
+        records.key_slots[idx(key_slot)].count = 1
+        for subset in range(tables.transitions.shape[0]):
+            queues.heads[idx(key_slot), idx(subset)].head = NONE
+            queues.heads[idx(key_slot), idx(subset)].tail = NONE
+            queues.heads[idx(key_slot), idx(subset)].root = NONE
+    partial_match = new_partial_match(records, key_slot, time)
+    records.partial_matches[idx(partial_match)].regions_pending = tables.regions
+    transition = tables.opens[symbol]
+    if tables.single_event_regions:
+        append_to_key_list(
+            records, queues, (key_slot, tables.regions, i64(transition.region)), partial_match
+        )
+    else:
+        for region in range(tables.regions):
+            if region != transition.region:
+                enqueue_newest(queues, key_slot, i64(region), partial_match)
+    take(fifo, partial_match, (row, time, symbol, transition))
+    if records.counts[OPEN] > tables.cap:
+        evict(fifo)
+
+
+@jit_inline
+def _find_taker(fifo: Fifo, key_slot: int, symbol: int) -> tuple[int, int]:
     """Find the oldest partial match of a key that can use a symbol, and the subset it is in."""
+    records, queues, tables = fifo.records, fifo.queues, fifo.tables
     if tables.single_event_regions:
         region = i64(tables.opens[symbol].region)
         if tables.opens[symbol].target == NONE:
@@ -66,14 +181,9 @@ def _find_taker(
 
 
 @jit_inline
-def _dequeue_taker(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    place: tuple[int, int, int],
-    partial_match: int,
-) -> None:
+def _dequeue_taker(fifo: Fifo, place: tuple[int, int, int], partial_match: int) -> None:
     """Take the oldest partial match out of its queue, given by key slot, subset and region."""
+    records, queues, tables = fifo.records, fifo.queues, fifo.tables
     key_slot, subset, region = place
     if tables.single_event_regions:
         queues.heads[idx(key_slot), idx(region)].head = records.partial_matches[
@@ -84,98 +194,74 @@ def _dequeue_taker(
 
 
 @jit_inline
-def _dispatch_to_oldest(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    output: Output,
-    key_slot: int,
-    event: tuple[int, int, int],
-) -> bool:
+def _dispatch_to_oldest(fifo: Fifo, key_slot: int, event: tuple[int, int, int]) -> bool:
     """Give an event to the oldest partial match of its key that can use it, if there is one."""
+    tables = fifo.tables
     row, time, symbol = event
-    best, source = _find_taker(records, queues, tables, key_slot, symbol)
+    best, source = _find_taker(fifo, key_slot, symbol)
     if best == NONE:
         return False
     transition = tables.transitions[source, symbol]
-    _dequeue_taker(records, queues, tables, (key_slot, source, i64(transition.region)), best)
-    take(records, queues, tables, output, best, (row, time, symbol, transition))
+    _dequeue_taker(fifo, (key_slot, source, i64(transition.region)), best)
+    take(fifo, best, (row, time, symbol, transition))
     return True
 
 
 @jit_noinline
-def _dispatch_to_all(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    output: Output,
-    key_slot: int,
-    event: tuple[int, int, int],
-) -> None:
+def _dispatch_to_all(fifo: Fifo, key_slot: int, event: tuple[int, int, int]) -> None:
     """Give an event to every partial match of its key that can use it, oldest first (REUSE)."""
+    queues, tables = fifo.queues, fifo.tables
     row, time, symbol = event
     moved = 0
     while True:
-        partial_match, source = _find_taker(records, queues, tables, key_slot, symbol)
+        partial_match, source = _find_taker(fifo, key_slot, symbol)
         if partial_match == NONE:
             break
         region = i64(tables.transitions[source, symbol].region)
-        _dequeue_taker(records, queues, tables, (key_slot, source, region), partial_match)
+        _dequeue_taker(fifo, (key_slot, source, region), partial_match)
         queues.moving[moved, 0] = partial_match
         queues.moving[moved, 1] = source
         moved += 1
     for i in range(moved):
         partial_match, source = i64(queues.moving[i, 0]), i64(queues.moving[i, 1])
         transition = tables.transitions[source, symbol]
-        take(records, queues, tables, output, partial_match, (row, time, symbol, transition))
+        take(fifo, partial_match, (row, time, symbol, transition))
 
 
 @jit_noinline
 def _count_and_negate(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    output: Output,
-    key: tuple[int, int, int],
-    event: tuple[int, int, int],
+    fifo: Fifo, key: tuple[int, int, int], event: tuple[int, int, int]
 ) -> int:
     """Count an event and apply its NOTs to its key's partial matches; give the key slot."""
+    records, tables = fifo.records, fifo.tables
     key_slot, hash1, hash2 = key
     _, time, symbol = event
     if tables.events != NONE:
         records.key_slots[idx(key_slot)].count += 1
-        expire_by_count(records, queues, tables, output, key_slot, time)
+        expire_by_count(fifo, key_slot, time)
         key_slot = find_key_slot(records, hash1, hash2)
     if key_slot != NONE and tables.symbol_facts[HAS_NOTS, symbol]:
-        apply_negation(records, queues, tables, key_slot, symbol)
+        apply_negation(fifo, key_slot, symbol)
         key_slot = find_key_slot(records, hash1, hash2)
     return key_slot
 
 
 @jit_inline
-def _dispatch(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    output: Output,
-    key: tuple[int, int],
-    event: tuple[int, int, int],
-) -> None:
+def _dispatch(fifo: Fifo, key: tuple[int, int], event: tuple[int, int, int]) -> None:
     """Offer an event to the partial matches of its key, and let it open one if it shall."""
+    records, tables = fifo.records, fifo.tables
     symbol = event[2]
     key_slot = find_key_slot(records, key[0], key[1])
     if key_slot != NONE and not tables.one_taker:
-        key_slot = _count_and_negate(
-            records, queues, tables, output, (key_slot, key[0], key[1]), event
-        )
+        key_slot = _count_and_negate(fifo, (key_slot, key[0], key[1]), event)
     if key_slot != NONE:
         if tables.reuse:
-            _dispatch_to_all(records, queues, tables, output, key_slot, event)
+            _dispatch_to_all(fifo, key_slot, event)
             key_slot = find_key_slot(records, key[0], key[1])
-        elif _dispatch_to_oldest(records, queues, tables, output, key_slot, event):
+        elif _dispatch_to_oldest(fifo, key_slot, event):
             return
     if tables.opens[symbol].target != NONE:
-        open_partial_match(records, queues, tables, output, (key_slot, key[0], key[1]), event)
+        open_partial_match(fifo, (key_slot, key[0], key[1]), event)
 
 
 _EVENTS_PER_CHECK = 64
@@ -183,19 +269,14 @@ _EVENTS_PER_CHECK = 64
 
 
 @jit_inline
-def _capacity(
-    records: PartialMatchRecords,
-    output: Output,
-    tables: KernelTables,
-    symbol: int,
-    capacity: int,
-) -> int:
+def _capacity(fifo: Fifo, symbol: int, capacity: int) -> int:
     """Say for how many events there is room, of which the next has this symbol.
 
     An event that every partial match may use is checked by itself: a NOT may add a node to one
     that then takes the event, and the event may open one. With a window of events, an event may
     time one out and complete another.
     """
+    records, tables, output = fifo.records, fifo.tables, fifo.output
     if not tables.one_taker and (tables.reuse or tables.symbol_facts[HAS_NOTS, symbol]):
         return events_that_fit(records, output, 2 * (i64(records.counts[OPEN]) + 1), i64(1))
     if capacity > 0:
@@ -206,30 +287,15 @@ def _capacity(
 
 
 @compiled
-def run_fifo(
-    records: PartialMatchRecords,
-    queues: Queues,
-    tables: KernelTables,
-    output: Output,
-    events: Events,
-    span: tuple[int, int],
-) -> int:
-    """Offer events to the partial matches, then end what the watermark has passed.
-
-    Args:
-        records: The partial matches.
-        queues: Their queues.
-        tables: The pattern.
-        output: Where matches go.
-        events: The events.
-        span: The number of the event to start with, and the watermark behind the last.
+def run_fifo(fifo: Fifo, events: Events, start: int, watermark: int) -> int:
+    """Offer events from number `start` on, then end what the watermark has passed.
 
     Returns:
         How many events are done, the watermark counting as one behind the last: fewer if the
         arrays are too small to go on, or if a subset must be explored.
     """
+    records, tables = fifo.records, fifo.tables
     keyed, number = events.hash1.shape[0] > 0, events.number.shape[0]
-    start, watermark = span
     capacity = i64(0)
     for i in range(start, number):
         symbol = i64(events.symbols[events.number[i]])
@@ -237,21 +303,19 @@ def run_fifo(
             continue
         time = i64(events.time[i])
         if is_due(records, tables.window, time):
-            if not expire(records, queues, tables, output, time - tables.window):
+            if not expire(fifo, time - tables.window):
                 return i
             capacity = i64(0) if tables.timed_out else capacity  # room may have been used up
-        capacity = _capacity(records, output, tables, symbol, capacity)
+        capacity = _capacity(fifo, symbol, capacity)
         if capacity <= 0:
             return i
         capacity -= 1
         hash1 = events.hash1[i] if keyed else i64(0)
         hash2 = events.hash2[i] if keyed else i64(0)
         event = (i64(events.row + i), time, symbol)
-        _dispatch(records, queues, tables, output, (hash1, hash2), event)
+        _dispatch(fifo, (hash1, hash2), event)
         if records.counts[UNEXPLORED_SUBSET] != NONE:
             return i + 1
-    if tables.window == NONE or expire(
-        records, queues, tables, output, i64(watermark - tables.window)
-    ):
+    if tables.window == NONE or expire(fifo, i64(watermark - tables.window)):
         return number + 1
     return number

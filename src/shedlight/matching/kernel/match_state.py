@@ -13,7 +13,7 @@ import pyarrow as pa
 from shedlight.matching.compile.dfa import DfaTables, build_tables
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
-from shedlight.matching.kernel.close import cancel_queued
+from shedlight.matching.kernel.close import Fifo, cancel_queued
 from shedlight.matching.kernel.partial_queue import LINK, QUEUE, Queues
 from shedlight.matching.kernel.records import (
     COUNTS,
@@ -30,12 +30,15 @@ from shedlight.matching.kernel.records import (
     OLDEST,
     PARTIAL_MATCH,
     UNEXPLORED_SUBSET,
+    Output,
     PartialMatchRecords,
     enter_all,
 )
 from shedlight.matching.kernel.scan import cancel_scanned
 from shedlight.matching.kernel.scan_bindings import BINDING, Bindings
 from shedlight.matching.kernel.tables import build_kernel_tables
+
+_INITIAL_MATCHES, _INITIAL_NODES = 1 << 14, 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,8 +122,18 @@ def cancel(matcher: Matcher, state: MatchState, keys: Array) -> MatchState:
         cancel_scanned(records, bindings.records, keys)
         return replace(state, records=records, bindings=bindings)
     queues = Queues(*(array.copy() for array in state.queues))
-    cancel_queued(records, queues, build_kernel_tables(matcher, state.tables), keys)
+    tables = build_kernel_tables(matcher, state.tables)
+    cancel_queued(Fifo(records, queues, tables, new_output(with_symbols=False)), keys)
     return replace(state, records=records, queues=queues)
+
+
+def new_output(events: int = 0, *, with_symbols: bool = True) -> Output:
+    """Make room for the matches of most batches of so many events, with symbols or without."""
+    nodes = max(_INITIAL_NODES, events)
+    sizes = (nodes, nodes if with_symbols else 0, nodes)
+    matches = np.empty((2, max(_INITIAL_MATCHES, events // 3)), np.int64)
+    kinds = (np.int32, np.int32, np.int16)
+    return Output(matches, *map(np.empty, sizes, kinds))
 
 
 def grow(array: Array, rows: int) -> Array:

@@ -50,7 +50,7 @@ KEY_SLOT = np.dtype(
         ("open", "i4"),
         ("first", "i4"),  # oldest partial match of the key (scan kernel)
         ("last", "i4"),
-        ("slot", "i4"),  # place in the hash table
+        ("slot", "i4"),  # index in the hash table
     ],
     align=True,
 )
@@ -58,7 +58,7 @@ NEGATION_HIT = -2
 FREE = -1
 NONE = -1
 
-# Numbers about a records, by place in `counts`.
+# What is counted, by index in `counts`.
 (
     PARTIAL_MATCHES,  # rows ever used
     FREE_PARTIAL_MATCH,  # first of the free ones

@@ -47,7 +47,7 @@ class Events(NamedTuple):
 
 
 class ScanSettings(NamedTuple):
-    """The settings of a pattern, as the kernel wants them."""
+    """The settings of a pattern for the scan kernel."""
 
     window: int  # microseconds, or NONE
     events: int  # events, or NONE

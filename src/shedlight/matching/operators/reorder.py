@@ -61,7 +61,7 @@ class DedupState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReorderBuffer:
-    """What an operator's intake remembers.
+    """The events of an operator that are not ready yet, and its deduplication state.
 
     Attributes:
         buffer: Events that are not ready yet.
@@ -87,7 +87,7 @@ class AdmitResult:
 
 
 def new_reorder_buffer(schema: pa.Schema, inputs: int) -> ReorderBuffer:
-    """Make the intake before any event."""
+    """Make the reorder buffer before any event."""
     full = schema.append(pa.field(TIME, pa.int64())).append(pa.field(INPUT, pa.int32()))
     return ReorderBuffer(
         full.empty_table(), (DedupState(),) * inputs, NEVER, (0,) * inputs, (0,) * inputs
@@ -95,7 +95,7 @@ def new_reorder_buffer(schema: pa.Schema, inputs: int) -> ReorderBuffer:
 
 
 def admit_arrivals(
-    reorder_buffer: ReorderBuffer,
+    state: ReorderBuffer,
     inputs: Sequence[StreamInput],
     arrivals: Mapping[int, pa.Table],
     dedup_horizon: int | None,
@@ -105,7 +105,7 @@ def admit_arrivals(
     """Take in arrivals and give out what is ready.
 
     Args:
-        reorder_buffer: The intake so far.
+        state: The reorder buffer so far; not changed.
         inputs: The inputs of the operator.
         arrivals: New events by the number of their input, in the order of their arrival.
         dedup_horizon: How long ids are remembered, in microseconds; None: it is known that none
@@ -116,53 +116,51 @@ def admit_arrivals(
     Raises:
         InputError: A null or missing timestamp or id.
     """
-    dedup, late, duplicates = (
-        list(reorder_buffer.dedup),
-        list(reorder_buffer.late),
-        list(reorder_buffer.duplicates),
-    )
-    fresh, left_behind = [reorder_buffer.buffer], []
+    dedup, late, duplicates = list(state.dedup), list(state.late), list(state.duplicates)
+    fresh, left_behind = [state.buffer], []
     for number, table in arrivals.items():
-        stream = inputs[number]
-        times = _times(stream, table)
-        if dedup_horizon is None:
-            dedup[number], verdict = _check_lateness(dedup[number], times, stream.lateness)
-        elif stream.id_has_time and _are_all_new(dedup[number], times):
-            last = int(np.searchsorted(times, times[-1] - stream.lateness))
-            newest = np.stack(_ids(stream, table, last), axis=1)
-            dedup[number], verdict = _check_lateness(dedup[number], times, stream.lateness)
-            dedup[number] = _remember_ids(dedup[number], newest, times[last:])
-        else:
-            ids = _ids(stream, table)
-            length = 0 if stream.id_has_time else dedup_horizon
-            dedup[number], verdict = _deduplicate(
-                dedup[number], times, ids, stream.lateness, length
-            )
-        verdict[times < reorder_buffer.watermark] = _LATE
-        full = _with_schema(reorder_buffer.buffer.schema, _with_order(table, times, number))
+        times = _times(inputs[number], table)
+        dedup[number], verdict = _judge(
+            dedup[number], inputs[number], table, times, dedup_horizon
+        )
+        verdict[times < state.watermark] = _LATE
+        full = _with_schema(state.buffer.schema, _with_order(table, times, number))
         fresh.append(filter_rows(full, verdict == _FINE))
         left_behind.append(filter_rows(full, verdict == _LATE))
         late[number] += len(left_behind[-1])
         duplicates[number] += len(full) - len(fresh[-1]) - len(left_behind[-1])
     dedup = _advance_watermarks(dedup, watermarks) if watermarks is not None else dedup
-    awaited_watermarks = (
-        FOREVER if i in inputs_not_awaited else state.watermark for i, state in enumerate(dedup)
-    )
-    watermark = max(reorder_buffer.watermark, min(awaited_watermarks))
-    buffer = _joined(fresh, reorder_buffer.buffer.schema)
+    awaited = (each.watermark for i, each in enumerate(dedup) if i not in inputs_not_awaited)
+    watermark = max(state.watermark, min(awaited, default=FOREVER))
+    buffer = _joined(fresh, state.buffer.schema)
     is_ready = buffer[TIME].to_numpy() < watermark
     ready = filter_rows(buffer, is_ready)
     new = ReorderBuffer(
         filter_rows(buffer, ~is_ready), tuple(dedup), watermark, tuple(late), tuple(duplicates)
     )
-    late_ones = _joined(left_behind, buffer.schema)
-    return new, AdmitResult(PermutedTable(ready, order_of(ready, inputs)), late_ones)
+    late_events = _joined(left_behind, buffer.schema)
+    return new, AdmitResult(PermutedTable(ready, order_of(ready, inputs)), late_events)
+
+
+def _judge(
+    dedup: DedupState, stream: StreamInput, table: pa.Table, times: Array, horizon: int | None
+) -> tuple[DedupState, Array]:
+    """Decide what becomes of each arrival of one input: fine, late or a duplicate."""
+    if horizon is None:
+        return _check_lateness(dedup, times, stream.lateness)
+    if stream.id_has_time and _are_all_new(dedup, times):
+        last = int(np.searchsorted(times, times[-1] - stream.lateness))
+        newest = np.stack(_ids(stream, table, last), axis=1)
+        dedup, verdict = _check_lateness(dedup, times, stream.lateness)
+        return _remember_ids(dedup, newest, times[last:]), verdict
+    length = 0 if stream.id_has_time else horizon
+    return _deduplicate(dedup, times, _ids(stream, table), stream.lateness, length)
 
 
 def _advance_watermarks(
     dedup: Sequence[DedupState], watermarks: Sequence[int]
 ) -> list[DedupState]:
-    """Move inputs ahead to where they are said to be."""
+    """Raise the watermarks of inputs."""
     return [
         replace(state, watermark=watermark) if watermark > state.watermark else state
         for state, watermark in zip(dedup, watermarks, strict=True)
@@ -179,7 +177,7 @@ def filter_rows(table: pa.Table, chosen: Array) -> pa.Table:
 
 
 def _joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Put tables one after the other, in one piece."""
+    """Put tables one after the other, in one chunk."""
     some = [table for table in tables if len(table)]
     if not some:
         return schema.empty_table()

@@ -212,10 +212,8 @@ def _folded(node: Aggregate, rows: _Rows) -> Column:
         return _whole_numbers(np.bincount(of_match, minlength=size))
     values = _event_column(matches, node)
     if node.function in {AggregateFunction.FIRST, AggregateFunction.LAST}:
-        places = (rows.firsts if node.function is AggregateFunction.FIRST else rows.lasts)[
-            :, element
-        ]
-        return to_column(_taken(to_arrow(values), places))
+        places = rows.firsts if node.function is AggregateFunction.FIRST else rows.lasts
+        return to_column(_taken(to_arrow(values), places[:, element]))
     table = pa.table({"match": of_match, "value": to_arrow(values).filter(pa.array(mine))})
     if node.function is AggregateFunction.COUNT:
         return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
@@ -232,21 +230,11 @@ def _grouped(table: pa.Table, function: AggregateFunction, kind: DataType, size:
     if function in {AggregateFunction.MIN, AggregateFunction.MAX}:
         direction = "ascending" if function is AggregateFunction.MIN else "descending"
         order = _order(present, kind, direction)
-        match, value = (
-            present["match"].to_numpy()[order],
-            present["value"].take(pa.array(order)),
-        )
-        first = np.unique(match, return_index=True)
+        match = present["match"].to_numpy()[order]
         places = np.full(size, -1, np.int64)
-        places[first[0]] = first[1]
-        return to_column(
-            _taken(
-                pa.concat_arrays(value.chunks)
-                if value.num_chunks
-                else pa.array([], value.type),
-                places,
-            )
-        )
+        occurring, first = np.unique(match, return_index=True)
+        places[occurring] = first
+        return to_column(_taken(to_one_chunk(present["value"].take(pa.array(order))), places))
     return _summed(present, function, kind, size)
 
 

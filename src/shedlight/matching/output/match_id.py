@@ -1,6 +1,6 @@
 """The id of a match: 32 hexadecimal digits of the pattern's name and its events' ids, in order.
 
-Each event of a match is hashed with its place in it, and the hashes are added up.
+Each event of a match is hashed with its position in it, and the hashes are added up.
 """
 
 import hashlib
@@ -27,32 +27,32 @@ def match_ids(name: str, ends: Array, keys: tuple[Array, Array]) -> pa.Array:
     """
     digest = hashlib.sha256(name.encode()).digest()
     salts = np.frombuffer(digest[:8], "<u4")
-    places = np.empty(len(keys[0]), np.int64)
-    _number_places(ends, places)
-    first, second = (_hashed(*keys, places, int(salt)) for salt in salts)
+    positions = np.empty(len(keys[0]), np.int64)
+    _number_positions(ends, positions)
+    first, second = (_hashed(*keys, positions, int(salt)) for salt in salts)
     digits = np.empty((len(ends), DIGITS // 8), np.uint64)
     _write_ids(first, second, ends, digits)
     offsets = np.arange(len(ends) + 1, dtype=np.int32) * DIGITS
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(digits))
 
 
-def _hashed(first: Array, second: Array, places: Array, salt: int) -> Array:
-    """Hash events with their places."""
-    found = np.empty(len(places), np.uint64)
+def _hashed(first: Array, second: Array, positions: Array, salt: int) -> Array:
+    """Hash events with their positions."""
+    found = np.empty(len(positions), np.uint64)
     hash_with_seed(first, salt, found)
     hash_onto(second, found)
-    hash_onto(places, found)
+    hash_onto(positions, found)
     return found
 
 
 @compiled
-def _number_places(ends: Array, places: Array) -> None:
+def _number_positions(ends: Array, positions: Array) -> None:
     """Number the events of each match."""
     start = 0
     for match in range(ends.shape[0]):
         end = ends[match]
         for i in range(start, end):
-            places[i] = i - start
+            positions[i] = i - start
         start = end
 
 
@@ -76,8 +76,10 @@ def _write_ids(first: Array, second: Array, ends: Array, digits: Array) -> None:
 def _digits(number: np.uint64) -> np.uint64:
     """Write 32 bits as eight digits, the highest one in the lowest byte."""
     x = np.uint64(0)
-    for place in range(4):  # the bytes from the highest on, each in two
-        x |= (number >> np.uint64(24 - 8 * place) & np.uint64(0xFF)) << np.uint64(16 * place)
+    for position in range(4):  # the bytes from the highest on, each in two
+        x |= (number >> np.uint64(24 - 8 * position) & np.uint64(0xFF)) << np.uint64(
+            16 * position
+        )
     return _as_text((x >> np.uint64(4) | x << np.uint64(8)) & _LOW)
 
 
@@ -105,12 +107,12 @@ def unhex_ids(texts: Array) -> Array | None:
 def _read_ids(digits: Array, octets: Array) -> bool:
     wrong = np.uint64(0)
     for i in range(digits.shape[0]):
-        for place in range(digits.shape[1]):
-            text = digits[i, place]
+        for position in range(digits.shape[1]):
+            text = digits[i, position]
             letters = text >> np.uint64(6) & _ONES
             x = (text & _LOW) + letters * np.uint64(9)
             wrong |= x & ~_LOW | text ^ _as_text(x)
             x = (x << np.uint64(4) | x >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
             x = (x | x >> np.uint64(8)) & np.uint64(0x0000FFFF0000FFFF)
-            octets[i, place] = np.uint32((x | x >> np.uint64(16)) & np.uint64(0xFFFFFFFF))
+            octets[i, position] = np.uint32((x | x >> np.uint64(16)) & np.uint64(0xFFFFFFFF))
     return wrong == 0
