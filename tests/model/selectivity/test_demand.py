@@ -11,7 +11,6 @@ from shedlight.language import parse_pattern
 from shedlight.language.ast.expression import Binary, Literal, Operator
 from shedlight.language.ast.pattern import Element, elements, negated_elements
 from shedlight.language.check.normal_form import min_events
-from shedlight.model.arrays import index_range, repeat_value
 from shedlight.model.selectivity.demand import MatchDemand, build_demand, plain_demand
 from tests.strategies import patterns
 
@@ -150,13 +149,3 @@ def test_the_order_of_leaves_does_not_matter(counts):
     for mine, its in zip(demand.fixed_terms, other.fixed_terms, strict=True):
         assert mine.tolist() == its.tolist()
     assert demand.size == other.size == sum(counts)
-
-
-@given(st.integers(0, 70))
-def test_numbers_that_share_memory_cannot_be_changed(number):
-    """They are what they would be in memory of their own."""
-    assert index_range(number).tolist() == list(range(number))
-    assert repeat_value(np.float64(0.5), number).tolist() == [0.5] * number
-    for shared in (index_range(number), repeat_value(np.int64(3), number)):
-        with pytest.raises(ValueError, match="read-only"):
-            shared[:] = 1
