@@ -13,6 +13,8 @@ from shedlight.text_table import align_columns
 
 MAX_TYPES = 12
 """How many types of a pattern are listed."""
+_MAX_NUMBER = 24
+"""A column that is wider has lists in it, which align left."""
 
 _NAMES = {
     LatencyModel.MM1: "M/M/1",
@@ -118,7 +120,8 @@ def _keep_table(model: Model, plan: Plan) -> Iterator[str]:
         for pattern in operator.patterns:
             shares = _keep_shares(operator, pattern, plan)
             rows.append([str(pattern.stream), _list_shares(shares, by_key=bool(pattern.key))])
-    yield from align_columns(rows, left=2, margin=2)
+    is_list = max(len(shares) for _, shares in rows) > _MAX_NUMBER
+    yield from align_columns(rows, left=2 if is_list else 1, margin=2)
 
 
 def _list_shares(shares: Mapping[str, float], *, by_key: bool) -> str:
