@@ -154,7 +154,9 @@ def test_an_event_may_say_when_it_arrived(spark, tmp_path):
             "n": [1, 2, 3],
             "time": [10, 20, 30],
             "type": ["x"] * 3,
-            "came": pa.array([int((now - 60) * 1e3), None, int((now + 9e6) * 1e3)], pa.int64()),
+            "came": pa.array(
+                [int((now - 6000) * 1e3), None, int((now + 9e6) * 1e3)], pa.int64()
+            ),
         }
     )
     schema = {**SCHEMA, "came": DataType.BIGINT}
@@ -173,7 +175,7 @@ def test_an_event_may_say_when_it_arrived(spark, tmp_path):
     )
 
     mean = next(one for one in batches if one.events).kept_arrivals["s"].mean / 1e6
-    assert mean == pytest.approx(now - 20, abs=10)
+    assert mean == pytest.approx(now - 2000, abs=500), "however slow Spark is"
 
 
 def test_side_outputs_are_filled_while_it_runs(spark, tmp_path):
