@@ -24,71 +24,48 @@ _KEEPS_ALL = 1 - 1e-6
 
 @dataclass(frozen=True, slots=True)
 class PlanBaseline:
-    """What a plan is made for: if none of it moves, no other plan would come of it.
+    """What a plan is made for: if none of it moves, no other plan would come of it."""
 
-    Attributes:
-        demand: For each node with a limit, the work without shedding over its budget, which
-            is its limit less what a backlog takes.
-        types: For each operator the share of each type in what arrives; not where that is
-            what patterns emit that a plan can change, for then it follows from the rest.
-        events: How many events of an operator the shares are from.
-        factors: What patterns yield.
-        backlog_reserve: For each node with a limit, the part of it that a backlog takes.
-        fixed_partner_outputs: Complex events of patterns that no plan can change, for the
-            interval, where they are matched with what a plan can change.
-        rates: For each node with a limit, the events per second that arrive there.
-    """
-
+    # for each node with a limit, the work without shedding over its budget, which is its limit
+    # less what a backlog takes
     demand: Mapping[str, float]
+    # for each operator the share of each type in what arrives; not where that is what patterns
+    # emit that a plan can change, for then it follows from the rest
     types: Mapping[str, Mapping[str, float]]
-    events: Mapping[str, float]
-    factors: Factors
+    events: Mapping[str, float]  # how many events of an operator the shares are from
+    factors: Factors  # what patterns yield
+    # for each node with a limit, the part of it that a backlog takes
     backlog_reserve: Mapping[str, float] = field(default_factory=dict)
+    # complex events of patterns that no plan can change, for the interval, where they are
+    # matched with what a plan can change
     fixed_partner_outputs: Mapping[Stream, float] = field(default_factory=dict)
+    # for each node with a limit, the events per second that arrive there
     rates: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAssessment:
-    """The load of a node with a limit, under the active plan.
+    """The load of a node with a limit, under the active plan."""
 
-    Attributes:
-        name: Its name.
-        bound: Its bound, in seconds.
-        load: Busy time over the limit, as observed or as predicted, whichever is more.
-        busy_limit: The limit, in busy seconds per second.
-        latency: Mean seconds that an event spent there; 0 if it was not observed.
-        backlog: Busy seconds that are queued.
-        sheds: Whether a pattern there sheds a type that arrives.
-        events: How many events arrived there in the interval.
-        rate: How many that were per second.
-    """
-
-    name: str
-    bound: float
-    load: float
-    busy_limit: float
-    latency: float
-    backlog: float
-    sheds: bool
-    events: float
-    rate: float
+    name: str  # its name
+    bound: float  # its bound, in seconds
+    load: float  # busy time over the limit, as observed or as predicted, whichever is more
+    busy_limit: float  # the limit, in busy seconds per second
+    latency: float  # mean seconds that an event spent there; 0 if it was not observed
+    backlog: float  # busy seconds that are queued
+    sheds: bool  # whether a pattern there sheds a type that arrives
+    events: float  # how many events arrived there in the interval
+    rate: float  # how many that were per second
 
 
 @dataclass(frozen=True, slots=True)
 class LoadAssessment:
-    """The load of an application.
+    """The load of an application."""
 
-    Attributes:
-        nodes: The nodes that have a limit.
-        baseline: What a plan would be made for.
-        infeasible: Nodes whose bound cannot be kept whatever is shed, and why.
-        sinks: Complex events per second at each sink, as the active plan predicts.
-    """
-
-    nodes: Mapping[str, NodeAssessment]
-    baseline: PlanBaseline
-    infeasible: Mapping[str, str]
+    nodes: Mapping[str, NodeAssessment]  # the nodes that have a limit
+    baseline: PlanBaseline  # what a plan would be made for
+    infeasible: Mapping[str, str]  # nodes whose bound cannot be kept whatever is shed, and why
+    # complex events per second at each sink, as the active plan predicts
     sinks: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -6,30 +6,23 @@ from enum import Enum
 
 from shedlight.graph.application import Stream
 
-TypeCounts = Mapping[Stream, Mapping[str, float]]
-"""For each stream a number for each type."""
+TypeCounts = Mapping[Stream, Mapping[str, float]]  # for each stream a number for each type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCounts:
-    """The counts of an operator in an interval.
+    """The counts of an operator in an interval."""
 
-    Attributes:
-        arrivals: Events from each input, of each type, before shedding.
-        kept: Events that each pattern kept, of each type that it uses.
-        processed: Events that each pattern processed.
-        busy: Seconds that this took.
-        squares: The squares of these seconds, added up event by event.
-        outputs: Complex events of each pattern.
-        partial_matches: Of each pattern, at the end.
-    """
-
-    arrivals: TypeCounts
+    arrivals: TypeCounts  # events from each input, of each type, before shedding
+    # events that each pattern kept, of each type that it uses
     kept: TypeCounts = field(default_factory=dict)
-    processed: TypeCounts = field(default_factory=dict)
-    busy: TypeCounts = field(default_factory=dict)
+    processed: TypeCounts = field(default_factory=dict)  # events that each pattern processed
+    busy: TypeCounts = field(default_factory=dict)  # seconds that this took
+    # the squares of these seconds, added up event by event
     squares: TypeCounts = field(default_factory=dict)
+    # complex events of each pattern
     outputs: Mapping[Stream, float] = field(default_factory=dict)
+    # of each pattern, at the end
     partial_matches: Mapping[Stream, float] = field(default_factory=dict)
 
     @property
@@ -40,27 +33,16 @@ class OperatorCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCounts:
-    """The counts of a node in an interval.
+    """The counts of a node in an interval."""
 
-    Attributes:
-        node: Its name.
-        time: When the interval ended, in seconds.
-        seconds: How long it was.
-        operators: The counts of each operator.
-        backlog: Busy seconds that are queued at the end.
-        busy: Seconds that the node was busy.
-        waited: Seconds that processed events spent there, added up.
-        processed: How many events these were.
-    """
-
-    node: str
-    time: float
-    seconds: float
-    operators: Mapping[str, OperatorCounts]
-    backlog: float = 0.0
-    busy: float = 0.0
-    waited: float = 0.0
-    processed: float = 0.0
+    node: str  # its name
+    time: float  # when the interval ended, in seconds
+    seconds: float  # how long it was
+    operators: Mapping[str, OperatorCounts]  # the counts of each operator
+    backlog: float = 0.0  # busy seconds that are queued at the end
+    busy: float = 0.0  # seconds that the node was busy
+    waited: float = 0.0  # seconds that processed events spent there, added up
+    processed: float = 0.0  # how many events these were
 
     def __post_init__(self) -> None:
         if self.seconds <= 0:
@@ -83,19 +65,12 @@ class Measure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Names an average.
+    """Names an average."""
 
-    Attributes:
-        measure: What is averaged.
-        of: The operator or the node.
-        stream: The input or the pattern, if it is one's.
-        label: The type, if it is one's.
-    """
-
-    measure: Measure
-    of: str
-    stream: Stream | None = None
-    label: str = ""
+    measure: Measure  # what is averaged
+    of: str  # the operator or the node
+    stream: Stream | None = None  # the input or the pattern, if it is one's
+    label: str = ""  # the type, if it is one's
 
 
 Averages = Mapping[Key, float]

@@ -15,8 +15,7 @@ from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.model.quantity import FACTOR
 from shedlight.model.selectivity.flow_lp import match_rate
 
-Factors = Mapping[Stream, float]
-"""The factor of each pattern; 1 for one that is not in it."""
+Factors = Mapping[Stream, float]  # the factor of each pattern; 1 for one that is not in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +37,11 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class YieldEstimate:
-    """Running averages of the complex events per second of a pattern.
+    """Running averages of the complex events per second of a pattern."""
 
-    Attributes:
-        measured: As measured.
-        modelled: As modelled, for what it kept.
-        most: What they cannot be more than, as a factor of each other, for long.
-    """
-
-    measured: float
-    modelled: float
-    most: float
+    measured: float  # as measured
+    modelled: float  # as modelled, for what it kept
+    most: float  # what they cannot be more than, as a factor of each other, for long
 
     @property
     def factor(self) -> float:

@@ -51,8 +51,7 @@ from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import KEEP_INCUMBENT_RATIO, Plan, PlanSettings, make_plan
 from shedlight.shedding.shares import Shares, shares_by_label
 
-HORIZON_INTERVALS = 2
-"""In how many intervals a backlog is to be worked off."""
+HORIZON_INTERVALS = 2  # in how many intervals a backlog is to be worked off
 
 Clock = Callable[[], float]
 
@@ -76,29 +75,22 @@ class ControlSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the controller remembers.
+    """What the controller remembers."""
 
-    Attributes:
-        application: What it controls.
-        settings: How.
-        shares: What patterns keep, by the active plan; empty: everything.
-        history: The last attempt to plan, and what was observed since.
-        yields: What patterns bring, measured and modelled.
-        latest: The latest observation, with the processing times of patterns that took no
-            event then: one that is shed altogether cannot be measured.
-        smoothed: The average of the latest observations.
-        failure: Why the last attempt brought no plan, if it did not.
-        health: The status of each node, and what can be done.
-    """
-
-    application: Application
-    settings: ControlSettings = field(default_factory=ControlSettings)
+    application: Application  # what it controls
+    settings: ControlSettings = field(default_factory=ControlSettings)  # how
+    # what patterns keep, by the active plan; empty: everything
     shares: Shares = field(default_factory=dict)
+    # the last attempt to plan, and what was observed since
     history: ControlHistory = field(default_factory=ControlHistory)
-    yields: Yields = field(default_factory=dict)
+    yields: Yields = field(default_factory=dict)  # what patterns bring, measured and modelled
+    # the latest observation, with the processing times of patterns that took no event then: one
+    # that is shed altogether cannot be measured
     latest: Observation | None = None
+    # the average of the latest observations
     smoothed: SmoothedObservation = field(default_factory=SmoothedObservation)
-    failure: PlanFailure | None = None
+    failure: PlanFailure | None = None  # why the last attempt brought no plan, if it did not
+    # the status of each node, and what can be done
     health: Mapping[str, NodeHealth] = field(default_factory=dict)
 
     @property

@@ -19,17 +19,11 @@ from shedlight.graph.application import Stream
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """The averages of a node that have moved.
+    """The averages of a node that have moved."""
 
-    Attributes:
-        node: Its name.
-        time: When, in seconds.
-        values: The new averages.
-    """
-
-    node: str
-    time: float
-    values: Averages
+    node: str  # its name
+    time: float  # when, in seconds
+    values: Averages  # the new averages
 
     def encode(self) -> bytes:
         """Write it as it is sent."""
@@ -42,16 +36,12 @@ class MonitorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportingRule:
-    """Over what to average, and when to report.
+    """Over what to average, and when to report."""
 
-    Attributes:
-        events: Over how many events of an operator to average.
-        threshold: By how much, relatively, an average must have moved to be reported.
-        longest: Over how many intervals to average at most, however few events they have.
-    """
-
-    events: float = 1000.0
+    events: float = 1000.0  # over how many events of an operator to average
+    # by how much, relatively, an average must have moved to be reported
     threshold: float = 0.05
+    # over how many intervals to average at most, however few events they have
     longest: int = 60
 
     def __post_init__(self) -> None:
@@ -61,21 +51,13 @@ class ReportingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorMemory:
-    """What the monitor of a node remembers.
+    """What the monitor of a node remembers."""
 
-    Attributes:
-        rule: When to report what.
-        recent: The latest intervals, oldest first.
-        reported: What was last reported.
-        messages: How many reports were sent.
-        bytes: How long they were together.
-    """
-
-    rule: ReportingRule = field(default_factory=ReportingRule)
-    recent: tuple[NodeCounts, ...] = ()
-    reported: Averages = field(default_factory=dict)
-    messages: int = 0
-    bytes: int = 0
+    rule: ReportingRule = field(default_factory=ReportingRule)  # when to report what
+    recent: tuple[NodeCounts, ...] = ()  # the latest intervals, oldest first
+    reported: Averages = field(default_factory=dict)  # what was last reported
+    messages: int = 0  # how many reports were sent
+    bytes: int = 0  # how long they were together
 
 
 def observe(

@@ -23,15 +23,10 @@ class NodeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """The status of a node, and what can be done about it.
+    """The status of a node, and what can be done about it."""
 
-    Attributes:
-        status: Whether it keeps its bound.
-        advice: What is the matter and what can be done; empty if nothing is.
-    """
-
-    status: NodeStatus
-    advice: str = ""
+    status: NodeStatus  # whether it keeps its bound
+    advice: str = ""  # what is the matter and what can be done; empty if nothing is
 
     def __str__(self) -> str:
         return f"{self.status}: {self.advice}" if self.advice else str(self.status)
@@ -39,15 +34,10 @@ class NodeHealth:
 
 @dataclass(frozen=True, slots=True)
 class PlanFailure:
-    """Why the last attempt brought no plan.
+    """Why the last attempt brought no plan."""
 
-    Attributes:
-        problem: What is the matter, with what to relax.
-        is_infeasible: Whether no plan keeps all constraints, and not just the solver failed.
-    """
-
-    problem: str
-    is_infeasible: bool
+    problem: str  # what is the matter, with what to relax
+    is_infeasible: bool  # whether no plan keeps all constraints, and not just the solver failed
 
 
 def node_health(

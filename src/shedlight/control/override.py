@@ -14,14 +14,11 @@ from shedlight.graph.application import Application
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Bounds and weights that replace those of the application file.
+    """Bounds and weights that replace those of the application file."""
 
-    Attributes:
-        bounds: The mean time that an event may spend at nodes, in seconds.
-        weights: What a complex event is worth at sinks.
-    """
-
+    # the mean time that an event may spend at nodes, in seconds
     bounds: Mapping[str, float] = field(default_factory=dict)
+    # what a complex event is worth at sinks
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:

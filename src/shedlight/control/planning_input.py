@@ -21,31 +21,22 @@ from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import PatternShares, Shares
 
 VERSION = 2
-MAX_NUMBERS = 20_000
-"""More numbers are not written: that would take longer than to plan."""
+MAX_NUMBERS = 20_000  # more numbers are not written: that would take longer than to plan
 _SHARES = TypeAdapter(dict[str, PatternShares])
 _PLAN_SETTINGS = TypeAdapter(PlanSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanningInput:
-    """What a plan is made from.
+    """What a plan is made from."""
 
-    Attributes:
-        time: Of the latest observation, in seconds.
-        interval: How long the observation was, in seconds.
-        application: What is run, with its current bounds and weights.
-        snapshot: Its load.
-        shares: What patterns keep, by the active plan; empty: everything.
-        plan_settings: How to plan.
-    """
-
-    time: float
-    interval: float
-    application: Application
-    snapshot: Snapshot
+    time: float  # of the latest observation, in seconds
+    interval: float  # how long the observation was, in seconds
+    application: Application  # what is run, with its current bounds and weights
+    snapshot: Snapshot  # its load
+    # what patterns keep, by the active plan; empty: everything
     shares: Shares = field(default_factory=dict)
-    plan_settings: PlanSettings = field(default_factory=PlanSettings)
+    plan_settings: PlanSettings = field(default_factory=PlanSettings)  # how to plan
 
 
 def planning_input_of(memory: Memory) -> PlanningInput | None:

@@ -22,8 +22,7 @@ seconds queued, which is what an event that arrives now waits) and its bound B:
 from shedlight.model.latency import BATCHES_PER_EVENT, Target
 
 _AIM = Target().aim
-_LATEST = 0.9
-"""No plan is taken to expect more of a queue than this share of the bound."""
+_LATEST = 0.9  # no plan is taken to expect more of a queue than this share of the bound
 
 
 def pressure(

@@ -85,37 +85,26 @@ _CLOSE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ReplanTrigger:
-    """Why to replan, or why not.
+    """Why to replan, or why not."""
 
-    Attributes:
-        replan: Whether to.
-        reason: With the numbers that say so.
-        lasting: For how many observations in a row a node was a reason that did not persist
-            long enough yet.
-    """
-
-    replan: bool
-    reason: str
+    replan: bool  # whether to
+    reason: str  # with the numbers that say so
+    # for how many observations in a row a node was a reason that did not persist long enough
+    # yet
     lasting: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlHistory:
-    """The last attempt to plan, and what was observed since.
+    """The last attempt to plan, and what was observed since."""
 
-    Attributes:
-        planned: What was last planned for, whether or not a new plan came of it; None: there
-            was no attempt yet.
-        averaged: How many observations were averaged for that.
-        since: How many observations ago that was.
-        lasting: See `ReplanTrigger`.
-        expected: The load of each node that the active plan was to bring.
-    """
-
+    # what was last planned for, whether or not a new plan came of it; None: there was no
+    # attempt yet
     planned: PlanBaseline | None = None
-    averaged: int = 0
-    since: int = 0
-    lasting: Mapping[str, int] = field(default_factory=dict)
+    averaged: int = 0  # how many observations were averaged for that
+    since: int = 0  # how many observations ago that was
+    lasting: Mapping[str, int] = field(default_factory=dict)  # see `ReplanTrigger`
+    # the load of each node that the active plan was to bring
     expected: Mapping[str, float] = field(default_factory=dict)
 
 

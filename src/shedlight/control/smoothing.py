@@ -16,8 +16,7 @@ from shedlight.graph.application import Stream
 from shedlight.model.sampled.draw import RateHistory
 
 _Name = TypeVar("_Name")
-_MIN_STEPS = 5
-"""How many observations a history of rates has at least."""
+_MIN_STEPS = 5  # how many observations a history of rates has at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +38,15 @@ class SmoothingSettings:
 
 @dataclass(frozen=True, slots=True)
 class SmoothedObservation:
-    """The average of the latest observations.
+    """The average of the latest observations."""
 
-    Attributes:
-        mean: The average; None before the first observation.
-        number: How many observations it is of.
-        seen: How many there were at all.
-        outputs: Complex events per second of each pattern, on average of all of late.
-        load: Events per second at the operators that shed, likewise.
-        rate_history: The rates of each source and pattern, observation by observation.
-    """
-
-    mean: Observation | None = None
-    number: int = 0
-    seen: int = 0
+    mean: Observation | None = None  # the average; None before the first observation
+    number: int = 0  # how many observations it is of
+    seen: int = 0  # how many there were at all
+    # complex events per second of each pattern, on average of all of late
     outputs: Mapping[Stream, float] = field(default_factory=dict)
-    load: float = 0.0
+    load: float = 0.0  # events per second at the operators that shed, likewise
+    # the rates of each source and pattern, observation by observation
     rate_history: tuple[Mapping[Stream, float], ...] = ()
 
 

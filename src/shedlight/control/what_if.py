@@ -23,29 +23,20 @@ _MAX_SOLVER_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forecast:
-    """The outcome of an override, as predicted.
+    """The outcome of an override, as predicted."""
 
-    Attributes:
-        application: What would be run.
-        plan: The plan; None if there is none.
-        failure: Why there is none.
-        shares: What patterns would keep.
-        loads: The busy time of each node with a limit, as a share of the limit.
-        health: The status that each node would have.
-        current_sinks: Complex events per second at each sink, as the active plan predicts.
-        forecast_sinks: The same, as predicted with the override.
-        seconds: How long the forecast took.
-    """
-
-    application: Application
-    plan: Plan | None
-    failure: str = ""
-    shares: Shares
+    application: Application  # what would be run
+    plan: Plan | None  # the plan; None if there is none
+    failure: str = ""  # why there is none
+    shares: Shares  # what patterns would keep
+    # the busy time of each node with a limit, as a share of the limit
     loads: Mapping[str, float]
-    health: Mapping[str, NodeHealth]
+    health: Mapping[str, NodeHealth]  # the status that each node would have
+    # complex events per second at each sink, as the active plan predicts
     current_sinks: Mapping[str, float]
+    # the same, as predicted with the override
     forecast_sinks: Mapping[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float = 0.0  # how long the forecast took
 
 
 def what_if(

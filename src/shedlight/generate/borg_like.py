@@ -22,37 +22,25 @@ from shedlight.generate.specs import check_amounts
 from shedlight.generate.streams import MICROSECONDS, poisson_times, scale_rate
 from shedlight.model.arrays import Floats, Ints
 
-DAYS = 31.0
-"""How long the traces are."""
+DAYS = 31.0  # how long the traces are
 TYPES = 4
-MACHINES = 12_000
-"""Of a cluster; a multiple of the types, so that these are equally frequent."""
+MACHINES = 12_000  # of a cluster; a multiple of the types, so that these are equally frequent
 
-HOURLY_SPREAD = 1.25
-"""The standard deviation of the logarithm of the hourly rate."""
-HOURLY_MEMORY = 0.9
-"""The correlation of that logarithm from one hour to the next."""
-BURST_TAIL = 1.1
-"""Bursts of k events or more are about k^-1.1 of all bursts..."""
-MIN_BURST, MAX_BURST = 4, 7_000
-"""...and have so many events at least and at most."""
+HOURLY_SPREAD = 1.25  # the standard deviation of the logarithm of the hourly rate
+HOURLY_MEMORY = 0.9  # the correlation of that logarithm from one hour to the next
+BURST_TAIL = 1.1  # bursts of k events or more are about k^-1.1 of all bursts..
+MIN_BURST, MAX_BURST = 4, 7_000  # ...and have so many events at least and at most
 
 _HOUR = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster of the traces.
+    """A cluster of the traces."""
 
-    Attributes:
-        per_minute: Events per minute, on average.
-        in_bursts: The share of them that is in bursts.
-        burst_seconds: How long a burst is, on average; lengths are exponential.
-    """
-
-    per_minute: float
-    in_bursts: float
-    burst_seconds: float
+    per_minute: float  # events per minute, on average
+    in_bursts: float  # the share of them that is in bursts
+    burst_seconds: float  # how long a burst is, on average; lengths are exponential
 
 
 CLUSTERS = (
@@ -70,19 +58,12 @@ CLUSTERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BorgLike:
-    """A stream like the traces of some clusters.
+    """A stream like the traces of some clusters."""
 
-    Attributes:
-        clusters: By their numbers, 1 to 8.
-        seed: The same one gives the same stream.
-        days: How long, before it is compressed.
-        compression: How many times as fast as it would happen.
-    """
-
-    clusters: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
-    seed: int
-    days: float = DAYS
-    compression: float = 1.0
+    clusters: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)  # by their numbers, 1 to 8
+    seed: int  # the same one gives the same stream
+    days: float = DAYS  # how long, before it is compressed
+    compression: float = 1.0  # how many times as fast as it would happen
 
     def __post_init__(self) -> None:
         check_amounts(days=self.days, compression=self.compression)

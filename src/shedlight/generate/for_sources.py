@@ -25,13 +25,10 @@ from shedlight.model.type_index import operator_vocabulary
 _OWN = frozenset({"source", "time", "id"})
 """Columns that every event has, or that only complex events have."""
 _KEYS = 1_000
-_IDS = 10**12
-"""How far apart the ids of two sources begin."""
-_PER_MINUTE = 7.8
-"""Events of all clusters of a borg-like stream before it is compressed."""
+_IDS = 10**12  # how far apart the ids of two sources begin
+_PER_MINUTE = 7.8  # events of all clusters of a borg-like stream before it is compressed
 _CLUSTERS = 8
-_CALM = 0.5
-"""The first half of a step has so much of the mean rate, the second the rest."""
+_CALM = 0.5  # the first half of a step has so much of the mean rate, the second the rest
 
 
 class StreamProfile(Enum):
@@ -48,19 +45,13 @@ class StreamProfile(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceDemand:
-    """What the patterns that read a source ask of its events.
+    """What the patterns that read a source ask of its events."""
 
-    Attributes:
-        attribute: What they compare with constants.
-        values: The constants, and one other value if a pattern asks for others.
-        keys: What they partition by.
-        window: The shortest window, in seconds.
-    """
-
-    attribute: str
+    attribute: str  # what they compare with constants
+    # the constants, and one other value if a pattern asks for others
     values: tuple[int | str, ...]
-    keys: frozenset[str]
-    window: float
+    keys: frozenset[str]  # what they partition by
+    window: float  # the shortest window, in seconds
 
 
 def source_demands(application: Application) -> Mapping[str, SourceDemand]:

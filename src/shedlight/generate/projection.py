@@ -11,21 +11,15 @@ from shedlight.graph import Application, Stream, operator_order
 from shedlight.language.ast.expression import Aggregate, Attribute, Literal, WholeEvent, walk
 from shedlight.language.ast.pattern import Item, Pattern, expressions, selected_items
 
-_NOTHING = Item(Literal(1), "nothing")
-"""Stands for what is selected if nobody reads any of it."""
+_NOTHING = Item(Literal(1), "nothing")  # stands for what is selected if nobody reads any of it
 
 
 @dataclass(frozen=True, slots=True)
 class ReadColumns:
-    """The columns of a stream that somebody reads.
+    """The columns of a stream that somebody reads."""
 
-    Attributes:
-        names: The columns.
-        everything: Whether all columns are, for whole events are passed on.
-    """
-
-    names: frozenset[str] = frozenset()
-    everything: bool = False
+    names: frozenset[str] = frozenset()  # the columns
+    everything: bool = False  # whether all columns are, for whole events are passed on
 
     def __or__(self, other: "ReadColumns") -> "ReadColumns":
         return ReadColumns(self.names | other.names, self.everything or other.everything)

@@ -13,21 +13,13 @@ TypeShares = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSpec:
-    """A stream that is the same all the time.
+    """A stream that is the same all the time."""
 
-    Attributes:
-        rate: Events per second, on average over the whole stream.
-        duration: In seconds.
-        shares: Of the types 0, 1, ...; they sum to 1.
-        seed: The same one gives the same stream.
-        keys: How many keys there are, all alike; with 0, there is no column of them.
-    """
-
-    rate: float
-    duration: float
-    shares: TypeShares
-    seed: int
-    keys: int = 0
+    rate: float  # events per second, on average over the whole stream
+    duration: float  # in seconds
+    shares: TypeShares  # of the types 0, 1, ...; they sum to 1
+    seed: int  # the same one gives the same stream
+    keys: int = 0  # how many keys there are, all alike; with 0, there is no column of them
 
     def __post_init__(self) -> None:
         check_amounts(rate=self.rate, duration=self.duration)
@@ -46,17 +38,11 @@ class StreamSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bursty(StreamSpec):
-    """A Markov-modulated Poisson process: calm and bursts, each of exponential length.
+    """A Markov-modulated Poisson process: calm and bursts, each of exponential length."""
 
-    Attributes:
-        burst_rate: The rate in a burst, in calm rates.
-        burst_share: The share of the time that is in bursts.
-        burst_seconds: How long a burst is, on average.
-    """
-
-    burst_rate: float
-    burst_share: float
-    burst_seconds: float
+    burst_rate: float  # the rate in a burst, in calm rates
+    burst_share: float  # the share of the time that is in bursts
+    burst_seconds: float  # how long a burst is, on average
 
     def __post_init__(self) -> None:
         StreamSpec.__post_init__(self)
@@ -118,28 +104,18 @@ class Drifting(StreamSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateStep:
-    """What holds from some time on.
+    """What holds from some time on."""
 
-    Attributes:
-        at: In seconds from the start of the stream.
-        rate: Events per second.
-        shares: Of the types.
-    """
-
-    at: float
-    rate: float
-    shares: TypeShares
+    at: float  # in seconds from the start of the stream
+    rate: float  # events per second
+    shares: TypeShares  # of the types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepped(StreamSpec):
-    """A stream that jumps; `rate` and `shares` are their means over the whole of it.
+    """A stream that jumps; `rate` and `shares` are their means over the whole of it."""
 
-    Attributes:
-        steps: In the order of their times; the first is at 0.
-    """
-
-    steps: tuple[RateStep, ...]
+    steps: tuple[RateStep, ...]  # in the order of their times; the first is at 0
 
     def __post_init__(self) -> None:
         StreamSpec.__post_init__(self)

@@ -30,8 +30,7 @@ from shedlight.generate.specs import (
 )
 from shedlight.model.arrays import Floats, Ints
 
-MICROSECONDS = 1_000_000
-"""In a second."""
+MICROSECONDS = 1_000_000  # in a second
 
 
 def balanced(*, rate: float, duration: float, seed: int, types: int = 4) -> StreamSpec:

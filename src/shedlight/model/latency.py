@@ -65,23 +65,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
-    """What a node can do.
+    """What a node can do."""
 
-    Attributes:
-        node: The node.
-        bound: Its bound, in seconds.
-        target: How it is to be kept.
-        costs: For each of its patterns, what an event of each use costs.
-        transport: What an event costs besides, once, if any pattern of an operator keeps it.
-        arrivals: What arrives there.
-    """
-
-    node: NodeModel
-    bound: float
-    target: Target
-    costs: Mapping[Stream, Floats]
+    node: NodeModel  # the node
+    bound: float  # its bound, in seconds
+    target: Target  # how it is to be kept
+    costs: Mapping[Stream, Floats]  # for each of its patterns, what an event of each use costs
+    # what an event costs besides, once, if any pattern of an operator keeps it
     transport: float
-    arrivals: Arrivals
+    arrivals: Arrivals  # what arrives there
 
     def at(self, arrivals: float, read: float) -> float:
         """Give the limit at a rate of arrivals that patterns use, and of all that is read."""

@@ -13,17 +13,11 @@ from shedlight.model.rates import Rates
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """How busy a node is.
+    """How busy a node is."""
 
-    Attributes:
-        cost: What counts against the limit.
-        busy: Busy seconds per second.
-        limit: What the cost may be.
-    """
-
-    cost: float
-    busy: float
-    limit: float
+    cost: float  # what counts against the limit
+    busy: float  # busy seconds per second
+    limit: float  # what the cost may be
 
     @property
     def fits(self) -> bool:

@@ -26,19 +26,13 @@ class SolverOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """What the solver found.
+    """What the solver found."""
 
-    Attributes:
-        outcome: Whether there is an optimum; if not, the arrays are empty.
-        objective: The greatest value.
-        values: The variables.
-        duals: What one more on the right-hand side of a row adds to the objective; empty if
-            the program has integer variables.
-    """
-
-    outcome: SolverOutcome
-    objective: float
-    values: Floats
+    outcome: SolverOutcome  # whether there is an optimum; if not, the arrays are empty
+    objective: float  # the greatest value
+    values: Floats  # the variables
+    # what one more on the right-hand side of a row adds to the objective; empty if the program
+    # has integer variables
     duals: Floats
 
 

@@ -22,33 +22,23 @@ Keep = Mapping[Stream, Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PatternModel:
-    """What the planner knows of a pattern.
+    """What the planner knows of a pattern."""
 
-    Attributes:
-        stream: Its name: operator and pattern.
-        demand: What it needs of the types of its operator.
-        seconds: Mean processing time of an event of each use; empty if it is not known.
-        moments: Mean of the squared processing time of each use; empty if it is not known.
-        emits: Complex events per match.
-        calibration: Matches measured over matches modelled.
-        measured: Complex events per second as measured, if they were.
-        key: What it is shed by if it is shed by key (attributes as text); empty: by event.
-        protected: For each use, whether it must never be shed; empty: none.
-        pattern: Its text, if it has one.
-        accepts: The types that each element of the text accepts, by number.
-    """
-
-    stream: Stream
-    demand: MatchDemand
+    stream: Stream  # its name: operator and pattern
+    demand: MatchDemand  # what it needs of the types of its operator
+    # mean processing time of an event of each use; empty if it is not known
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    # mean of the squared processing time of each use; empty if it is not known
     moments: Floats = field(default_factory=lambda: np.zeros(0))
-    emits: float = 1.0
-    calibration: float = 1.0
-    measured: float | None = None
+    emits: float = 1.0  # complex events per match
+    calibration: float = 1.0  # matches measured over matches modelled
+    measured: float | None = None  # complex events per second as measured, if they were
+    # what it is shed by if it is shed by key (attributes as text); empty: by event
     key: str = ""
+    # for each use, whether it must never be shed; empty: none
     protected: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    pattern: Pattern | None = None
-    accepts: tuple[Ints, ...] = ()
+    pattern: Pattern | None = None  # its text, if it has one
+    accepts: tuple[Ints, ...] = ()  # the types that each element of the text accepts, by number
 
     @property
     def is_timed(self) -> bool:
@@ -63,70 +53,47 @@ class PatternModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OperatorModel:
-    """What the planner knows of an operator.
+    """What the planner knows of an operator."""
 
-    Attributes:
-        name: Its name.
-        node: Where it runs.
-        types: The labels of the types that arrive.
-        sources: What arrives per second of each type from each source, by name.
-        feeds: How the complex events of each pattern upstream are spread over the types: what
-            share of them is of each type; they may sum to less than 1.
-        unused: Events per second from sources that are relevant to no pattern here.
-        patterns: Its patterns, in order of declaration.
-        capacity: Events per second that it can process if nothing is shed: one over the mean
-            processing time of an event. It emits no more than that for each pattern and
-            complex event of a match.
-    """
-
-    name: str
-    node: str
-    types: tuple[str, ...]
+    name: str  # its name
+    node: str  # where it runs
+    types: tuple[str, ...]  # the labels of the types that arrive
+    # what arrives per second of each type from each source, by name
     sources: Mapping[str, Floats]
+    # how the complex events of each pattern upstream are spread over the types: what share of
+    # them is of each type; they may sum to less than 1
     feeds: Mapping[Stream, Floats]
-    patterns: tuple[PatternModel, ...]
+    patterns: tuple[PatternModel, ...]  # its patterns, in order of declaration
+    # events per second from sources that are relevant to no pattern here
     unused: Mapping[str, float] = field(default_factory=dict)
+    # events per second that it can process if nothing is shed: one over the mean processing
+    # time of an event. It emits no more than that for each pattern and complex event of a
+    # match.
     capacity: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeModel:
-    """What the planner knows of a node.
+    """What the planner knows of a node."""
 
-    Attributes:
-        name: Its name.
-        bound: The mean time that an event may spend there, in seconds; None: no limit.
-        backlog: Busy seconds that are queued.
-        fixed: Seconds that a micro-batch takes however few events it has.
-        reading: Seconds per event that arrives, kept or not.
-        transport: Seconds per event that any pattern of an operator keeps.
-    """
-
-    name: str
+    name: str  # its name
+    # the mean time that an event may spend there, in seconds; None: no limit
     bound: float | None = None
-    backlog: float = 0.0
-    fixed: float = 0.0
-    reading: float = 0.0
-    transport: float = 0.0
+    backlog: float = 0.0  # busy seconds that are queued
+    fixed: float = 0.0  # seconds that a micro-batch takes however few events it has
+    reading: float = 0.0  # seconds per event that arrives, kept or not
+    transport: float = 0.0  # seconds per event that any pattern of an operator keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkModel:
-    """What the planner knows of a sink.
+    """What the planner knows of a sink."""
 
-    Attributes:
-        name: Its name.
-        stream: The pattern it takes from.
-        weight: What a complex event is worth here.
-        min_rate: Complex events per second that it must get.
-        min_share: The share of what would come without shedding that it must get.
-    """
-
-    name: str
-    stream: Stream
-    weight: float = 1.0
-    min_rate: float = 0.0
-    min_share: float = 0.0
+    name: str  # its name
+    stream: Stream  # the pattern it takes from
+    weight: float = 1.0  # what a complex event is worth here
+    min_rate: float = 0.0  # complex events per second that it must get
+    min_share: float = 0.0  # the share of what would come without shedding that it must get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

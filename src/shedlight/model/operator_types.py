@@ -28,25 +28,16 @@ _Amounts = Mapping[Signature, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorTypes:
-    """The types of an operator; they are numbered in the order of `labels`.
+    """The types of an operator; they are numbered in the order of `labels`."""
 
-    Attributes:
-        vocabulary: The words of their labels.
-        labels: The types, in order of their signatures.
-        signatures: What holds of each.
-        sources: Events per second of each type from each source.
-        feeds: The share of the complex events of each pattern upstream that is of each type.
-        unused: Events per second from each source that no element accepts.
-        accepted: The types that each element accepts, ascending.
-    """
-
-    vocabulary: Vocabulary
-    labels: tuple[str, ...]
-    signatures: tuple[Signature, ...]
-    sources: Mapping[str, Floats]
+    vocabulary: Vocabulary  # the words of their labels
+    labels: tuple[str, ...]  # the types, in order of their signatures
+    signatures: tuple[Signature, ...]  # what holds of each
+    sources: Mapping[str, Floats]  # events per second of each type from each source
+    # the share of the complex events of each pattern upstream that is of each type
     feeds: Mapping[Stream, Floats]
-    unused: Mapping[str, float]
-    accepted: Mapping[Element, Ints]
+    unused: Mapping[str, float]  # events per second from each source that no element accepts
+    accepted: Mapping[Element, Ints]  # the types that each element accepts, ascending
 
     def types_with(self, label: str) -> Ints:
         """Find the types of which all words of a label hold."""

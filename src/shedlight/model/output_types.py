@@ -42,15 +42,10 @@ _Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownAttributes:
-    """Which attributes of a pattern's complex events are known.
+    """Which attributes of a pattern's complex events are known."""
 
-    Attributes:
-        values: The constants, by column and field.
-        columns: The columns that they have.
-    """
-
-    values: Mapping[_Path, Value]
-    columns: Columns
+    values: Mapping[_Path, Value]  # the constants, by column and field
+    columns: Columns  # the columns that they have
 
     def knows(self, attribute: Attribute) -> bool:
         """Whether the value of an attribute is known."""

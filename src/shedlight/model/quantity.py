@@ -14,19 +14,12 @@ _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a number of a snapshot counts, and its range.
+    """What a number of a snapshot counts, and its range."""
 
-    Attributes:
-        name: What to write.
-        least: The smallest that there can be.
-        most: The greatest that there can be; a number is always finite.
-        above: Whether `least` itself is too small.
-    """
-
-    name: str
-    least: float = 0.0
-    most: float = math.inf
-    above: bool = False
+    name: str  # what to write
+    least: float = 0.0  # the smallest that there can be
+    most: float = math.inf  # the greatest that there can be; a number is always finite
+    above: bool = False  # whether `least` itself is too small
 
     @property
     def expected(self) -> str:

@@ -19,27 +19,19 @@ from shedlight.model.selectivity.flow_lp import match_rate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rates:
-    """What flows where, in events per second.
+    """What flows where, in events per second."""
 
-    Attributes:
-        arrivals: At each operator, of each of its types.
-        kept: By each pattern, of each of its uses.
-        outputs: Complex events of each pattern.
-        sinks: Complex events at each sink.
-    """
-
-    arrivals: Mapping[str, Floats]
-    kept: Mapping[Stream, Floats]
-    outputs: Mapping[Stream, float]
-    sinks: Mapping[str, float]
+    arrivals: Mapping[str, Floats]  # at each operator, of each of its types
+    kept: Mapping[Stream, Floats]  # by each pattern, of each of its uses
+    outputs: Mapping[Stream, float]  # complex events of each pattern
+    sinks: Mapping[str, float]  # complex events at each sink
 
 
 ChooseShares = Callable[[PatternModel, Floats], Floats | None]
 """Says which shares a pattern keeps, given what arrives of its uses; None: all."""
 
 
-OnKept = Callable[[OperatorModel, PatternModel, Floats], None]
-"""Is given what a pattern keeps."""
+OnKept = Callable[[OperatorModel, PatternModel, Floats], None]  # is given what a pattern keeps
 
 
 def predict(
@@ -214,16 +206,11 @@ def _kept_by_key(
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What arrives at a node, as a constant and a multiple of what each pattern emits.
+    """What arrives at a node, as a constant and a multiple of what each pattern emits."""
 
-    Attributes:
-        used: Events per second from sources that a pattern uses.
-        read: All events per second from sources.
-        shares: The share of each pattern's complex events that a pattern here uses.
-    """
-
-    used: float
-    read: float
+    used: float  # events per second from sources that a pattern uses
+    read: float  # all events per second from sources
+    # the share of each pattern's complex events that a pattern here uses
     shares: Mapping[Stream, float]
 
     def at(self, outputs: Mapping[Stream, float]) -> tuple[float, float]:

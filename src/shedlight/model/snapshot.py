@@ -54,8 +54,7 @@ STREAM_SECTIONS = (
 NODE_SECTIONS = ("backlog", "micro_batch", "transport")
 """The sections that have a value for each node."""
 
-ByType = Mapping[str, float]
-"""A number for each label of a type."""
+ByType = Mapping[str, float]  # a number for each label of a type
 
 
 @dataclass(frozen=True, slots=True)

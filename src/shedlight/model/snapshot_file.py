@@ -9,8 +9,7 @@ from shedlight.graph.application import Application
 from shedlight.model.quantity import describe_value, format_keys
 from shedlight.model.snapshot import Snapshot, check_snapshot, object_form
 
-MAX_BYTES = 100_000_000
-"""The largest file."""
+MAX_BYTES = 100_000_000  # the largest file
 
 
 def read_snapshot(path: Path, application: Application) -> Snapshot:
@@ -58,8 +57,7 @@ def _check_keys(value: _Object, path: Path, *keys: str) -> None:
             _check_keys(inner, path, *keys, key)
 
 
-_MAX_DEPTH = 2
-"""How many keys lead to the innermost object of a snapshot."""
+_MAX_DEPTH = 2  # how many keys lead to the innermost object of a snapshot
 
 
 def _read_json(path: Path) -> object:

@@ -18,8 +18,7 @@ from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.shares import scalable
 
 _MAX_STEPS = 60
-_CLOSE = 1e-6
-"""How much of a stage may be left undone."""
+_CLOSE = 1e-6  # how much of a stage may be left undone
 
 
 class _Stage(Enum):
@@ -42,16 +41,11 @@ class _Raisable:
     """Those shares of one pattern that a stage may raise.
 
     All is done pattern by pattern: what is as long as all of a node does not fit any cache.
-
-    Attributes:
-        stream: The pattern.
-        uses: Which of its uses they are.
-        costed: What is kept of them, and what keeping all of each costs.
     """
 
-    stream: Stream
-    uses: Flags | slice
-    costed: _Costed
+    stream: Stream  # the pattern
+    uses: Flags | slice  # which of its uses they are
+    costed: _Costed  # what is kept of them, and what keeping all of each costs
 
 
 def spend_budget(

@@ -24,21 +24,14 @@ RelaxedColumns = dict[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRateTerms:
-    """What a pattern keeps: of each use a constant, and columns times factors.
+    """What a pattern keeps: of each use a constant, and columns times factors."""
 
-    Attributes:
-        fixed: The constants.
-        terms: The columns and factors.
-        switch: The column that says whether the pattern is on, or NONE.
-        share: The column with the share of keys it keeps, or NONE.
-        alone: The column of all terms, if there is just one for each use, in order, and no
-            constants; or NONE.
-    """
-
-    fixed: Floats
-    terms: UseTerms
-    switch: int = NONE
-    share: int = NONE
+    fixed: Floats  # the constants
+    terms: UseTerms  # the columns and factors
+    switch: int = NONE  # the column that says whether the pattern is on, or NONE
+    share: int = NONE  # the column with the share of keys it keeps, or NONE
+    # the column of all terms, if there is just one for each use, in order, and no constants; or
+    # NONE
     alone: int = NONE
 
     def at(self, values: Floats) -> Floats:
@@ -68,22 +61,16 @@ class KeptRateTerms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LpSolution:
-    """What the reduced program says, as rates that patterns keep.
+    """What the reduced program says, as rates that patterns keep."""
 
-    Attributes:
-        terms: What each planned pattern keeps, in terms of the program's variables.
-        values: The variables.
-        key_shares: The share of keys that a pattern keeps, for those shed by key.
-        on: The planned patterns that have any match.
-        objective: What the patterns that the plan can change bring.
-        prices: What one more busy second per second of each planned node would bring.
-    """
-
+    # what each planned pattern keeps, in terms of the program's variables
     terms: Mapping[Stream, KeptRateTerms]
-    values: Floats
+    values: Floats  # the variables
+    # the share of keys that a pattern keeps, for those shed by key
     key_shares: Mapping[Stream, float]
-    on: frozenset[Stream]
-    objective: float
+    on: frozenset[Stream]  # the planned patterns that have any match
+    objective: float  # what the patterns that the plan can change bring
+    # what one more busy second per second of each planned node would bring
     prices: Mapping[str, float]
 
     def is_off(self, stream: Stream) -> bool:

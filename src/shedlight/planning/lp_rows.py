@@ -28,18 +28,13 @@ from shedlight.model.selectivity.flow_lp import (
 
 @dataclass(frozen=True, eq=False)
 class ArrivalTerms:
-    """What arrives at an operator, of each type.
+    """What arrives at an operator, of each type."""
 
-    Attributes:
-        fixed: Events per second that the plan does not change.
-        feeds: The columns of the matches upstream that it does change, and how many events of
-            each type here come of one.
-        full: What arrives if nothing is shed.
-    """
-
-    fixed: Floats
+    fixed: Floats  # events per second that the plan does not change
+    # the columns of the matches upstream that it does change, and how many events of each type
+    # here come of one
     feeds: tuple[tuple[int, Floats], ...]
-    full: Floats
+    full: Floats  # what arrives if nothing is shed
 
     @cached_property
     def varies(self) -> Flags:
@@ -62,28 +57,19 @@ class ArrivalTerms:
 
 @dataclass(slots=True, eq=False)
 class LpRows:
-    """A program to which patterns are added one after the other, upstream first.
+    """A program to which patterns are added one after the other, upstream first."""
 
-    Attributes:
-        model: The application.
-        limits: Of the nodes that are planned.
-        unshed: The rates if nothing is shed.
-        patterns: All patterns.
-        weights: What a complex event of a pattern is worth by itself; 0 if it is not in it.
-        changed: The patterns whose output the plan can change.
-        program: The program.
-        columns: The variables of each pattern that was added.
-        arrivals: What arrives at each operator that has such patterns.
-    """
-
-    model: Model
-    limits: Mapping[str, Limit]
-    unshed: Rates
-    patterns: Mapping[Stream, PatternModel]
+    model: Model  # the application
+    limits: Mapping[str, Limit]  # of the nodes that are planned
+    unshed: Rates  # the rates if nothing is shed
+    patterns: Mapping[Stream, PatternModel]  # all patterns
+    # what a complex event of a pattern is worth by itself; 0 if it is not in it
     weights: Mapping[Stream, float]
-    changed: frozenset[Stream]
-    program: LinearProgram = field(default_factory=LinearProgram)
+    changed: frozenset[Stream]  # the patterns whose output the plan can change
+    program: LinearProgram = field(default_factory=LinearProgram)  # the program
+    # the variables of each pattern that was added
     columns: dict[Stream, FlowColumns] = field(default_factory=dict)
+    # what arrives at each operator that has such patterns
     arrivals: dict[str, ArrivalTerms] = field(default_factory=dict)
 
     def planned(self) -> list[tuple[OperatorModel, PatternModel]]:

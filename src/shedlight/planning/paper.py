@@ -21,15 +21,10 @@ from shedlight.planning.lp_rows import LpRows, build_lp_rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaperPlan:
-    """What the paper's program says.
+    """What the paper's program says."""
 
-    Attributes:
-        keep: The share that each pattern of the bottleneck keeps of each of its uses.
-        objective: What the changeable patterns bring.
-    """
-
-    keep: Keep
-    objective: float
+    keep: Keep  # the share that each pattern of the bottleneck keeps of each of its uses
+    objective: float  # what the changeable patterns bring
 
 
 def paper_program(

@@ -13,17 +13,11 @@ from shedlight.model.rates import ChooseShares, Rates, propagate_rates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidatePlan:
-    """Shares, and what comes of them.
+    """Shares, and what comes of them."""
 
-    Attributes:
-        keep: The shares.
-        rates: The rates with them.
-        loads: How busy each node that has a limit is with them.
-    """
-
-    keep: Keep
-    rates: Rates
-    loads: Mapping[str, NodeLoad]
+    keep: Keep  # the shares
+    rates: Rates  # the rates with them
+    loads: Mapping[str, NodeLoad]  # how busy each node that has a limit is with them
 
     @property
     def fits(self) -> bool:
@@ -33,19 +27,12 @@ class CandidatePlan:
 
 @dataclass(frozen=True, eq=False)
 class PlanningProblem:
-    """What a plan is for.
+    """What a plan is for."""
 
-    Attributes:
-        model: The application.
-        limits: Of every node that has one.
-        nodes: The nodes that are planned, each with a limit.
-        local: Whether the output of these nodes counts, and not that of the sinks.
-    """
-
-    model: Model
-    limits: Mapping[str, Limit]
-    nodes: tuple[str, ...]
-    local: bool = False
+    model: Model  # the application
+    limits: Mapping[str, Limit]  # of every node that has one
+    nodes: tuple[str, ...]  # the nodes that are planned, each with a limit
+    local: bool = False  # whether the output of these nodes counts, and not that of the sinks
 
     @cached_property
     def everything(self) -> CandidatePlan:

@@ -24,27 +24,21 @@ from shedlight.planning.kept_terms import KeptRateTerms, LpSolution, RelaxedColu
 from shedlight.planning.lp_rows import LpRows, build_lp_rows
 
 _MAX_ROUNDS = 60
-CUT_TOLERANCE = 1e-8
-"""How far, relatively, a row that is not in the program yet may be broken."""
+CUT_TOLERANCE = 1e-8  # how far, relatively, a row that is not in the program yet may be broken
 
 
 @dataclass(slots=True, eq=False)
 class ReducedLp:
-    """The reduced program while it is solved.
+    """The reduced program while it is solved."""
 
-    Attributes:
-        rows: The columns and rows that all programs have.
-        kept: What each planned pattern keeps.
-        loads: What keeping costs, for each pattern.
-        transport_columns: The columns of events that any pattern keeps, by operator, one per
-            type.
-        limit_rows: The rows of each node's limit.
-    """
-
-    rows: LpRows
+    rows: LpRows  # the columns and rows that all programs have
+    # what each planned pattern keeps
     kept: dict[Stream, KeptRateTerms] = field(default_factory=dict)
+    # what keeping costs, for each pattern
     loads: dict[Stream, LinearExpression] = field(default_factory=dict)
+    # the columns of events that any pattern keeps, by operator, one per type
     transport_columns: dict[str, int] = field(default_factory=dict)
+    # the rows of each node's limit
     limit_rows: dict[str, list[int]] = field(default_factory=dict)
 
     @property

@@ -24,8 +24,7 @@ from shedlight.matching.operators.classify import EventTypes, count_numbers
 from shedlight.matching.permuted import PermutedTable, row_column
 from shedlight.shedding.shares import PatternShares
 
-EPOCH_WINDOWS = 10
-"""How many windows the same keys are kept."""
+EPOCH_WINDOWS = 10  # how many windows the same keys are kept
 
 _LOWEST, _HASHES = -(1 << 63), 1 << 64
 
@@ -42,14 +41,10 @@ def threshold(share: float) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepDecision:
-    """Which events of a batch a pattern keeps.
+    """Which events of a batch a pattern keeps."""
 
-    Attributes:
-        mask: Whether each event is kept.
-        unknown: Labels of types that the plan does not know; they have its mean share.
-    """
-
-    mask: Array
+    mask: Array  # whether each event is kept
+    # labels of types that the plan does not know; they have its mean share
     unknown: tuple[str, ...]
 
 

@@ -25,15 +25,10 @@ _BOOLEANS = {"True": True, "False": False}
 
 @dataclass(frozen=True, slots=True)
 class Results(Generic[Row]):
-    """The rows of a file of results, and what they were made with.
+    """The rows of a file of results, and what they were made with."""
 
-    Attributes:
-        made_with: Seed, versions and computer, by name.
-        rows: The rows, frozen values of numbers, text, enums and None.
-    """
-
-    made_with: Mapping[str, str]
-    rows: tuple[Row, ...]
+    made_with: Mapping[str, str]  # seed, versions and computer, by name
+    rows: tuple[Row, ...]  # the rows, frozen values of numbers, text, enums and None
 
 
 def provenance() -> dict[str, str]:

@@ -34,25 +34,18 @@ from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.arrays import Floats, dot
 from shedlight.shedding.shares import Shares
 
-_MIN_SECONDS = 1e-9
-"""No event takes less than this, in seconds."""
-_STEP = 0.2
-"""The part of what is kept that is given away anew after each observation."""
+_MIN_SECONDS = 1e-9  # no event takes less than this, in seconds
+_STEP = 0.2  # the part of what is kept that is given away anew after each observation
 _MIN_SHARE = 0.02
 """The part of the limit that goes to what is not worth it, to know what it is worth."""
-_LEVELS = 10
-"""Utilities that differ by less than one such part of the greatest are the same."""
-BINS = 24
-"""How many positions there are; two of them make an octave."""
+_LEVELS = 10  # utilities that differ by less than one such part of the greatest are the same
+BINS = 24  # how many positions there are; two of them make an octave
 
 _NEVER = -(1 << 62)
 _HASHES, _LOWEST = float(1 << 64), -float(1 << 63)
-_MAX_REMEMBERED = 1 << 16
-"""How many events are remembered where time does not say which."""
-_FORGETTING = 0.7
-"""What earlier counts are worth after each observation."""
-_BORROWED = 20.0
-"""By how many events of its type a cell is judged, besides its own."""
+_MAX_REMEMBERED = 1 << 16  # how many events are remembered where time does not say which
+_FORGETTING = 0.7  # what earlier counts are worth after each observation
+_BORROWED = 20.0  # by how many events of its type a cell is judged, besides its own
 
 
 class UtilityCells:

@@ -33,23 +33,14 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class LatencySummary:
-    """The latency of the events of a node, in seconds.
+    """The latency of the events of a node, in seconds."""
 
-    Attributes:
-        events: How many were processed.
-        mean: Queueing and processing together.
-        queueing: The mean wait.
-        processing: The mean processing time.
-        p95: What 95 % of them did not exceed, to half a percent.
-        p99: What 99 % of them did not exceed.
-    """
-
-    events: int
-    mean: float
-    queueing: float
-    processing: float
-    p95: float
-    p99: float
+    events: int  # how many were processed
+    mean: float  # queueing and processing together
+    queueing: float  # the mean wait
+    processing: float  # the mean processing time
+    p95: float  # what 95 % of them did not exceed, to half a percent
+    p99: float  # what 99 % of them did not exceed
 
 
 class LatencyCollector:

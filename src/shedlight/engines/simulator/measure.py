@@ -25,10 +25,8 @@ from shedlight.matching.output.complex_events import ID, TIME, complex_events
 
 Clock = Callable[[], float]
 
-SAMPLE = 5_000
-"""How many events of each source the patterns are given."""
-_TIMED, _WARM = 300, 20
-"""How many events of a pattern are timed, after how many that are not."""
+SAMPLE = 5_000  # how many events of each source the patterns are given
+_TIMED, _WARM = 300, 20  # how many events of a pattern are timed, after how many that are not
 
 
 def measure_service_times(

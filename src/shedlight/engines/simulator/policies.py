@@ -24,8 +24,7 @@ from shedlight.model.model import Model
 from shedlight.model.rates import predict
 from shedlight.shedding.shares import PatternShares, Shares, sheddable_by_pressure
 
-Factors = Mapping[str, float]
-"""The pressure of each node."""
+Factors = Mapping[str, float]  # the pressure of each node
 
 
 class PressurePolicy(ABC):

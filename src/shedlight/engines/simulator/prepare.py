@@ -16,17 +16,11 @@ from shedlight.shedding.shedder import event_hashes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedRun:
-    """An application and its events, prepared for a simulation.
+    """An application and its events, prepared for a simulation."""
 
-    Attributes:
-        application: Without what nobody reads.
-        sources: Their events in order.
-        unique: Streams in which no id comes twice.
-    """
-
-    application: Application
-    sources: Mapping[str, tuple[StreamInput, pa.Table]]
-    unique: frozenset[Stream]
+    application: Application  # without what nobody reads
+    sources: Mapping[str, tuple[StreamInput, pa.Table]]  # their events in order
+    unique: frozenset[Stream]  # streams in which no id comes twice
 
 
 def prepare_run(

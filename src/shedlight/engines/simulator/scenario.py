@@ -35,8 +35,7 @@ from shedlight.model.rates import predict
 MAX_EVENTS = 50_000_000
 
 _MAX_TRIES = 12
-_TOLERANCE = 0.01
-"""How far from the given load is near enough, relatively."""
+_TOLERANCE = 0.01  # how far from the given load is near enough, relatively
 _LONG = 8
 """A borg-like stream is drawn so many times as long as needed, and its start fed faster."""
 _PILOT = 100.0, 60.0
@@ -45,23 +44,14 @@ _PILOT = 100.0, 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scenario:
-    """An application, its events and their load.
+    """An application, its events and their load."""
 
-    Attributes:
-        application: The application.
-        tables: The events of its sources.
-        service: How long processing takes.
-        duration: How long events come, in seconds of virtual time.
-        pace: How many times as fast they come as their times say.
-        seed: Of events and processing times.
-    """
-
-    application: Application
-    tables: Mapping[str, pa.Table]
-    service: Service
-    duration: float
-    pace: float = 1.0
-    seed: int = 0
+    application: Application  # the application
+    tables: Mapping[str, pa.Table]  # the events of its sources
+    service: Service  # how long processing takes
+    duration: float  # how long events come, in seconds of virtual time
+    pace: float = 1.0  # how many times as fast they come as their times say
+    seed: int = 0  # of events and processing times
 
     @property
     def events(self) -> int:
@@ -71,17 +61,11 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Unshed:
-    """The outcome of a scenario without shedding, however long that takes.
+    """The outcome of a scenario without shedding, however long that takes."""
 
-    Attributes:
-        demand: Busy seconds per second that arrive at each node with a bound.
-        sinks: Results at each sink.
-        simulation: All of it.
-    """
-
-    demand: Mapping[str, float]
-    sinks: Mapping[str, int]
-    simulation: Simulation
+    demand: Mapping[str, float]  # busy seconds per second that arrive at each node with a bound
+    sinks: Mapping[str, int]  # results at each sink
+    simulation: Simulation  # all of it
 
 
 def run_unshed(scenario: Scenario) -> Unshed:

@@ -15,41 +15,27 @@ from shedlight.graph import Application, Stream
 from shedlight.model.latency import Target
 from shedlight.shedding.shares import Shares
 
-CHECKS_PER_DECISION = 5
-"""How often a node looks at its backlog between two decisions."""
+CHECKS_PER_DECISION = 5  # how often a node looks at its backlog between two decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """A node in an interval, in seconds and busy seconds per second.
+    """A node in an interval, in seconds and busy seconds per second."""
 
-    Attributes:
-        start: When the interval began, from the first event on.
-        length: How long it was.
-        node: Its name.
-        bound: Its bound; None if it has none.
-        limit: What the bound allows, as far as it was known; None if there is no bound.
-        busy: The work that it took on.
-        backlog: The work that was queued at the end.
-        pressure: The factor on its shares after the interval.
-        processed: Events that some pattern kept.
-        shed: Relevant events that no pattern kept.
-        latency: The mean time that processed events spent there; None if there were none.
-        queueing: The part of that before processing began.
-    """
-
-    start: float
-    length: float
-    node: str
-    bound: float | None
+    start: float  # when the interval began, from the first event on
+    length: float  # how long it was
+    node: str  # its name
+    bound: float | None  # its bound; None if it has none
+    # what the bound allows, as far as it was known; None if there is no bound
     limit: float | None
-    busy: float
-    backlog: float
-    pressure: float
-    processed: int
-    shed: int
+    busy: float  # the work that it took on
+    backlog: float  # the work that was queued at the end
+    pressure: float  # the factor on its shares after the interval
+    processed: int  # events that some pattern kept
+    shed: int  # relevant events that no pattern kept
+    # the mean time that processed events spent there; None if there were none
     latency: float | None
-    queueing: float | None
+    queueing: float | None  # the part of that before processing began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +50,14 @@ class SinkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScenarioResult:
-    """The outcome of a scenario under a shedder.
+    """The outcome of a scenario under a shedder."""
 
-    Attributes:
-        shedder: Who decided.
-        simulation: What happened.
-        nodes: By interval and node.
-        sinks: By interval and sink.
-        latency: What events spent at each node.
-        decisions: Of the controller; empty if there is none.
-    """
-
-    shedder: Shedder
-    simulation: Simulation
-    nodes: tuple[NodeRow, ...]
-    sinks: tuple[SinkRow, ...]
-    latency: Mapping[str, LatencySummary]
-    decisions: tuple[Decision, ...]
+    shedder: Shedder  # who decided
+    simulation: Simulation  # what happened
+    nodes: tuple[NodeRow, ...]  # by interval and node
+    sinks: tuple[SinkRow, ...]  # by interval and sink
+    latency: Mapping[str, LatencySummary]  # what events spent at each node
+    decisions: tuple[Decision, ...]  # of the controller; empty if there is none
 
 
 @dataclass(slots=True)

@@ -36,17 +36,13 @@ _SECOND = 1e6
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """Complex events on their way to a server, and when those before them arrived.
+    """Complex events on their way to a server, and when those before them arrived."""
 
-    Attributes:
-        in_transit: Tables of complex events with the seconds at which each arrives.
-        times: The timestamps of the complex events that have arrived.
-        arrivals: When each of them arrived.
-    """
-
+    # tables of complex events with the seconds at which each arrives
     in_transit: list[tuple[pa.Table, Floats]] = field(default_factory=list)
+    # the timestamps of the complex events that have arrived
     times: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    arrivals: Floats = field(default_factory=lambda: np.zeros(0))
+    arrivals: Floats = field(default_factory=lambda: np.zeros(0))  # when each of them arrived
 
     def until(self, end: float) -> list[pa.Table]:
         """Take out what arrives before a time."""
@@ -75,27 +71,17 @@ class Channel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServiceBatch:
-    """Events that are ready at a server, and what was decided about them.
+    """Events that are ready at a server, and what was decided about them."""
 
-    Attributes:
-        ready: The events.
-        arrivals: When each arrived, in seconds.
-        service: How long each takes, in seconds.
-        spent: Seconds that each pattern takes, and the sum of their squares.
-        masks: Which of them each pattern keeps.
-        kept: Which of them some pattern keeps.
-        relevant: How many of them some pattern can take.
-        unknown: Types that the shares did not know, by pattern.
-    """
-
-    ready: ReadyBatch
-    arrivals: Floats
-    service: Floats
+    ready: ReadyBatch  # the events
+    arrivals: Floats  # when each arrived, in seconds
+    service: Floats  # how long each takes, in seconds
+    # seconds that each pattern takes, and the sum of their squares
     spent: Mapping[Stream, tuple[float, float]]
-    masks: Mapping[str, Array]
-    kept: Array
-    relevant: int
-    unknown: Mapping[Stream, tuple[str, ...]]
+    masks: Mapping[str, Array]  # which of them each pattern keeps
+    kept: Array  # which of them some pattern keeps
+    relevant: int  # how many of them some pattern can take
+    unknown: Mapping[Stream, tuple[str, ...]]  # types that the shares did not know, by pattern
 
 
 class Server:

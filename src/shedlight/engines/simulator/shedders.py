@@ -28,19 +28,12 @@ class Shedder(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShedderSettings:
-    """How a shedder decides.
+    """How a shedder decides."""
 
-    Attributes:
-        every: After how many intervals there is an observation.
-        with_pressure: Whether there is pressure between decisions.
-        target: How bounds are kept.
-        replan_policy: When the controller replans.
-    """
-
-    every: int = 2
-    with_pressure: bool = True
-    target: Target = field(default_factory=Target)
-    replan_policy: ReplanPolicy = DEFAULT_POLICY
+    every: int = 2  # after how many intervals there is an observation
+    with_pressure: bool = True  # whether there is pressure between decisions
+    target: Target = field(default_factory=Target)  # how bounds are kept
+    replan_policy: ReplanPolicy = DEFAULT_POLICY  # when the controller replans
 
 
 PAPER_SETTINGS = ShedderSettings(

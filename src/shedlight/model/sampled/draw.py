@@ -11,25 +11,17 @@ from shedlight.matching.jit import Array
 from shedlight.model.arrays import Floats
 
 SECOND = 1_000_000
-_VARYING_DEVIATION = 0.3
-"""A rate varies if its deviation is more than this part of its mean."""
-TYPE_CHANCE, SHED_CHANCE, YIELD_CHANCE = range(3)
-"""What a chance is for."""
+_VARYING_DEVIATION = 0.3  # a rate varies if its deviation is more than this part of its mean
+TYPE_CHANCE, SHED_CHANCE, YIELD_CHANCE = range(3)  # what a chance is for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledEvents:
-    """Events in order of time.
+    """Events in order of time."""
 
-    Attributes:
-        time: In microseconds.
-        type: The number of a type of the operator.
-        chance: From 0 to 1; an event is kept if it is below the share.
-    """
-
-    time: Array
-    type: Array
-    chance: Floats
+    time: Array  # in microseconds
+    type: Array  # the number of a type of the operator
+    chance: Floats  # from 0 to 1; an event is kept if it is below the share
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,10 @@ from shedlight.model.sampled.draw import (
 
 DENSE_EVENTS_PER_WINDOW = 50.0
 """With so many events of every type per window, windows and chance matter no more."""
-MAX_PATTERNS = 64
-"""How many patterns may be run; with more it takes too long."""
-_WINDOWS = 120
-"""How many windows are drawn, if they have so many events."""
+MAX_PATTERNS = 64  # how many patterns may be run; with more it takes too long
+_WINDOWS = 120  # how many windows are drawn, if they have so many events
 _MIN_EVENTS, _MAX_EVENTS = 16_000, 40_000
-_MAX_BURSTY_EVENTS = 100_000
-"""How many are drawn at most where rates vary."""
+_MAX_BURSTY_EVENTS = 100_000  # how many are drawn at most where rates vary
 _SEED = 0x57A7E
 
 _NO_HASHES = np.zeros(0, np.int64)
@@ -57,41 +54,26 @@ _NO_PROGRAMS = GuardPrograms((), (), (), (), (), ())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runner:
-    """A pattern that can be run.
+    """A pattern that can be run."""
 
-    Attributes:
-        matcher: Its automaton.
-        state: The state before any event.
-        symbols: What the pattern calls each type of its operator.
-        yields: What share of the matches counts, where conditions across events decide.
-    """
-
-    matcher: Matcher
-    state: MatchState
-    symbols: Array
-    yields: float
+    matcher: Matcher  # its automaton
+    state: MatchState  # the state before any event
+    symbols: Array  # what the pattern calls each type of its operator
+    yields: float  # what share of the matches counts, where conditions across events decide
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSample:
-    """Events of some seconds, the same for every plan that is tried on them.
+    """Events of some seconds, the same for every plan that is tried on them."""
 
-    Attributes:
-        model: The application.
-        seconds: How many seconds.
-        per_window: Events of the rarest type that any pattern needs, per window.
-        runners: The patterns that are run: those whose output a plan can change, and those
-            that feed them if what they emit was not measured.
-        drawn: What arrives at their operators whatever is planned.
-        fixed: What arrives per second at sinks whatever is planned.
-    """
-
-    model: Model
-    seconds: float
-    per_window: float
+    model: Model  # the application
+    seconds: float  # how many seconds
+    per_window: float  # events of the rarest type that any pattern needs, per window
+    # the patterns that are run: those whose output a plan can change, and those that feed them
+    # if what they emit was not measured
     runners: Mapping[Stream, _Runner]
-    drawn: Mapping[str, SampledEvents]
-    fixed: Mapping[str, float]
+    drawn: Mapping[str, SampledEvents]  # what arrives at their operators whatever is planned
+    fixed: Mapping[str, float]  # what arrives per second at sinks whatever is planned
 
 
 def sample_events(

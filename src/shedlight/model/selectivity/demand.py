@@ -44,42 +44,27 @@ Accepts = Callable[[Element], Sequence[int] | Ints]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An OR: `times` x the rate of a branch is that of its alternatives, or of one alone.
+    """An OR: `times` x the rate of a branch is that of its alternatives, or of one alone."""
 
-    Attributes:
-        branch: The branch that the OR stands in.
-        times: How often it occurs there, by repetitions around it.
-        alternatives: The branches of its alternatives.
-        exclusive: Whether one of them alone counts (the paper's max) and not their sum.
-    """
-
-    branch: int
-    times: float
-    alternatives: tuple[int, ...]
+    branch: int  # the branch that the OR stands in
+    times: float  # how often it occurs there, by repetitions around it
+    alternatives: tuple[int, ...]  # the branches of its alternatives
+    # whether one of them alone counts (the paper's max) and not their sum
     exclusive: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class MatchDemand:
-    """What one pattern needs of the types of its operator.
+    """What one pattern needs of the types of its operator."""
 
-    Attributes:
-        uses: The types that the pattern processes: numbers in the operator's list, ascending.
-        watched: For each use, whether it stands under a NOT: it must be seen in full.
-        leaf_branch: The branch of each leaf.
-        leaf_need: How many events it takes per event of its branch.
-        entry_leaf: With `entry_use`: which leaf accepts which use, as pairs of numbers.
-        entry_use: See `entry_leaf`; a number is an index into `uses`.
-        splits: The ORs; empty if there is one branch.
-    """
-
+    # the types that the pattern processes: numbers in the operator's list, ascending
     uses: Ints
-    watched: Flags
-    leaf_branch: Ints
-    leaf_need: Floats
-    entry_leaf: Ints
-    entry_use: Ints
-    splits: tuple[Split, ...] = ()
+    watched: Flags  # for each use, whether it stands under a NOT: it must be seen in full
+    leaf_branch: Ints  # the branch of each leaf
+    leaf_need: Floats  # how many events it takes per event of its branch
+    entry_leaf: Ints  # with `entry_use`: which leaf accepts which use, as pairs of numbers
+    entry_use: Ints  # see `entry_leaf`; a number is an index into `uses`
+    splits: tuple[Split, ...] = ()  # the ORs; empty if there is one branch
 
     @cached_property
     def branch_count(self) -> int:

@@ -12,39 +12,27 @@ from shedlight.model.arrays import Flags, Floats, Ints, repeat_value
 from shedlight.model.lp import INFINITY, LinearProgram
 from shedlight.model.selectivity.demand import MatchDemand
 
-_MAX_LEAVES = 8
-"""How many leaves may compete for types if all sets of them are to be looked at."""
-NONE = -1
-"""No column."""
+_MAX_LEAVES = 8  # how many leaves may compete for types if all sets of them are to be looked at
+NONE = -1  # no column
 
 
 @dataclass(frozen=True, slots=True)
 class FlowColumns:
-    """Where the variables of a pattern begin in a program.
+    """Where the variables of a pattern begin in a program."""
 
-    Attributes:
-        branch_rates: The rates of its branches; the first is the rate of its matches.
-        flows: What flows by each entry; NONE if every leaf has one type, for then it is the
-            need of the leaf times the rate of its branch.
-    """
-
-    branch_rates: int
+    branch_rates: int  # the rates of its branches; the first is the rate of its matches
+    # what flows by each entry; NONE if every leaf has one type, for then it is the need of the
+    # leaf times the rate of its branch
     flows: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UseTerms:
-    """What a pattern takes of its uses: of each the sum of columns times factors.
+    """What a pattern takes of its uses: of each the sum of columns times factors."""
 
-    Attributes:
-        uses: The use of each term.
-        columns: Its column.
-        factors: Its factor.
-    """
-
-    uses: Ints
-    columns: Ints
-    factors: Floats
+    uses: Ints  # the use of each term
+    columns: Ints  # its column
+    factors: Floats  # its factor
 
     def restrict_to(self, chosen: Flags) -> "UseTerms":
         """Leave only the terms of the chosen uses."""

@@ -28,8 +28,7 @@ from shedlight.model.type_index import accepted_types, element_tests, operator_v
 MAX_COMPETING_ELEMENTS = 8
 """How many elements may compete for types if all sets of them are to be looked at."""
 
-LabelsOf = Callable[[Element], Sequence[str]]
-"""The labels of the types that an element accepts."""
+LabelsOf = Callable[[Element], Sequence[str]]  # the labels of the types that an element accepts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +55,12 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Functions put together.
+    """Functions put together."""
 
-    Attributes:
-        function: The sum if any of the parts will do and each counts, the minimum if all are
-            needed, the maximum if one alone counts: the paper's OR.
-        parts: The parts; the minimum of none is without limit.
-    """
-
+    # the sum if any of the parts will do and each counts, the minimum if all are needed, the
+    # maximum if one alone counts: the paper's OR
     function: Literal["sum", "min", "max"]
-    parts: tuple["Selectivity", ...]
+    parts: tuple["Selectivity", ...]  # the parts; the minimum of none is without limit
 
     def __str__(self) -> str:
         if self.function == "sum":
@@ -75,8 +70,7 @@ class Combined:
         return f"{self.function}({', '.join(map(str, self.parts))})"
 
 
-Selectivity = TypeRate | Quotient | Combined
-"""A selectivity function; `str()` writes it."""
+Selectivity = TypeRate | Quotient | Combined  # a selectivity function; `str()` writes it
 
 
 def selectivity(part: Part, labels_of: LabelsOf, or_as: OrAs = "sum") -> Selectivity:
