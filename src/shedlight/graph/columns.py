@@ -24,8 +24,7 @@ from shedlight.language.ast.pattern import Item, selected_items
 from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.check.rules import check_row, data_type_in_schema
 
-MAX_COLUMNS = 10_000
-"""How many columns and fields the complex events of a pattern may have."""
+MAX_COLUMNS = 10_000  # how many columns and fields the complex events of a pattern may have
 
 _OF_ONE_EVENT = {AggregateFunction.FIRST, AggregateFunction.LAST}
 _OF_COMPLEX_EVENT = {"source": DataType.STRING, "time": DataType.BIGINT, "id": DataType.STRING}
@@ -33,14 +32,11 @@ _OF_COMPLEX_EVENT = {"source": DataType.STRING, "time": DataType.BIGINT, "id": D
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns(Mapping[str, DataType]):
-    """A schema with room for what is not known.
+    """A schema with room for what is not known."""
 
-    Attributes:
-        data_types: The columns that are known, and the fields of structs.
-        open: The structs that may have any field; an empty name stands for the event itself.
-    """
-
+    # the columns that are known, and the fields of structs
     data_types: Mapping[str, DataType] = field(default_factory=dict)
+    # the structs that may have any field; an empty name stands for the event itself
     open: frozenset[str] = frozenset()
 
     def __getitem__(self, name: str) -> DataType:

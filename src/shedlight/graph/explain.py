@@ -20,10 +20,8 @@ from shedlight.language.ast.pattern import WindowUnit, elements
 from shedlight.matching.compile.nfa import build_automaton
 from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 
-WIDTH = 96
-"""How wide a line may be; a single word may be wider."""
-MAX_LISTED = 20
-"""How many types, columns, states or lines of a pattern are shown."""
+WIDTH = 96  # how wide a line may be; a single word may be wider
+MAX_LISTED = 20  # how many types, columns, states or lines of a pattern are shown
 
 
 Functions = Mapping[Stream, object]

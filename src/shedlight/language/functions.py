@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Operator
 
-SMALLEST, LARGEST = -(2**63), 2**63 - 1
-"""The bounds of a bigint."""
+SMALLEST, LARGEST = -(2**63), 2**63 - 1  # the bounds of a bigint
 
 BOOLEANS = frozenset({DataType.BOOLEAN})
 BIGINTS = frozenset({DataType.BIGINT})
@@ -31,22 +30,16 @@ WITHIN_BIGINT = (
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What a function takes and gives, and how Spark SQL writes it.
+    """What a function takes and gives, and how Spark SQL writes it."""
 
-    Attributes:
-        parameters: The data types that each argument may have. The arguments that may have
-            several agree on one; a bigint and a double agree on double.
-        result: The data type of the result; None: the one that the arguments agree on.
-        repeats: Whether more arguments like the last may follow.
-        sql: A call in Spark SQL, where that is not the function with its arguments.
-        bigint_sql: The same where the first argument is a bigint, if that differs.
-    """
-
+    # the data types that each argument may have. The arguments that may have several agree on
+    # one; a bigint and a double agree on double.
     parameters: tuple[frozenset[DataType], ...]
+    # the data type of the result; None: the one that the arguments agree on
     result: DataType | None
-    repeats: bool = False
-    sql: str = ""
-    bigint_sql: str = ""
+    repeats: bool = False  # whether more arguments like the last may follow
+    sql: str = ""  # a call in Spark SQL, where that is not the function with its arguments
+    bigint_sql: str = ""  # the same where the first argument is a bigint, if that differs
 
     def parameter(self, position: int) -> frozenset[DataType]:
         """Find the data types that the argument at a position may have."""

@@ -30,8 +30,7 @@ from shedlight.runlog.prometheus import CONTENT_TYPE, metrics_text
 from shedlight.runlog.records import DecisionSummary
 
 STATIC = Path(__file__).parent / "static"
-_MAX_METRIC_TYPES = 20
-"""How many types of a pattern have a metric of their own."""
+_MAX_METRIC_TYPES = 20  # how many types of a pattern have a metric of their own
 
 _bearer = HTTPBearer(auto_error=False, description="The token that was printed at the start.")
 

@@ -54,15 +54,10 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may look and who may change.
+    """Who may look and who may change."""
 
-    Attributes:
-        token: What to show for it.
-        host: The address that the web UI is served at.
-    """
-
-    token: str
-    host: str = "127.0.0.1"
+    token: str  # what to show for it
+    host: str = "127.0.0.1"  # the address that the web UI is served at
 
     @property
     def is_open(self) -> bool:

@@ -11,8 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from shedlight.report.format import sanitize
 
-MAX_BODY_BYTES = 64 * 1024
-"""How long the body of a request may be."""
+MAX_BODY_BYTES = 64 * 1024  # how long the body of a request may be
 
 HTTP_MESSAGES = {
     400: "the body cannot be read; send an object in JSON, in UTF-8",

@@ -17,15 +17,12 @@ from shedlight.runlog.aggregate import RunTotals
 from shedlight.runlog.follow import Follower
 from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
 
-MAX_POINTS = 7_200
-"""How many micro-batches of a node can be looked back at."""
-MAX_DECISIONS = 1_000
-"""How many decisions can be looked back at."""
+MAX_POINTS = 7_200  # how many micro-batches of a node can be looked back at
+MAX_DECISIONS = 1_000  # how many decisions can be looked back at
 _WINDOW_S = 10.0
 """Rates are of the micro-batches that ended in the last seconds before the latest."""
 _MAX_WINDOW_BATCHES = 20
-_READ_INTERVAL_S = 0.5
-"""After how many seconds the log is read again, however many ask."""
+_READ_INTERVAL_S = 0.5  # after how many seconds the log is read again, however many ask
 _LOCK_CHECK_INTERVAL_S = 3.0
 """After how many seconds it is checked again whether the run holds its checkpoint."""
 _LIVE_S = 30.0
@@ -34,14 +31,10 @@ _LIVE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """Where a run writes what the web UI reads.
+    """Where a run writes what the web UI reads."""
 
-    Attributes:
-        log: Its log.
-        checkpoint: Its checkpoint; None: it is not known, and nothing can be changed.
-    """
-
-    log: Path
+    log: Path  # its log
+    # its checkpoint; None: it is not known, and nothing can be changed
     checkpoint: Path | None = None
 
 

@@ -23,17 +23,11 @@ _MIN_TOKEN_LENGTH = 16
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the web UI is served.
+    """Where the web UI is served."""
 
-    Attributes:
-        host: An address of this machine.
-        port: 0: any that is free.
-        token: What to show for changes; empty: one is made.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    token: str = ""
+    host: str = "127.0.0.1"  # an address of this machine
+    port: int = 0  # 0: any that is free
+    token: str = ""  # what to show for changes; empty: one is made
 
     def __post_init__(self) -> None:
         if self.token and len(self.token) < _MIN_TOKEN_LENGTH:

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from shedlight.page.run_view import RunView
 from shedlight.page.status import status_answer
 
-POLL_INTERVAL_S = 1.0
-"""How many seconds pass from one look to the next."""
+POLL_INTERVAL_S = 1.0  # how many seconds pass from one look to the next
 HEARTBEAT_LOOKS = 10
 """After how many looks without a change a comment is sent, so that the connection is kept."""
-MAX_READERS = 64
-"""How many browsers may follow at a time."""
+MAX_READERS = 64  # how many browsers may follow at a time
 
 
 class StatusFeed:

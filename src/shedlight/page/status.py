@@ -24,10 +24,8 @@ from shedlight.runlog.series import LATENCIES, split_evenly
 
 STARTING = "STARTING"
 """The status of a node that has had no micro-batch since the run was started."""
-MAX_KEEP_ROWS = 200
-"""How many keep shares are answered."""
-MAX_CURVE_POINTS = 600
-"""How many points a curve has at most."""
+MAX_KEEP_ROWS = 200  # how many keep shares are answered
+MAX_CURVE_POINTS = 600  # how many points a curve has at most
 _ALL, _NONE = 1 - 1e-6, 1e-6
 
 

@@ -23,12 +23,10 @@ from shedlight.page.schemas import (
 from shedlight.report.format import count, percent, sanitize
 from shedlight.shedding.shares import Shares
 
-MAX_CHANGES = 100
-"""How many keep shares are answered that would be others."""
+MAX_CHANGES = 100  # how many keep shares are answered that would be others
 _MAX_PLANNING_INPUT_BYTES = 16 << 20
 _MIN_CHANGE = 1e-4
-_MAX_WAIT_S = 2.0
-"""How many seconds a question waits for those before it."""
+_MAX_WAIT_S = 2.0  # how many seconds a question waits for those before it
 
 
 class Forecaster:

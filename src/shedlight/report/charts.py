@@ -38,22 +38,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A chart over time.
+    """A chart over time."""
 
-    Attributes:
-        title: What it shows, with the unit.
-        lines: What is drawn, the most important last.
-        limit: A level that matters, with what it is.
-        top: The least that the axis goes up to.
-        marks: When the plan changed.
-        statuses: When a node came to be in which status; drawn as a band on top.
-    """
-
-    title: str
-    lines: tuple[Line, ...]
-    limit: tuple[str, float] | None = None
-    top: float = 0.0
-    marks: tuple[float, ...] = ()
+    title: str  # what it shows, with the unit
+    lines: tuple[Line, ...]  # what is drawn, the most important last
+    limit: tuple[str, float] | None = None  # a level that matters, with what it is
+    top: float = 0.0  # the least that the axis goes up to
+    marks: tuple[float, ...] = ()  # when the plan changed
+    # when a node came to be in which status; drawn as a band on top
     statuses: tuple[tuple[float, str], ...] = ()
 
 

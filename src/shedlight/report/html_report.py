@@ -20,8 +20,7 @@ from shedlight.runlog.series import (
     node_series,
 )
 
-MAX_ROWS = 500
-"""How many rows a table has at most."""
+MAX_ROWS = 500  # how many rows a table has at most
 
 _MAX_LINES = 6
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -24,48 +24,32 @@ LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60
 
 @dataclass(slots=True)
 class NodeTotals:
-    """Totals of a node.
+    """Totals of a node."""
 
-    Attributes:
-        bound: The mean time that an event may spend here, in seconds.
-        batches: How many micro-batches there were.
-        events: How many events were read.
-        kept: How many of them some pattern kept.
-        shed: How many were not kept; `exact` says whether only relevant ones were counted.
-        busy: The seconds of all micro-batches.
-        waited: The seconds that all kept events together spent here.
-        timed: How many events that is of.
-        buckets: How many of these events there are in each bucket of latency.
-        timed_batches: How many micro-batches had a latency.
-        over: How many of those were above the bound on average.
-        worst: The highest mean of a micro-batch, and when that was.
-        utilisation: The share of the time since the micro-batch before that the last one took.
-        last: The last micro-batch since the last start.
-        latency: The mean latency of the last micro-batch that had one, in seconds.
-        load: The busy time as a share of its limit.
-        status: One of `STATUSES`.
-        advice: What can be done about it.
-    """
-
-    bound: float | None = None
-    batches: int = 0
-    events: int = 0
-    kept: int = 0
+    bound: float | None = None  # the mean time that an event may spend here, in seconds
+    batches: int = 0  # how many micro-batches there were
+    events: int = 0  # how many events were read
+    kept: int = 0  # how many of them some pattern kept
+    # how many were not kept; `exact` says whether only relevant ones were counted
     shed: int = 0
     exact: bool = True
-    busy: float = 0.0
-    waited: float = 0.0
-    timed: int = 0
+    busy: float = 0.0  # the seconds of all micro-batches
+    waited: float = 0.0  # the seconds that all kept events together spent here
+    timed: int = 0  # how many events that is of
+    # how many of these events there are in each bucket of latency
     buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
-    timed_batches: int = 0
-    over: int = 0
+    timed_batches: int = 0  # how many micro-batches had a latency
+    over: int = 0  # how many of those were above the bound on average
+    # the highest mean of a micro-batch, and when that was
     worst: tuple[float, float] | None = None
+    # the share of the time since the micro-batch before that the last one took
     utilisation: float | None = None
-    last: MicroBatchRecord | None = None
+    last: MicroBatchRecord | None = None  # the last micro-batch since the last start
+    # the mean latency of the last micro-batch that had one, in seconds
     latency: float | None = None
-    load: float | None = None
-    status: str = "OK"
-    advice: str = ""
+    load: float | None = None  # the busy time as a share of its limit
+    status: str = "OK"  # one of `STATUSES`
+    advice: str = ""  # what can be done about it
 
     @property
     def mean_latency(self) -> float | None:
@@ -130,32 +114,21 @@ class PatternTotals:
 
 @dataclass(slots=True)
 class RunTotals:
-    """Totals of a run.
+    """Totals of a run."""
 
-    Attributes:
-        header: What is run, as of the last start.
-        starts: How often it was started, as far as the log says.
-        nodes: By name.
-        patterns: By operator and name.
-        decisions: How many there were.
-        plans: How many of them brought a new plan.
-        planning: The seconds that all decisions took.
-        decision: The last one.
-        prices: What one more busy millisecond per second of a node would bring.
-        weights: What a complex event is worth at each sink.
-        late: How many events were late at each operator, since the checkpoint was begun.
-    """
-
-    header: RunHeader | None = None
-    starts: int = 0
-    nodes: dict[str, NodeTotals] = field(default_factory=dict)
-    patterns: dict[str, PatternTotals] = field(default_factory=dict)
-    decisions: int = 0
-    plans: int = 0
-    planning: float = 0.0
-    decision: DecisionRecord | None = None
+    header: RunHeader | None = None  # what is run, as of the last start
+    starts: int = 0  # how often it was started, as far as the log says
+    nodes: dict[str, NodeTotals] = field(default_factory=dict)  # by name
+    patterns: dict[str, PatternTotals] = field(default_factory=dict)  # by operator and name
+    decisions: int = 0  # how many there were
+    plans: int = 0  # how many of them brought a new plan
+    planning: float = 0.0  # the seconds that all decisions took
+    decision: DecisionRecord | None = None  # the last one
+    # what one more busy millisecond per second of a node would bring
     prices: dict[str, float] = field(default_factory=dict)
+    # what a complex event is worth at each sink
     weights: dict[str, float] = field(default_factory=dict)
+    # how many events were late at each operator, since the checkpoint was begun
     late: dict[str, int] = field(default_factory=dict)
     _malformed: dict[tuple[str, str], int] = field(default_factory=dict)
 

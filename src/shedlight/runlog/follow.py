@@ -17,8 +17,7 @@ from shedlight.runlog.records import (
     parse_record,
 )
 
-LOG = "log.jsonl"
-"""What a log is called in a checkpoint."""
+LOG = "log.jsonl"  # what a log is called in a checkpoint
 
 _CHUNK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 16 << 20  # what is longer is no record of ours
@@ -27,17 +26,11 @@ _HEAD_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A log of a run.
+    """A log of a run."""
 
-    Attributes:
-        records: In the order in which they were written.
-        skipped: How many lines were no records, such as a last one that is half written.
-        unknown: How many records were of a type that is not known here.
-    """
-
-    records: tuple[Record, ...]
-    skipped: int = 0
-    unknown: int = 0
+    records: tuple[Record, ...]  # in the order in which they were written
+    skipped: int = 0  # how many lines were no records, such as a last one that is half written
+    unknown: int = 0  # how many records were of a type that is not known here
 
     @property
     def headers(self) -> tuple[RunHeader, ...]:

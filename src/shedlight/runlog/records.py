@@ -16,8 +16,7 @@ LOG_FORMAT = 2
 """The format of the log that this version writes and reads; 1 had other names for its keys."""
 
 _YEAR_9999 = 253_370_764_800
-MAX_NUMBER = 10**15
-"""Numbers beyond it are malformed: nothing measured is that large."""
+MAX_NUMBER = 10**15  # numbers beyond it are malformed: nothing measured is that large
 
 
 Time = Annotated[float, Field(ge=0, lt=_YEAR_9999)]
@@ -45,93 +44,61 @@ class OperatorRecord(LogModel):
 
 
 class RunHeader(LogModel):
-    """What is run, written at each start.
-
-    Attributes:
-        format: The format of the records that follow.
-        time: When it was started, in seconds since 1970.
-        application: The name of the application.
-        version: Of Shedlight.
-        timed: Whether events came while it ran; if not, latency says nothing.
-        bounds: The bound of each node in seconds; None: it never sheds.
-        sources: The names of the sources.
-        operators: The operators, by name.
-        sinks: The pattern that each sink is given.
-        weights: What a complex event is worth at each sink.
-    """
+    """What is run, written at each start."""
 
     record: Literal["run"] = "run"
-    format: int = LOG_FORMAT
-    time: Time
-    application: str = ""
-    version: str = ""
-    timed: bool = True
+    format: int = LOG_FORMAT  # the format of the records that follow
+    time: Time  # when it was started, in seconds since 1970
+    application: str = ""  # the name of the application
+    version: str = ""  # of Shedlight
+    timed: bool = True  # whether events came while it ran; if not, latency says nothing
+    # the bound of each node in seconds; None: it never sheds
     bounds: dict[str, Number | None] = {}
-    sources: list[str] = []
-    operators: dict[str, OperatorRecord] = {}
-    sinks: dict[str, str] = {}
-    weights: dict[str, Number] = {}
+    sources: list[str] = []  # the names of the sources
+    operators: dict[str, OperatorRecord] = {}  # the operators, by name
+    sinks: dict[str, str] = {}  # the pattern that each sink is given
+    weights: dict[str, Number] = {}  # what a complex event is worth at each sink
 
 
 class PatternRecord(LogModel):
-    """What a pattern did in a micro-batch.
+    """What a pattern did in a micro-batch."""
 
-    Attributes:
-        kept: How many events it was given.
-        seconds: How long matching took.
-        matches: How many complex events it found.
-        partial_matches: How many partial matches there are.
-        types: How many events of each type there were before shedding, if it was logged; of
-            many types those that came most often.
-        offered: How many events of all types that it uses there were, if it was logged.
-    """
-
-    kept: Count = 0
-    seconds: Seconds = 0.0
-    matches: Count = 0
-    partial_matches: Count = 0
+    kept: Count = 0  # how many events it was given
+    seconds: Seconds = 0.0  # how long matching took
+    matches: Count = 0  # how many complex events it found
+    partial_matches: Count = 0  # how many partial matches there are
+    # how many events of each type there were before shedding, if it was logged; of many types
+    # those that came most often
     types: dict[str, Count] = {}
+    # how many events of all types that it uses there were, if it was logged
     offered: Count | None = None
 
 
 class MicroBatchRecord(LogModel):
-    """A micro-batch of a node.
-
-    Attributes:
-        time: When it ended, in seconds since 1970.
-        node: The node.
-        number: Its id.
-        seconds: How long it took.
-        events: How many events were read.
-        kept: How many of them some pattern kept.
-        relevant_events: How many of them some pattern can take; None: it was not logged.
-        lag: How long ago the newest event had arrived when it ended, in seconds.
-        latency: In seconds, under `mean`, `p50`, `p95` and `p99`; empty if nothing was kept.
-        state_bytes: The state of the shards that had something to do.
-        malformed: How many records of each source were malformed.
-        late: How many events were late at each operator, since the checkpoint was begun.
-        patterns: By operator and name.
-        arrived: How many events each operator was sent by each of its inputs.
-        plan: The number of its plan, if it was logged.
-        pressure: The factor by which the shares of the plan were lowered, if it was logged.
-    """
+    """A micro-batch of a node."""
 
     record: Literal["micro_batch"] = "micro_batch"
-    time: Time
-    node: str
-    number: Count = 0
-    seconds: Seconds = 0.0
-    events: Count = 0
-    kept: Count = 0
+    time: Time  # when it ended, in seconds since 1970
+    node: str  # the node
+    number: Count = 0  # its id
+    seconds: Seconds = 0.0  # how long it took
+    events: Count = 0  # how many events were read
+    kept: Count = 0  # how many of them some pattern kept
+    # how many of them some pattern can take; None: it was not logged
     relevant_events: Count | None = None
+    # how long ago the newest event had arrived when it ended, in seconds
     lag: Number | None = None
+    # in seconds, under `mean`, `p50`, `p95` and `p99`; empty if nothing was kept
     latency: dict[str, Number] = {}
-    state_bytes: Count = 0
-    malformed: dict[str, Count] = {}
+    state_bytes: Count = 0  # the state of the shards that had something to do
+    malformed: dict[str, Count] = {}  # how many records of each source were malformed
+    # how many events were late at each operator, since the checkpoint was begun
     late: dict[str, Count] = {}
-    patterns: dict[str, PatternRecord] = {}
+    patterns: dict[str, PatternRecord] = {}  # by operator and name
+    # how many events each operator was sent by each of its inputs
     arrived: dict[str, dict[str, Count]] = {}
-    plan: Count | None = None
+    plan: Count | None = None  # the number of its plan, if it was logged
+    # the factor by which the shares of the plan were lowered, if it was logged
     pressure: Number | None = None
 
     @property
@@ -151,63 +118,43 @@ class MicroBatchRecord(LogModel):
 
 
 class DecisionSummary(LogModel):
-    """A decision of the controller, without its plan.
+    """A decision of the controller, without its plan."""
 
-    Attributes:
-        time: When it was made, in seconds since 1970.
-        reason: Why, as a sentence.
-        replanned: Whether a new plan came of it.
-        seconds: How long it took.
-        loads: The busy time of each node with a limit, as a share of the limit.
-        statuses: The status of each node.
-    """
-
-    time: Time
-    reason: str = ""
-    replanned: bool = False
-    seconds: Seconds = 0.0
+    time: Time  # when it was made, in seconds since 1970
+    reason: str = ""  # why, as a sentence
+    replanned: bool = False  # whether a new plan came of it
+    seconds: Seconds = 0.0  # how long it took
+    # the busy time of each node with a limit, as a share of the limit
     loads: dict[str, Number] = {}
-    statuses: dict[str, str] = {}
+    statuses: dict[str, str] = {}  # the status of each node
 
 
 class DecisionRecord(DecisionSummary):
-    """A decision of the controller.
-
-    Attributes:
-        advice: What can be done about the status of a node.
-        shares: What share of each type each pattern keeps from now on; of many types those of
-            which most is shed.
-        rates: How many events of these types arrive in a second, before shedding.
-        omitted_shares: How many shares are left out.
-        sinks: How many complex events each sink gets in a second by the active plan.
-        prices: What one more busy millisecond per second of a node would bring, by the plan
-            that was made now; empty: none was.
-    """
+    """A decision of the controller."""
 
     record: Literal["decision"] = "decision"
-    advice: dict[str, str] = {}
+    advice: dict[str, str] = {}  # what can be done about the status of a node
+    # what share of each type each pattern keeps from now on; of many types those of which most
+    # is shed
     shares: dict[str, dict[str, Number]] = {}
+    # how many events of these types arrive in a second, before shedding
     rates: dict[str, dict[str, Number]] = {}
-    omitted_shares: Count = 0
+    omitted_shares: Count = 0  # how many shares are left out
+    # how many complex events each sink gets in a second by the active plan
     sinks: dict[str, Number] = {}
+    # what one more busy millisecond per second of a node would bring, by the plan that was made
+    # now; empty: none was
     prices: dict[str, Number] = {}
 
 
 class OverrideRecord(LogModel):
-    """What became of an override of bounds or weights.
-
-    Attributes:
-        time: When it was applied, in seconds since 1970.
-        bounds: The bounds from then on, in seconds.
-        weights: The weights of sinks from then on.
-        rejected: Why it was not applied; empty: it was.
-    """
+    """What became of an override of bounds or weights."""
 
     record: Literal["override"] = "override"
-    time: Time
-    bounds: dict[str, Number] = {}
-    weights: dict[str, Number] = {}
-    rejected: str = ""
+    time: Time  # when it was applied, in seconds since 1970
+    bounds: dict[str, Number] = {}  # the bounds from then on, in seconds
+    weights: dict[str, Number] = {}  # the weights of sinks from then on
+    rejected: str = ""  # why it was not applied; empty: it was
 
 
 Record = RunHeader | MicroBatchRecord | DecisionRecord | OverrideRecord

@@ -27,35 +27,24 @@ def split_evenly(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePoint:
-    """A node at the end of a micro-batch.
+    """A node at the end of a micro-batch."""
 
-    Attributes:
-        batch: The micro-batch.
-        rate: Events read per second since the end of the micro-batch before.
-        kept_rate: Those that were kept, per second.
-        utilisation: The share of this time that the micro-batch took.
-        latency: In seconds, under the names in `LATENCIES`; empty if it says nothing.
-    """
-
-    batch: MicroBatchRecord
-    rate: float
-    kept_rate: float
-    utilisation: float | None
+    batch: MicroBatchRecord  # the micro-batch
+    rate: float  # events read per second since the end of the micro-batch before
+    kept_rate: float  # those that were kept, per second
+    utilisation: float | None  # the share of this time that the micro-batch took
+    # in seconds, under the names in `LATENCIES`; empty if it says nothing
     latency: Mapping[str, float]
 
 
 @dataclass(slots=True)
 class NodeSeries:
-    """A node over time.
+    """A node over time."""
 
-    Attributes:
-        points: A point for each micro-batch.
-        loads: Its busy time as a share of its limit, at each decision.
-        statuses: When it came to have which status.
-    """
-
-    points: list[NodePoint] = field(default_factory=list)
+    points: list[NodePoint] = field(default_factory=list)  # a point for each micro-batch
+    # its busy time as a share of its limit, at each decision
     loads: list[tuple[float, float]] = field(default_factory=list)
+    # when it came to have which status
     statuses: list[tuple[float, str]] = field(default_factory=list)
 
     def add_decision(self, decision: DecisionRecord, node: str) -> None:
@@ -116,23 +105,14 @@ def match_series(records: Iterable[Record]) -> dict[str, list[tuple[float, float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepShareRow:
-    """What a pattern keeps of a type.
+    """What a pattern keeps of a type."""
 
-    Attributes:
-        pattern: By operator and name.
-        type: The label of the type.
-        current: The keep share; None if the last plan does not name it.
-        lowest: The lowest share there was.
-        highest: The highest share there was.
-        changed: When it last became another.
-    """
-
-    pattern: str
-    type: str
-    current: float | None
-    lowest: float
-    highest: float
-    changed: float
+    pattern: str  # by operator and name
+    type: str  # the label of the type
+    current: float | None  # the keep share; None if the last plan does not name it
+    lowest: float  # the lowest share there was
+    highest: float  # the highest share there was
+    changed: float  # when it last became another
 
 
 def keep_share_rows(decisions: Sequence[DecisionRecord]) -> list[KeepShareRow]:

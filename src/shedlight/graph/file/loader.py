@@ -39,8 +39,7 @@ from shedlight.language import Expression, Pattern, parse_expression, parse_patt
 from shedlight.language.ast.expression import Literal
 from shedlight.language.ast.pattern import Element
 
-MAX_BYTES = 10_000_000
-"""The largest file."""
+MAX_BYTES = 10_000_000  # the largest file
 
 _FILE_NAME = re.compile(r"[^\n:{}]+\.ya?ml\s*")
 

@@ -10,25 +10,18 @@ from shedlight.errors import ApplicationError
 Path = tuple[str | int, ...]
 """The way to a part of an application: `("operators", "w1", "input", 0)`."""
 
-MAX_REPORTED = 20
-"""How many problems are reported at once."""
+MAX_REPORTED = 20  # how many problems are reported at once
 
 _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """One thing that is wrong."""
 
-    Attributes:
-        path: The part that it is about.
-        message: What is wrong, what was found, and what to do; it names the part.
-        line: Where in the file, if that is not where the part stands.
-    """
-
-    path: Path
-    message: str
-    line: int | None = None
+    path: Path  # the part that it is about
+    message: str  # what is wrong, what was found, and what to do; it names the part
+    line: int | None = None  # where in the file, if that is not where the part stands
 
 
 def problem_at(path: Path, problem: str, hint: str = "") -> Problem:

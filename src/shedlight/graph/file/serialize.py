@@ -11,8 +11,7 @@ from typing import Any
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 
-ELSEWHERE = "elsewhere"
-"""The format of sources and sinks in such a text."""
+ELSEWHERE = "elsewhere"  # the format of sources and sinks in such a text
 
 
 def application_text(application: Application) -> str:

@@ -87,8 +87,7 @@ def _known(path: Path) -> Mapping[str, str]:
     return {field.alias or name: field.description or "" for name, field in fields}
 
 
-_DEEP = 3
-"""The length of the path to a setting of a source."""
+_DEEP = 3  # the length of the path to a setting of a source
 
 
 def _reason(detail: Mapping[str, Any]) -> str:

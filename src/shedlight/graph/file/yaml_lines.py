@@ -14,12 +14,9 @@ from shedlight.graph.file.problem import Path, Problem, format_path, shorten
 
 Value = str | list["Value"] | dict[str, "Value"] | None
 
-MAX_CHARACTERS = 10_000_000
-"""The longest text."""
-MAX_VALUES = 200_000
-"""How many values a file may have, those of its aliases counted each time."""
-MAX_DEPTH = 50
-"""How many mappings and lists may stand inside each other."""
+MAX_CHARACTERS = 10_000_000  # the longest text
+MAX_VALUES = 200_000  # how many values a file may have, those of its aliases counted each time
+MAX_DEPTH = 50  # how many mappings and lists may stand inside each other
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNFIT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -54,17 +51,11 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says.
+    """What a file says."""
 
-    Attributes:
-        value: All of it.
-        lines: The line, from 1 on, of each part.
-        problems: Why it cannot be used, if so.
-    """
-
-    value: Value = None
-    lines: Mapping[Path, int] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    value: Value = None  # all of it
+    lines: Mapping[Path, int] = field(default_factory=dict)  # the line, from 1 on, of each part
+    problems: tuple[Problem, ...] = ()  # why it cannot be used, if so
 
 
 def read_document(text: str) -> Document:

@@ -87,8 +87,7 @@ _LEVELS = {
     Operator.INT_DIVIDE: Level.MULTIPLY,
     Operator.MODULO: Level.MULTIPLY,
 }
-COMPARISONS = frozenset(Operator) - frozenset(_LEVELS)
-"""The operators that compare."""
+COMPARISONS = frozenset(Operator) - frozenset(_LEVELS)  # the operators that compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +135,10 @@ class Literal(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Expression):
-    """An attribute of the event of a variable, or of the row at hand if there is none.
+    """An attribute of the event of a variable, or of the row at hand if there is none."""
 
-    Attributes:
-        variable: Whose event; empty where an expression speaks of one row alone.
-        path: The column, and the field within it where the column is a struct.
-    """
-
-    variable: str
-    path: tuple[str, ...]
+    variable: str  # whose event; empty where an expression speaks of one row alone
+    path: tuple[str, ...]  # the column, and the field within it where the column is a struct
 
     @property
     def column(self) -> str:

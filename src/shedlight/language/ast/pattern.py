@@ -120,13 +120,9 @@ class WindowUnit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How far the last event of a match may be from its first.
+    """How far the last event of a match may be from its first."""
 
-    Attributes:
-        length: Microseconds, or events of the input per key with the first one counted.
-    """
-
-    length: int
+    length: int  # microseconds, or events of the input per key with the first one counted
     unit: WindowUnit = WindowUnit.TIME
 
     def __post_init__(self) -> None:

@@ -17,8 +17,7 @@ UNITS = {
 }
 """How many microseconds each unit of time has, by all of its names."""
 
-MAX_LENGTH = 10**16
-"""The longest window: microseconds (some 300 years) or events."""
+MAX_LENGTH = 10**16  # the longest window: microseconds (some 300 years) or events
 
 _EVENTS = {"events": 1, "event": 1}
 _MAX_CHARACTERS = 40

@@ -34,21 +34,14 @@ _NULL = ex.Literal(None)
 
 @dataclass(frozen=True, slots=True)
 class PatternWarning:
-    """Something that is allowed but cannot mean what it seems to.
+    """Something that is allowed but cannot mean what it seems to."""
 
-    Attributes:
-        problem: What it is, lower case, without a full stop.
-        hint: What to do.
-        node: The part or expression in question.
-        text: The whole text of the pattern, if it is known.
-        span: Where in the text.
-    """
-
-    problem: str
-    hint: str = ""
+    problem: str  # what it is, lower case, without a full stop
+    hint: str = ""  # what to do
+    # the part or expression in question
     node: object = field(default=None, repr=False, compare=False)
-    text: str = field(default="", repr=False)
-    span: Span | None = None
+    text: str = field(default="", repr=False)  # the whole text of the pattern, if it is known
+    span: Span | None = None  # where in the text
 
     def __str__(self) -> str:
         return str(LanguageError(self.problem, self.text, self.span, self.hint))

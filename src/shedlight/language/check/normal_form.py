@@ -21,16 +21,12 @@ from shedlight.language.ast.pattern import (
     walk_parts,
 )
 
-MAX_ELEMENTS = 1_000
-"""How many elements a pattern may have, those under NOT included."""
-MAX_REPEAT = 10_000
-"""The largest number in a repetition."""
+MAX_ELEMENTS = 1_000  # how many elements a pattern may have, those under NOT included
+MAX_REPEAT = 10_000  # the largest number in a repetition
 MAX_DEPTH = 50
 """How many parts of a pattern, or parentheses of a text, may stand inside each other."""
-MAX_LEVELS = 100
-"""How many operators may stand inside each other; those in a row count too."""
-MAX_NODES = 200_000
-"""How many values and operators an expression may have."""
+MAX_LEVELS = 100  # how many operators may stand inside each other; those in a row count too
+MAX_NODES = 200_000  # how many values and operators an expression may have
 
 
 def normalize(

@@ -21,8 +21,7 @@ Constant = bool | int | float | str | None
 TEXT = pa.large_string()
 """How text is kept: with 64-bit offsets, so that a column may exceed 2 GiB."""
 
-ALL_TRUE: Flags = np.ones(1, np.bool_)
-"""What is so in all rows."""
+ALL_TRUE: Flags = np.ones(1, np.bool_)  # what is so in all rows
 
 _MICROSECONDS_PER_UNIT = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 _UNITS_OF_DATES = {pa.date32(): "day", pa.date64(): "ms"}
@@ -58,18 +57,13 @@ _DATA_TYPE_TESTS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Values of one data type, a row each.
+    """Values of one data type, a row each."""
 
-    Attributes:
-        data_type: What the values are.
-        values: int64 (bigint; timestamps in microseconds), float64 or bool in NumPy; text
-            and structs in Arrow. Where a row is not valid, its value is arbitrary.
-        valid: Which rows are not null.
-    """
-
-    data_type: DataType
+    data_type: DataType  # what the values are
+    # int64 (bigint; timestamps in microseconds), float64 or bool in NumPy; text and structs in
+    # Arrow. Where a row is not valid, its value is arbitrary.
     values: npt.NDArray[Any] | pa.Array
-    valid: Flags
+    valid: Flags  # which rows are not null
 
     def __len__(self) -> int:
         return len(self.values)

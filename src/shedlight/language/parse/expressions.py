@@ -51,14 +51,10 @@ class SourceMap:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionReader:
-    """Reads the expressions of one text.
+    """Reads the expressions of one text."""
 
-    Attributes:
-        source_map: Filled while reading.
-        resolve: Gives what a name means, of its parts between the dots.
-    """
-
-    source_map: SourceMap
+    source_map: SourceMap  # filled while reading
+    # gives what a name means, of its parts between the dots
     resolve: Callable[[tuple[str, ...]], Expression]
 
     def __call__(self, tree: SyntaxTree) -> Expression:

@@ -17,8 +17,7 @@ from shedlight.language.ast.expression import KEYWORDS
 from shedlight.language.ast.pattern import MICROSECONDS
 from shedlight.language.check.normal_form import MAX_DEPTH, MAX_LEVELS
 
-MAX_CHARACTERS = 1_000_000
-"""The longest text that is read."""
+MAX_CHARACTERS = 1_000_000  # the longest text that is read
 MAX_PARENTHESES = MAX_DEPTH + MAX_LEVELS
 """How many parentheses may stand inside each other: what the deepest pattern needs."""
 

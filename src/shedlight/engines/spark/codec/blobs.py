@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from shedlight.errors import StateError
 
-MIN_BLOB_BYTES = 1 << 14
-"""From how many bytes on a payload is not carried through Spark."""
+MIN_BLOB_BYTES = 1 << 14  # from how many bytes on a payload is not carried through Spark
 _PREFIX = b"SHEDLIGHT BLOB "
 
 

@@ -15,14 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Path = tuple[str, ...]
-"""The name of a column, and of the fields in it."""
+Path = tuple[str, ...]  # the name of a column, and of the fields in it
 Numbers = npt.NDArray[np.int64]
 
 FORMS = b"shedlight"
 ROW, ABSENT, NARROW, DIGITS, SAME = "row", "absent", "narrow", "digits", "same"
-ID_DIGITS = 32
-"""How many hexadecimal digits an id has."""
+ID_DIGITS = 32  # how many hexadecimal digits an id has
 
 Array = npt.NDArray[Any]
 Form = tuple[str, Any]

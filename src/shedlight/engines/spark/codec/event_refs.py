@@ -28,14 +28,11 @@ ROW = "#row"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventRefs:
-    """Which whole events are given by number in a chain.
+    """Which whole events are given by number in a chain."""
 
-    Attributes:
-        columns: The columns of the events of each operator that gives its events so.
-        paths: Where numbers stand in the complex events of a pattern, and of which operator.
-    """
-
+    # the columns of the events of each operator that gives its events so
     columns: Mapping[str, pa.Schema] = field(default_factory=dict)
+    # where numbers stand in the complex events of a pattern, and of which operator
     paths: Mapping[Stream, Mapping[Path, str]] = field(default_factory=dict)
 
     def read_by(self, spec: OperatorSpec) -> Mapping[Path, str]:
@@ -166,17 +163,12 @@ def _with_row_numbers(pattern: Pattern) -> Pattern:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventTable:
-    """Events of a shard that complex events refer to by number, each once.
+    """Events of a shard that complex events refer to by number, each once."""
 
-    Attributes:
-        events: Those of earlier micro-batches, and after them those of this one.
-        old: The numbers of the earlier ones, which rise.
-        start: The number of the first one of this micro-batch; the others follow.
-    """
-
-    events: pa.Table
+    events: pa.Table  # those of earlier micro-batches, and after them those of this one
+    # the numbers of the earlier ones, which rise
     old: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    start: int = 0
+    start: int = 0  # the number of the first one of this micro-batch; the others follow
 
     def rows_of(self, numbers: pa.Array) -> Array:
         """Find the rows of events; -1 for null."""

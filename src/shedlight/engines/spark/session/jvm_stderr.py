@@ -9,8 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-LOG_PREFIX = b"spark: "
-"""What a record of our logging configuration begins with."""
+LOG_PREFIX = b"spark: "  # what a record of our logging configuration begins with
 
 _STARTUP_NOISE = (b"WARNING: Using incubator modules", b"Picked up ", b"NOTE: Picked up ")
 """What Java says when it starts and cannot be configured not to say."""

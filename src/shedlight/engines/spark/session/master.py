@@ -12,16 +12,11 @@ from shedlight.engines.spark.session.preflight import CONNECT_TIMEOUT_S, Session
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """Where Spark runs.
+    """Where Spark runs."""
 
-    Attributes:
-        url: As Spark takes it.
-        cores: How many it may use on this machine; None: it runs elsewhere.
-        addresses: The hosts and ports of standalone masters, of which one is in charge.
-    """
-
-    url: str
-    cores: int | None = None
+    url: str  # as Spark takes it
+    cores: int | None = None  # how many it may use on this machine; None: it runs elsewhere
+    # the hosts and ports of standalone masters, of which one is in charge
     addresses: tuple[tuple[str, int], ...] = ()
 
 

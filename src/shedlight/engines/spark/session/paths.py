@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlsplit
 from shedlight.errors import InputError
 from shedlight.graph import Application
 
-_PATTERN = frozenset("*?[{")
-"""What makes a path stand for several files."""
+_PATTERN = frozenset("*?[{")  # what makes a path stand for several files
 
 
 def check_paths(application: Application, checkpoint: str, log: Path) -> None:

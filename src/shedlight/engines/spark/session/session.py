@@ -38,8 +38,7 @@ LOCAL = "local[*,4]"
 CLUSTER_PARTITIONS = 16
 """Of a shuffle on a cluster whose size we do not know; Spark's 200 are 200 states to commit."""
 
-SHUTDOWN_GRACE_S = 15.0
-"""How long the JVM has to end by itself."""
+SHUTDOWN_GRACE_S = 15.0  # how long the JVM has to end by itself
 
 
 def open_session(

@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.support.plan_store import BATCH_PROPERTY
 
-_OPTIMIZER_RULE = "ConvertToLocalRelation"
-"""The rule by which Spark computes when it plans."""
+_OPTIMIZER_RULE = "ConvertToLocalRelation"  # the rule by which Spark computes when it plans
 _ARRAY_TYPE = '{"type": "array", "elementType": "long", "containsNull": false}'
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]

@@ -17,15 +17,12 @@ from shedlight.matching.compile.type_labels import OTHER
 
 @dataclass(frozen=True)
 class TypeCatalog:
-    """The event types of an operator.
+    """The event types of an operator."""
 
-    Attributes:
-        labels: The label of each type, by its number, empty if no condition holds; no labels at
-            all: there are too many types to number them.
-        relevant: Whether each pattern can take events of a type, by its number.
-    """
-
+    # the label of each type, by its number, empty if no condition holds; no labels at all:
+    # there are too many types to number them
     labels: tuple[str, ...]
+    # whether each pattern can take events of a type, by its number
     relevant: Mapping[Stream, tuple[bool, ...]]
 
     @property
@@ -50,8 +47,7 @@ class TypeCatalog:
         return counts
 
 
-Catalogs = Mapping[str, TypeCatalog]
-"""The types of each operator of a node."""
+Catalogs = Mapping[str, TypeCatalog]  # the types of each operator of a node
 
 
 def type_catalogs(chains: Iterable[ChainRuntime]) -> dict[str, TypeCatalog]:

@@ -15,8 +15,7 @@ from shedlight.language.eval.spark_sql import quote_text, spark_sql
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
 from shedlight.matching.operators.cep_operator import CepOperator, data_type_in, schema_of
 
-MAX_SIGNATURES = 1 << 15
-"""How many signatures are listed at most."""
+MAX_SIGNATURES = 1 << 15  # how many signatures are listed at most
 _MAX_RANGE = 1 << 16
 """How far apart whole constants are at most that are looked up by their index."""
 

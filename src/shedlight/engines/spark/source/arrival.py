@@ -21,12 +21,9 @@ FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 """The formats of files."""
 TYPE = "#type"
 """The column with the number of an event's type."""
-MAX_EXACT_TYPES = 64
-"""Up to so many event types are counted one by one."""
-ARRIVED = "arrived "
-"""What the observation of arrivals begins with."""
-BINS_PER_TYPE = 16
-"""A histogram has a bin for each event type in each of so many partitions."""
+MAX_EXACT_TYPES = 64  # up to so many event types are counted one by one
+ARRIVED = "arrived "  # what the observation of arrivals begins with
+BINS_PER_TYPE = 16  # a histogram has a bin for each event type in each of so many partitions
 
 
 def with_arrivals(frame: DataFrame, source_format: str = "parquet") -> DataFrame:
@@ -48,21 +45,13 @@ def with_declared_arrival(frame: DataFrame, declared: str) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalStats:
-    """What arrived of a stream at an operator in a micro-batch, before shedding.
+    """What arrived of a stream at an operator in a micro-batch, before shedding."""
 
-    Attributes:
-        number: How many events.
-        latest: The latest time of an event, in microseconds; None if there is none.
-        newest: When the newest arrived, in microseconds.
-        types: How many there are of each event type, by its number.
-        oldest: When the oldest arrived, in microseconds.
-    """
-
-    number: int
-    latest: int | None
-    newest: int | None
-    types: Mapping[int, int]
-    oldest: int | None = None
+    number: int  # how many events
+    latest: int | None  # the latest time of an event, in microseconds; None if there is none
+    newest: int | None  # when the newest arrived, in microseconds
+    types: Mapping[int, int]  # how many there are of each event type, by its number
+    oldest: int | None = None  # when the oldest arrived, in microseconds
 
     def not_before(self, time: int) -> "ArrivalStats":
         """Take what arrived before a time to have arrived then."""

@@ -23,11 +23,9 @@ MALFORMED_ROWS = "malformed "
 CORRUPT = "#malformed"
 """The column with the text of a record that cannot be parsed."""
 
-_PARSED = frozenset({"json", "csv", "xml"})
-"""The formats of text that may be broken."""
+_PARSED = frozenset({"json", "csv", "xml"})  # the formats of text that may be broken
 _PROBLEM = "#problem"
-_MAX_SHOWN = 100
-"""How many characters of a record an error shows."""
+_MAX_SHOWN = 100  # how many characters of a record an error shows
 
 
 def _is_parsed(source: Source) -> bool:

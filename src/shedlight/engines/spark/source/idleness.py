@@ -16,23 +16,14 @@ from shedlight.matching.operators.reorder import NEVER
 
 @dataclass(slots=True)
 class _SourceActivity:
-    """What is known of a source; times in seconds since 1970, watermarks in microseconds.
+    """What is known of a source; times in seconds since 1970, watermarks in microseconds."""
 
-    Attributes:
-        source: The source.
-        last_events: When its last events were through.
-        last_look: When the query last looked for events and there were none.
-        watermark: That of its events, if there were any.
-        sent: The watermark that the shards were sent.
-        is_idle: Whether they were sent that it is idle.
-    """
-
-    source: Source
-    last_events: float
-    last_look: float = 0.0
-    watermark: int | None = None
-    sent: int | None = None
-    is_idle: bool = False
+    source: Source  # the source
+    last_events: float  # when its last events were through
+    last_look: float = 0.0  # when the query last looked for events and there were none
+    watermark: int | None = None  # that of its events, if there were any
+    sent: int | None = None  # the watermark that the shards were sent
+    is_idle: bool = False  # whether they were sent that it is idle
 
 
 class IdlenessTracker:

@@ -16,10 +16,8 @@ from shedlight.engines.spark.session.paths import local_path
 from shedlight.errors import InputError
 from shedlight.graph import Application, Source
 
-CHECK_INTERVAL_S = 1.0
-"""How often folders are looked at."""
-MAX_OLD_FILES = 1_000
-"""How many files are looked at that were there before."""
+CHECK_INTERVAL_S = 1.0  # how often folders are looked at
+MAX_OLD_FILES = 1_000  # how many files are looked at that were there before
 
 
 class FileColumns:

@@ -15,22 +15,16 @@ Array = np.ndarray[Any, Any]
 
 ARRIVAL = "#arrival"
 """The column with the time of arrival, in microseconds."""
-MAX_POINTS = 32
-"""How many times a sketch has at most."""
+MAX_POINTS = 32  # how many times a sketch has at most
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalSketch:
-    """When events had arrived, in microseconds.
+    """When events had arrived, in microseconds."""
 
-    Attributes:
-        number: How many events there are.
-        mean: The mean time of their arrival.
-        points: Times that each stand for an equally large share of them, in order.
-    """
-
-    number: int
-    mean: float
+    number: int  # how many events there are
+    mean: float  # the mean time of their arrival
+    # times that each stand for an equally large share of them, in order
     points: tuple[int, ...]
 
     def at(self, share: float) -> float:

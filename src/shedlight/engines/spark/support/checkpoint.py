@@ -196,17 +196,11 @@ def committed_files(sink: Path) -> dict[str, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """A query that reads files, as one of its sources.
+    """A query that reads files, as one of its sources."""
 
-    Attributes:
-        query: The checkpoint of the query.
-        index: Which of the sources of the query it is.
-        log: The number of its log.
-    """
-
-    query: Path
-    index: int
-    log: int
+    query: Path  # the checkpoint of the query
+    index: int  # which of the sources of the query it is
+    log: int  # the number of its log
 
 
 def last_read(reader: LogReader) -> float:

@@ -22,17 +22,12 @@ from shedlight.shedding.shares import Shares
 
 @dataclass(frozen=True, slots=True)
 class OperatorChain:
-    """Operators of a node that share shards.
+    """Operators of a node that share shards."""
 
-    Attributes:
-        operators: Each after those that feed it.
-        key: What says which shard an event goes to; empty if there is one shard.
-        shards: The numbers of its shards.
-    """
-
-    operators: tuple[OperatorSpec, ...]
+    operators: tuple[OperatorSpec, ...]  # each after those that feed it
+    # what says which shard an event goes to; empty if there is one shard
     key: tuple[Attribute, ...]
-    shards: range
+    shards: range  # the numbers of its shards
 
     @property
     def outputs(self) -> tuple[Stream, ...]:
@@ -114,24 +109,20 @@ def _common_key(operators: Sequence[OperatorSpec]) -> tuple[Attribute, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """What the chains of all nodes have to know of each other; it travels to the workers.
+    """What the chains of all nodes have to know of each other; it travels to the workers."""
 
-    Attributes:
-        shares: What patterns keep at first; a pattern that is not in it never sheds.
-        windows: The longest window of each key, for shedding by key.
-        with_event_ids: The patterns whose complex events list the ids of their events.
-        published_streams: The streams that other nodes or sinks read.
-        published_watermarks: The operators whose watermarks other nodes read.
-        late: The operators whose late events go to a side output.
-        timed_out: The patterns whose timed-out partial matches are read.
-    """
-
+    # what patterns keep at first; a pattern that is not in it never sheds
     shares: Shares = field(default_factory=dict)
+    # the longest window of each key, for shedding by key
     windows: Mapping[str, int] = field(default_factory=dict)
+    # the patterns whose complex events list the ids of their events
     with_event_ids: frozenset[Stream] = frozenset()
+    # the streams that other nodes or sinks read
     published_streams: frozenset[Stream] = frozenset()
+    # the operators whose watermarks other nodes read
     published_watermarks: frozenset[str] = frozenset()
-    late: frozenset[str] = frozenset()
+    late: frozenset[str] = frozenset()  # the operators whose late events go to a side output
+    # the patterns whose timed-out partial matches are read
     timed_out: frozenset[Stream] = frozenset()
 
 
@@ -163,18 +154,14 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
 
 @dataclass(frozen=True, slots=True)
 class ChainSpec:
-    """What all shards of a chain have to know; it travels to the workers.
+    """What all shards of a chain have to know; it travels to the workers."""
 
-    Attributes:
-        placement: The operators, and their shards.
-        inputs: The external streams and the columns of each.
-        origins: The shards that send the watermarks of each external stream.
-        context: What is known of other chains and nodes.
-    """
-
-    placement: OperatorChain
+    placement: OperatorChain  # the operators, and their shards
+    # the external streams and the columns of each
     inputs: Mapping[Stream, tuple[StreamInput, pa.Schema]]
+    # the shards that send the watermarks of each external stream
     origins: Mapping[Stream, tuple[int, ...]]
+    # what is known of other chains and nodes
     context: NodeContext = field(default_factory=NodeContext)
 
 

@@ -35,40 +35,28 @@ from shedlight.shedding.shares import PatternShares, Shares
 
 BATCH_PROPERTY = "streaming.sql.batchId"
 """The property of Spark's threads and tasks that holds the id of the micro-batch."""
-UNUSED = -1.0
-"""The share of an event type that is not relevant to a pattern."""
-WORD = 62
-"""How many patterns a column of keep flags is for."""
+UNUSED = -1.0  # the share of an event type that is not relevant to a pattern
+WORD = 62  # how many patterns a column of keep flags is for
 MAX_WAIT_S, POLL_INTERVAL_S = 2.0, 0.01
 """How long a micro-batch waits for what is decided after the last, and between looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivePlan:
-    """The plan and the pressure of a micro-batch.
+    """The plan and the pressure of a micro-batch."""
 
-    Attributes:
-        plan: The number of a plan.
-        pressure: By what its shares are multiplied.
-        after: The micro-batch after which this was decided; -1: nobody decides after each.
-    """
-
-    plan: int
-    pressure: float = 1.0
+    plan: int  # the number of a plan
+    pressure: float = 1.0  # by what its shares are multiplied
+    # the micro-batch after which this was decided; -1: nobody decides after each
     after: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepTable:
-    """The keep shares of an operator: a row for each pattern, a column for each event type.
+    """The keep shares of an operator: a row for each pattern, a column for each event type."""
 
-    Attributes:
-        shares: From 0 to 1, or `UNUSED`.
-        pressure_exempt: Whether pressure does not touch it.
-    """
-
-    shares: Floats
-    pressure_exempt: np.ndarray[Any, np.dtype[np.bool_]]
+    shares: Floats  # from 0 to 1, or `UNUSED`
+    pressure_exempt: np.ndarray[Any, np.dtype[np.bool_]]  # whether pressure does not touch it
 
     def under(self, pressure: float) -> Floats:
         """Multiply the shares that are not exempt by the pressure."""

@@ -16,8 +16,7 @@ from shedlight.errors import InputError, ShedlightError, StateError
 
 MALFORMED = "shedlight found a malformed record: "
 """What the message of an error begins with that a record of a source caused."""
-SPARK_ERRORS = (PySparkException, Py4JError)
-"""What Spark raises."""
+SPARK_ERRORS = (PySparkException, Py4JError)  # what Spark raises
 
 _PREFIXES: Mapping[str, type[ShedlightError]] = {
     MALFORMED: InputError,
