@@ -10,8 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from shedlight.matching.jit import is_first_run
 
-_SECONDS_BEFORE_BAR = 3.0
-"""A command that ends sooner shows no progress bar."""
+_SECONDS_BEFORE_BAR = 3.0  # a command that ends sooner shows no progress bar
 
 
 def announce_compiling() -> None:

@@ -38,8 +38,7 @@ from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.text_table import align_columns
 
-ROW = "row"
-"""The id of an event if no column is named: the number of its row, from 1 on."""
+ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
 
 
 def match(  # noqa: PLR0913  # one argument per option

@@ -11,10 +11,8 @@ from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.planning.plan import Plan
 from shedlight.text_table import align_columns
 
-MAX_TYPES = 12
-"""How many types of a pattern are listed."""
-_MAX_NUMBER = 24
-"""A column that is wider has lists in it, which align left."""
+MAX_TYPES = 12  # how many types of a pattern are listed
+_MAX_NUMBER = 24  # a column that is wider has lists in it, which align left
 
 _NAMES = {
     LatencyModel.MM1: "M/M/1",

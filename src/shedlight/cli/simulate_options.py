@@ -26,25 +26,15 @@ from shedlight.model.snapshot_file import read_snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioOptions:
-    """The options about events and processing times.
+    """The options about events and processing times."""
 
-    Attributes:
-        stream: How events are generated; None: they are read.
-        inputs: Files of events, NAME=FILE.
-        load: In multiples of what the busiest node can do.
-        duration: In seconds of virtual time.
-        seed: Of the events and the processing times.
-        service: How processing times vary.
-        times: Mean processing times that are given.
-    """
-
-    stream: StreamProfile | None
-    inputs: tuple[str, ...]
-    load: float | None
-    duration: float | None
-    seed: int
-    service: ServiceDistribution | None
-    times: Mapping[Stream, float]
+    stream: StreamProfile | None  # how events are generated; None: they are read
+    inputs: tuple[str, ...]  # files of events, NAME=FILE
+    load: float | None  # in multiples of what the busiest node can do
+    duration: float | None  # in seconds of virtual time
+    seed: int  # of the events and the processing times
+    service: ServiceDistribution | None  # how processing times vary
+    times: Mapping[Stream, float]  # mean processing times that are given
 
 
 def with_bound(application: Application, bound: str | None) -> Application:

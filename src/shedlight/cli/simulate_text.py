@@ -23,19 +23,12 @@ _SHEDDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulationReport:
-    """A scenario and its results.
+    """A scenario and its results."""
 
-    Attributes:
-        scenario: What was simulated.
-        unshed: Its results without shedding.
-        outcome: Its results.
-        events: Where the events are from, as text.
-    """
-
-    scenario: Scenario
-    unshed: Unshed
-    outcome: ScenarioResult
-    events: str
+    scenario: Scenario  # what was simulated
+    unshed: Unshed  # its results without shedding
+    outcome: ScenarioResult  # its results
+    events: str  # where the events are from, as text
 
 
 def as_json(report: SimulationReport) -> dict[str, Any]:

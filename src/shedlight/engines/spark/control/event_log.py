@@ -35,8 +35,7 @@ from shedlight.runlog.records import (
     Record,
 )
 
-MAX_SHARES = 50
-"""How many shares of a pattern are logged one by one."""
+MAX_SHARES = 50  # how many shares of a pattern are logged one by one
 _MAX_ALL_SHARES = 500
 
 

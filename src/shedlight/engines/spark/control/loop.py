@@ -58,27 +58,17 @@ def micro_batch_settings() -> ControlSettings:
 
 @dataclass(slots=True)
 class _Node:
-    """What the loop knows of a node.
+    """What the loop knows of a node."""
 
-    Attributes:
-        batches: The latest micro-batches.
-        batch_count: How many there were.
-        new_batches: How many there were since the last observation.
-        window_start: When the newest event before those had arrived.
-        active: The active plan and the pressure.
-        work: Seconds of work for each event, before pressure.
-        unread: How many events waited to be read after the last micro-batch.
-        costs: What a micro-batch costs.
-    """
-
-    batches: list[MicroBatchReport] = field(default_factory=list)
-    batch_count: int = 0
-    new_batches: int = 0
-    window_start: float | None = None
+    batches: list[MicroBatchReport] = field(default_factory=list)  # the latest micro-batches
+    batch_count: int = 0  # how many there were
+    new_batches: int = 0  # how many there were since the last observation
+    window_start: float | None = None  # when the newest event before those had arrived
+    # the active plan and the pressure
     active: ActivePlan = field(default_factory=lambda: ActivePlan(1))
-    work: float = 0.0
-    unread: float = 0.0
-    costs: Costs = DEFAULT_COSTS
+    work: float = 0.0  # seconds of work for each event, before pressure
+    unread: float = 0.0  # how many events waited to be read after the last micro-batch
+    costs: Costs = DEFAULT_COSTS  # what a micro-batch costs
 
 
 class ControlledNode(Protocol):

@@ -24,21 +24,13 @@ from shedlight.model.snapshot import MicroBatchCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationWindow:
-    """The micro-batches of a node since the last observation.
+    """The micro-batches of a node since the last observation."""
 
-    Attributes:
-        chains: The operator chains of the node.
-        catalogs: The event types of its operators.
-        batches: The micro-batches, at least one.
-        window_start: When the newest event before them had arrived, in seconds since 1970.
-        costs: What a micro-batch costs.
-    """
-
-    chains: tuple[ChainRuntime, ...]
-    catalogs: Catalogs
-    batches: tuple[MicroBatchReport, ...]
-    window_start: float
-    costs: Costs
+    chains: tuple[ChainRuntime, ...]  # the operator chains of the node
+    catalogs: Catalogs  # the event types of its operators
+    batches: tuple[MicroBatchReport, ...]  # the micro-batches, at least one
+    window_start: float  # when the newest event before them had arrived, in seconds since 1970
+    costs: Costs  # what a micro-batch costs
 
     @property
     def newest(self) -> float:

@@ -7,8 +7,7 @@ from typing import Any
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 
-MAX_TYPES = 50
-"""How many types of a pattern are logged one by one."""
+MAX_TYPES = 50  # how many types of a pattern are logged one by one
 _MAX_ALL_TYPES = 500
 
 TypeCounts = Mapping[tuple[str, str], Mapping[str, int] | None]

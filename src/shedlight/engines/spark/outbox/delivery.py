@@ -36,19 +36,12 @@ def delivery_names(application: Application) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """A delivery that can be started.
+    """A delivery that can be started."""
 
-    Attributes:
-        name: One of `delivery_names`.
-        target: The sink or side output.
-        events: What is written to it, as a stream.
-        checkpoint: The folder of Spark's checkpoint of its query.
-    """
-
-    name: str
-    target: Sink | SideOutput
-    events: DataFrame
-    checkpoint: Path
+    name: str  # one of `delivery_names`
+    target: Sink | SideOutput  # the sink or side output
+    events: DataFrame  # what is written to it, as a stream
+    checkpoint: Path  # the folder of Spark's checkpoint of its query
 
     def writer(self) -> DataStreamWriter:
         """Write its query, which still needs a trigger and a start.

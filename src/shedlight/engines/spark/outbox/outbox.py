@@ -25,10 +25,8 @@ from shedlight.graph import Stream
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.reorder import INPUT
 
-_MAX_FILES = 64
-"""How many files of an outbox are read in a micro-batch at most."""
-LATE_AT = "late_at"
-"""The column that says at which operator an event was late."""
+_MAX_FILES = 64  # how many files of an outbox are read in a micro-batch at most
+LATE_AT = "late_at"  # the column that says at which operator an event was late
 
 
 def late_output(operator: str) -> Stream:

@@ -36,20 +36,13 @@ from shedlight.matching.operators.reorder import StreamInput
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputStream:
-    """A stream as a node reads it.
+    """A stream as a node reads it."""
 
-    Attributes:
-        input: Its id and time columns.
-        events: Its events, with the time of their arrival.
-        watermarks: Its watermark updates: `origin`, `watermark` and `idle`.
-        origins: The shards that send them.
-        packed: Its complex events as another node packed them, if it is of such.
-    """
-
-    input: StreamInput
-    events: DataFrame
-    watermarks: DataFrame
-    origins: tuple[int, ...]
+    input: StreamInput  # its id and time columns
+    events: DataFrame  # its events, with the time of their arrival
+    watermarks: DataFrame  # its watermark updates: `origin`, `watermark` and `idle`
+    origins: tuple[int, ...]  # the shards that send them
+    # its complex events as another node packed them, if it is of such
     packed: DataFrame | None = None
 
     @property
@@ -60,19 +53,13 @@ class InputStream:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeQuery:
-    """The query of a node.
+    """The query of a node."""
 
-    Attributes:
-        frame: What it writes to the outbox.
-        outputs: The columns of each stream in the outbox, and of each operator's late events.
-        chains: The operator chains that it runs.
-        catalogs: The event types of its operators.
-    """
-
-    frame: DataFrame
+    frame: DataFrame  # what it writes to the outbox
+    # the columns of each stream in the outbox, and of each operator's late events
     outputs: Mapping[Stream, pa.Schema]
-    chains: tuple[ChainRuntime, ...]
-    catalogs: Catalogs
+    chains: tuple[ChainRuntime, ...]  # the operator chains that it runs
+    catalogs: Catalogs  # the event types of its operators
 
     @property
     def shard_count(self) -> int:

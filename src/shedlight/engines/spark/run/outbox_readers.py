@@ -7,8 +7,7 @@ from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import Application, OperatorSpec, Stream
 
-Chains = Mapping[str, tuple[OperatorChain, ...]]
-"""The operator chains of each node."""
+Chains = Mapping[str, tuple[OperatorChain, ...]]  # the operator chains of each node
 
 
 def external_streams(chains: Iterable[OperatorChain]) -> list[Stream]:

@@ -18,8 +18,7 @@ _LOG = logging.getLogger(__name__)
 POLL_INTERVAL_S = 0.1
 _SHUTDOWN_GRACE_S = 5.0
 """How long a micro-batch may take to its end before its query is stopped."""
-_STABLE_RUN_S = 60.0
-"""A query that ran for so long has not failed in a row."""
+_STABLE_RUN_S = 60.0  # a query that ran for so long has not failed in a row
 
 
 @dataclass(slots=True)

@@ -45,22 +45,15 @@ class WatermarkUpdate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResult:
-    """What a shard made of a micro-batch.
+    """What a shard made of a micro-batch."""
 
-    Attributes:
-        outputs: The complex events of each pattern, and timed-out partial matches if asked for.
-        late: The late events at each operator.
-        metrics: What was counted at each operator.
-        idle: The operators all of whose inputs are idle.
-        parallelism_ratio: Wall seconds over the seconds of all operators.
-        event_tables: The events that row numbers in outputs refer to.
-    """
-
+    # the complex events of each pattern, and timed-out partial matches if asked for
     outputs: Mapping[Stream, pa.Table]
-    late: Mapping[str, pa.Table]
-    metrics: Mapping[str, OperatorMetrics]
-    idle: frozenset[str]
-    parallelism_ratio: float = 1.0
+    late: Mapping[str, pa.Table]  # the late events at each operator
+    metrics: Mapping[str, OperatorMetrics]  # what was counted at each operator
+    idle: frozenset[str]  # the operators all of whose inputs are idle
+    parallelism_ratio: float = 1.0  # wall seconds over the seconds of all operators
+    # the events that row numbers in outputs refer to
     event_tables: Mapping[str, EventTable] = field(default_factory=dict)
 
 

@@ -32,32 +32,22 @@ from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainDefinition:
-    """An operator chain and what was found out about it once; it travels to the workers.
+    """An operator chain and what was found out about it once; it travels to the workers."""
 
-    Attributes:
-        spec: The chain.
-        event_refs: Which whole events are row numbers within the chain.
-        outputs: The columns of the complex events of each pattern, and of its timed-out partial
-            matches, as others see them: with whole events.
-        events: All columns of the events of each operator.
-    """
-
-    spec: ChainSpec
-    event_refs: EventRefs
+    spec: ChainSpec  # the chain
+    event_refs: EventRefs  # which whole events are row numbers within the chain
+    # the columns of the complex events of each pattern, and of its timed-out partial matches,
+    # as others see them: with whole events
     outputs: Mapping[Stream, pa.Schema]
-    events: Mapping[str, pa.Schema]
+    events: Mapping[str, pa.Schema]  # all columns of the events of each operator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainRuntime:
-    """An operator chain, built for the columns of its inputs.
+    """An operator chain, built for the columns of its inputs."""
 
-    Attributes:
-        definition: What it was built of.
-        operators: Each after those that feed it, with its columns of keep flags if it sheds.
-    """
-
-    definition: ChainDefinition
+    definition: ChainDefinition  # what it was built of
+    # each after those that feed it, with its columns of keep flags if it sheds
     operators: tuple[CepOperator, ...]
 
     @property
@@ -78,18 +68,12 @@ class ChainRuntime:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainState:
-    """The state of one shard of a chain.
+    """The state of one shard of a chain."""
 
-    Attributes:
-        operators: The state of each operator.
-        watermarks: Of external streams, by stream and origin.
-        idle: The origins of streams that are idle.
-        event_tables: The events of each operator that row numbers refer to.
-    """
-
-    operators: tuple[OperatorState, ...]
-    watermarks: Mapping[tuple[str, int], int]
-    idle: frozenset[tuple[str, int]] = frozenset()
+    operators: tuple[OperatorState, ...]  # the state of each operator
+    watermarks: Mapping[tuple[str, int], int]  # of external streams, by stream and origin
+    idle: frozenset[tuple[str, int]] = frozenset()  # the origins of streams that are idle
+    # the events of each operator that row numbers refer to
     event_tables: Mapping[str, EventTable] = field(default_factory=dict)
 
 

@@ -13,8 +13,7 @@ from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.parallel import each
 from shedlight.graph import Stream
 
-MAX_EVENTS = 1 << 16
-"""How many events a packed row has at most."""
+MAX_EVENTS = 1 << 16  # how many events a packed row has at most
 _MAX_BYTES = 1 << 25
 """How many bytes they have at most, unpacked: who reads them has to hold them."""
 

@@ -18,72 +18,47 @@ from shedlight.matching.operators.cep_operator import CepOperator, Masks, Operat
 from shedlight.matching.operators.classify import count_numbers
 from shedlight.matching.operators.step import ReadyBatch, count_partial_matches
 
-METRICS = "metrics"
-"""The name under which Spark observes the metrics of all shards."""
+METRICS = "metrics"  # the name under which Spark observes the metrics of all shards
 
 
 @dataclass(frozen=True, slots=True)
 class PatternMetrics:
-    """The metrics of a pattern.
+    """The metrics of a pattern."""
 
-    Attributes:
-        kept: Relevant events that it kept, by the label of their type.
-        seconds: How long matching took.
-        found: How many complex events it found.
-        partial_matches: How many partial matches there are.
-        evicted: How many of them the cap has evicted since the beginning.
-        dropped: How many assignments were beyond the cap since the beginning.
-    """
-
-    kept: Mapping[str, int]
-    seconds: float
-    found: int
-    partial_matches: int
-    evicted: int
-    dropped: int
+    kept: Mapping[str, int]  # relevant events that it kept, by the label of their type
+    seconds: float  # how long matching took
+    found: int  # how many complex events it found
+    partial_matches: int  # how many partial matches there are
+    evicted: int  # how many of them the cap has evicted since the beginning
+    dropped: int  # how many assignments were beyond the cap since the beginning
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetrics:
-    """The metrics of an operator.
+    """The metrics of an operator."""
 
-    Attributes:
-        ready: How many events were ready.
-        reorder_buffer: How many wait in the reorder buffer.
-        late: How many were late since the beginning.
-        duplicates: How many came twice since the beginning.
-        patterns: The metrics of each pattern.
-        types: How many were ready of each type, before any was shed, from each input whose
-            events are not counted before they come here.
-    """
-
-    ready: int
-    reorder_buffer: int
-    late: int
-    duplicates: int
-    patterns: Mapping[str, PatternMetrics]
+    ready: int  # how many events were ready
+    reorder_buffer: int  # how many wait in the reorder buffer
+    late: int  # how many were late since the beginning
+    duplicates: int  # how many came twice since the beginning
+    patterns: Mapping[str, PatternMetrics]  # the metrics of each pattern
+    # how many were ready of each type, before any was shed, from each input whose events are
+    # not counted before they come here
     types: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardMetrics:
-    """The metrics of a shard.
+    """The metrics of a shard."""
 
-    Attributes:
-        shard: Its number.
-        seconds: How long all of the step took.
-        state: How many bytes the state has.
-        operators: The metrics of each operator.
-        kept: When the events had arrived that were kept of each stream from outside.
-        parallelism_ratio: Wall seconds over the seconds of all its operators; less than 1 if
-            some ran in parallel.
-    """
-
-    shard: int
-    seconds: float
-    state: int
+    shard: int  # its number
+    seconds: float  # how long all of the step took
+    state: int  # how many bytes the state has
+    # the metrics of each operator
     operators: Mapping[str, OperatorMetrics] = field(default_factory=dict)
+    # when the events had arrived that were kept of each stream from outside
     kept: Mapping[str, ArrivalSketch] = field(default_factory=dict)
+    # wall seconds over the seconds of all its operators; less than 1 if some ran in parallel
     parallelism_ratio: float = 1.0
 
 

@@ -46,21 +46,13 @@ Frames = Iterator[pd.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The stateful step of a node.
+    """The stateful step of a node."""
 
-    Attributes:
-        chains: Its operator chains.
-        context: What others read of it.
-        blobs: The folder of large payloads.
-        min_blob_bytes: From how many bytes on a payload is large.
-        plans: The folder of the plans, if any operator sheds.
-    """
-
-    chains: tuple[ChainDefinition, ...]
-    context: NodeContext
-    blobs: str
-    min_blob_bytes: int
-    plans: str | None = None
+    chains: tuple[ChainDefinition, ...]  # its operator chains
+    context: NodeContext  # what others read of it
+    blobs: str  # the folder of large payloads
+    min_blob_bytes: int  # from how many bytes on a payload is large
+    plans: str | None = None  # the folder of the plans, if any operator sheds
 
 
 def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
