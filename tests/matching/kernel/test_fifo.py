@@ -39,12 +39,12 @@ def _table(types, **columns):
     return pa.table({"type": types, "time": range(size), "n": range(size), **columns})
 
 
-def test_a_machine_that_joins_behind_a_younger_one_still_comes_first():
+def test_a_partial_match_that_joins_behind_a_younger_one_still_comes_first():
     """A list alone would give E to the one that A opened: it reached the state first."""
     assert matches(OVERTAKING, "C0 A1 B2 D3 B4 E5 E6") == ["C0 D3 B4 E5", "A1 B2 E6"]
 
 
-def test_many_machines_out_of_order_leave_the_heap_oldest_first():
+def test_many_partial_matches_out_of_order_leave_the_heap_oldest_first():
     """Older partial matches join one by one behind all the younger ones."""
     opened = [f"C{i}" for i in range(9)] + [f"A{i}" for i in range(10, 19)]
     younger = [f"B{i}" for i in range(20, 29)]
@@ -56,7 +56,7 @@ def test_many_machines_out_of_order_leave_the_heap_oldest_first():
     assert [one.split()[0] for one in found] == opened
 
 
-def test_past_the_cap_the_oldest_machine_goes_and_is_counted():
+def test_past_the_cap_the_oldest_partial_match_goes_and_is_counted():
     """Three partial matches may be open: the first two of five go."""
     table = _table([0] * 5 + [1] * 5)
     text = "SELECT a.n WHERE SEQ(a.type = 0, b.type = 1) WITHIN 1 s"
@@ -67,7 +67,7 @@ def test_past_the_cap_the_oldest_machine_goes_and_is_counted():
     assert count_partial_matches(state.states[0]).evicted == 2
 
 
-def test_past_the_cap_the_oldest_machine_goes_also_with_conditions_across_events():
+def test_past_the_cap_the_oldest_partial_match_goes_also_with_conditions_across_events():
     """The scan kernel keeps the same cap."""
     table = _table([0] * 5 + [1] * 5)
     text = "SELECT a.n WHERE SEQ(a.type = 0, b.type = 1) AND b.n > a.n WITHIN 1 s"
@@ -78,7 +78,7 @@ def test_past_the_cap_the_oldest_machine_goes_also_with_conditions_across_events
     assert count_partial_matches(state.states[0]).evicted == 2
 
 
-def test_a_wide_and_is_kept_as_lanes():
+def test_a_wide_and_is_kept_as_regions():
     """Forty parts would be 2^40 states; each is a region of two."""
     parts = ", ".join(f"E{i}.type = {i}" for i in range(40))
     types = np.random.default_rng(1).permutation(np.repeat(np.arange(40), 25))

@@ -82,7 +82,7 @@ def test_an_id_that_is_null_is_refused_wherever_it_is():
 def test_what_inputs_are_told_to_be_counts_after_what_arrives(
     batches, watermarks, dedup_horizon
 ):
-    """At once, it is as if it were told when all has arrived."""
+    """At once, it is as if it came when all has arrived."""
     inputs = [StreamInput(f"s{i}", ("id", "at"), "at") for i in range(2)]
     at_once = afterwards = new_reorder_buffer(SCHEMA, 2)
     for batch, awaited_watermarks in zip(batches, watermarks, strict=False):

@@ -30,7 +30,7 @@ def _result(text, kinds, times, **columns):
     return match_tables(inputs, {"P": pattern}, timed_out=True)
 
 
-def test_only_the_window_times_a_machine_out():
+def test_only_the_window_times_a_partial_match_out():
     """Not a match, not a NOT, and not the cap."""
     assert _timed_out(PAIR, "A0 B2 A3 B5.1") == ["A3"]
     spoilt = "SELECT * WHERE SEQ(a.type = 'A', NOT(x.type = 'X'), b.type = 'B') WITHIN 2 s"
