@@ -181,8 +181,7 @@ def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     return both[0], both[1]
 
 
-_MAX_NULL_FLAGS = 62
-"""How many columns one column of null marks is for."""
+_MAX_NULL_FLAGS = 62  # how many columns one column of null marks is for
 
 
 def _null_flags(columns: Sequence[Column]) -> Array:

@@ -18,15 +18,10 @@ from shedlight.matching.jit import Array, compiled
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutedTable:
-    """Events in an order.
+    """Events in an order."""
 
-    Attributes:
-        table: Their columns.
-        order: The row of each event; None: they are in order.
-    """
-
-    table: pa.Table
-    order: Array | None = None
+    table: pa.Table  # their columns
+    order: Array | None = None  # the row of each event; None: they are in order
 
     def __len__(self) -> int:
         return len(self.table)

@@ -20,10 +20,8 @@ from shedlight.errors import CapError
 from shedlight.matching.compile.nfa import Automaton, State
 from shedlight.matching.jit import Array
 
-MAX_TRANSITIONS = 30_000_000
-"""How many entries a table may have."""
-EXPLORED_AHEAD = 256
-"""How many sets of states are explored before they are needed."""
+MAX_TRANSITIONS = 30_000_000  # how many entries a table may have
+EXPLORED_AHEAD = 256  # how many sets of states are explored before they are needed
 
 Symbol = frozenset[int]
 Subset = tuple[int, frozenset[int]]
@@ -56,32 +54,24 @@ TAKERS, CHANGED_BY_NOTS = range(2)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DfaTables:
-    """Where each symbol leads from each set of states.
+    """Where each symbol leads from each set of states."""
 
-    Attributes:
-        symbols: The symbols by number; 0 is the one that no element accepts.
-        subsets: The sets of states by number; first the start of each region.
-        transitions: [subset, symbol] what taking an event does (TRANSITION).
-        opens: [symbol] what opening a partial match with it does (TRANSITION).
-        after_not: [subset, symbol] the subset after its NOTs, itself if they change nothing, or
-            NO_TARGET.
-        subset_facts: [.., subset] ACCEPTING: whether it accepts; QUEUED: whether partial
-            matches in it must be found by later events; EXPLORED: whether it is explored.
-        symbol_facts: [.., symbol] HAS_NOTS: whether its NOTs change anything; CLOSES_ALL:
-            whether they close every partial match of the key.
-        bits: [.., symbol, word] TAKERS: the subsets that can take it; CHANGED_BY_NOTS: the
-            subsets that its NOTs change.
-        entries: What was found out about pairs of subset and symbol, for larger tables.
-    """
-
-    symbols: tuple[Symbol, ...]
-    subsets: tuple[Subset, ...]
-    transitions: Array
-    opens: Array
+    symbols: tuple[Symbol, ...]  # the symbols by number; 0 is the one that no element accepts
+    subsets: tuple[Subset, ...]  # the sets of states by number; first the start of each region
+    transitions: Array  # [subset, symbol] what taking an event does (TRANSITION)
+    opens: Array  # [symbol] what opening a partial match with it does (TRANSITION)
+    # [subset, symbol] the subset after its NOTs, itself if they change nothing, or NO_TARGET
     after_not: Array
+    # [.., subset] ACCEPTING: whether it accepts; QUEUED: whether partial matches in it must be
+    # found by later events; EXPLORED: whether it is explored
     subset_facts: Array
+    # [.., symbol] HAS_NOTS: whether its NOTs change anything; CLOSES_ALL: whether they close
+    # every partial match of the key
     symbol_facts: Array
+    # [.., symbol, word] TAKERS: the subsets that can take it; CHANGED_BY_NOTS: the subsets that
+    # its NOTs change
     bits: Array
+    # what was found out about pairs of subset and symbol, for larger tables
     entries: Mapping[tuple[Subset, Symbol], "Entry"]
 
 

@@ -65,23 +65,15 @@ class GuardProgram:
 
 @dataclass(frozen=True, slots=True)
 class GuardPrograms:
-    """The conditions of a pattern.
+    """The conditions of a pattern."""
 
-    Attributes:
-        programs: One per condition.
-        cells: What is computed of each event: expressions on the row at hand.
-        data_types: The data types of the cells.
-        numbers: Constants that are whole numbers (or places in `texts`).
-        decimals: Constants that are decimal numbers.
-        texts: Constants that are text.
-    """
-
-    programs: tuple[GuardProgram, ...]
+    programs: tuple[GuardProgram, ...]  # one per condition
+    # what is computed of each event: expressions on the row at hand
     cells: tuple[Expression, ...]
-    data_types: tuple[DataType, ...]
-    numbers: tuple[int, ...]
-    decimals: tuple[float, ...]
-    texts: tuple[str, ...]
+    data_types: tuple[DataType, ...]  # the data types of the cells
+    numbers: tuple[int, ...]  # constants that are whole numbers (or places in `texts`)
+    decimals: tuple[float, ...]  # constants that are decimal numbers
+    texts: tuple[str, ...]  # constants that are text
 
     @property
     def columns(self) -> frozenset[str]:

@@ -36,29 +36,18 @@ MAX_PARTIAL_MATCHES = 10_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matcher:
-    """A pattern over a stream of known columns.
+    """A pattern over a stream of known columns."""
 
-    Attributes:
-        name: The pattern's name.
-        automaton: The pattern compiled.
-        predicates: What each element asks of an event.
-        closed_sets: How many closed sets the alphabet of the predicates has.
-        programs: The conditions across events.
-        triggers: For each element, the conditions that its events decide.
-        store_schema: The columns that are kept of the events of partial matches.
-        cap: How many partial matches there may be.
-        timed_out: Whether partial matches that time out are asked for too.
-    """
-
-    name: str
-    automaton: Automaton
-    predicates: tuple[ElementPredicate, ...]
-    closed_sets: int
-    programs: GuardPrograms
+    name: str  # the pattern's name
+    automaton: Automaton  # the pattern compiled
+    predicates: tuple[ElementPredicate, ...]  # what each element asks of an event
+    closed_sets: int  # how many closed sets the alphabet of the predicates has
+    programs: GuardPrograms  # the conditions across events
+    # for each element, the conditions that its events decide
     triggers: tuple[tuple[int, ...], ...]
-    store_schema: pa.Schema
-    cap: int
-    timed_out: bool = False
+    store_schema: pa.Schema  # the columns that are kept of the events of partial matches
+    cap: int  # how many partial matches there may be
+    timed_out: bool = False  # whether partial matches that time out are asked for too
 
     @property
     def pattern(self) -> Pattern:

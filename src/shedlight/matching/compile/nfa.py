@@ -43,8 +43,7 @@ from shedlight.matching.compile.derivatives import (
 )
 from shedlight.matching.compile.predicates import exclusive, same_predicate
 
-MAX_STATES = 16_384
-"""How many states a pattern may have."""
+MAX_STATES = 16_384  # how many states a pattern may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +64,15 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """A pattern compiled.
+    """A pattern compiled."""
 
-    Attributes:
-        pattern: Where it comes from.
-        elements: All elements, those under NOT included; edges name them by number.
-        regions: The states of each region; nearly always there is one region.
-        forbidden: With several regions: the NOTs that close any partial match.
-        absence: Whether a match comes at the end of the window, by what did not happen.
-    """
-
-    pattern: Pattern
+    pattern: Pattern  # where it comes from
+    # all elements, those under NOT included; edges name them by number
     elements: tuple[Element, ...]
+    # the states of each region; nearly always there is one region
     regions: tuple[tuple[State, ...], ...]
-    forbidden: frozenset[int]
-    absence: bool
+    forbidden: frozenset[int]  # with several regions: the NOTs that close any partial match
+    absence: bool  # whether a match comes at the end of the window, by what did not happen
 
     @property
     def single_event_regions(self) -> bool:

@@ -92,15 +92,11 @@ class ClosedSet:
 
 @dataclass(frozen=True, slots=True)
 class ElementPredicate:
-    """What an element asks of an event, in terms of an alphabet.
+    """What an element asks of an event, in terms of an alphabet."""
 
-    Attributes:
-        closed: For a closed set (by number) the codes that pass.
-        open: The other conditions (by number) that must hold.
-    """
-
+    # for a closed set (by number) the codes that pass
     closed: tuple[tuple[int, frozenset[int]], ...]
-    open: tuple[int, ...]
+    open: tuple[int, ...]  # the other conditions (by number) that must hold
 
     def met_by(self, signature: Sequence[int], closed_sets: int) -> bool:
         """Whether events of this signature pass."""
@@ -115,16 +111,11 @@ class Alphabet:
 
     A signature is a tuple with a code per closed set (which constant, else `len(values)` for
     another value and one more for null) and then a 0 or 1 per other condition.
-
-    Attributes:
-        closed: The closed sets.
-        open: The other conditions, on the row at hand.
-        tests: The tests behind the closed sets, for the labels of types.
     """
 
-    closed: tuple[ClosedSet, ...]
-    open: tuple[Expression, ...]
-    tests: tuple[ValueTest, ...]
+    closed: tuple[ClosedSet, ...]  # the closed sets
+    open: tuple[Expression, ...]  # the other conditions, on the row at hand
+    tests: tuple[ValueTest, ...]  # the tests behind the closed sets, for the labels of types
 
     def predicate(self, element: Element) -> ElementPredicate:
         """Say what an element asks in terms of this alphabet."""

@@ -19,8 +19,7 @@ from shedlight.matching.compile.predicates import (
     value_test,
 )
 
-OTHER = "other"
-"""The label of events for which no condition holds."""
+OTHER = "other"  # the label of events for which no condition holds
 
 _JOINT = " & "
 _HOLDS = frozenset({1})
@@ -47,19 +46,14 @@ class PredicateTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
-    """The words of an alphabet, and what they say.
+    """The words of an alphabet, and what they say."""
 
-    Attributes:
-        alphabet: The alphabet.
-        words: For each word the component of a signature that it is about, and its code there.
-        closed: For each column of a closed set its number, and the codes of its constants.
-        open: The numbers of the other conditions.
-    """
-
-    alphabet: Alphabet
+    alphabet: Alphabet  # the alphabet
+    # for each word the component of a signature that it is about, and its code there
     words: Mapping[str, tuple[int, int]]
+    # for each column of a closed set its number, and the codes of its constants
     closed: Mapping[Attribute, tuple[int, Mapping[Value, int]]]
-    open: Mapping[Expression, int]
+    open: Mapping[Expression, int]  # the numbers of the other conditions
 
     @property
     def null_signature(self) -> Signature:

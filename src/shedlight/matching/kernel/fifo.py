@@ -264,8 +264,7 @@ def _dispatch(fifo: Fifo, key: tuple[int, int], event: tuple[int, int, int]) -> 
         open_partial_match(fifo, (key_slot, key[0], key[1]), event)
 
 
-_EVENTS_PER_CHECK = 64
-"""For how many events at a time the room is checked."""
+_EVENTS_PER_CHECK = 64  # for how many events at a time the room is checked
 
 
 @jit_inline

@@ -43,21 +43,13 @@ _INITIAL_MATCHES, _INITIAL_NODES = 1 << 14, 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchState:
-    """Where the matching of one pattern stands.
+    """Where the matching of one pattern stands."""
 
-    Attributes:
-        tables: The automaton over the symbols that have occurred.
-        records: The partial matches.
-        queues: Their queues; for the scan kernel empty.
-        bindings: Their bindings; for the FIFO kernel empty.
-        store: The events that partial matches have taken.
-    """
-
-    tables: DfaTables
-    records: PartialMatchRecords
-    queues: Queues
-    bindings: Bindings
-    store: pa.Table
+    tables: DfaTables  # the automaton over the symbols that have occurred
+    records: PartialMatchRecords  # the partial matches
+    queues: Queues  # their queues; for the scan kernel empty
+    bindings: Bindings  # their bindings; for the FIFO kernel empty
+    store: pa.Table  # the events that partial matches have taken
 
 
 def new_state(matcher: Matcher) -> MatchState:

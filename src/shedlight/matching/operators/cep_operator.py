@@ -34,19 +34,12 @@ from shedlight.matching.permuted import PermutedTable, row_column
 
 @dataclass(frozen=True, eq=False)
 class CepOperator:
-    """Patterns over the same inputs.
+    """Patterns over the same inputs."""
 
-    Attributes:
-        inputs: Where events come from, in order of declaration.
-        schema: The columns of all inputs together.
-        alphabet: What the patterns can tell apart.
-        matchers: The patterns.
-    """
-
-    inputs: tuple[StreamInput, ...]
-    schema: pa.Schema
-    alphabet: Alphabet
-    matchers: tuple[Matcher, ...]
+    inputs: tuple[StreamInput, ...]  # where events come from, in order of declaration
+    schema: pa.Schema  # the columns of all inputs together
+    alphabet: Alphabet  # what the patterns can tell apart
+    matchers: tuple[Matcher, ...]  # the patterns
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
@@ -71,18 +64,12 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorResult:
-    """What came of a batch.
+    """What came of a batch."""
 
-    Attributes:
-        complex_events: By pattern.
-        ready: How many events were ready.
-        late: Those that were late.
-        timed_out: What timed out, by pattern; of those that were asked for it.
-    """
-
-    complex_events: Mapping[str, pa.Table]
-    ready: int
-    late: pa.Table
+    complex_events: Mapping[str, pa.Table]  # by pattern
+    ready: int  # how many events were ready
+    late: pa.Table  # those that were late
+    # what timed out, by pattern; of those that were asked for it
     timed_out: Mapping[str, pa.Table] = field(default_factory=dict)
 
 

@@ -24,8 +24,7 @@ from shedlight.matching.permuted import PermutedTable, is_sorted, is_strictly_so
 
 NEVER = -(1 << 62)
 """A time before all others: the watermark of an input that has said nothing yet."""
-FOREVER = 1 << 62
-"""A time after all others: the watermark at the end of an input."""
+FOREVER = 1 << 62  # a time after all others: the watermark at the end of an input
 
 TIME, INPUT = "#time", "#input"
 """Columns that are added to those of the events: microseconds, and the number of the input."""
@@ -61,21 +60,13 @@ class DedupState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReorderBuffer:
-    """The events of an operator that are not ready yet, and its deduplication state.
+    """The events of an operator that are not ready yet, and its deduplication state."""
 
-    Attributes:
-        buffer: Events that are not ready yet.
-        dedup: Per input, its watermark and the ids that are remembered.
-        watermark: How far events have been given out.
-        late: How many late events there were, per input.
-        duplicates: How many duplicates there were, per input.
-    """
-
-    buffer: pa.Table
-    dedup: tuple[DedupState, ...]
-    watermark: int
-    late: tuple[int, ...]
-    duplicates: tuple[int, ...]
+    buffer: pa.Table  # events that are not ready yet
+    dedup: tuple[DedupState, ...]  # per input, its watermark and the ids that are remembered
+    watermark: int  # how far events have been given out
+    late: tuple[int, ...]  # how many late events there were, per input
+    duplicates: tuple[int, ...]  # how many duplicates there were, per input
 
 
 @dataclass(frozen=True, slots=True, eq=False)

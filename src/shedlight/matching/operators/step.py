@@ -38,44 +38,28 @@ from shedlight.matching.permuted import PermutedTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyBatch:
-    """Events in the order in which they are processed.
+    """Events in the order in which they are processed."""
 
-    Attributes:
-        time: Their timestamps, in microseconds.
-        table: Their columns, in order.
-        types: All types so far.
-        numbers: The type of each event.
-        keys: The two hashes of the key of each event, by what is partitioned by.
-        watermark: Every event before this time has been seen.
-        inputs: The number of the input that each event came by; empty if nobody asks.
-    """
-
-    time: Array
-    table: PermutedTable
-    types: EventTypes
-    numbers: Array
+    time: Array  # their timestamps, in microseconds
+    table: PermutedTable  # their columns, in order
+    types: EventTypes  # all types so far
+    numbers: Array  # the type of each event
+    # the two hashes of the key of each event, by what is partitioned by
     keys: Mapping[tuple[Attribute, ...], tuple[Array, Array]]
-    watermark: int
+    watermark: int  # every event before this time has been seen
+    # the number of the input that each event came by; empty if nobody asks
     inputs: Array = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
 class PartialMatchCounts:
-    """Counts since the beginning.
+    """Counts since the beginning."""
 
-    Attributes:
-        open: Partial matches that are open now.
-        expired: Partial matches that the window closed without a match.
-        evicted: Partial matches that the cap closed.
-        dropped: Bindings of a partial match beyond the cap on them.
-        cancelled: Partial matches that were cancelled by key.
-    """
-
-    open: int
-    expired: int
-    evicted: int
-    dropped: int
-    cancelled: int
+    open: int  # partial matches that are open now
+    expired: int  # partial matches that the window closed without a match
+    evicted: int  # partial matches that the cap closed
+    dropped: int  # bindings of a partial match beyond the cap on them
+    cancelled: int  # partial matches that were cancelled by key
 
 
 def count_partial_matches(state: MatchState) -> PartialMatchCounts:

@@ -11,8 +11,7 @@ import pyarrow as pa
 from shedlight.matching.hashing import hash_onto, hash_with_seed
 from shedlight.matching.jit import Array, compiled, jit_inline
 
-DIGITS = 32
-"""How many digits an id has."""
+DIGITS = 32  # how many digits an id has
 _ONES = np.uint64(0x0101010101010101)
 _LOW = np.uint64(0x0F0F0F0F0F0F0F0F)
 

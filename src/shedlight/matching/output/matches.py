@@ -32,15 +32,10 @@ class _Plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventView:
-    """Events that are numbered through; see `view_events`.
+    """Events that are numbered through; see `view_events`."""
 
-    Attributes:
-        schema: Their columns.
-        columns: What is in them.
-    """
-
-    schema: pa.Schema
-    columns: Mapping[str, _Plain | pa.Array]
+    schema: pa.Schema  # their columns
+    columns: Mapping[str, _Plain | pa.Array]  # what is in them
 
     def numbers(self, name: str, rows: Array) -> Array | None:
         """Take rows of a column of whole numbers without a null; None if it is none."""
@@ -129,23 +124,15 @@ def _gather(stored: Array, new: Array, rows: Array, found: Array) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """Matches of one pattern in the order in which they were found.
+    """Matches of one pattern in the order in which they were found."""
 
-    Attributes:
-        time: Timestamp of each match, in microseconds.
-        ends: Where the events of each match end among all events.
-        table: The events that there were, stored ones first.
-        rows: The rows of the table that are in matches, match by match in the order taken.
-        elements: The element that took each of these events.
-        timed_out: The same of partial matches that timed out, in the order of their opening;
-            None if nobody asked.
-    """
-
-    time: Array
-    ends: Array
-    table: EventView
-    rows: Array
-    elements: Array
+    time: Array  # timestamp of each match, in microseconds
+    ends: Array  # where the events of each match end among all events
+    table: EventView  # the events that there were, stored ones first
+    rows: Array  # the rows of the table that are in matches, match by match in the order taken
+    elements: Array  # the element that took each of these events
+    # the same of partial matches that timed out, in the order of their opening; None if nobody
+    # asked
     timed_out: "Matches | None" = None
 
     def __len__(self) -> int:

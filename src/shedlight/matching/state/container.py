@@ -25,21 +25,14 @@ _BEFORE_VERSION_4 = re.compile(rb"SHEDLIGHT(-OPERATOR|-GROUP|[\1-\3]\0)")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One thing that is saved.
+    """One thing that is saved."""
 
-    Attributes:
-        kind: What it is: `chain`, `operator`, `pattern` or `events`.
-        operator: The operator that it is of; empty for a chain.
-        name: For a pattern its fingerprint.
-        facts: What is needed to read the body, and all else that is small (JSON).
-        body: Arrays and tables.
-    """
-
-    kind: str
-    operator: str = ""
-    name: str = ""
+    kind: str  # what it is: `chain`, `operator`, `pattern` or `events`
+    operator: str = ""  # the operator that it is of; empty for a chain
+    name: str = ""  # for a pattern its fingerprint
+    # what is needed to read the body, and all else that is small (JSON)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    body: bytes = b""
+    body: bytes = b""  # arrays and tables
 
 
 def write_container(sections: Iterable[Section]) -> bytes:
