@@ -434,7 +434,7 @@ def test_a_terminal_shows_how_it_goes(folder):
     os.close(ours)
 
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(said).decode())  # without colours
-    assert re.search(r"node +events/s +kept +batch +latency +bound +state", text)
+    assert re.search(r"node +events/s +kept +batch +latency +bound +status", text)
     assert re.search(r"edge +[\d,]+ +100% +[\d.]+ s", text)
     assert "found 1 of w.P" in text or "found 0 of w.P" in text
     assert "Traceback" not in text

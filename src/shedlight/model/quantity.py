@@ -65,7 +65,7 @@ def format_keys(*keys: str) -> str:
     """Write the path of keys to a value of a snapshot.
 
     Example:
-        >>> print(dotted("rates", "s1", "type=0"))
+        >>> print(format_keys("rates", "s1", "type=0"))
         rates.s1["type=0"]
     """
     steps = (f".{key}" if _BARE_KEY.fullmatch(key) else f'["{key}"]' for key in keys)
