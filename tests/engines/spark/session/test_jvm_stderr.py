@@ -57,11 +57,8 @@ def test_what_is_said_before_the_session_is_up_is_for_its_error_message(capfd):
 
 def test_nothing_is_forwarded_while_queries_are_stopped(capfd):
     """Tasks that are interrupted complain of it."""
-    suppress_jvm_stderr(quiet=True)
-    try:
+    with suppress_jvm_stderr():
         assert _forwarded(capfd, STREAM)[0] == b""
-    finally:
-        suppress_jvm_stderr(quiet=False)
     assert _forwarded(capfd, LOST)[0] == LOST
 
 

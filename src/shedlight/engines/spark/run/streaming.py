@@ -32,7 +32,6 @@ from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
-from shedlight.engines.spark.session.jvm_stderr import suppress_jvm_stderr
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
@@ -169,7 +168,6 @@ class Live:
 
     def start(self) -> None:
         """Start all queries, each after those that it reads."""
-        suppress_jvm_stderr(quiet=False)
         self._began = now = time.time()
         if self.loop is not None:
             self.loop.start(now)

@@ -62,9 +62,9 @@ class Supervisor:
         """Stop all queries, after the micro-batches that are under way."""
         for running in self._running.values():
             _await_batch_end(running.query)
-        suppress_jvm_stderr(quiet=True)
-        for running in self._running.values():
-            running.query.stop()
+        with suppress_jvm_stderr():
+            for running in self._running.values():
+                running.query.stop()
 
     def process_all(self) -> None:
         """Wait until every query has processed all that had arrived for it."""

@@ -18,9 +18,14 @@ _STARTUP_NOISE = (b"WARNING: Using incubator modules", b"Picked up ", b"NOTE: Pi
 _SUPPRESSED = threading.Event()
 
 
-def suppress_jvm_stderr(*, quiet: bool) -> None:
-    """Drop what Spark logs while queries are stopped within a micro-batch, or no longer."""
-    (_SUPPRESSED.set if quiet else _SUPPRESSED.clear)()
+@contextlib.contextmanager
+def suppress_jvm_stderr() -> Iterator[None]:
+    """Drop what Spark logs meanwhile: queries that are stopped complain of it."""
+    _SUPPRESSED.set()
+    try:
+        yield
+    finally:
+        _SUPPRESSED.clear()
 
 
 class JvmStderrFilter:

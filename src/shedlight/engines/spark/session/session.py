@@ -13,7 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shedlight.engines.spark.session.jvm_stderr import LOG_PREFIX, JvmStderrFilter
+from shedlight.engines.spark.session.jvm_stderr import (
+    LOG_PREFIX,
+    JvmStderrFilter,
+    suppress_jvm_stderr,
+)
 from shedlight.engines.spark.session.master import (
     Master,
     check_master,
@@ -86,14 +90,15 @@ def close_session(session: "SparkSession") -> None:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
-    try:
-        if _is_alive():
-            with contextlib.suppress(Py4JError, PySparkException, OSError):  # it died just now
-                for query in session.streams.active:
-                    query.stop()
-                session.stop()
-    finally:
-        _end_gateway()
+    with suppress_jvm_stderr():
+        try:
+            if _is_alive():
+                with contextlib.suppress(Py4JError, PySparkException, OSError):  # just died
+                    for query in session.streams.active:
+                        query.stop()
+                    session.stop()
+        finally:
+            _end_gateway()
 
 
 # Settings
