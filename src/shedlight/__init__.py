@@ -13,150 +13,81 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shedlight.control.calibration import CalibrationSettings
-    from shedlight.control.controller import ControlSettings, Decision
-    from shedlight.control.observation import Observation
-    from shedlight.control.replan_trigger import ReplanPolicy
-    from shedlight.control.smoothing import SmoothingSettings
-    from shedlight.engines.event_files import read_events, write_events
-    from shedlight.engines.simulator import (
-        Counts,
-        Interval,
-        Policy,
-        ServedEvents,
-        Service,
-        ServiceDistribution,
-        Simulation,
-        simulate,
+    from shedlight.control.calibration import CalibrationSettings as CalibrationSettings
+    from shedlight.control.controller import ControlSettings as ControlSettings
+    from shedlight.control.controller import Decision as Decision
+    from shedlight.control.observation import Observation as Observation
+    from shedlight.control.replan_trigger import ReplanPolicy as ReplanPolicy
+    from shedlight.control.smoothing import SmoothingSettings as SmoothingSettings
+    from shedlight.engines.event_files import read_events as read_events
+    from shedlight.engines.event_files import write_events as write_events
+    from shedlight.engines.simulator import Counts as Counts
+    from shedlight.engines.simulator import Interval as Interval
+    from shedlight.engines.simulator import Policy as Policy
+    from shedlight.engines.simulator import ServedEvents as ServedEvents
+    from shedlight.engines.simulator import Service as Service
+    from shedlight.engines.simulator import ServiceDistribution as ServiceDistribution
+    from shedlight.engines.simulator import Simulation as Simulation
+    from shedlight.engines.simulator import simulate as simulate
+    from shedlight.engines.simulator.policies import ControllerPolicy as ControllerPolicy
+    from shedlight.engines.spark.control.micro_batch import MicroBatchReport as MicroBatchReport
+    from shedlight.engines.spark.control.override_store import (
+        OverrideOutcome as OverrideOutcome,
     )
-    from shedlight.engines.simulator.policies import ControllerPolicy
-    from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-    from shedlight.engines.spark.control.override_store import OverrideOutcome
-    from shedlight.engines.spark.run.finite import run_on_spark
-    from shedlight.engines.spark.run.streaming import Live, Options, RunListener
-    from shedlight.engines.spark.session.session import close_session, open_session
-    from shedlight.engines.tables import Result, match_tables, run_application
-    from shedlight.errors import (
-        ApplicationError,
-        CapError,
-        InputError,
-        LanguageError,
-        PlanError,
-        ShedlightError,
-        SnapshotError,
-        StateError,
-    )
-    from shedlight.graph import (
-        Application,
-        LoadResult,
-        Node,
-        OperatorSpec,
-        ShedBy,
-        SideOutput,
-        Sink,
-        Source,
-        Stream,
-        TimeUnit,
-        application_json_schema,
-        build_application,
-        check_application,
-        explain,
-        load_application,
-    )
-    from shedlight.language import (
-        DataType,
-        ParseResult,
-        Pattern,
-        Schema,
-        parse_expression,
-        parse_pattern,
-    )
-    from shedlight.matching.operators.reorder import StreamInput
-    from shedlight.model.build import build_model
-    from shedlight.model.latency import LatencyModel, Target
-    from shedlight.model.model import Model
-    from shedlight.model.sampled.draw import RateHistory
-    from shedlight.model.snapshot import MicroBatchCosts, Snapshot
-    from shedlight.model.snapshot_file import read_snapshot
-    from shedlight.planning.plan import Plan, PlanSettings, make_plan
-    from shedlight.shedding.shares import PatternShares, Shares
+    from shedlight.engines.spark.run.finite import run_on_spark as run_on_spark
+    from shedlight.engines.spark.run.streaming import Live as Live
+    from shedlight.engines.spark.run.streaming import Options as Options
+    from shedlight.engines.spark.run.streaming import RunListener as RunListener
+    from shedlight.engines.spark.session.session import close_session as close_session
+    from shedlight.engines.spark.session.session import open_session as open_session
+    from shedlight.engines.tables import Result as Result
+    from shedlight.engines.tables import match_tables as match_tables
+    from shedlight.engines.tables import run_application as run_application
+    from shedlight.errors import ApplicationError as ApplicationError
+    from shedlight.errors import CapError as CapError
+    from shedlight.errors import InputError as InputError
+    from shedlight.errors import LanguageError as LanguageError
+    from shedlight.errors import PlanError as PlanError
+    from shedlight.errors import ShedlightError as ShedlightError
+    from shedlight.errors import SnapshotError as SnapshotError
+    from shedlight.errors import StateError as StateError
+    from shedlight.graph import Application as Application
+    from shedlight.graph import LoadResult as LoadResult
+    from shedlight.graph import Node as Node
+    from shedlight.graph import OperatorSpec as OperatorSpec
+    from shedlight.graph import ShedBy as ShedBy
+    from shedlight.graph import SideOutput as SideOutput
+    from shedlight.graph import Sink as Sink
+    from shedlight.graph import Source as Source
+    from shedlight.graph import Stream as Stream
+    from shedlight.graph import TimeUnit as TimeUnit
+    from shedlight.graph import application_json_schema as application_json_schema
+    from shedlight.graph import build_application as build_application
+    from shedlight.graph import check_application as check_application
+    from shedlight.graph import explain as explain
+    from shedlight.graph import load_application as load_application
+    from shedlight.language import DataType as DataType
+    from shedlight.language import ParseResult as ParseResult
+    from shedlight.language import Pattern as Pattern
+    from shedlight.language import Schema as Schema
+    from shedlight.language import parse_expression as parse_expression
+    from shedlight.language import parse_pattern as parse_pattern
+    from shedlight.matching.operators.reorder import StreamInput as StreamInput
+    from shedlight.model.build import build_model as build_model
+    from shedlight.model.latency import LatencyModel as LatencyModel
+    from shedlight.model.latency import Target as Target
+    from shedlight.model.model import Model as Model
+    from shedlight.model.sampled.draw import RateHistory as RateHistory
+    from shedlight.model.snapshot import MicroBatchCosts as MicroBatchCosts
+    from shedlight.model.snapshot import Snapshot as Snapshot
+    from shedlight.model.snapshot_file import read_snapshot as read_snapshot
+    from shedlight.planning.plan import Plan as Plan
+    from shedlight.planning.plan import PlanSettings as PlanSettings
+    from shedlight.planning.plan import make_plan as make_plan
+    from shedlight.shedding.shares import PatternShares as PatternShares
+    from shedlight.shedding.shares import Shares as Shares
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "Application",
-    "ApplicationError",
-    "CalibrationSettings",
-    "CapError",
-    "ControlSettings",
-    "ControllerPolicy",
-    "Counts",
-    "DataType",
-    "Decision",
-    "InputError",
-    "Interval",
-    "LanguageError",
-    "LatencyModel",
-    "Live",
-    "LoadResult",
-    "MicroBatchCosts",
-    "MicroBatchReport",
-    "Model",
-    "Node",
-    "Observation",
-    "OperatorSpec",
-    "Options",
-    "OverrideOutcome",
-    "ParseResult",
-    "Pattern",
-    "PatternShares",
-    "Plan",
-    "PlanError",
-    "PlanSettings",
-    "Policy",
-    "RateHistory",
-    "ReplanPolicy",
-    "Result",
-    "RunListener",
-    "Schema",
-    "ServedEvents",
-    "Service",
-    "ServiceDistribution",
-    "Shares",
-    "ShedBy",
-    "ShedlightError",
-    "SideOutput",
-    "Simulation",
-    "Sink",
-    "SmoothingSettings",
-    "Snapshot",
-    "SnapshotError",
-    "Source",
-    "StateError",
-    "Stream",
-    "StreamInput",
-    "Target",
-    "TimeUnit",
-    "__version__",
-    "application_json_schema",
-    "build_application",
-    "build_model",
-    "check_application",
-    "close_session",
-    "explain",
-    "load_application",
-    "make_plan",
-    "match_tables",
-    "open_session",
-    "parse_expression",
-    "parse_pattern",
-    "read_events",
-    "read_snapshot",
-    "run_application",
-    "run_on_spark",
-    "simulate",
-    "write_events",
-]
 
 _NAMES_IN = {
     "control.calibration": "CalibrationSettings",
@@ -192,6 +123,8 @@ _NAMES_IN = {
 }
 """The public names of each module."""
 MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
+if not TYPE_CHECKING:  # type checkers know what is public by the imports above
+    __all__ = ["__version__", *MODULE_OF]  # noqa: PLE0604  # they are strings
 
 
 def __getattr__(name: str) -> object:
