@@ -19,7 +19,8 @@ import numpy as np
 from experiments.data_sets import BORG_HALVES, STEPS, DataSet, GeneratedData
 from experiments.run import ExperimentRun, RunSetting, run
 from experiments.running_example import SERVICE, capacity
-from shedlight.engines.simulator.shedders import PAPER_SETTINGS, Shedder, ShedderSettings
+from experiments.shedders import PAPER_SETTINGS, ShedderSettings
+from shedlight.engines.simulator.shedders import Shedder
 from shedlight.shedding.shares import PatternShares, Shares
 
 

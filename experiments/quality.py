@@ -22,7 +22,8 @@ from experiments.data_sets import (
     DrawnData,
 )
 from experiments.run import ExperimentRun, RunSetting, run
-from shedlight.engines.simulator.shedders import Shedder, ShedderSettings
+from experiments.shedders import ShedderSettings
+from shedlight.engines.simulator.shedders import Shedder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

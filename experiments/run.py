@@ -13,13 +13,9 @@ import numpy as np
 
 from experiments.data_sets import DrawnData
 from experiments.running_example import BOTTLENECK, BOUND, SERVICE, running_example
+from experiments.shedders import ShedderSettings, bottleneck_policy, planning_effort
 from shedlight.engines.simulator import ServedEvents, Simulation, simulate
-from shedlight.engines.simulator.shedders import (
-    Shedder,
-    ShedderSettings,
-    make_policy,
-    planning_effort,
-)
+from shedlight.engines.simulator.shedders import Shedder
 from shedlight.generate.streams import MICROSECONDS
 from shedlight.matching.output.complex_events import TIME
 from shedlight.model.arrays import Floats
@@ -137,7 +133,7 @@ def run(
         shares: Kept at first, or all the time if nothing is planned.
     """
     application = running_example(setting.bound, setting.window)
-    policy = make_policy(shedder, application, control, BOTTLENECK)
+    policy = bottleneck_policy(shedder, application, control)
     served: list[ServedEvents] = []
     began = time.process_time()
     simulation = simulate(

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from experiments.figures.style import BLACK, GREY, LOOKS, despine, new_figure, save
 from experiments.latency import IntervalRow, Method, SteadyStateRow, limit_deviation
-from shedlight.engines.simulator.csv_rows import read_results
+from experiments.results_file import read_results
 from shedlight.errors import InputError
 
 _MAX_BUSY_SHOWN = 4.5

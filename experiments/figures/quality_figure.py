@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from experiments.figures.style import BLACK, LOOKS, despine, new_figure, save
 from experiments.quality import GroupKey, QualityRow, SeedGroup, group_by_seed
-from shedlight.engines.simulator.csv_rows import read_results
+from experiments.results_file import read_results
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.errors import InputError
 

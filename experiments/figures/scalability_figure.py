@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from experiments.figures.style import BLACK, GREY, Look, despine, new_figure, save
+from experiments.results_file import read_results
 from experiments.scalability import (
     REPORTED,
     ProgramForm,
@@ -16,7 +17,6 @@ from experiments.scalability import (
     TimedSolve,
     median_points,
 )
-from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.errors import InputError
 
 _REMARK = (

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 import pytest
 
+from experiments.results_file import read_results
 from shedlight.cli.main import main
 from shedlight.engines.event_files import read_events
-from shedlight.engines.simulator.csv_rows import read_results
 from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
 
 ROOT = Path(__file__).parents[2]

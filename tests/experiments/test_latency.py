@@ -19,9 +19,10 @@ from experiments.latency import (
     run_steady_state,
     run_timeline,
 )
+from experiments.results_file import read_results
 from experiments.run import RunSetting
 from experiments.text import steady_state_lines, timeline_lines
-from shedlight.engines.simulator.csv_rows import read_results, write_results
+from shedlight.engines.simulator.csv_rows import write_results
 from shedlight.errors import InputError
 from tests.experiments.points import PNG
 

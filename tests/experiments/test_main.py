@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from experiments import __main__ as experiments_main
+from experiments.results_file import read_results
 from experiments.scalability import ProgramForm, Status, TimedSolve
-from shedlight.engines.simulator.csv_rows import read_results
 from tests.experiments.points import PNG, TINY, a_point
 
 

@@ -13,8 +13,8 @@ from experiments import latency, quality
 from experiments.data_sets import BALANCED, BORG_HALVES, STEPS
 from experiments.latency import STEADY_STATE, LatencyExperiment
 from experiments.quality import QualityExperiment, QualityRow
+from experiments.results_file import read_results
 from experiments.run import RunSetting
-from shedlight.engines.simulator.csv_rows import read_results
 from tests.experiments.points import PNG, TINY
 from tests.experiments.traces import write_lines
 

@@ -12,9 +12,10 @@ from experiments.data_sets import BALANCED, BORG_HALVES, MIRRORED, with_trace
 from experiments.figures.quality_figure import draw_quality
 from experiments.pool import map_jobs
 from experiments.quality import FIGURE, QualityExperiment, QualityRow, group_by_seed, run_job
+from experiments.results_file import read_results
 from experiments.run import ExperimentRun, RunSetting
 from experiments.text import quality_lines
-from shedlight.engines.simulator.csv_rows import read_results, write_results
+from shedlight.engines.simulator.csv_rows import write_results
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.errors import InputError
 from tests.experiments.points import PNG

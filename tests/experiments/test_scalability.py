@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.figures.scalability_figure import draw_scalability
+from experiments.results_file import read_results
 from experiments.scalability import (
     FIGURE,
     ProgramForm,
@@ -16,11 +17,7 @@ from experiments.scalability import (
     median_points,
 )
 from experiments.timing import measure, reason_to_skip
-from shedlight.engines.simulator.csv_rows import (
-    provenance,
-    read_results,
-    write_results,
-)
+from shedlight.engines.simulator.csv_rows import provenance, write_results
 from shedlight.errors import InputError
 from tests.experiments.points import PNG, TINY, a_point
 

@@ -18,10 +18,7 @@ from shedlight.cli.simulate_options import (
 from shedlight.cli.simulate_text import SimulationReport, as_json, as_text, decision_row
 from shedlight.engines.event_files import cannot_write_error
 from shedlight.engines.simulator import ServiceDistribution
-from shedlight.engines.simulator.csv_rows import (
-    provenance,
-    write_results,
-)
+from shedlight.engines.simulator.csv_rows import provenance, write_results
 from shedlight.engines.simulator.latency_file import LatencyFile, latency_file
 from shedlight.engines.simulator.scenario import Scenario, check_bounds
 from shedlight.engines.simulator.scenario_run import (
@@ -151,9 +148,8 @@ def _write(report: SimulationReport, folder: Path) -> None:
         "seed": str(report.scenario.seed),
         **provenance(),
     }
-    nodes, sinks = folder / "nodes.csv", folder / "sinks.csv"
-    write_results(nodes, report.outcome.nodes, NodeRow, made_with)
-    write_results(sinks, report.outcome.sinks, SinkRow, made_with)
+    write_results(folder / "nodes.csv", report.outcome.nodes, NodeRow, made_with)
+    write_results(folder / "sinks.csv", report.outcome.sinks, SinkRow, made_with)
     lines = "".join(
         json.dumps(decision_row(decision)) + "\n" for decision in report.outcome.decisions
     )
@@ -162,6 +158,7 @@ def _write(report: SimulationReport, folder: Path) -> None:
         decisions.write_text(lines, encoding="utf-8")
     except OSError as error:
         raise cannot_write_error(decisions, error) from error
-    draw_simulation(nodes, sinks, folder / "simulation.png")
+    title = "{application}: shedder {shedder}, load {load}".format_map(made_with)
+    draw_simulation(report.outcome, title, folder / "simulation.png")
     names = "nodes.csv, sinks.csv, decisions.jsonl, latency.parquet, simulation.png"
     say(f"-> {folder}: {names}")

@@ -1,4 +1,4 @@
-"""The figure of a simulation, drawn from its rows alone."""
+"""The figure of a simulation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,46 +8,28 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from shedlight.engines.event_files import cannot_write_error
-from shedlight.engines.simulator.csv_rows import read_results
-from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
-from shedlight.errors import InputError
+from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult, SinkRow
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of Okabe and Ito: people with any colour vision can tell them apart."""
 _DASHES = ("-", "--", "-.", ":")
 
 
-def draw_simulation(nodes: Path, sinks: Path, image: Path) -> None:
-    """Draw latency against the bound, busy time against the limit, and results per sink.
-
-    Args:
-        nodes: Rows by interval and node, as `shedlight simulate` writes them.
-        sinks: Rows by interval and sink.
-        image: Where to write the picture.
-
-    Raises:
-        InputError: The rows cannot be read, or the picture cannot be written.
-    """
-    by_node, by_sink = read_results(nodes, NodeRow), read_results(sinks, SinkRow)
-    if not by_node.rows:
-        raise InputError(f"{nodes}: there are no rows to draw")
+def draw_simulation(outcome: ScenarioResult, title: str, image: Path) -> None:
+    """Draw latency against the bound, busy time against the limit, and results per sink."""
     figure = Figure(figsize=(9.0, 8.4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     latency, busy, results = figure.subplots(3, 1, sharex=True)
-    names = dict.fromkeys(row.node for row in by_node.rows if row.bound is not None)
+    names = dict.fromkeys(row.node for row in outcome.nodes if row.bound is not None)
     for number, name in enumerate(names):
-        rows = [row for row in by_node.rows if row.node == name]
-        _draw_node(latency, busy, rows, number)
-    for number, name in enumerate(dict.fromkeys(row.sink for row in by_sink.rows)):
-        _draw_sink(results, [row for row in by_sink.rows if row.sink == name], number)
+        _draw_node(latency, busy, [row for row in outcome.nodes if row.node == name], number)
+    for number, name in enumerate(dict.fromkeys(row.sink for row in outcome.sinks)):
+        _draw_sink(results, [row for row in outcome.sinks if row.sink == name], number)
     _title(latency, "latency: mean time of the events that arrived in an interval", "seconds")
     _title(busy, "busy time: work that was taken on", "busy seconds per second")
     _title(results, "results", "per second")
     results.set_xlabel("virtual time, seconds")
-    figure.suptitle(
-        f"{by_node.made_with.get('application', '')}: shedder "
-        f"{by_node.made_with.get('shedder', '')}, load {by_node.made_with.get('load', '')}"
-    )
+    figure.suptitle(title)
     try:
         figure.savefig(image, metadata={"Software": None})
     except OSError as error:

@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from shedlight.control.controller import Decision
+from shedlight.control.controller import ControlSettings, Decision
 from shedlight.engines.simulator import Interval, ServedEvents, Simulation, simulate
 from shedlight.engines.simulator.api import Chooser, Choosing
 from shedlight.engines.simulator.latency_file import LatencyCollector, LatencySummary
 from shedlight.engines.simulator.policies import ControllerPolicy, Factors, PressurePolicy
 from shedlight.engines.simulator.scenario import Scenario
-from shedlight.engines.simulator.shedders import Shedder, ShedderSettings, make_policy
+from shedlight.engines.simulator.shedders import Shedder, make_policy
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import Target
+from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import Shares
 
 CHECKS_PER_DECISION = 5  # how often a node looks at its backlog between two decisions
@@ -102,8 +103,8 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
         on_served: Called with the events that were processed, and how long they took.
         on_interval: Called after each interval.
     """
-    settings = ShedderSettings(every=CHECKS_PER_DECISION, target=target)
-    policy = make_policy(shedder, scenario.application, settings)
+    settings = ControlSettings(plan_settings=PlanSettings(target=target))
+    policy = make_policy(shedder, scenario.application, settings, CHECKS_PER_DECISION)
     recording = _RecordingPolicy(policy, limits, on_interval)
     latencies = LatencyCollector()
 
