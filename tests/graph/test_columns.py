@@ -3,8 +3,8 @@
 import pytest
 
 from shedlight.errors import ApplicationError
-from shedlight.graph import load_application, operator_columns, operator_schema, with_schemas
-from shedlight.graph.columns import Columns
+from shedlight.graph import load_application, with_schemas
+from shedlight.graph.columns import Columns, operator_columns
 from shedlight.language import DataType
 from tests.graph.applications import PAPER, edited, graph, loaded
 
@@ -40,8 +40,8 @@ def selected(select: str, where: str = "E1.type = 2") -> dict[str, DataType]:
         ("input: [w1.A, w1.B]", "input: [w1.B]"),
         ("      A: SELECT E1.key WHERE SEQ(E1.type = 0, E2.type = 1) WITHIN 10 s\n", ""),
     )
-    schema = operator_schema(load_application(text).application, "w2")
-    assert schema is not None
+    schema = operator_columns(load_application(text).application)["w2"]
+    assert schema.complete
     assert dict(schema).items() >= COMPLEX.items()
     return {name: data_type for name, data_type in schema.items() if name not in COMPLEX}
 
@@ -56,7 +56,7 @@ def under(name: str, columns: dict[str, DataType]) -> dict[str, DataType]:
 
 def test_a_source_has_its_declared_and_its_derived_columns():
     """Derived columns get their data types from their expressions."""
-    assert operator_schema(loaded(DECLARED), "w1") == SOURCE
+    assert operator_columns(loaded(DECLARED))["w1"] == SOURCE
 
 
 def test_a_derived_column_may_use_those_before_it():
@@ -77,7 +77,7 @@ def test_a_derived_column_may_use_those_before_it():
 
 def test_without_a_declared_schema_the_columns_of_a_source_are_not_known():
     """They are read from the data later."""
-    assert operator_schema(loaded(), "w1") is None
+    assert not operator_columns(loaded())["w1"].complete
 
 
 def test_selected_values_have_their_names_and_data_types():
@@ -136,9 +136,9 @@ def test_of_the_papers_example_it_is_known_what_complex_events_have():
     """Of their events, all that is known is that they are structs."""
     application = load_application(PAPER).application
 
-    schema = operator_schema(application, application.operators["w3"])
+    schema = operator_columns(application)["w3"]
 
-    assert schema is not None
+    assert schema.complete
     assert dict(schema).items() >= COMPLEX.items()
     assert schema["E4"] is DataType.STRUCT
     assert schema["E4.cpu"] is DataType.UNKNOWN
@@ -171,15 +171,16 @@ def test_an_input_of_which_nothing_is_known_leaves_everything_possible():
     """What is known of the others is still used."""
     application = loaded(("input: [w1.A, w1.B]", "input: [w1.A, w1.B, s1]"))
 
-    assert operator_schema(application, "w2") is None
-    assert operator_columns(application)["w2"]["source"] is DataType.STRING
+    columns = operator_columns(application)["w2"]
+    assert not columns.complete
+    assert columns["source"] is DataType.STRING
 
 
 def test_an_operator_sees_the_columns_of_all_inputs():
     """An event has null where it has no such column."""
     application = loaded(DECLARED, ("input: [w1.A, w1.B]", "input: [w1.A, s1, w1.B]"))
 
-    assert operator_schema(application, "w2") == COMPLEX | SOURCE
+    assert operator_columns(application)["w2"] == COMPLEX | SOURCE
 
 
 def test_a_column_of_two_kinds_is_an_error_that_names_both():
@@ -201,7 +202,7 @@ def test_a_null_fits_any_kind():
     """It has no data type of its own."""
     text = ("SELECT E1.key WHERE E1.type = 2", "SELECT NULL AS key WHERE E1.type = 2")
 
-    schema = operator_schema(loaded(DECLARED, text), "w2")
+    schema = operator_columns(loaded(DECLARED, text))["w2"]
 
     assert schema == {**COMPLEX, "key": DataType.BIGINT}
 
@@ -253,7 +254,8 @@ def test_schemas_that_were_read_from_data_are_checked_as_declared_ones_are():
     application = loaded()
     schema = {"key": DataType.BIGINT, "ts": DataType.BIGINT, "type": DataType.BIGINT}
 
-    assert operator_schema(with_schemas(application, {"s1": schema}), "w1") == schema
+    known = operator_columns(with_schemas(application, {"s1": schema}))["w1"]
+    assert known == schema
     with pytest.raises(ApplicationError) as error:
         with_schemas(application, {"s1": {"key": DataType.BIGINT, "type": DataType.BIGINT}})
     assert (

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from shedlight.errors import ApplicationError
-from shedlight.graph.application import Application, OperatorSpec, Source, Stream
+from shedlight.graph.application import Application, Source, Stream
 from shedlight.graph.topology import operator_order
-from shedlight.language import DataType, Expression, Pattern, Schema
+from shedlight.language import DataType, Expression, Pattern
 from shedlight.language.ast.expression import (
     Aggregate,
     AggregateFunction,
@@ -181,15 +181,3 @@ def operator_columns(application: Application) -> Mapping[str, Columns]:
         for stream in spec.outputs:
             streams[stream] = output_columns(stream, application.pattern(stream), columns)
     return operators
-
-
-def operator_schema(application: Application, operator: str | OperatorSpec) -> Schema | None:
-    """Find the columns that an operator of a checked application sees.
-
-    Returns:
-        The columns; None if the schema of a source among its inputs is not known. A data type
-        is unknown where it depends on such a source further up.
-    """
-    name = operator if isinstance(operator, str) else operator.name
-    columns = operator_columns(application)[name]
-    return columns if columns.complete else None

@@ -3,10 +3,10 @@
 All results are in order of declaration, so that two runs are the same.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from shedlight.graph.application import Application, OperatorSpec, Sink, Stream
+from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
 
@@ -49,19 +49,9 @@ def readers(application: Application, stream: Stream) -> tuple[OperatorSpec, ...
     return tuple(spec for spec in application.operators.values() if stream in spec.inputs)
 
 
-def sinks_of(application: Application, stream: Stream) -> tuple[Sink, ...]:
-    """List the sinks that a stream goes to."""
-    return tuple(sink for sink in application.sinks.values() if sink.stream == stream)
-
-
 def operators_on(application: Application, node: str) -> tuple[OperatorSpec, ...]:
     """List the operators of a node."""
     return tuple(spec for spec in application.operators.values() if spec.node == node)
-
-
-def successors(application: Application, stream: Stream) -> tuple[Stream, ...]:
-    """List the patterns that see the events of a stream first-hand."""
-    return tuple(s for spec in readers(application, stream) for s in spec.outputs)
 
 
 def descendants(application: Application, stream: Stream) -> tuple[Stream, ...]:
@@ -70,28 +60,13 @@ def descendants(application: Application, stream: Stream) -> tuple[Stream, ...]:
     for spec in application.operators.values():
         for read in spec.inputs:
             outputs.setdefault(read, []).extend(spec.outputs)
-    return _reach(application, stream, lambda s: outputs.get(s, ()))
-
-
-def ancestors(application: Application, stream: Stream) -> tuple[Stream, ...]:
-    """List the sources and patterns that have any influence on a stream."""
-    operators = application.operators
-    return _reach(
-        application, stream, lambda s: operators[s.operator].inputs if s.operator else ()
-    )
-
-
-def _reach(
-    application: Application, start: Stream, neighbours: Callable[[Stream], Iterable[Stream]]
-) -> tuple[Stream, ...]:
-    """List the streams that can be reached from one, step by step."""
     reached: set[Stream] = set()
-    ahead = [start]
+    ahead = [stream]
     while ahead:
-        new = set(neighbours(ahead.pop())) - reached
+        new = set(outputs.get(ahead.pop(), ())) - reached
         reached |= new
         ahead += new
-    return tuple(stream for stream in application.streams if stream in reached)
+    return tuple(s for s in application.streams if s in reached)
 
 
 def key_name(key: Sequence[Attribute]) -> str:
