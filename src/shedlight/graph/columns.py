@@ -14,19 +14,14 @@ from shedlight.errors import ApplicationError
 from shedlight.graph.application import Application, Source, Stream
 from shedlight.graph.topology import operator_order
 from shedlight.language import DataType, Expression, Pattern
-from shedlight.language.ast.expression import (
-    Aggregate,
-    AggregateFunction,
-    Attribute,
-    WholeEvent,
-)
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.pattern import Item, selected_items
 from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.check.rules import check_row, data_type_in_schema
 
 MAX_COLUMNS = 10_000  # how many columns and fields the complex events of a pattern may have
 
-_OF_ONE_EVENT = {AggregateFunction.FIRST, AggregateFunction.LAST}
+_OF_ONE_EVENT = {ex.AggregateFunction.FIRST, ex.AggregateFunction.LAST}
 _OF_COMPLEX_EVENT = {"source": DataType.STRING, "time": DataType.BIGINT, "id": DataType.STRING}
 
 
@@ -105,7 +100,7 @@ def _items(pattern: Pattern, columns: Columns) -> tuple[Item, ...]:
     """List what is selected; `*` is every event, or with EACH every column of the event."""
     if pattern.each and not pattern.select:
         names = (name for name in columns if "." not in name and name not in _OF_COMPLEX_EVENT)
-        return tuple(Item(Attribute("", (name,)), name) for name in names)
+        return tuple(Item(ex.Attribute("", (name,)), name) for name in names)
     return selected_items(pattern)
 
 
@@ -123,11 +118,11 @@ def _item_columns(item: Item, columns: Columns) -> Columns:
 
 def _struct_name(expression: Expression) -> str | None:
     """Name the struct that is selected, if it is one; the event itself has no name."""
-    if isinstance(expression, WholeEvent):
+    if isinstance(expression, ex.WholeEvent):
         return ""
-    if isinstance(expression, Attribute):
+    if isinstance(expression, ex.Attribute):
         return expression.column
-    if isinstance(expression, Aggregate) and expression.function in _OF_ONE_EVENT:
+    if isinstance(expression, ex.Aggregate) and expression.function in _OF_ONE_EVENT:
         return ".".join(expression.path)
     return None
 

@@ -22,21 +22,9 @@ from typing import Any
 
 from shedlight.errors import RuleError
 from shedlight.language.ast import expression as ex
+from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import AggregateFunction, Attribute
-from shedlight.language.ast.pattern import (
-    And,
-    Element,
-    Item,
-    Not,
-    Or,
-    Part,
-    Pattern,
-    Repeat,
-    Seq,
-    Window,
-    default_name,
-)
 from shedlight.language.ast.window import make_window, read_window, window_of_time
 from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
 from shedlight.language.check.rules import check, make_element
@@ -68,7 +56,7 @@ __all__ = [
     "value",
 ]
 
-Partlike = Part | Value | Event
+Partlike = ast.Part | Value | Event
 """A part of a pattern: one made here, a condition on one event, or any event."""
 
 
@@ -143,48 +131,48 @@ def avg(of: Value) -> Value:
     return _aggregate(AggregateFunction.AVG, of)
 
 
-def seq(*parts: Partlike) -> Seq:
+def seq(*parts: Partlike) -> ast.Seq:
     """Ask for parts one after the other."""
-    return Seq(flatten_seq(Seq(tuple(map(_part, parts)))))
+    return ast.Seq(flatten_seq(ast.Seq(tuple(map(_part, parts)))))
 
 
-def all_of(*parts: Partlike) -> And:
+def all_of(*parts: Partlike) -> ast.And:
     """Ask for all parts, in any order."""
-    return And(tuple(map(_part, parts)))
+    return ast.And(tuple(map(_part, parts)))
 
 
-def any_of(*parts: Partlike) -> Or:
+def any_of(*parts: Partlike) -> ast.Or:
     """Ask for one of several parts."""
-    return Or(tuple(map(_part, parts)))
+    return ast.Or(tuple(map(_part, parts)))
 
 
-def no(part: Partlike) -> Not:
+def no(part: Partlike) -> ast.Not:
     """Ask for no such event."""
     element = _part(part)
-    if not isinstance(element, Element):
+    if not isinstance(element, ast.Element):
         raise RuleError(element, "NOT takes one element", "give a condition on one variable")
-    return Not(element)
+    return ast.Not(element)
 
 
-def repeat(part: Partlike, least: int, most: int | None) -> Repeat:
+def repeat(part: Partlike, least: int, most: int | None) -> ast.Repeat:
     """Ask for a part several times; None is any number."""
     for count in (least, 0 if most is None else most):
         if type(count) is not int:
             raise TypeError(f"a part is repeated a whole number of times, got {count!r}")
-    return Repeat(_part(part), least, most)
+    return ast.Repeat(_part(part), least, most)
 
 
-def optional(part: Partlike) -> Repeat:
+def optional(part: Partlike) -> ast.Repeat:
     """Ask for a part that may be left out."""
     return repeat(part, 0, 1)
 
 
-def plus(part: Partlike) -> Repeat:
+def plus(part: Partlike) -> ast.Repeat:
     """Ask for a part once or more often."""
     return repeat(part, 1, None)
 
 
-def events(length: int) -> Window:
+def events(length: int) -> ast.Window:
     """Measure a window in events."""
     return make_window(str(length), "events")
 
@@ -192,14 +180,14 @@ def events(length: int) -> Window:
 def pattern(  # noqa: PLR0913 - an argument per clause of the language
     *,
     where: Partlike,
-    select: Iterable[Value | Event | Item] | Value | Event | Item = (),
+    select: Iterable[Value | Event | ast.Item] | Value | Event | ast.Item = (),
     conditions: Iterable[Value] | Value = (),
-    within: str | timedelta | Window | None = None,
+    within: str | timedelta | ast.Window | None = None,
     partition_by: Iterable[str | Value] | str | Value = (),
     reuse: bool = False,
     each: bool = False,
     schema: Schema | None = None,
-) -> Pattern:
+) -> ast.Pattern:
     """Make a pattern, and check it.
 
     Where there may be several of something, one needs no list around it.
@@ -221,7 +209,7 @@ def pattern(  # noqa: PLR0913 - an argument per clause of the language
     """
     given = map(to_expression, _several("conditions", conditions))
     root, across = normalize(_part(where), tuple(given))
-    made = Pattern(
+    made = ast.Pattern(
         select=tuple(map(_item, _several("select", select))),
         where=root,
         conditions=across,
@@ -236,34 +224,34 @@ def pattern(  # noqa: PLR0913 - an argument per clause of the language
 
 def _several(argument: str, given: object) -> tuple[Any, ...]:
     """Take one thing as a list of one."""
-    if isinstance(given, str | Value | Event | Item):
+    if isinstance(given, str | Value | Event | ast.Item):
         return (given,)
     if isinstance(given, Iterable):
         return tuple(given)
     raise TypeError(f"`{argument}` takes a list, got {given!r}")
 
 
-def _part(part: Partlike) -> Part:
+def _part(part: Partlike) -> ast.Part:
     if isinstance(part, Event):
-        return Element(part.variable_, ex.TRUE)
+        return ast.Element(part.variable_, ex.TRUE)
     if isinstance(part, Value):
         return make_element(part.expression)
-    if isinstance(part, Part):
+    if isinstance(part, ast.Part):
         return part
     hint = "give a condition on an event, such as e.cpu > 0.5, or p.seq(...) and its like"
     raise TypeError(f"not a part of a pattern: {part!r}; {hint}")
 
 
-def _item(selected: Value | Event | Item) -> Item:
-    if isinstance(selected, Item):
+def _item(selected: Value | Event | ast.Item) -> ast.Item:
+    if isinstance(selected, ast.Item):
         return selected
     expression = to_expression(selected)
-    name = default_name(expression)
+    name = ast.default_name(expression)
     if name is None:
         require_levels(expression)
         problem = f"a selected value needs a name: {expression}"
         raise RuleError(expression, problem, "give it one with as_('name')")
-    return Item(expression, name)
+    return ast.Item(expression, name)
 
 
 def _key(key: str | Value) -> Attribute:
@@ -273,12 +261,12 @@ def _key(key: str | Value) -> Attribute:
     return expression
 
 
-def _window(within: str | timedelta | Window | None) -> Window | None:
+def _window(within: str | timedelta | ast.Window | None) -> ast.Window | None:
     if isinstance(within, str):
         return read_window(within)
     if isinstance(within, timedelta):
         return window_of_time(within)
-    if within is None or isinstance(within, Window):
+    if within is None or isinstance(within, ast.Window):
         return within
     hint = "write '5 s' or p.events(5)"
     raise TypeError(f"`within` takes a length with a unit, got {within!r}; {hint}")

@@ -10,27 +10,8 @@ from dataclasses import dataclass
 
 from shedlight.graph.application import Stream
 from shedlight.graph.columns import Columns
-from shedlight.language.ast.expression import (
-    Aggregate,
-    AggregateFunction,
-    Attribute,
-    Expression,
-    Literal,
-    WholeEvent,
-    conjuncts,
-    walk,
-    without_variable,
-)
-from shedlight.language.ast.pattern import (
-    And,
-    Element,
-    Not,
-    Part,
-    Pattern,
-    Repeat,
-    Seq,
-    selected_items,
-)
+from shedlight.language.ast import expression as ex
+from shedlight.language.ast import pattern as ast
 from shedlight.language.eval.column import Column, constant_column
 from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.matching.compile.predicates import Value, value_test
@@ -47,7 +28,7 @@ class KnownAttributes:
     values: Mapping[_Path, Value]  # the constants, by column and field
     columns: Columns  # the columns that they have
 
-    def knows(self, attribute: Attribute) -> bool:
+    def knows(self, attribute: ex.Attribute) -> bool:
         """Whether the value of an attribute is known."""
         return attribute.path in self.values or attribute.column not in self.columns
 
@@ -60,29 +41,32 @@ class KnownAttributes:
                 other = len(codes) + (value is None)
                 known[component] = other if value is None else codes.get(value, other)
         for condition, number in vocabulary.open.items():
-            inner = [node for node in walk(condition) if isinstance(node, Attribute)]
+            inner = [node for node in ex.walk(condition) if isinstance(node, ex.Attribute)]
             if all(map(self.knows, inner)):
                 truth = is_true(evaluate(condition, 1, self._lookup))
                 known[len(vocabulary.closed) + number] = int(truth[0])
         return known
 
-    def _lookup(self, node: Expression) -> Column:
-        if not isinstance(node, Attribute):
+    def _lookup(self, node: ex.Expression) -> Column:
+        if not isinstance(node, ex.Attribute):
             raise TypeError(f"not a value of one event: {node}")
         return constant_column(self.values.get(node.path))
 
 
-def known_attributes(stream: Stream, pattern: Pattern, columns: Columns) -> KnownAttributes:
+def known_attributes(stream: Stream, pattern: ast.Pattern, columns: Columns) -> KnownAttributes:
     """Collect what is known of a pattern's complex events, which have these columns."""
     values: dict[_Path, Value] = {}
     constants = [
         (each.variable, test.column.path, next(iter(test.values)))
         for each in _always_matched(pattern.where)
-        for test in map(value_test, conjuncts(without_variable(each.condition)))
+        for test in map(value_test, ex.conjuncts(ex.without_variable(each.condition)))
         if test and not test.negated and len(test.values) == 1
     ]
-    for item in selected_items(pattern):
-        if isinstance(item.expression, Literal) and type(item.expression.value) in (int, str):
+    for item in ast.selected_items(pattern):
+        if isinstance(item.expression, ex.Literal) and type(item.expression.value) in (
+            int,
+            str,
+        ):
             values[(item.name,)] = item.expression.value  # type: ignore[assignment]
         variable, start = _selected_attribute(item.expression)
         for owner, path, value in constants:
@@ -91,30 +75,30 @@ def known_attributes(stream: Stream, pattern: Pattern, columns: Columns) -> Know
     return KnownAttributes({**values, (SOURCE,): stream.name}, columns)
 
 
-def _always_matched(part: Part) -> Iterator[Element]:
+def _always_matched(part: ast.Part) -> Iterator[ast.Element]:
     """List the elements that every match has."""
-    if isinstance(part, Element):
+    if isinstance(part, ast.Element):
         yield part
-    elif isinstance(part, Repeat) and part.least:
+    elif isinstance(part, ast.Repeat) and part.least:
         yield from _always_matched(part.part)
-    elif isinstance(part, Seq | And):
+    elif isinstance(part, ast.Seq | ast.And):
         for inner in part.parts:
-            if not isinstance(inner, Not):
+            if not isinstance(inner, ast.Not):
                 yield from _always_matched(inner)
 
 
-def _selected_attribute(expression: Expression) -> tuple[str, _Path]:
+def _selected_attribute(expression: ex.Expression) -> tuple[str, _Path]:
     """Name the event and the attribute that is selected as it is; no event has no name."""
     match expression:
-        case WholeEvent(variable):
+        case ex.WholeEvent(variable):
             return variable, ()
-        case Attribute(variable, path):
+        case ex.Attribute(variable, path):
             return variable, path
-        case Aggregate(
-            AggregateFunction.FIRST
-            | AggregateFunction.LAST
-            | AggregateFunction.MIN
-            | AggregateFunction.MAX,
+        case ex.Aggregate(
+            ex.AggregateFunction.FIRST
+            | ex.AggregateFunction.LAST
+            | ex.AggregateFunction.MIN
+            | ex.AggregateFunction.MAX,
             variable,
             path,
         ):

@@ -9,14 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from shedlight.language.ast.expression import (
-    TRUE,
-    Attribute,
-    Expression,
-    Level,
-    WholeEvent,
-    write_name,
-)
+from shedlight.language.ast import expression as ex
 
 MICROSECONDS = {
     "us": 1,
@@ -40,11 +33,11 @@ class Element(Part):
     """One event: its variable and the condition it must meet (TRUE: any event)."""
 
     variable: str
-    condition: Expression = TRUE
+    condition: ex.Expression = ex.TRUE
 
     def __str__(self) -> str:
-        if self.condition == TRUE:
-            return write_name(self.variable)
+        if self.condition == ex.TRUE:
+            return ex.write_name(self.variable)
         text = str(self.condition)
         return f"({text})" if text.startswith("NOT ") else text  # NOT(...) is an absent event
 
@@ -97,7 +90,7 @@ class Repeat(Part):
         count = counts.get((self.least, self.most)) or self._braces()
         inner = str(self.part)
         if isinstance(self.part, Repeat) or (
-            isinstance(self.part, Element) and self.part.condition.level < Level.NOT
+            isinstance(self.part, Element) and self.part.condition.level < ex.Level.NOT
         ):
             inner = f"({inner})"
         gap = " " if isinstance(self.part, Element) else ""
@@ -140,13 +133,13 @@ class Window:
 class Item:
     """One selected value and the name it gets."""
 
-    expression: Expression
+    expression: ex.Expression
     name: str
 
     def __str__(self) -> str:
         if default_name(self.expression) == self.name:
             return str(self.expression)
-        return f"{self.expression} AS {write_name(self.name)}"
+        return f"{self.expression} AS {ex.write_name(self.name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +158,9 @@ class Pattern:
 
     select: tuple[Item, ...]
     where: Part
-    conditions: tuple[Expression, ...] = ()
+    conditions: tuple[ex.Expression, ...] = ()
     within: Window | None = None
-    partition_by: tuple[Attribute, ...] = ()
+    partition_by: tuple[ex.Attribute, ...] = ()
     reuse: bool = False
     each: bool = False
 
@@ -182,11 +175,11 @@ class Pattern:
         return text + " REUSE" * self.reuse
 
 
-def default_name(expression: Expression) -> str | None:
+def default_name(expression: ex.Expression) -> str | None:
     """Find the name that a selected value has unless it is given another."""
-    if isinstance(expression, Attribute):
+    if isinstance(expression, ex.Attribute):
         return expression.path[-1]
-    return expression.variable if isinstance(expression, WholeEvent) else None
+    return expression.variable if isinstance(expression, ex.WholeEvent) else None
 
 
 def child_parts(part: Part) -> tuple[Part, ...]:
@@ -221,10 +214,10 @@ def selected_items(pattern: Pattern) -> tuple[Item, ...]:
         return pattern.select
     nots = negated_elements(pattern.where)
     names = (e.variable for e in elements(pattern.where) if e not in nots)
-    return tuple(Item(WholeEvent(name), name) for name in names)
+    return tuple(Item(ex.WholeEvent(name), name) for name in names)
 
 
-def expressions(pattern: Pattern) -> Iterator[Expression]:
+def expressions(pattern: Pattern) -> Iterator[ex.Expression]:
     """Give all expressions of a pattern: what it selects, what it asks for, and its key."""
     yield from (item.expression for item in pattern.select)
     yield from (element.condition for element in elements(pattern.where))
@@ -232,5 +225,5 @@ def expressions(pattern: Pattern) -> Iterator[Expression]:
     yield from pattern.partition_by
 
 
-def _as_conjunct(condition: Expression) -> str:
-    return f"({condition})" if condition.level < Level.NOT else str(condition)
+def _as_conjunct(condition: ex.Expression) -> str:
+    return f"({condition})" if condition.level < ex.Level.NOT else str(condition)

@@ -9,24 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 
 from shedlight.errors import RuleError, join_words, known_names
+from shedlight.language import functions as fn
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import PYTHON_TYPES, TYPE_NAMES, DataType
 from shedlight.language.ast.expression import Expression, Operator
-from shedlight.language.functions import (
-    BOOLEANS,
-    FUNCTIONS,
-    LARGEST,
-    NUMBERS,
-    PLAIN,
-    SMALLEST,
-    TEXTS,
-    argument_data_types,
-    arithmetic_data_type,
-    common_data_type,
-    data_types_name,
-    numeric_data_type,
-    result_data_type,
-)
 
 Scope = Callable[[Expression], DataType]
 """Gives the data type of an attribute, a whole event or an aggregate, or raises."""
@@ -85,24 +71,26 @@ def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, scope: Scope) -> DataTy
 
 @_data_type.register
 def _(node: ex.Literal, _scope: Scope) -> DataType:
-    if isinstance(node.value, int) and not SMALLEST <= node.value <= LARGEST:
-        hint = f"a bigint is from {SMALLEST} to {LARGEST}; write {node.value}.0 for a double"
+    if isinstance(node.value, int) and not fn.SMALLEST <= node.value <= fn.LARGEST:
+        hint = (
+            f"a bigint is from {fn.SMALLEST} to {fn.LARGEST}; write {node.value}.0 for a double"
+        )
         raise DataTypeError(node, f"{node.value} does not fit the 64 bits of a bigint", hint)
     return PYTHON_TYPES[type(node.value)]
 
 
 @_data_type.register
 def _(node: ex.Unary, scope: Scope) -> DataType:
-    allowed = BOOLEANS if node.sign is ex.Sign.NOT else NUMBERS
+    allowed = fn.BOOLEANS if node.sign is ex.Sign.NOT else fn.NUMBERS
     operand = _require_type(node.operand, scope, allowed, f"`{node.sign.value}`")
-    return DataType.BOOLEAN if node.sign is ex.Sign.NOT else numeric_data_type(operand)
+    return DataType.BOOLEAN if node.sign is ex.Sign.NOT else fn.numeric_data_type(operand)
 
 
 @_data_type.register
 def _(node: ex.Binary, scope: Scope) -> DataType:
     if node.operator in {Operator.AND, Operator.OR}:
         for operand in (node.left, node.right):
-            _require_type(operand, scope, BOOLEANS, f"`{node.operator.value}`")
+            _require_type(operand, scope, fn.BOOLEANS, f"`{node.operator.value}`")
         return DataType.BOOLEAN
     data_types = (_data_type(node.left, scope), _data_type(node.right, scope))
     return (
@@ -113,7 +101,7 @@ def _(node: ex.Binary, scope: Scope) -> DataType:
 
 
 def _comparison_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
-    if DataType.STRUCT in data_types or common_data_type(data_types) is None:
+    if DataType.STRUCT in data_types or fn.common_data_type(data_types) is None:
         both, found = _shared_name(data_types), f"{data_types[0]} and {data_types[1]}"
         problem = f"`{node.operator.value}` compares {both} with {both}, got {found}"
         raise DataTypeError(node, problem, _advice_for_all(data_types))
@@ -122,7 +110,7 @@ def _comparison_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> 
 
 def _arithmetic_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
     name, found = f"`{node.operator.value}`", f"{data_types[0]} and {data_types[1]}"
-    if any(data_type not in NUMBERS | _FREE for data_type in data_types):
+    if any(data_type not in fn.NUMBERS | _FREE for data_type in data_types):
         problem = f"{name} needs a number on both sides, got {found}"
         joins = node.operator is Operator.ADD and DataType.STRING in data_types
         hint = "use concat(...) to join strings" if joins else _advice_for_all(data_types)
@@ -130,7 +118,7 @@ def _arithmetic_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> 
     if node.operator is Operator.INT_DIVIDE and DataType.DOUBLE in data_types:
         hint = "use `/`, or CAST(... AS bigint) on the double"
         raise DataTypeError(node, f"{name} needs a bigint on both sides, got {found}", hint)
-    return arithmetic_data_type(node.operator, data_types)
+    return fn.arithmetic_data_type(node.operator, data_types)
 
 
 @_data_type.register
@@ -149,7 +137,7 @@ def _(node: ex.In, scope: Scope) -> DataType:
 
 @_data_type.register
 def _(node: ex.Like, scope: Scope) -> DataType:
-    _require_type(node.operand, scope, TEXTS, "`LIKE`")
+    _require_type(node.operand, scope, fn.TEXTS, "`LIKE`")
     rest = node.form.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
     if "\\" in rest:
         hint = r"write \\ for a backslash, \% for a percent sign, \_ for an underscore"
@@ -162,7 +150,7 @@ def _(node: ex.Case, scope: Scope) -> DataType:
     if not node.branches:
         raise DataTypeError(node, "`CASE` has no branch", "write CASE WHEN ... THEN ... END")
     for test, _result in node.branches:
-        _require_type(test, scope, BOOLEANS, "`WHEN`")
+        _require_type(test, scope, fn.BOOLEANS, "`WHEN`")
     results = [result for _test, result in node.branches]
     return _common_type(node, (*results, node.otherwise), scope, "`CASE`")
 
@@ -170,7 +158,7 @@ def _(node: ex.Case, scope: Scope) -> DataType:
 @_data_type.register
 def _(node: ex.Cast, scope: Scope) -> DataType:
     source, target = _data_type(node.operand, scope), node.data_type
-    if target not in PLAIN:
+    if target not in fn.PLAIN:
         hint = f"cast to {', '.join(TYPE_NAMES)}"
         raise DataTypeError(node, f"nothing can be cast to {target}", hint)
     if source in _FREE or source is target or (source, target) in _CASTS:
@@ -182,9 +170,9 @@ def _(node: ex.Cast, scope: Scope) -> DataType:
 
 @_data_type.register
 def _(node: ex.Call, scope: Scope) -> DataType:
-    function = FUNCTIONS.get(node.function)
+    function = fn.FUNCTIONS.get(node.function)
     if function is None:
-        hint = known_names(node.function, FUNCTIONS, most=len(FUNCTIONS))
+        hint = known_names(node.function, fn.FUNCTIONS, most=len(fn.FUNCTIONS))
         raise DataTypeError(node, f"unknown function {node.function!r}", hint)
     name, count = f"`{node.function}`", len(node.arguments)
     if not function.takes(count):
@@ -199,7 +187,7 @@ def _(node: ex.Call, scope: Scope) -> DataType:
         data_type for i, data_type in enumerate(data_types) if len(function.parameter(i)) > 1
     ]
     _require_agreement(node, free, name)
-    return result_data_type(function, argument_data_types(function, data_types))
+    return fn.result_data_type(function, fn.argument_data_types(function, data_types))
 
 
 def _require_type(
@@ -208,7 +196,7 @@ def _require_type(
     """Find the data type of an operand, which must be one of those allowed."""
     data_type = _data_type(operand, scope)
     if data_type not in allowed | _FREE:
-        problem = f"{where} takes {data_types_name(allowed)}, got {data_type}"
+        problem = f"{where} takes {fn.data_types_name(allowed)}, got {data_type}"
         raise DataTypeError(operand, problem, _advice(data_type, allowed))
     return data_type
 
@@ -223,7 +211,7 @@ def _common_type(
 def _require_agreement(
     node: Expression, data_types: Sequence[DataType], where: str
 ) -> DataType:
-    common = common_data_type(data_types)
+    common = fn.common_data_type(data_types)
     if common is None or DataType.STRUCT in data_types:
         distinct = join_words(dict.fromkeys(map(str, data_types)), "and")
         problem = f"{where} needs values of one data type, got {distinct}"
@@ -236,7 +224,7 @@ def _shared_name(data_types: Iterable[DataType]) -> str:
     known = [
         data_type for data_type in data_types if data_type not in _FREE | {DataType.STRUCT}
     ]
-    if any(data_type in NUMBERS for data_type in known):
+    if any(data_type in fn.NUMBERS for data_type in known):
         return "number"
     return str(min(known, key=str)) if known else "value"
 
@@ -245,7 +233,7 @@ def _advice(found: DataType, wanted: frozenset[DataType]) -> str:
     """Say how a value of a data type can be made one of the data types wanted."""
     if found is DataType.STRUCT:
         return "name a field of the struct, as in `event.field`"
-    if wanted == BOOLEANS:
+    if wanted == fn.BOOLEANS:
         return "compare it with something, as in `x > 0`"
     casts = sorted(
         f"CAST(... AS {data_type})" for data_type in wanted if (found, data_type) in _CASTS
@@ -262,5 +250,5 @@ def _advice(found: DataType, wanted: frozenset[DataType]) -> str:
 
 def _advice_for_all(data_types: Iterable[DataType]) -> str:
     """Say how values that should agree can be made to: as numbers, mostly."""
-    others = [data_type for data_type in data_types if data_type not in NUMBERS | _FREE]
-    return next(filter(None, (_advice(data_type, NUMBERS) for data_type in others)), "")
+    others = [data_type for data_type in data_types if data_type not in fn.NUMBERS | _FREE]
+    return next(filter(None, (_advice(data_type, fn.NUMBERS) for data_type in others)), "")

@@ -6,22 +6,8 @@ from itertools import combinations
 
 from shedlight.errors import LanguageError, Span
 from shedlight.language.ast import expression as ex
+from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.expression import Expression
-from shedlight.language.ast.pattern import (
-    And,
-    Element,
-    Not,
-    Or,
-    Part,
-    Pattern,
-    Repeat,
-    Seq,
-    WindowUnit,
-    child_parts,
-    elements,
-    negated_elements,
-    walk_parts,
-)
 from shedlight.language.check.normal_form import (
     flatten_seq,
     max_events,
@@ -47,7 +33,7 @@ class PatternWarning:
         return str(LanguageError(self.problem, self.text, self.span, self.hint))
 
 
-def lint_pattern(pattern: Pattern) -> tuple[PatternWarning, ...]:
+def lint_pattern(pattern: ast.Pattern) -> tuple[PatternWarning, ...]:
     """List what cannot mean what it seems to, in a pattern that keeps to the rules."""
     return (
         *_lint_window(pattern),
@@ -59,9 +45,9 @@ def lint_pattern(pattern: Pattern) -> tuple[PatternWarning, ...]:
     )
 
 
-def _lint_window(pattern: Pattern) -> Iterator[PatternWarning]:
+def _lint_window(pattern: ast.Pattern) -> Iterator[PatternWarning]:
     least, window = min_events(pattern.where), pattern.within
-    if window and window.unit is WindowUnit.EVENTS and window.length < least:
+    if window and window.unit is ast.WindowUnit.EVENTS and window.length < least:
         yield PatternWarning(
             f"a match has at least {least} events, so there is none in this window",
             f"make it {least} EVENTS or longer",
@@ -69,11 +55,11 @@ def _lint_window(pattern: Pattern) -> Iterator[PatternWarning]:
         )
 
 
-def _lint_single_event_and(where: Part) -> Iterator[PatternWarning]:
+def _lint_single_event_and(where: ast.Part) -> Iterator[PatternWarning]:
     """Find a NOT in an AND of one event: there is no time between its first and last."""
-    for part in walk_parts(where):
-        if isinstance(part, And) and max_events(part) <= 1:
-            for absent in (inner for inner in part.parts if isinstance(inner, Not)):
+    for part in ast.walk_parts(where):
+        if isinstance(part, ast.And) and max_events(part) <= 1:
+            for absent in (inner for inner in part.parts if isinstance(inner, ast.Not)):
                 yield PatternWarning(
                     "this AND takes one event, so this NOT is never watched",
                     "NOT in an AND is about the time from its first event to its last;"
@@ -82,22 +68,22 @@ def _lint_single_event_and(where: Part) -> Iterator[PatternWarning]:
                 )
 
 
-def _lint_end(where: Part) -> Iterator[PatternWarning]:
+def _lint_end(where: ast.Part) -> Iterator[PatternWarning]:
     """Find what comes after the shortest match is complete; absence keeps a match open."""
     if not trailing_nots(where):
         yield from _lint_last_part(where)
 
 
-def _lint_last_part(part: Part) -> Iterator[PatternWarning]:
-    if isinstance(part, Seq):
+def _lint_last_part(part: ast.Part) -> Iterator[PatternWarning]:
+    if isinstance(part, ast.Seq):
         yield from _lint_end_of_seq(flatten_seq(part))
-    elif isinstance(part, Or | And):
-        taken = [inner for inner in part.parts if not isinstance(inner, Not)]
-        for inner in taken if isinstance(part, Or) or len(taken) == 1 else ():
+    elif isinstance(part, ast.Or | ast.And):
+        taken = [inner for inner in part.parts if not isinstance(inner, ast.Not)]
+        for inner in taken if isinstance(part, ast.Or) or len(taken) == 1 else ():
             yield from _lint_last_part(inner)
-    elif isinstance(part, Repeat) and part.least == part.most == 1:
+    elif isinstance(part, ast.Repeat) and part.least == part.most == 1:
         yield from _lint_last_part(part.part)
-    elif isinstance(part, Repeat) and part.least != part.most:
+    elif isinstance(part, ast.Repeat) and part.least != part.most:
         times = "at all" if part.least == 0 else f"more than {_spell_times(part.least)}"
         yield PatternWarning(
             f"this repetition ends the pattern, so it is never taken {times}",
@@ -106,10 +92,10 @@ def _lint_last_part(part: Part) -> Iterator[PatternWarning]:
         )
 
 
-def _lint_end_of_seq(sequence: tuple[Part, ...]) -> Iterator[PatternWarning]:
+def _lint_end_of_seq(sequence: tuple[ast.Part, ...]) -> Iterator[PatternWarning]:
     """Walk back from the end of a SEQ, as long as what is there may be left out."""
     for part in reversed(sequence):
-        if isinstance(part, Not):
+        if isinstance(part, ast.Not):
             yield PatternWarning(
                 "what follows this NOT may be left out, so it is never watched",
                 "a match is complete as soon as it can be; put a required part after it",
@@ -125,13 +111,13 @@ def _spell_times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _lint_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
+def _lint_alternatives(pattern: ast.Pattern) -> Iterator[PatternWarning]:
     """Find alternatives that an earlier one always precedes."""
     mentioned = {name for condition in pattern.conditions for name in ex.variables(condition)}
-    for part in walk_parts(pattern.where):
+    for part in ast.walk_parts(pattern.where):
         earlier = set()
-        for alternative in part.parts if isinstance(part, Or) else ():
-            names = [element.variable for element in elements(alternative)]
+        for alternative in part.parts if isinstance(part, ast.Or) else ():
+            names = [element.variable for element in ast.elements(alternative)]
             if mentioned.intersection(names):
                 continue
             form = _with_variables(alternative, {name: str(n) for n, name in enumerate(names)})
@@ -144,7 +130,7 @@ def _lint_alternatives(pattern: Pattern) -> Iterator[PatternWarning]:
             earlier.add(form)
 
 
-def _with_variables(part: Part, names: Mapping[str, str]) -> str:
+def _with_variables(part: ast.Part, names: Mapping[str, str]) -> str:
     """Write a part with other variables."""
 
     def changed(node: Expression) -> Expression | None:
@@ -154,15 +140,15 @@ def _with_variables(part: Part, names: Mapping[str, str]) -> str:
             else None
         )
 
-    if isinstance(part, Element):
+    if isinstance(part, ast.Element):
         return f"{names[part.variable]}: {ex.transform(part.condition, changed)}"
-    inner = ", ".join(_with_variables(each, names) for each in child_parts(part))
-    counts = f"{part.least},{part.most}" if isinstance(part, Repeat) else ""
+    inner = ", ".join(_with_variables(each, names) for each in ast.child_parts(part))
+    counts = f"{part.least},{part.most}" if isinstance(part, ast.Repeat) else ""
     return f"{type(part).__name__}{counts}({inner})"
 
 
-def _lint_null_comparisons(pattern: Pattern) -> Iterator[PatternWarning]:
-    own = (element.condition for element in elements(pattern.where))
+def _lint_null_comparisons(pattern: ast.Pattern) -> Iterator[PatternWarning]:
+    own = (element.condition for element in ast.elements(pattern.where))
     for condition in (*own, *pattern.conditions):
         for node in ex.walk(condition):
             if (
@@ -177,10 +163,10 @@ def _lint_null_comparisons(pattern: Pattern) -> Iterator[PatternWarning]:
                 )
 
 
-def _lint_unreachable_conditions(pattern: Pattern) -> Iterator[PatternWarning]:
+def _lint_unreachable_conditions(pattern: ast.Pattern) -> Iterator[PatternWarning]:
     """Find conditions between variables that never have events at the same time."""
     paths = dict(_tree_paths(pattern.where, ()))
-    forbidden = {element.variable for element in negated_elements(pattern.where)}
+    forbidden = {element.variable for element in ast.negated_elements(pattern.where)}
     for condition in pattern.conditions:
         for one, other in combinations(sorted(ex.variables(condition)), 2):
             reason = _why_never_together(one, other, paths, forbidden)
@@ -191,14 +177,14 @@ def _lint_unreachable_conditions(pattern: Pattern) -> Iterator[PatternWarning]:
                 break
 
 
-_TreePath = tuple[tuple[Part, int], ...]
+_TreePath = tuple[tuple[ast.Part, int], ...]
 """The path from the root to an element: at each part, which of its parts to take."""
 
 
-def _tree_paths(part: Part, path: _TreePath) -> Iterator[tuple[str, _TreePath]]:
-    if isinstance(part, Element):
+def _tree_paths(part: ast.Part, path: _TreePath) -> Iterator[tuple[str, _TreePath]]:
+    if isinstance(part, ast.Element):
         yield part.variable, path
-    for index, inner in enumerate(child_parts(part)):
+    for index, inner in enumerate(ast.child_parts(part)):
         yield from _tree_paths(inner, (*path, (part, index)))
 
 
@@ -214,10 +200,10 @@ def _why_never_together(
     while paths[one][shared][1] == paths[other][shared][1]:
         shared += 1
     (fork, mine), (_, its) = paths[one][shared], paths[other][shared]
-    if any(isinstance(part, Repeat) and part.most != 1 for part, _ in paths[one][:shared]):
+    if any(isinstance(part, ast.Repeat) and part.most != 1 for part, _ in paths[one][:shared]):
         return None
-    if isinstance(fork, Or):
+    if isinstance(fork, ast.Or):
         return f"{one!r} and {other!r} are in different alternatives of an OR"
-    if one in forbidden and isinstance(fork, Seq) and its > mine:
+    if one in forbidden and isinstance(fork, ast.Seq) and its > mine:
         return f"{other!r} has no event yet where {one!r} is watched"
     return None

@@ -7,19 +7,8 @@ from dataclasses import replace
 
 from shedlight.errors import RuleError
 from shedlight.language.ast import expression as ex
+from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.expression import Expression
-from shedlight.language.ast.pattern import (
-    And,
-    Element,
-    Not,
-    Or,
-    Part,
-    Repeat,
-    Seq,
-    child_parts,
-    elements,
-    walk_parts,
-)
 
 MAX_ELEMENTS = 1_000  # how many elements a pattern may have, those under NOT included
 MAX_REPEAT = 10_000  # the largest number in a repetition
@@ -30,15 +19,15 @@ MAX_NODES = 200_000  # how many values and operators an expression may have
 
 
 def normalize(
-    where: Part, conditions: Sequence[Expression]
-) -> tuple[Part, tuple[Expression, ...]]:
+    where: ast.Part, conditions: Sequence[Expression]
+) -> tuple[ast.Part, tuple[Expression, ...]]:
     """Bring a tree and the conditions across events into their normal form.
 
     In it no SEQ is directly in a SEQ, no condition is a conjunction, and a condition on one
     variable is part of the condition of its element.
     """
     require_size(where, conditions)
-    names = {element.variable for element in elements(where)}
+    names = {element.variable for element in ast.elements(where)}
     own: dict[str, tuple[Expression, ...]] = {}
     across: list[Expression] = []
     for condition in conditions:
@@ -52,73 +41,73 @@ def normalize(
     return _with_conditions(where, own), tuple(across)
 
 
-def flatten_seq(sequence: Seq) -> tuple[Part, ...]:
+def flatten_seq(sequence: ast.Seq) -> tuple[ast.Part, ...]:
     """List the parts of a SEQ, and in place of a SEQ among them its parts."""
     return tuple(
         inner
         for part in sequence.parts
-        for inner in (flatten_seq(part) if isinstance(part, Seq) else (part,))
+        for inner in (flatten_seq(part) if isinstance(part, ast.Seq) else (part,))
     )
 
 
-def _with_conditions(part: Part, own: Mapping[str, tuple[Expression, ...]]) -> Part:
+def _with_conditions(part: ast.Part, own: Mapping[str, tuple[Expression, ...]]) -> ast.Part:
     """Give elements more conditions, by variable, and flatten SEQ in SEQ."""
-    if isinstance(part, Element):
+    if isinstance(part, ast.Element):
         return _narrowed(part, own.get(part.variable, ()))
-    if isinstance(part, Not):
-        return Not(_narrowed(part.element, own.get(part.element.variable, ())))
-    if isinstance(part, Repeat):
+    if isinstance(part, ast.Not):
+        return ast.Not(_narrowed(part.element, own.get(part.element.variable, ())))
+    if isinstance(part, ast.Repeat):
         return replace(part, part=_with_conditions(part.part, own))
-    inner = tuple(_with_conditions(each, own) for each in child_parts(part))
-    if isinstance(part, And | Or):
+    inner = tuple(_with_conditions(each, own) for each in ast.child_parts(part))
+    if isinstance(part, ast.And | ast.Or):
         return replace(part, parts=inner)
-    return Seq(flatten_seq(Seq(inner)))
+    return ast.Seq(flatten_seq(ast.Seq(inner)))
 
 
-def _narrowed(element: Element, more: tuple[Expression, ...]) -> Element:
+def _narrowed(element: ast.Element, more: tuple[Expression, ...]) -> ast.Element:
     before = () if element.condition == ex.TRUE else (element.condition,)
-    return Element(element.variable, ex.conjunction((*before, *more)))
+    return ast.Element(element.variable, ex.conjunction((*before, *more)))
 
 
-def min_events(part: Part) -> int:
+def min_events(part: ast.Part) -> int:
     """Count the events of the shortest word of a part."""
-    if isinstance(part, Element | Not):
-        return int(isinstance(part, Element))
-    if isinstance(part, Repeat):
+    if isinstance(part, ast.Element | ast.Not):
+        return int(isinstance(part, ast.Element))
+    if isinstance(part, ast.Repeat):
         return part.least * min_events(part.part)
-    lengths = map(min_events, child_parts(part))
-    return min(lengths) if isinstance(part, Or) else sum(lengths)
+    lengths = map(min_events, ast.child_parts(part))
+    return min(lengths) if isinstance(part, ast.Or) else sum(lengths)
 
 
-def max_events(part: Part) -> float:
+def max_events(part: ast.Part) -> float:
     """Count the events of the longest word of a part; infinite if there is none."""
-    if isinstance(part, Element | Not):
-        return int(isinstance(part, Element))
-    if isinstance(part, Repeat):
+    if isinstance(part, ast.Element | ast.Not):
+        return int(isinstance(part, ast.Element))
+    if isinstance(part, ast.Repeat):
         return (math.inf if part.most is None else part.most) * max_events(part.part)
-    lengths = map(max_events, child_parts(part))
-    return max(lengths) if isinstance(part, Or) else sum(lengths)
+    lengths = map(max_events, ast.child_parts(part))
+    return max(lengths) if isinstance(part, ast.Or) else sum(lengths)
 
 
-def trailing_nots(where: Part) -> tuple[Not, ...]:
+def trailing_nots(where: ast.Part) -> tuple[ast.Not, ...]:
     """List the NOTs at the end of the outermost SEQ: what must not come in the whole window."""
-    found: list[Not] = []
-    for part in reversed(flatten_seq(where) if isinstance(where, Seq) else ()):
-        if not isinstance(part, Not):
+    found: list[ast.Not] = []
+    for part in reversed(flatten_seq(where) if isinstance(where, ast.Seq) else ()):
+        if not isinstance(part, ast.Not):
             break
         found.append(part)
     return tuple(reversed(found))
 
 
-def require_size(where: Part, conditions: Sequence[Expression]) -> None:
+def require_size(where: ast.Part, conditions: Sequence[Expression]) -> None:
     """Require that nothing is nested too deeply for recursion; without recursion itself."""
     parts_inside = [where]
     for _ in range(MAX_DEPTH):
-        parts_inside = [inner for part in parts_inside for inner in child_parts(part)]
+        parts_inside = [inner for part in parts_inside for inner in ast.child_parts(part)]
     if parts_inside:
         problem = f"more than {MAX_DEPTH} parts inside each other"
         raise RuleError(where, problem, "write it flatter")
-    for element in elements(where):
+    for element in ast.elements(where):
         require_levels(element.condition)
     for condition in conditions:
         require_levels(condition)
@@ -140,13 +129,13 @@ def require_levels(expression: Expression) -> None:
     raise RuleError(expression, problem, hint)
 
 
-def check_tree(where: Part) -> None:
+def check_tree(where: ast.Part) -> None:
     """Check what stands where in a tree.
 
     Raises:
         RuleError: Something is where it has no meaning.
     """
-    leaves = elements(where)
+    leaves = ast.elements(where)
     if len(leaves) > MAX_ELEMENTS:
         raise RuleError(
             where, f"a pattern has at most {MAX_ELEMENTS:,} elements, got {len(leaves):,}"
@@ -156,7 +145,7 @@ def check_tree(where: Part) -> None:
         if counts[element.variable] > 1:
             problem = f"two elements are named {element.variable!r}"
             raise RuleError(element, problem, "give each element a variable of its own")
-    for part in walk_parts(where):
+    for part in ast.walk_parts(where):
         _check_part(part)
     _check_nots(where)
     if min_events(where) == 0:
@@ -165,14 +154,14 @@ def check_tree(where: Part) -> None:
         )
 
 
-def _check_part(part: Part) -> None:
-    if isinstance(part, Repeat):
+def _check_part(part: ast.Part) -> None:
+    if isinstance(part, ast.Repeat):
         _check_repeat(part)
-    elif not isinstance(part, Element) and not child_parts(part):
+    elif not isinstance(part, ast.Element) and not ast.child_parts(part):
         raise RuleError(part, "this group has no parts", "name at least one")
 
 
-def _check_repeat(part: Repeat) -> None:
+def _check_repeat(part: ast.Repeat) -> None:
     least, most = part.least, part.most
     if most == 0 or least < 0:
         raise RuleError(part, "a part repeated 0 times is never there", "leave it out")
@@ -184,26 +173,28 @@ def _check_repeat(part: Repeat) -> None:
         raise RuleError(part, problem, "write a smaller number, or none, as in {2,}")
 
 
-def _check_nots(where: Part) -> None:
+def _check_nots(where: ast.Part) -> None:
     """See that each NOT is between parts of a SEQ, in an AND, or at the very end."""
-    if isinstance(where, Not):
+    if isinstance(where, ast.Not):
         raise RuleError(where, "a pattern cannot be a NOT alone", _NOT_PLACES)
-    for part in walk_parts(where):
-        for inner in child_parts(part):
-            if isinstance(inner, Not) and isinstance(part, Or | Repeat):
-                what = "an alternative of OR" if isinstance(part, Or) else "repeated"
+    for part in ast.walk_parts(where):
+        for inner in ast.child_parts(part):
+            if isinstance(inner, ast.Not) and isinstance(part, ast.Or | ast.Repeat):
+                what = "an alternative of OR" if isinstance(part, ast.Or) else "repeated"
                 raise RuleError(inner, f"NOT cannot be {what}", _NOT_PLACES)
-        if isinstance(part, And) and all(isinstance(inner, Not) for inner in part.parts):
+        if isinstance(part, ast.And) and all(
+            isinstance(inner, ast.Not) for inner in part.parts
+        ):
             raise RuleError(part.parts[0], "this AND has nothing but NOT", _NOT_PLACES)
     _check_sequences(where)
 
 
-def _check_sequences(where: Part) -> None:
+def _check_sequences(where: ast.Part) -> None:
     absent = trailing_nots(where)
     for sequence in _sequences(where):
-        if isinstance(sequence[0], Not):
+        if isinstance(sequence[0], ast.Not):
             raise RuleError(sequence[0], "NOT has nothing before it", _NOT_PLACES)
-        if isinstance(sequence[-1], Not) and sequence[-1] not in absent:
+        if isinstance(sequence[-1], ast.Not) and sequence[-1] not in absent:
             problem = "NOT has nothing after it in a SEQ that is not the outermost"
             raise RuleError(sequence[-1], problem, _NOT_PLACES)
 
@@ -213,8 +204,8 @@ _NOT_PLACES = (
 )
 
 
-def _sequences(part: Part) -> list[tuple[Part, ...]]:
+def _sequences(part: ast.Part) -> list[tuple[ast.Part, ...]]:
     """List the parts of each SEQ of a tree, flattened."""
-    inner = flatten_seq(part) if isinstance(part, Seq) else child_parts(part)
-    own = [inner] if isinstance(part, Seq) else []
+    inner = flatten_seq(part) if isinstance(part, ast.Seq) else ast.child_parts(part)
+    own = [inner] if isinstance(part, ast.Seq) else []
     return own + [found for each in inner for found in _sequences(each)]

@@ -9,23 +9,8 @@ from functools import partial
 
 from shedlight.errors import RuleError, join_words, known_names
 from shedlight.language.ast import expression as ex
+from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import DataType, Schema
-from shedlight.language.ast.expression import (
-    Aggregate,
-    AggregateFunction,
-    Attribute,
-    Expression,
-    WholeEvent,
-)
-from shedlight.language.ast.pattern import (
-    Element,
-    Item,
-    Part,
-    Pattern,
-    WindowUnit,
-    elements,
-    negated_elements,
-)
 from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.check.lint import PatternWarning, lint_pattern
 from shedlight.language.check.normal_form import (
@@ -39,15 +24,15 @@ from shedlight.language.check.normal_form import (
 RESERVED = frozenset({"pattern", "time", "id", "events", "source"})
 """What every complex event has besides the values that are selected."""
 _COMBINING = frozenset({"abs", "coalesce", "greatest", "if", "least", "nullif"})
-_OF_NUMBERS = frozenset({AggregateFunction.SUM, AggregateFunction.AVG})
-_OF_VALUES = frozenset({AggregateFunction.MIN, AggregateFunction.MAX})
+_OF_NUMBERS = frozenset({ex.AggregateFunction.SUM, ex.AggregateFunction.AVG})
+_OF_VALUES = frozenset({ex.AggregateFunction.MIN, ex.AggregateFunction.MAX})
 _ACROSS = (
     "allowed are arithmetic, comparisons, AND, OR, NOT, IS NULL, IN, CASE, coalesce, if,"
     " nullif, abs, least, greatest and CAST AS double of numbers; of one event, any function"
 )
 
 
-def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarning, ...]:
+def check(pattern: ast.Pattern, schema: Schema | None = None) -> tuple[PatternWarning, ...]:
     """Check a pattern, and list what cannot mean what it seems to.
 
     Args:
@@ -62,7 +47,7 @@ def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarnin
     selected = [item.expression for item in pattern.select]
     require_size(pattern.where, (*pattern.conditions, *selected))
     check_tree(pattern.where)
-    for element in elements(pattern.where):
+    for element in ast.elements(pattern.where):
         _check_element(element)
     _check_window(pattern)
     names = _names(pattern.where)
@@ -80,7 +65,7 @@ def check(pattern: Pattern, schema: Schema | None = None) -> tuple[PatternWarnin
     return lint_pattern(pattern)
 
 
-def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
+def check_row(expression: ex.Expression, schema: Schema | None = None) -> DataType:
     """Check an expression about one row alone, and find its data type.
 
     Raises:
@@ -89,15 +74,15 @@ def check_row(expression: Expression, schema: Schema | None = None) -> DataType:
     """
     require_levels(expression)
     for node in ex.walk(expression):
-        if isinstance(node, WholeEvent | Aggregate) or (
-            isinstance(node, Attribute) and node.variable
+        if isinstance(node, ex.WholeEvent | ex.Aggregate) or (
+            isinstance(node, ex.Attribute) and node.variable
         ):
             hint = "name a column, without a variable before it"
             raise RuleError(node, f"{str(node)!r} has no meaning for one row alone", hint)
     return data_type_of(expression, partial(data_type_in_schema, schema))
 
 
-def make_element(condition: Expression) -> Element:
+def make_element(condition: ex.Expression) -> ast.Element:
     """Make the element that a condition is about.
 
     Raises:
@@ -113,19 +98,19 @@ def make_element(condition: Expression) -> Element:
         hint = "conditions across events stand after the pattern: SEQ(A, B) AND A.x > B.x"
         listed = join_words(map(repr, names), "and")
         raise RuleError(condition, f"an element is one event, this mentions {listed}", hint)
-    return Element(names[0], condition)
+    return ast.Element(names[0], condition)
 
 
 _Names = Mapping[str, bool]
 """The variables of a pattern as written, and whether a match has events of them."""
 
 
-def _names(where: Part) -> _Names:
-    forbidden = {element.variable for element in negated_elements(where)}
-    return {each.variable: each.variable not in forbidden for each in elements(where)}
+def _names(where: ast.Part) -> _Names:
+    forbidden = {element.variable for element in ast.negated_elements(where)}
+    return {each.variable: each.variable not in forbidden for each in ast.elements(where)}
 
 
-def _check_element(element: Element) -> None:
+def _check_element(element: ast.Element) -> None:
     if (
         element.condition != ex.TRUE
         and make_element(element.condition).variable != element.variable
@@ -134,48 +119,48 @@ def _check_element(element: Element) -> None:
         raise RuleError(element, problem)
 
 
-def _require_values(condition: Expression) -> None:
+def _require_values(condition: ex.Expression) -> None:
     """Require that a condition is about attributes, not about whole events or aggregates."""
     for node in ex.walk(condition):
-        if isinstance(node, WholeEvent):
+        if isinstance(node, ex.WholeEvent):
             hint = f"write {node}.x for an attribute of it, E1.x for an attribute x of E1"
             raise RuleError(node, f"{node.variable!r} is a whole event, not a value", hint)
-        if isinstance(node, Aggregate):
+        if isinstance(node, ex.Aggregate):
             hint = "in a condition, the name of a repeated element means its last event"
             raise RuleError(node, f"{node.function.value} can only be selected", hint)
-        if isinstance(node, Attribute) and not node.variable:
+        if isinstance(node, ex.Attribute) and not node.variable:
             hint = f"write the variable of an element, such as E1.{node}"
             raise RuleError(node, f"{node.column!r} needs a variable before it", hint)
 
 
-def _check_window(pattern: Pattern) -> None:
+def _check_window(pattern: ast.Pattern) -> None:
     absent = trailing_nots(pattern.where)
     if pattern.within is None:
         if max_events(pattern.where) > 1 or absent:
             hint = "add how far apart its events may be, such as WITHIN 10 s"
             raise RuleError(pattern.where, "this pattern needs a window", hint)
-    elif absent and pattern.within.unit is WindowUnit.EVENTS:
+    elif absent and pattern.within.unit is ast.WindowUnit.EVENTS:
         hint = "use a time, such as WITHIN 10 s"
         raise RuleError(absent[0], "a NOT at the end needs a window of time", hint)
 
 
-def _require_known(expression: Expression, names: _Names) -> None:
+def _require_known(expression: ex.Expression, names: _Names) -> None:
     """Require that the variables of an expression are those of elements."""
     for node in ex.walk(expression):
         name = getattr(node, "variable", "")
         if name and name not in names:
             hint = known_names(name, names)
-            if isinstance(node, WholeEvent):
+            if isinstance(node, ex.WholeEvent):
                 hint += f"; an attribute is written {ex.write_name(next(iter(names)))}.{node}"
             raise RuleError(node, f"unknown variable {name!r}", hint)
 
 
-def _check_keys(keys: Iterable[Attribute], names: _Names) -> None:
-    earlier: set[Attribute] = set()
+def _check_keys(keys: Iterable[ex.Attribute], names: _Names) -> None:
+    earlier: set[ex.Attribute] = set()
     for key in keys:
         if key.variable or key.path[0] in names:
             rest = key.path if key.variable else key.path[1:]
-            hint = f"write {Attribute('', rest)}" if rest else "name an attribute"
+            hint = f"write {ex.Attribute('', rest)}" if rest else "name an attribute"
             problem = "PARTITION BY is about every event, whatever its variable"
             raise RuleError(key, problem, hint)
         if key in earlier:
@@ -183,7 +168,7 @@ def _check_keys(keys: Iterable[Attribute], names: _Names) -> None:
         earlier.add(key)
 
 
-def _check_item(item: Item, names: _Names, *, each: bool) -> None:
+def _check_item(item: ast.Item, names: _Names, *, each: bool) -> None:
     """See that a selected value is about events that a match has."""
     _require_known(item.expression, names)
     for node in ex.walk(item.expression):
@@ -191,13 +176,13 @@ def _check_item(item: Item, names: _Names, *, each: bool) -> None:
         if name and not names[name]:
             hint = "a match has no event that stands under NOT"
             raise RuleError(node, f"{name!r} cannot be selected", hint)
-        if isinstance(node, WholeEvent) and node is not item.expression:
+        if isinstance(node, ex.WholeEvent) and node is not item.expression:
             _require_values(node)
-        if isinstance(node, Attribute) and not name:
+        if isinstance(node, ex.Attribute) and not name:
             _check_attribute_of_each(node, names, each=each)
 
 
-def _check_attribute_of_each(node: Attribute, names: _Names, *, each: bool) -> None:
+def _check_attribute_of_each(node: ex.Attribute, names: _Names, *, each: bool) -> None:
     if not each:
         hint = "write a variable before it, or SELECT EACH"
         raise RuleError(node, f"{node.column!r} is of no event", hint)
@@ -206,10 +191,10 @@ def _check_attribute_of_each(node: Attribute, names: _Names, *, each: bool) -> N
         raise RuleError(node, f"{node.path[0]!r} is a variable and a column", hint)
 
 
-def _check_item_names(pattern: Pattern, names: _Names) -> None:
+def _check_item_names(pattern: ast.Pattern, names: _Names) -> None:
     """See that names differ in more than case, which not every system tells apart."""
     everything = [
-        Item(WholeEvent(name), name) for name, has_events in names.items() if has_events
+        ast.Item(ex.WholeEvent(name), name) for name, has_events in names.items() if has_events
     ]
     hint = "give it another name with AS" if pattern.select else "use another variable"
     earlier: set[str] = set()
@@ -224,9 +209,9 @@ def _check_item_names(pattern: Pattern, names: _Names) -> None:
         earlier.add(name)
 
 
-def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
+def _check_data_types(pattern: ast.Pattern, schema: Schema | None) -> None:
     scope = partial(data_type_in_schema, schema)
-    own = (element.condition for element in elements(pattern.where))
+    own = (element.condition for element in ast.elements(pattern.where))
     for condition in (*own, *pattern.conditions):
         data_type = data_type_of(condition, scope)
         if data_type not in {DataType.BOOLEAN, DataType.NULL, DataType.UNKNOWN}:
@@ -240,7 +225,7 @@ def _check_data_types(pattern: Pattern, schema: Schema | None) -> None:
         data_type_of(expression, scope)
 
 
-def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
+def _check_across(node: ex.Expression, scope: Scope) -> frozenset[str]:
     """See that events are combined by what a matcher can do, and find the variables."""
     mentioned = [(part, _check_across(part, scope)) for part in ex.children(node)]
     names = frozenset(() if mentioned else ex.variables(node)).union(*(n for _, n in mentioned))
@@ -253,7 +238,7 @@ def _check_across(node: Expression, scope: Scope) -> frozenset[str]:
     return names
 
 
-def _require_combining(node: Expression, scope: Scope) -> None:
+def _require_combining(node: ex.Expression, scope: Scope) -> None:
     """Require what is computed for single values too, not only for whole columns."""
     name = ""
     if isinstance(node, ex.Call) and node.function not in _COMBINING:
@@ -269,17 +254,17 @@ def _require_combining(node: Expression, scope: Scope) -> None:
         raise RuleError(node, f"`{name}` cannot be used across events", _ACROSS)
 
 
-def data_type_in_schema(schema: Schema | None, node: Expression) -> DataType:
+def data_type_in_schema(schema: Schema | None, node: ex.Expression) -> DataType:
     """Find the data type of an attribute, a whole event or an aggregate.
 
     Raises:
         RuleError: The schema has no such attribute, or the aggregate does not take it.
     """
-    if isinstance(node, WholeEvent):
+    if isinstance(node, ex.WholeEvent):
         return DataType.STRUCT
-    if isinstance(node, Aggregate):
+    if isinstance(node, ex.Aggregate):
         return _aggregate_data_type(schema, node)
-    if schema is None or not isinstance(node, Attribute):
+    if schema is None or not isinstance(node, ex.Attribute):
         return DataType.UNKNOWN
     data_type = schema.get(node.column)
     if data_type is None:
@@ -288,15 +273,15 @@ def data_type_in_schema(schema: Schema | None, node: Expression) -> DataType:
     return data_type
 
 
-def _aggregate_data_type(schema: Schema | None, node: Aggregate) -> DataType:
+def _aggregate_data_type(schema: Schema | None, node: ex.Aggregate) -> DataType:
     data_type = DataType.UNKNOWN
     if node.path:
         try:
-            data_type = data_type_in_schema(schema, Attribute(node.variable, node.path))
+            data_type = data_type_in_schema(schema, ex.Attribute(node.variable, node.path))
         except RuleError as error:
             raise RuleError(node, error.problem, error.hint) from error
     name = node.function.value
-    if node.function is AggregateFunction.COUNT:
+    if node.function is ex.AggregateFunction.COUNT:
         return DataType.BIGINT
     if node.function in _OF_NUMBERS and not data_type.is_number:
         hint = "name an attribute that is a number"
@@ -304,4 +289,4 @@ def _aggregate_data_type(schema: Schema | None, node: Aggregate) -> DataType:
     if node.function in _OF_VALUES and data_type is DataType.STRUCT:
         hint = "name a field of the struct"
         raise RuleError(node, f"{name} is of values, got {data_type}", hint)
-    return DataType.DOUBLE if node.function is AggregateFunction.AVG else data_type
+    return DataType.DOUBLE if node.function is ex.AggregateFunction.AVG else data_type

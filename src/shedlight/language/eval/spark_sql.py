@@ -22,20 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
+from shedlight.language import functions as fn
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.eval.texts import BIGINT_FORM, BLANKS, DOUBLE_FORM
-from shedlight.language.functions import (
-    FUNCTIONS,
-    WITHIN_BIGINT,
-    argument_data_types,
-    arithmetic_data_type,
-    common_data_type,
-    numeric_data_type,
-    result_data_type,
-)
 
 _DECIMAL = "DECIMAL(19, 0)"
 
@@ -117,7 +109,7 @@ def _(node: ex.Unary, scope: Scope) -> _Term:
     operand = _term(node.operand, scope)
     if node.sign is ex.Sign.NOT:
         return _Term(f"(NOT {_as(operand, DataType.BOOLEAN)})", DataType.BOOLEAN)
-    data_type = numeric_data_type(operand.data_type)
+    data_type = fn.numeric_data_type(operand.data_type)
     text = _as(operand, data_type)
     return _Term(
         f"(- {text})" if data_type is DataType.DOUBLE else f"try_subtract(0L, {text})",
@@ -135,7 +127,7 @@ def _(node: ex.Binary, scope: Scope) -> _Term:
     if node.operator in {Operator.AND, Operator.OR}:
         operands = (_as(left, DataType.BOOLEAN), _as(right, DataType.BOOLEAN))
         return _Term(f"({operands[0]} {node.operator.value} {operands[1]})", DataType.BOOLEAN)
-    data_type = arithmetic_data_type(node.operator, (left.data_type, right.data_type))
+    data_type = fn.arithmetic_data_type(node.operator, (left.data_type, right.data_type))
     rule = (_DOUBLE_RULES if data_type is DataType.DOUBLE else _BIGINT_RULES)[node.operator]
     return _Term(rule(_as(left, data_type), _as(right, data_type)), data_type)
 
@@ -167,7 +159,7 @@ def _(node: ex.Case, scope: Scope) -> _Term:
     tests = [_as(_term(test, scope), DataType.BOOLEAN) for test, _result in node.branches]
     terms = [_term(result, scope) for _test, result in node.branches]
     terms.append(_term(node.otherwise, scope))
-    data_type = common_data_type(term.data_type for term in terms) or DataType.NULL
+    data_type = fn.common_data_type(term.data_type for term in terms) or DataType.NULL
     *results, otherwise = (_as(term, data_type) for term in terms)
     pairs = zip(tests, results, strict=True)
     branches = " ".join(f"WHEN {test} THEN {result}" for test, result in pairs)
@@ -187,9 +179,9 @@ def _(node: ex.Cast, scope: Scope) -> _Term:
 @_term.register
 def _(node: ex.Call, scope: Scope) -> _Term:
     arguments = [_term(argument, scope) for argument in node.arguments]
-    function = FUNCTIONS[node.function]
-    taken = argument_data_types(function, [term.data_type for term in arguments])
-    data_type = result_data_type(function, taken)
+    function = fn.FUNCTIONS[node.function]
+    taken = fn.argument_data_types(function, [term.data_type for term in arguments])
+    data_type = fn.result_data_type(function, taken)
     if data_type is DataType.NULL:
         return _Term("NULL", data_type)
     texts = [_as(term, wanted) for term, wanted in zip(arguments, taken, strict=True)]
@@ -205,7 +197,7 @@ def _as(term: _Term, data_type: DataType) -> str:
 
 def _common_type(terms: Sequence[_Term]) -> DataType:
     """Find the data type in which terms are compared; nulls alone are as good as booleans."""
-    common = common_data_type(term.data_type for term in terms)
+    common = fn.common_data_type(term.data_type for term in terms)
     return DataType.BOOLEAN if common is None or common is DataType.NULL else common
 
 
@@ -260,7 +252,7 @@ _DOUBLE_RULES: Mapping[Operator, Callable[[str, str], str]] = {
 }
 _CASTS: Mapping[tuple[DataType, DataType], Callable[[str], str]] = {
     (DataType.DOUBLE, DataType.BIGINT): lambda text: _cast(
-        WITHIN_BIGINT.format(text), DataType.BIGINT
+        fn.WITHIN_BIGINT.format(text), DataType.BIGINT
     ),
     (DataType.STRING, DataType.BIGINT): lambda text: _read(text, BIGINT_FORM, DataType.BIGINT),
     (DataType.STRING, DataType.DOUBLE): lambda text: _read(text, DOUBLE_FORM, DataType.DOUBLE),

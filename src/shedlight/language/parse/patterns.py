@@ -16,23 +16,9 @@ from typing import TypeVar
 from lark import Token
 
 from shedlight.errors import LanguageError, RuleError
+from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import TRUE, Attribute, Expression, WholeEvent
-from shedlight.language.ast.pattern import (
-    And,
-    Element,
-    Item,
-    Not,
-    Or,
-    Part,
-    Pattern,
-    Repeat,
-    Seq,
-    Window,
-    default_name,
-    elements,
-    walk_parts,
-)
 from shedlight.language.ast.window import make_window
 from shedlight.language.check.lint import PatternWarning
 from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
@@ -51,10 +37,10 @@ from shedlight.language.parse.syntax import (
     tokens_of,
 )
 
-_GROUPS: dict[str, Callable[[tuple[Part, ...]], Part]] = {
-    "seq": lambda parts: Seq(flatten_seq(Seq(parts))),
-    "all": And,
-    "any": Or,
+_GROUPS: dict[str, Callable[[tuple[ast.Part, ...]], ast.Part]] = {
+    "seq": lambda parts: ast.Seq(flatten_seq(ast.Seq(parts))),
+    "all": ast.And,
+    "any": ast.Or,
 }
 _MAX_DIGITS = 9  # of a repetition; the rules say what is wrong with large ones
 
@@ -65,7 +51,7 @@ _Result = TypeVar("_Result")
 class ParseResult:
     """A pattern that keeps to the rules, and what in it cannot mean what it seems to."""
 
-    pattern: Pattern
+    pattern: ast.Pattern
     warnings: tuple[PatternWarning, ...] = ()
 
 
@@ -129,23 +115,23 @@ def _with_spans(read: Callable[[], _Result], source_map: SourceMap) -> _Result:
         raise LanguageError(error.problem, source_map.text, span, error.hint) from error
 
 
-def _pattern(tree: SyntaxTree, source_map: SourceMap) -> Pattern:
+def _pattern(tree: SyntaxTree, source_map: SourceMap) -> ast.Pattern:
     clauses = {clause.data: clause for clause in operands(tree)}
     select, where, *_ = operands(tree)
     of_variable = ExpressionReader(source_map, _of_variable)
     first, others = _tree_and_conditions(where)
     written = _part(of_variable, first)
     root, conditions = normalize(written, list(map(of_variable, others)))
-    for old, new in zip(walk_parts(written), walk_parts(root), strict=True):
+    for old, new in zip(ast.walk_parts(written), ast.walk_parts(root), strict=True):
         span = source_map.of(old)
         if span:
             source_map.put(new, span)
     each = any(token.type == "EACH" for token in tokens_of(select))
-    names = {element.variable for element in elements(root)}
+    names = {element.variable for element in ast.elements(root)}
     of_each = ExpressionReader(
         source_map, lambda path: (_of_variable if path[0] in names else _of_row)(path)
     )
-    return Pattern(
+    return ast.Pattern(
         select=tuple(
             _item(of_each if each else of_variable, item) for item in operands(select)
         ),
@@ -167,19 +153,19 @@ def _of_row(path: tuple[str, ...]) -> Attribute:
     return Attribute("", path)
 
 
-def _item(read: ExpressionReader, tree: SyntaxTree) -> Item:
+def _item(read: ExpressionReader, tree: SyntaxTree) -> ast.Item:
     (inner,) = operands(tree)
     expression = read(inner)
     given = [unquote(token) for token in tokens_of(tree) if token.type == "NAME"]
-    name = given[0] if given else default_name(expression)
+    name = given[0] if given else ast.default_name(expression)
     if name is None:
         require_levels(expression)
         hint = f"write {expression} AS name"
         raise read.source_map.error("a selected value needs a name", inner, hint)
-    return read.source_map.put(Item(expression, name), tree)
+    return read.source_map.put(ast.Item(expression, name), tree)
 
 
-def _window(tree: SyntaxTree | None, source_map: SourceMap) -> Window | None:
+def _window(tree: SyntaxTree | None, source_map: SourceMap) -> ast.Window | None:
     if tree is None:
         return None
     _, number, unit = (source_map.put(token, token) for token in tokens_of(tree))
@@ -206,7 +192,7 @@ def _is_pattern(tree: SyntaxTree) -> bool:
     return tree.data in {*_GROUPS, "repeat"}
 
 
-def _part(read: ExpressionReader, tree: SyntaxTree) -> Part:
+def _part(read: ExpressionReader, tree: SyntaxTree) -> ast.Part:
     """Read a part of a pattern."""
     if tree.data == "group":
         (inner,) = operands(tree)
@@ -219,11 +205,11 @@ def _part(read: ExpressionReader, tree: SyntaxTree) -> Part:
     times, once = _without_repetition(tree)
     if times:
         least, most = _counts(times, read.source_map)
-        return read.source_map.put(Repeat(_part(read, once), least, most), times)
+        return read.source_map.put(ast.Repeat(_part(read, once), least, most), times)
     return _element(read, tree)
 
 
-def _absence(read: ExpressionReader, tree: SyntaxTree) -> Not:
+def _absence(read: ExpressionReader, tree: SyntaxTree) -> ast.Not:
     (inner,) = operands(tree)
     if inner.data != "group":
         hint = (
@@ -231,16 +217,16 @@ def _absence(read: ExpressionReader, tree: SyntaxTree) -> Not:
         )
         raise read.source_map.error("this NOT can mean two things", tree, hint)
     element = _part(read, operands(inner)[0])
-    if not isinstance(element, Element):
+    if not isinstance(element, ast.Element):
         hint = "write a condition on one variable, such as NOT(X.cpu > 0.5)"
         raise read.source_map.error("NOT takes one element", inner, hint)
-    return read.source_map.put(Not(element), tree)
+    return read.source_map.put(ast.Not(element), tree)
 
 
-def _element(read: ExpressionReader, tree: SyntaxTree) -> Element:
+def _element(read: ExpressionReader, tree: SyntaxTree) -> ast.Element:
     condition = read(tree)
     if isinstance(condition, WholeEvent):
-        return read.source_map.put(Element(condition.variable, TRUE), tree)
+        return read.source_map.put(ast.Element(condition.variable, TRUE), tree)
     return read.source_map.put(make_element(condition), tree)
 
 

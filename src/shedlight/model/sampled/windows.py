@@ -29,16 +29,7 @@ from shedlight.matching.kernel.tables import Events
 from shedlight.model.arrays import Floats
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates, changeable
-from shedlight.model.sampled.draw import (
-    SECOND,
-    SHED_CHANCE,
-    TYPE_CHANCE,
-    YIELD_CHANCE,
-    RateHistory,
-    SampledEvents,
-    draw_events,
-    hash_chances,
-)
+from shedlight.model.sampled import draw
 
 DENSE_EVENTS_PER_WINDOW = 50.0
 """With so many events of every type per window, windows and chance matter no more."""
@@ -72,12 +63,14 @@ class WindowSample:
     # the patterns that are run: those whose output a plan can change, and those that feed them
     # if what they emit was not measured
     runners: Mapping[Stream, _Runner]
-    drawn: Mapping[str, SampledEvents]  # what arrives at their operators whatever is planned
+    drawn: Mapping[
+        str, draw.SampledEvents
+    ]  # what arrives at their operators whatever is planned
     fixed: Mapping[str, float]  # what arrives per second at sinks whatever is planned
 
 
 def sample_events(
-    model: Model, nodes: Collection[str], unshed: Rates, history: RateHistory | None = None
+    model: Model, nodes: Collection[str], unshed: Rates, history: draw.RateHistory | None = None
 ) -> WindowSample | None:
     """Draw events to try plans for some nodes on.
 
@@ -116,7 +109,9 @@ def sample_events(
     except CapError:
         return None
     rng = np.random.default_rng(_SEED)
-    drawn = {name: draw_events(each, seconds, rng, bursts) for name, each in external.items()}
+    drawn = {
+        name: draw.draw_events(each, seconds, rng, bursts) for name, each in external.items()
+    }
     sinks = model.sinks.values()
     fixed = {sink.name: unshed.sinks[sink.name] for sink in sinks if sink.stream not in run}
     return WindowSample(model, seconds, least, runners, drawn, fixed)
@@ -167,7 +162,7 @@ def _can_run(pattern: PatternModel) -> bool:
 def _window(pattern: PatternModel) -> float:
     """Give the window of a pattern that can run, in seconds."""
     within = pattern.pattern.within if pattern.pattern else None
-    return within.length / SECOND if within else 0.0
+    return within.length / draw.SECOND if within else 0.0
 
 
 def _per_window(pattern: PatternModel, unshed: Rates) -> float:
@@ -222,23 +217,23 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
 
 
 def _arriving_events(
-    operator: OperatorModel, drawn: SampledEvents, outputs: Mapping[Stream, Array]
-) -> SampledEvents:
+    operator: OperatorModel, drawn: draw.SampledEvents, outputs: Mapping[Stream, Array]
+) -> draw.SampledEvents:
     """Put what arrives at an operator in order of time."""
     parts = [drawn]
     for stream, spread in operator.feeds.items():
         if stream in outputs:
             times = outputs[stream]
-            chances = hash_chances(times, stream, TYPE_CHANCE)
+            chances = draw.hash_chances(times, stream, draw.TYPE_CHANCE)
             types = np.searchsorted(np.cumsum(spread), chances, side="right").astype(np.int32)
             used = types < len(spread)
-            chances = hash_chances(times, stream, SHED_CHANCE)
-            parts.append(SampledEvents(times[used], types[used], chances[used]))
+            chances = draw.hash_chances(times, stream, draw.SHED_CHANCE)
+            parts.append(draw.SampledEvents(times[used], types[used], chances[used]))
     if len(parts) == 1:
         return drawn
     times = np.concatenate([part.time for part in parts])
     order = np.argsort(times, kind="stable")
-    return SampledEvents(
+    return draw.SampledEvents(
         times[order],
         np.concatenate([part.type for part in parts])[order],
         np.concatenate([part.chance for part in parts])[order],
@@ -248,7 +243,7 @@ def _arriving_events(
 def _run(
     pattern: PatternModel,
     runner: _Runner,
-    events: SampledEvents,
+    events: draw.SampledEvents,
     shares: Floats,
     seconds: float,
 ) -> Array:
@@ -259,9 +254,11 @@ def _run(
     run = FifoRun(runner.matcher, runner.state)
     run.advance(
         Events(events.time[kept], events.type[kept], runner.symbols, _NO_HASHES, _NO_HASHES, 0),
-        int(seconds * SECOND),
+        int(seconds * draw.SECOND),
     )
     matches = run.collector.all()[0][TIME]
     if runner.yields < 1:
-        matches = matches[hash_chances(matches, pattern.stream, YIELD_CHANCE) < runner.yields]
+        matches = matches[
+            draw.hash_chances(matches, pattern.stream, draw.YIELD_CHANCE) < runner.yields
+        ]
     return np.repeat(matches, max(1, round(pattern.emits)))

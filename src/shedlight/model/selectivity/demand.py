@@ -21,24 +21,14 @@ from typing import Literal
 
 import numpy as np
 
-from shedlight.language.ast.pattern import (
-    And,
-    Element,
-    Not,
-    Or,
-    Part,
-    Repeat,
-    Seq,
-    elements,
-    negated_elements,
-)
+from shedlight.language.ast import pattern as ast
 from shedlight.language.check.normal_form import min_events
 from shedlight.model.arrays import Flags, Floats, Ints, index_range, repeat_value
 
 OrAs = Literal["sum", "max"]
 """What an OR is: the sum of its alternatives, or the greatest of them as in the paper."""
 
-Accepts = Callable[[Element], Sequence[int] | Ints]
+Accepts = Callable[[ast.Element], Sequence[int] | Ints]
 """Which types of the operator an element accepts, by number, ascending."""
 
 
@@ -158,7 +148,7 @@ def _ascends(numbers: Ints) -> bool:
     return bool((numbers[1:] > numbers[:-1]).all())
 
 
-def build_demand(part: Part, accepts: Accepts, or_as: OrAs = "sum") -> MatchDemand:
+def build_demand(part: ast.Part, accepts: Accepts, or_as: OrAs = "sum") -> MatchDemand:
     """Find what a pattern needs of the types of its operator.
 
     Args:
@@ -174,11 +164,11 @@ def build_demand(part: Part, accepts: Accepts, or_as: OrAs = "sum") -> MatchDema
         >>> build_demand(where, lambda element: types[element.variable]).per_use.tolist()
         [2.0, 1.0]
     """
-    accepted = {each: np.asarray(accepts(each), np.int64) for each in elements(part)}
+    accepted = {each: np.asarray(accepts(each), np.int64) for each in ast.elements(part)}
     uses = np.unique(_joined(accepted.values()))
     builder = _Builder(accepted, exclusive=or_as == "max")
     builder.add(part, 0, 1.0)
-    watched = _joined(accepted[each] for each in negated_elements(part))
+    watched = _joined(accepted[each] for each in ast.negated_elements(part))
     counts = [len(types) for types in builder.types]
     return MatchDemand(
         uses,
@@ -191,12 +181,12 @@ def build_demand(part: Part, accepts: Accepts, or_as: OrAs = "sum") -> MatchDema
     )
 
 
-def alternatives(part: Or) -> tuple[Part, ...]:
+def alternatives(part: ast.Or) -> tuple[ast.Part, ...]:
     """List the alternatives of an OR; an OR in it adds its own."""
     return tuple(
         inner
         for each in part.parts
-        for inner in (alternatives(each) if isinstance(each, Or) else (each,))
+        for inner in (alternatives(each) if isinstance(each, ast.Or) else (each,))
     )
 
 
@@ -204,7 +194,7 @@ def alternatives(part: Or) -> tuple[Part, ...]:
 class _Builder:
     """The branches and leaves of the parts that were added so far."""
 
-    accepted: dict[Element, Ints]
+    accepted: dict[ast.Element, Ints]
     exclusive: bool
     leaf_branch: list[int] = field(default_factory=list)
     leaf_need: list[float] = field(default_factory=list)
@@ -213,17 +203,17 @@ class _Builder:
     branch_count: int = 1
     leaves: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
-    def add(self, part: Part, branch: int, times: float) -> None:
+    def add(self, part: ast.Part, branch: int, times: float) -> None:
         """Add a part that occurs some times per event of a branch."""
-        if isinstance(part, Not) or not min_events(part):
+        if isinstance(part, ast.Not) or not min_events(part):
             return
-        if isinstance(part, Element):
+        if isinstance(part, ast.Element):
             self._add_leaf(self.accepted[part], branch, times)
-        elif isinstance(part, Repeat):
+        elif isinstance(part, ast.Repeat):
             self.add(part.part, branch, times * part.least)
-        elif isinstance(part, Or):
+        elif isinstance(part, ast.Or):
             self._add_split(alternatives(part), branch, times)
-        elif isinstance(part, Seq | And):
+        elif isinstance(part, ast.Seq | ast.And):
             for inner in part.parts:
                 self.add(inner, branch, times)
 
@@ -237,7 +227,7 @@ class _Builder:
         self.leaf_need.append(times)
         self.types.append(types)
 
-    def _add_split(self, parts: tuple[Part, ...], branch: int, times: float) -> None:
+    def _add_split(self, parts: tuple[ast.Part, ...], branch: int, times: float) -> None:
         if len(parts) == 1:
             self.add(parts[0], branch, times)
             return
