@@ -7,6 +7,7 @@
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+ARCHIVE := .venv/spark.jsa
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,7 +19,7 @@ demo: $(INSTALLED) java ## run the example of the paper, then overload on Spark 
 	@$(BIN)/python examples/paper/demo.py
 	@$(BIN)/python examples/overload/demo.py
 
-test: $(INSTALLED) java chromium ## run the tests
+test: $(INSTALLED) java chromium $(ARCHIVE) ## run the tests
 	@$(BIN)/pytest --numprocesses 2 --dist loadgroup -m 'not soak'
 
 check: $(INSTALLED) ## check format, style, types and import layers
@@ -52,6 +53,9 @@ java:
 
 chromium:
 	@scripts/chromium
+
+$(ARCHIVE): scripts/jvm_archive.py $(INSTALLED) | java
+	@$(BIN)/python scripts/jvm_archive.py $@ 2>/dev/null || echo "no archive of classes: Spark starts more slowly"
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@scripts/setup

@@ -1,4 +1,4 @@
-"""Write docs/api.md from the docstrings of the public names."""  # noqa: INP001
+"""Write docs/api.md from the docstrings of the public names."""
 
 # ruff: noqa: E501  # a line of the page is longer than one of code
 

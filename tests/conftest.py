@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,8 +30,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(_SOAK_SECONDS))
 
 
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A test is over before it would pay to optimise more."""
+# a test is over before it would pay to optimise more; `make test` writes the archive
+_ARCHIVE = Path(sys.prefix, "spark.jsa")
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + (
+    f" -XX:SharedArchiveFile={_ARCHIVE}" if _ARCHIVE.exists() else ""
+)
 
 
 def _has_java() -> bool:
@@ -54,7 +58,7 @@ def spark(tmp_path_factory, java):  # noqa: ARG001
     folder = tmp_path_factory.mktemp("spark")
     options = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {_QUICK_START}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": f"{folder}/local",
         "spark.sql.session.timeZone": "UTC",

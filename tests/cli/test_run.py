@@ -22,11 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 
 HAS_SPARK = pytest.mark.spark
-QUICK = (
-    "--conf",
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-)
-"""A test is over before it would pay to optimise more."""
 
 APPLICATION = """\
 name: small
@@ -83,7 +78,7 @@ def _command(*options: str) -> list[str]:
 def run(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run it in a pipe, to its end."""
     return subprocess.run(
-        _command("--master", "local[1,2]", *QUICK, *options),
+        _command("--master", "local[1,2]", *options),
         capture_output=True,
         check=False,
         cwd=folder,
@@ -332,7 +327,7 @@ def test_columns_that_change_under_way(folder, has_column, message):
 
 def _started(folder: Path, *options: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        _command("--master", "local[1,2]", *QUICK, *options),
+        _command("--master", "local[1,2]", *options),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -408,7 +403,7 @@ def test_a_terminal_shows_how_it_goes(folder):
     """A table that is drawn anew, and at the end the summary alone."""
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
-        _command("--master", "local[1,2]", *QUICK),
+        _command("--master", "local[1,2]"),
         cwd=folder,
         stdin=theirs,
         stdout=theirs,

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[4]
 PATIENCE = 60.0
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
+QUICK = os.environ["SPARK_SUBMIT_OPTS"]  # as the other tests
 
 
 def _free_port():
@@ -86,11 +86,13 @@ def cluster(tmp_path, java):  # noqa: ARG001
         )
         stack.enter_context(master)
         master.wait_for("I have been elected leader")
+        workers = []
         for number in (1, 2):
             work = ("--cores", "1", "--memory", "800m", "--work-dir", str(tmp_path / "work"))
             name = f"worker{number}"
             worker = _Daemon(tmp_path, name, f"{deploy}.worker.Worker", *common, *work, url)
-            stack.enter_context(worker)
+            workers.append(stack.enter_context(worker))
+        for worker in workers:
             worker.wait_for("Successfully registered with master")
         yield url
 
@@ -111,7 +113,6 @@ settings = {
     "spark.driver.host": host,
     "spark.driver.bindAddress": host,
     "spark.driver.memory": "600m",
-    "spark.driver.extraJavaOptions": quick,
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": quick,
     "spark.sql.shuffle.partitions": "2",
