@@ -37,7 +37,7 @@ def cache_folder() -> Path:
 
 
 def is_first_run() -> bool:
-    """Whether the kernels have never been compiled on this partial match."""
+    """Whether the kernels have never been compiled on this machine."""
     folder = cache_folder()
     return not folder.exists() or not any(folder.rglob("*.nbc"))
 

@@ -8,36 +8,22 @@ program that loads cells of the events that its elements have taken.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from shedlight.language.ast import expression as ast
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.expression import (
-    COMPARISONS,
-    Attribute,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Expression,
-    In,
-    IsNull,
-    Literal,
-    Operator,
-    Sign,
-    Unary,
-    negate,
-    variables,
-    walk,
-    without_variable,
-)
+from shedlight.language.ast.expression import Binary, Expression, Operator
 from shedlight.language.check.expr_types import DataTypeError, data_type_of
 from shedlight.matching.compile import opcodes as op
 
-_RELATIONS = {
-    Operator.EQUAL: op.EQUAL,
-    Operator.NOT_EQUAL: op.NOT_EQUAL,
-    Operator.LESS: op.LESS,
-    Operator.LESS_EQUAL: op.LESS_EQUAL,
-    Operator.GREATER: op.GREATER,
-    Operator.GREATER_EQUAL: op.GREATER_EQUAL,
+# The outcomes of a comparison (-1, 0 or 1) that make a relation true, as bits.
+_OUTCOMES = {
+    Operator.EQUAL: 0b010,
+    Operator.NOT_EQUAL: 0b101,
+    Operator.LESS: 0b001,
+    Operator.LESS_EQUAL: 0b011,
+    Operator.GREATER: 0b100,
+    Operator.GREATER_EQUAL: 0b110,
 }
 _WHOLE = {
     Operator.ADD: op.ADD,
@@ -57,8 +43,9 @@ _DECIMAL = {
 
 @dataclass(frozen=True, slots=True)
 class GuardProgram:
-    """A condition as instructions (operation, argument), and the elements it needs."""
+    """A condition as instructions, and the elements it needs."""
 
+    # operation and argument; a constant is an argument, a decimal number bit by bit
     code: tuple[tuple[int, int], ...]
     elements: tuple[int, ...]
 
@@ -71,15 +58,13 @@ class GuardPrograms:
     # what is computed of each event: expressions on the row at hand
     cells: tuple[Expression, ...]
     data_types: tuple[DataType, ...]  # the data types of the cells
-    numbers: tuple[int, ...]  # constants that are whole numbers (or places in `texts`)
-    decimals: tuple[float, ...]  # constants that are decimal numbers
-    texts: tuple[str, ...]  # constants that are text
+    texts: tuple[str, ...]  # constants that are text; programs have their numbers
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the cells are computed of."""
-        nodes = (node for cell in self.cells for node in walk(cell))
-        return frozenset(n.path[0] for n in nodes if isinstance(n, Attribute) and n.path)
+        nodes = (node for cell in self.cells for node in ast.walk(cell))
+        return frozenset(n.path[0] for n in nodes if isinstance(n, ast.Attribute) and n.path)
 
 
 def build_programs(
@@ -87,12 +72,9 @@ def build_programs(
     element_of: dict[str, int],
     data_type_of_row: Callable[[Expression], DataType],
 ) -> GuardPrograms:
-    """Compile the conditions of a pattern.
+    """Compile the conditions of a pattern that mention several variables.
 
-    Args:
-        conditions: Conditions that mention several variables.
-        element_of: The number of the element of a variable.
-        data_type_of_row: Gives the data type of an attribute without its variable.
+    Elements are given by variable; data types of attributes without their variable.
 
     Raises:
         DataTypeError: A function that cannot combine events of several elements.
@@ -103,8 +85,6 @@ def build_programs(
         programs,
         tuple(assembler.cells),
         tuple(data_type_of(cell, data_type_of_row) for cell in assembler.cells),
-        tuple(assembler.numbers),
-        tuple(assembler.decimals),
         tuple(assembler.texts),
     )
 
@@ -117,8 +97,6 @@ class _Assembler:
     ) -> None:
         self.element_of, self.data_type_of_row = element_of, data_type_of_row
         self.cells: dict[Expression, int] = {}
-        self.numbers: dict[int, int] = {}
-        self.decimals: dict[float, int] = {}
         self.texts: dict[str, int] = {}
 
     def program(self, condition: Expression) -> GuardProgram:
@@ -127,59 +105,56 @@ class _Assembler:
             raise DataTypeError(
                 condition, "the condition is nested too deeply", "split it at AND"
             )
-        names = sorted(self.element_of[name] for name in variables(condition))
+        names = sorted(self.element_of[name] for name in ast.variables(condition))
         return GuardProgram(code, tuple(names))
 
     def _data_type(self, expression: Expression) -> DataType:
         def scope(node: Expression) -> DataType:
-            return self.data_type_of_row(without_variable(node))
+            return self.data_type_of_row(ast.without_variable(node))
 
         return data_type_of(expression, scope)
 
     def _code(self, node: Expression) -> Iterator[tuple[int, int]]:
-        names = variables(node)
+        names = ast.variables(node)
         if len(names) == 1:
             yield self._load(node, *names)
             return
         match node:
-            case Literal(value):
+            case ast.Literal(value):
                 yield self._constant(value)
-            case Unary(Sign.NOT, operand):
+            case ast.Unary(ast.Sign.NOT, operand):
                 yield from self._code(operand)
                 yield op.NEITHER, 0
-            case Unary(_, operand):
+            case ast.Unary(_, operand):
                 yield from self._code(operand)
                 whole = self._data_type(operand) is DataType.BIGINT
                 yield (op.NEGATE if whole else op.NEGATE_DECIMAL), 0
             case Binary():
                 yield from self._binary(node)
-            case IsNull(operand, is_negated):
+            case ast.IsNull(operand, is_negated):
                 yield from self._code(operand)
                 yield op.IS_NULL, 0
                 if is_negated:
                     yield op.NEITHER, 0
-            case Case(branches, otherwise):
+            case ast.Case(branches, otherwise):
                 yield from self._case(node, branches, otherwise)
-            case Cast(operand, DataType.DOUBLE):
+            case ast.Cast(operand, DataType.DOUBLE):
                 yield from self._as(operand, DataType.DOUBLE)
             case _:
                 yield from self._code(_spelled_out(node))
 
     def _load(self, node: Expression, variable: str) -> tuple[int, int]:
-        cell = self.cells.setdefault(without_variable(node), len(self.cells))
+        cell = self.cells.setdefault(ast.without_variable(node), len(self.cells))
         return op.LOAD, cell * 65536 + self.element_of[variable]
 
     def _constant(self, value: object) -> tuple[int, int]:
         if value is None:
             return op.NULL, 0
         if isinstance(value, str):
-            return op.NUMBER, self._number(self.texts.setdefault(value, len(self.texts)))
+            return op.NUMBER, self.texts.setdefault(value, len(self.texts))
         if isinstance(value, float):
-            return op.DECIMAL, self.decimals.setdefault(value, len(self.decimals))
-        return op.NUMBER, self._number(int(value))  # type: ignore[call-overload]
-
-    def _number(self, value: int) -> int:
-        return self.numbers.setdefault(value, len(self.numbers))
+            return op.DECIMAL, int(np.float64(value).view(np.int64))
+        return op.NUMBER, int(value)  # type: ignore[call-overload]
 
     def _as(self, node: Expression, data_type: DataType) -> Iterator[tuple[int, int]]:
         yield from self._code(node)
@@ -198,13 +173,10 @@ class _Assembler:
         common = DataType.DOUBLE if decimal else DataType.BIGINT
         yield from self._as(node.left, common)
         yield from self._as(node.right, common)
-        if operator in COMPARISONS:
-            text = DataType.STRING in data_types
-            yield (
-                (op.COMPARE_TEXT if text else op.COMPARE_DECIMAL if decimal else op.COMPARE),
-                0,
-            )
-            yield _RELATIONS[operator], 0
+        if operator in ast.COMPARISONS:
+            compare = op.COMPARE_DECIMAL if decimal else op.COMPARE
+            yield (op.COMPARE_TEXT if DataType.STRING in data_types else compare), 0
+            yield op.RELATE, _OUTCOMES[operator]
         else:
             yield (_DECIMAL if decimal else _WHOLE)[operator], 0
 
@@ -225,50 +197,42 @@ class _Assembler:
 def _spelled_out(node: Expression) -> Expression:
     """Say a function or IN by simpler means."""
     match node:
-        case In(operand, options, is_negated):
+        case ast.In(operand, options, is_negated):
             same: Expression = Binary(Operator.EQUAL, operand, options[0])
             for option in options[1:]:
                 same = Binary(Operator.OR, same, Binary(Operator.EQUAL, operand, option))
-            return Unary(Sign.NOT, same) if is_negated else same
-        case Call("coalesce", arguments):
+            return ast.Unary(ast.Sign.NOT, same) if is_negated else same
+        case ast.Call("coalesce", arguments):
             *firsts, last = arguments
-            branches = tuple((IsNull(one, negated=True), one) for one in firsts)
-            return Case(branches, last) if branches else last
-        case Call("if", (test, one, other)):
-            return Case(((test, one),), other)
-        case Call("nullif", (one, other)):
-            return Case(((Binary(Operator.EQUAL, one, other), Literal(None)),), one)
-        case Call("abs", (one,)):
-            negative = Binary(Operator.LESS, one, Literal(0))
-            return Case(((negative, negate(one)),), one)
-        case Call("least" | "greatest" as name, (first, *rest)):
+            branches = tuple((ast.IsNull(value, negated=True), value) for value in firsts)
+            return ast.Case(branches, last) if branches else last
+        case ast.Call("if", (test, then, otherwise)):
+            return ast.Case(((test, then),), otherwise)
+        case ast.Call("nullif", (value, other)):
+            same = Binary(Operator.EQUAL, value, other)
+            return ast.Case(((same, ast.Literal(None)),), value)
+        case ast.Call("abs", (value,)):
+            negative = Binary(Operator.LESS, value, ast.Literal(0))
+            return ast.Case(((negative, ast.negate(value)),), value)
+        case ast.Call("least" | "greatest" as name, (first, *others)):
             relation = Operator.LESS_EQUAL if name == "least" else Operator.GREATER_EQUAL
-            for other in rest:
-                keeps = Binary(Operator.OR, IsNull(other), Binary(relation, first, other))
-                first = Case(((keeps, first),), other)
+            for other in others:
+                keeps = Binary(Operator.OR, ast.IsNull(other), Binary(relation, first, other))
+                first = ast.Case(((keeps, first),), other)
             return first
     raise DataTypeError(
         node,
         f"`{node}` cannot combine events of several elements",
-        "across events there are arithmetic, comparison, AND, OR, NOT, IS op.NULL, IN, CASE, "
+        "across events there are arithmetic, comparison, AND, OR, NOT, IS NULL, IN, CASE, "
         "coalesce, if, nullif, abs, least and greatest",
     )
 
 
 def _depth(code: tuple[tuple[int, int], ...]) -> int:
     """Find how many values a program has on the stack at most."""
-    pushes = {op.LOAD, op.NUMBER, op.DECIMAL, op.NULL}
-    same = {
-        op.TO_DECIMAL,
-        op.NEGATE,
-        op.NEGATE_DECIMAL,
-        op.NEITHER,
-        op.IS_NULL,
-        *range(op.EQUAL, op.BOTH),
-    }
-    now = most = 0
+    depth = most = 0
     for operation, _ in code:
-        now += 1 if operation in pushes else 0 if operation in same else -1
-        now -= operation == op.PICK
-        most = max(most, now)
+        depth += 1 if operation <= op.NULL else 0 if operation <= op.RELATE else -1
+        depth -= operation == op.PICK
+        most = max(most, depth)
     return most

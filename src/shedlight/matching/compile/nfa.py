@@ -24,23 +24,7 @@ from shedlight.language.ast.pattern import (
     Seq,
     elements,
 )
-from shedlight.matching.compile.derivatives import (
-    Chain,
-    Choice,
-    Gap,
-    Interleaving,
-    Leaf,
-    Loop,
-    NotEmpty,
-    Term,
-    after_not,
-    can_end,
-    chain,
-    forbidden_now,
-    interleaving,
-    loop,
-    steps,
-)
+from shedlight.matching.compile import derivatives as derive
 from shedlight.matching.compile.predicates import exclusive, same_predicate
 
 MAX_STATES = 16_384  # how many states a pattern may have
@@ -94,18 +78,18 @@ def build_automaton(pattern: Pattern) -> Automaton:
     compiler = _Compiler(pattern)
     term = compiler.term(pattern.where)
     regions, forbidden = [term], frozenset[int]()
-    if isinstance(term, Interleaving) and not pattern.conditions:
+    if isinstance(term, derive.Interleaving) and not pattern.conditions:
         groups = _groups(term.terms, compiler.elements)
         if len(groups) > 1 and all(map(_ends_for_good, term.terms)):
-            regions = [interleaving(group, frozenset(), begun=False) for group in groups]
+            regions = [derive.interleaving(group, frozenset(), begun=False) for group in groups]
             forbidden = term.forbidden
     try:
         tables = tuple(_states(region) for region in regions)
     except RecursionError as error:
         raise CapError("the pattern is nested too deeply; split it into two") from error
-    last = term.terms[-1] if isinstance(term, Chain) else term
+    last = term.terms[-1] if isinstance(term, derive.Chain) else term
     return Automaton(
-        pattern, compiler.elements, tables, forbidden, absence=isinstance(last, Gap)
+        pattern, compiler.elements, tables, forbidden, absence=isinstance(last, derive.Gap)
     )
 
 
@@ -117,57 +101,59 @@ class _Compiler:
         self._number = {element.variable: i for i, element in enumerate(self.elements)}
         self._keeps_apart = bool(pattern.conditions)
 
-    def term(self, part: Part) -> Term:
+    def term(self, part: Part) -> derive.Term:
         match part:
             case Element(variable, _):
-                return Leaf(self._number[variable])
+                return derive.Leaf(self._number[variable])
             case Not(element):
-                return Gap(self._number[element.variable])
+                return derive.Gap(self._number[element.variable])
             case Seq(parts):
-                return chain(map(self.term, parts))
+                return derive.chain(map(self.term, parts))
             case Or(parts):
-                return Choice(tuple(map(self.term, parts)))
+                return derive.Choice(tuple(map(self.term, parts)))
             case Repeat(inner, least, most):
-                return loop(self.term(inner), least, most)
+                return derive.loop(self.term(inner), least, most)
             case And(parts):
                 return self._both(parts)
         raise TypeError(f"not a part of a pattern: {part!r}")
 
-    def _both(self, parts: tuple[Part, ...]) -> Term:
+    def _both(self, parts: tuple[Part, ...]) -> derive.Term:
         terms = [self.term(part) for part in parts]
-        forbidden = frozenset(term.element for term in terms if isinstance(term, Gap))
-        terms = [term for term in terms if not isinstance(term, Gap)]
+        forbidden = frozenset(term.element for term in terms if isinstance(term, derive.Gap))
+        terms = [term for term in terms if not isinstance(term, derive.Gap)]
         if not self._keeps_apart:
             terms = self._in_turn(terms)
-        return interleaving(tuple(terms), forbidden, begun=False)
+        return derive.interleaving(tuple(terms), forbidden, begun=False)
 
-    def _in_turn(self, terms: list[Term]) -> list[Term]:
+    def _in_turn(self, terms: list[derive.Term]) -> list[derive.Term]:
         """Put single elements that ask the same one after the other.
 
         Which of them takes an event first makes no difference but to the number of states,
         and the first as written counts.
         """
-        turns: list[list[Term]] = []
+        turns: list[list[derive.Term]] = []
         for term in terms:
             turn = next((turn for turn in turns if self._alike(turn[0], term)), None)
             if turn is None:
                 turns.append([term])
             else:
                 turn.append(term)
-        return [chain(turn) for turn in turns]
+        return [derive.chain(turn) for turn in turns]
 
-    def _alike(self, one: Term, other: Term) -> bool:
-        if not (isinstance(one, Leaf) and isinstance(other, Leaf)):
+    def _alike(self, one: derive.Term, other: derive.Term) -> bool:
+        if not (isinstance(one, derive.Leaf) and isinstance(other, derive.Leaf)):
             return False
         return same_predicate(self.elements[one.element], self.elements[other.element])
 
 
-def _groups(terms: tuple[Term, ...], found: tuple[Element, ...]) -> list[tuple[Term, ...]]:
+def _groups(
+    terms: tuple[derive.Term, ...], found: tuple[Element, ...]
+) -> list[tuple[derive.Term, ...]]:
     """Group terms so that no event can be taken in two groups."""
-    groups: list[tuple[list[Term], set[int]]] = []
+    groups: list[tuple[list[derive.Term], set[int]]] = []
     for term in terms:
         leaves = set(_leaves(term))
-        joined: tuple[list[Term], set[int]] = ([term], leaves)
+        joined: tuple[list[derive.Term], set[int]] = ([term], leaves)
         apart = []
         for group in groups:
             if all(exclusive(found[a], found[b]) for a in group[1] for b in leaves):
@@ -178,44 +164,44 @@ def _groups(terms: tuple[Term, ...], found: tuple[Element, ...]) -> list[tuple[T
     return [tuple(members) for members, _ in groups]
 
 
-def _leaves(term: Term) -> Iterator[int]:
+def _leaves(term: derive.Term) -> Iterator[int]:
     match term:
-        case Leaf(element) | Gap(element):
+        case derive.Leaf(element) | derive.Gap(element):
             yield element
-        case Chain(terms) | Choice(terms) | Interleaving(terms, _, _):
+        case derive.Chain(terms) | derive.Choice(terms) | derive.Interleaving(terms, _, _):
             for inner in terms:
                 yield from _leaves(inner)
-        case Loop(inner, _, _) | NotEmpty(inner):
+        case derive.Loop(inner, _, _) | derive.NotEmpty(inner):
             yield from _leaves(inner)
 
 
-def _ends_for_good(term: Term) -> bool:
+def _ends_for_good(term: derive.Term) -> bool:
     """Whether a part of an AND is over as soon as it may be, and has no NOT in it."""
-    if any(isinstance(inner, Gap) for inner in _inside(term)) or can_end(term):
+    if any(isinstance(inner, derive.Gap) for inner in _inside(term)) or derive.can_end(term):
         return False
     return all(not (state.accepting and state.edges) for state in _states(term))
 
 
-def _inside(term: Term) -> Iterator[Term]:
+def _inside(term: derive.Term) -> Iterator[derive.Term]:
     yield term
     match term:
-        case Chain(terms) | Choice(terms):
+        case derive.Chain(terms) | derive.Choice(terms):
             for inner in terms:
                 yield from _inside(inner)
-        case Interleaving(terms, forbidden, _):
-            yield from (Gap(x) for x in forbidden)
+        case derive.Interleaving(terms, forbidden, _):
+            yield from (derive.Gap(x) for x in forbidden)
             for inner in terms:
                 yield from _inside(inner)
-        case Loop(inner, _, _) | NotEmpty(inner):
+        case derive.Loop(inner, _, _) | derive.NotEmpty(inner):
             yield from _inside(inner)
 
 
-def _states(start: Term) -> tuple[State, ...]:
+def _states(start: derive.Term) -> tuple[State, ...]:
     """Find all states that can be reached, in the order of their finding."""
-    numbers: dict[Term, int] = {start: 0}
+    numbers: dict[derive.Term, int] = {start: 0}
     found = [start]
 
-    def number(term: Term) -> int:
+    def number(term: derive.Term) -> int:
         if term not in numbers:
             numbers[term] = len(found)
             found.append(term)
@@ -230,12 +216,12 @@ def _states(start: Term) -> tuple[State, ...]:
 
     states = []
     for term in found:  # grows while we go
-        edges = tuple((element, number(left)) for element, left in steps(term))
+        edges = tuple((element, number(left)) for element, left in derive.steps(term))
         nots = tuple(
-            (x, tuple(number(left) for left in after_not(term, x)))
-            for x in sorted(forbidden_now(term))
+            (x, tuple(number(left) for left in derive.after_not(term, x)))
+            for x in sorted(derive.forbidden_now(term))
         )
-        states.append(State(edges, nots, can_end(term)))
+        states.append(State(edges, nots, derive.can_end(term)))
     return tuple(states)
 
 

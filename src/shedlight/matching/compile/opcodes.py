@@ -2,49 +2,16 @@
 
 MAX_STACK = 64
 
-# The operations: those that put a value on the stack, those with one operand, and the others.
-(
-    LOAD,
-    NUMBER,
-    DECIMAL,
-    NULL,
-    TO_DECIMAL,
-    NEGATE,
-    NEGATE_DECIMAL,
-    NEITHER,
-    IS_NULL,
-    EQUAL,
-    NOT_EQUAL,
-    LESS,
-    LESS_EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    BOTH,
-    EITHER,
-    COMPARE,
-    ADD,
-    SUBTRACT,
-    MULTIPLY,
-    MODULO,
-    INT_DIVIDE,
-    COMPARE_TEXT,
-    COMPARE_DECIMAL,
-    ADD_DECIMAL,
-    SUBTRACT_DECIMAL,
-    MULTIPLY_DECIMAL,
-    DIVIDE_DECIMAL,
-    MODULO_DECIMAL,
-    PICK,
-    SKIP,  # go on elsewhere if an element has no event
-    CHECK,  # the end of a condition: go on if it holds
-) = range(33)
-
-# The outcomes of a comparison (-1, 0 or 1) that make a relation true, as bits.
-OUTCOMES = {
-    EQUAL: 0b010,
-    NOT_EQUAL: 0b101,
-    LESS: 0b001,
-    LESS_EQUAL: 0b011,
-    GREATER: 0b100,
-    GREATER_EQUAL: 0b110,
-}
+# Numbers are in groups, which the VM tells apart by comparing.
+LOAD, NUMBER, DECIMAL, NULL = range(4)  # put a value on the stack
+TO_DECIMAL, NEGATE, NEGATE_DECIMAL, NEITHER, IS_NULL = range(4, 9)  # have one operand
+RELATE = (
+    9  # as well: the outcome of a comparison (-1, 0 or 1), true or not by the argument's bit
+)
+BOTH, EITHER = range(10, 12)  # this and those that follow have two
+COMPARE, ADD, SUBTRACT, MULTIPLY, MODULO, INT_DIVIDE = range(12, 18)
+COMPARE_TEXT, COMPARE_DECIMAL, ADD_DECIMAL, SUBTRACT_DECIMAL, MULTIPLY_DECIMAL = range(18, 23)
+DIVIDE_DECIMAL, MODULO_DECIMAL = range(23, 25)
+PICK = 25  # one of two values by a third
+SKIP = 26  # go on elsewhere if an element has no event
+CHECK = 27  # the end of a condition: go on if it holds

@@ -6,6 +6,7 @@ import numpy as np
 
 from shedlight.matching.compile.dfa import ACCEPTING, QUEUED
 from shedlight.matching.jit import Array, compiled, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.partial_queue import (
     Queues,
     advance_region_heads,
@@ -14,21 +15,7 @@ from shedlight.matching.kernel.partial_queue import (
     oldest_in_queue,
     pop_key_list,
 )
-from shedlight.matching.kernel.records import (
-    CANCELLED,
-    EVICTED,
-    EXPIRED,
-    NONE,
-    OLDEST,
-    Output,
-    PartialMatchRecords,
-    emit_match,
-    events_that_fit,
-    find_open_key,
-    free_chain,
-    free_partial_match,
-    mark_timed_out,
-)
+from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.tables import KernelTables
 
 
@@ -48,8 +35,8 @@ def close(fifo: Fifo, partial_match: int) -> None:
     record = records.partial_matches[idx(partial_match)]
     if tables.single_event_regions:
         pop_key_list(records, partial_match)
-    free_chain(records, i64(record.node), i64(record.size))
-    free_partial_match(records, partial_match)
+    rec.free_chain(records, i64(record.node), i64(record.size))
+    rec.free_partial_match(records, partial_match)
 
 
 @jit_inline
@@ -71,11 +58,13 @@ def expire(fifo: Fifo, before: int) -> bool:
     """Close the partial matches opened before a time; False if the output is full."""
     records, queues, tables, output = fifo.records, fifo.queues, fifo.tables, fifo.output
     counts = records.counts
-    while counts[OLDEST] != NONE and records.partial_matches[counts[OLDEST]].time < before:
+    while (
+        counts[rec.OLDEST] != NONE and records.partial_matches[counts[rec.OLDEST]].time < before
+    ):
         writes = tables.absence or tables.timed_out
-        if writes and events_that_fit(records, output, i64(1), i64(1)) < 1:
+        if writes and rec.events_that_fit(records, output, i64(1), i64(1)) < 1:
             return False
-        partial_match = i64(counts[OLDEST])
+        partial_match = i64(counts[rec.OLDEST])
         dequeue_everywhere(fifo, partial_match)
         found = (
             tables.absence
@@ -83,11 +72,11 @@ def expire(fifo: Fifo, before: int) -> bool:
         )
         if found or tables.timed_out:
             end = records.partial_matches[idx(partial_match)].time + tables.window
-            emit_match(records, output, partial_match, end)
+            rec.emit_match(records, output, partial_match, end)
         if not found:
-            counts[EXPIRED] += 1
+            counts[rec.EXPIRED] += 1
             if tables.timed_out:
-                mark_timed_out(records, output)
+                rec.mark_timed_out(records, output)
         close(fifo, partial_match)
     return True
 
@@ -105,10 +94,10 @@ def expire_by_count(fifo: Fifo, key_slot: int, time: int) -> None:
         if partial_match == NONE or records.partial_matches[idx(partial_match)].count > limit:
             return
         dequeue_everywhere(fifo, partial_match)
-        records.counts[EXPIRED] += 1
+        records.counts[rec.EXPIRED] += 1
         if tables.timed_out:
-            emit_match(records, output, partial_match, time)
-            mark_timed_out(records, output)
+            rec.emit_match(records, output, partial_match, time)
+            rec.mark_timed_out(records, output)
         last = records.key_slots[idx(key_slot)].open == 1
         close(fifo, partial_match)
         if last:
@@ -150,10 +139,10 @@ def close_all(fifo: Fifo, key_slot: int) -> None:
 def evict(fifo: Fifo) -> None:
     """Close the oldest partial match of all, because there are too many."""
     records = fifo.records
-    partial_match = i64(records.counts[OLDEST])
+    partial_match = i64(records.counts[rec.OLDEST])
     dequeue_everywhere(fifo, partial_match)
     close(fifo, partial_match)
-    records.counts[EVICTED] += 1
+    records.counts[rec.EVICTED] += 1
 
 
 @compiled
@@ -161,7 +150,7 @@ def cancel_queued(fifo: Fifo, keys: Array) -> None:
     """Close all partial matches of some keys, and count them."""
     records = fifo.records
     for i in range(keys.shape[0]):
-        key_slot = find_open_key(records, keys, i)
+        key_slot = rec.find_open_key(records, keys, i)
         if key_slot != NONE:
-            records.counts[CANCELLED] += records.key_slots[idx(key_slot)].open
+            records.counts[rec.CANCELLED] += records.key_slots[idx(key_slot)].open
             close_all(fifo, key_slot)

@@ -15,6 +15,7 @@ from shedlight.matching.compile.dfa import EXPLORED, HAS_NOTS, DfaTables, explor
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import text_buffers
 from shedlight.matching.jit import Array
+from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.bind import bind_elements, nfa_arrays
 from shedlight.matching.kernel.close import Fifo
 from shedlight.matching.kernel.fifo import run_fifo
@@ -27,22 +28,7 @@ from shedlight.matching.kernel.match_state import (
     new_output,
 )
 from shedlight.matching.kernel.partial_queue import Queues
-from shedlight.matching.kernel.records import (
-    END,
-    KEY_SLOTS,
-    LONGEST,
-    MATCHES,
-    NEGATION_HIT,
-    NONE,
-    OPEN,
-    OUT,
-    UNEXPLORED_SUBSET,
-    USED_BINDINGS,
-    USED_KEY_SLOTS,
-    USED_NODES,
-    Output,
-    PartialMatchRecords,
-)
+from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.scan import Scan, run_scan
 from shedlight.matching.kernel.scan_bindings import MAX_BINDINGS, Bindings
 from shedlight.matching.kernel.tables import (
@@ -68,23 +54,23 @@ class MatchCollector:
 
     def take(self, records: PartialMatchRecords, output: Output, *, last: bool) -> None:
         """Take the matches out of an output; the last one is not used again, so not copied."""
-        number, size = int(records.counts[MATCHES]), int(records.counts[OUT])
+        number, size = int(records.counts[rec.MATCHES]), int(records.counts[rec.OUT])
         parts = (output.matches[:, :number], output.rows[:size], output.elements[:size])
         matches, rows, elements = parts if last else (part.copy() for part in parts)
         if self._timed_out:
-            incomplete = matches[END] < 0
-            matches[END, incomplete] = ~matches[END, incomplete]
+            incomplete = matches[rec.END] < 0
+            matches[rec.END, incomplete] = ~matches[rec.END, incomplete]
             self._incomplete.append(incomplete)
         if self._has_nots:
-            taken = rows != NEGATION_HIT
-            matches[END] = np.concatenate([[0], np.cumsum(taken)])[matches[END]]
+            taken = rows != rec.NEGATION_HIT
+            matches[rec.END] = np.concatenate([[0], np.cumsum(taken)])[matches[rec.END]]
             rows, elements = rows[taken], elements[taken]
-        matches[END] += self._size
+        matches[rec.END] += self._size
         self._size += len(rows)
         self._matches.append(matches)
         self._rows.append(rows)
         self._elements.append(elements)
-        records.counts[[MATCHES, OUT]] = 0
+        records.counts[[rec.MATCHES, rec.OUT]] = 0
 
     def all(self) -> tuple[Array, Array, Array]:
         """Give the matches, and the rows and elements of their events."""
@@ -134,29 +120,29 @@ class FifoRun:
             fifo = Fifo(records, self.queues, self._kernel_tables, output)
             done = run_fifo(fifo, events, done, watermark)
             ended = done > len(events.time)
-            if records.counts[UNEXPLORED_SUBSET] != NONE:
+            if records.counts[rec.UNEXPLORED_SUBSET] != NONE:
                 self._explore()
             if self._unsure:
-                bind_elements(self._nfa, output, records.counts[MATCHES])
+                bind_elements(self._nfa, output, records.counts[rec.MATCHES])
             if ended or _is_full(records, output):
                 self.collector.take(records, output, last=True)
                 self._output = new_output(0, with_symbols=self._unsure)
 
     def _explore(self) -> None:
         """Explore the subsets that partial matches have got into."""
-        filled = self.queues.filled[: self.records.counts[KEY_SLOTS]]
+        filled = self.queues.filled[: self.records.counts[rec.KEY_SLOTS]]
         occupied = np.bitwise_or.reduce(filled, axis=0).view(np.uint8)
         bits = np.unpackbits(occupied, bitorder="little")[: len(self.tables.subsets)]
         accepted_elements = np.flatnonzero(
             (bits == 1) & (self.tables.subset_facts[EXPLORED] == 0)
         ).tolist()
         self._use(explore(self.matcher.automaton, self.tables, accepted_elements))
-        self.records.counts[UNEXPLORED_SUBSET] = NONE
+        self.records.counts[rec.UNEXPLORED_SUBSET] = NONE
 
     def _ensure_capacity(self) -> None:
         takers = 2 if self._kernel_tables.timed_out else 1
         if self.matcher.pattern.reuse or self.tables.symbol_facts[HAS_NOTS].any():
-            takers = 2 * (int(self.records.counts[OPEN]) + 1)  # as in the kernel
+            takers = 2 * (int(self.records.counts[rec.OPEN]) + 1)  # as in the kernel
         keyed = bool(self.matcher.pattern.partition_by)
         self.records, self._output = _grow(self.records, self._output, takers, keyed=keyed)
         partial_matches = len(self.records.partial_matches)
@@ -202,13 +188,15 @@ class ScanRun:
         counts, fan = self.records.counts, self._settings.fan + 1
         most, takers = MAX_BINDINGS * fan, 1
         if self._settings.reuse or (self._transitions.symbol_facts & FORBIDS).any():
-            most += int(counts[USED_BINDINGS]) * fan
-            takers += int(counts[OPEN])
+            most += int(counts[rec.USED_BINDINGS]) * fan
+            takers += int(counts[rec.OPEN])
         takers += self._settings.timed_out
         keyed = bool(self.matcher.pattern.partition_by)
         self.records, self._output = _grow(self.records, self._output, takers, keyed=keyed)
-        nodes = _grown_size(len(self.records.nodes), int(counts[USED_NODES]) + most)
-        bindings = _grown_size(len(self.bindings.records), int(counts[USED_BINDINGS]) + most)
+        nodes = _grown_size(len(self.records.nodes), int(counts[rec.USED_NODES]) + most)
+        bindings = _grown_size(
+            len(self.bindings.records), int(counts[rec.USED_BINDINGS]) + most
+        )
         self.records = self.records._replace(nodes=grow(self.records.nodes, nodes))
         self.bindings = Bindings(*(grow(array, bindings) for array in self.bindings))
 
@@ -239,7 +227,7 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
 
 def _is_full(records: PartialMatchRecords, output: Output) -> bool:
     """Whether a kernel may have stopped because there is no room for another match."""
-    matches, nodes = int(records.counts[MATCHES]), int(records.counts[OUT])
+    matches, nodes = int(records.counts[rec.MATCHES]), int(records.counts[rec.OUT])
     return matches * 8 > output.matches.shape[1] * 7 or nodes * 8 > len(output.rows) * 7
 
 
@@ -253,14 +241,14 @@ def _grow(
 ) -> tuple[PartialMatchRecords, Output]:
     """Make room for one more event that `takers` partial matches may take."""
     counts = records.counts
-    partial_matches = _grown_size(len(records.partial_matches), int(counts[OPEN]) + 1)
-    nodes = _grown_size(len(records.nodes), int(counts[USED_NODES]) + takers)
+    partial_matches = _grown_size(len(records.partial_matches), int(counts[rec.OPEN]) + 1)
+    nodes = _grown_size(len(records.nodes), int(counts[rec.USED_NODES]) + takers)
     key_slots = (
-        _grown_size(len(records.key_slots), int(counts[USED_KEY_SLOTS]) + 1) if keyed else 2
+        _grown_size(len(records.key_slots), int(counts[rec.USED_KEY_SLOTS]) + 1) if keyed else 2
     )
-    matches = _grown_size(output.matches.shape[1], int(counts[MATCHES]) + takers)
-    chain = int(counts[LONGEST]) + 3
-    rows = _grown_size(len(output.rows), int(counts[OUT]) + takers * chain)
+    matches = _grown_size(output.matches.shape[1], int(counts[rec.MATCHES]) + takers)
+    chain = int(counts[rec.LONGEST]) + 3
+    rows = _grown_size(len(output.rows), int(counts[rec.OUT]) + takers * chain)
     records = records._replace(
         partial_matches=grow(records.partial_matches, partial_matches),
         nodes=grow(records.nodes, nodes),

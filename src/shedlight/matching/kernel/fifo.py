@@ -9,14 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from shedlight.matching.compile.dfa import (
-    CHANGED_BY_NOTS,
-    CLOSES_ALL,
-    EXPLORED,
-    HAS_NOTS,
-    TAKERS,
-)
+from shedlight.matching.compile import dfa
 from shedlight.matching.jit import compiled, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.close import (
     Fifo,
     close,
@@ -33,21 +28,7 @@ from shedlight.matching.kernel.partial_queue import (
     lowest_bit,
     oldest_in_queue,
 )
-from shedlight.matching.kernel.records import (
-    LONGEST,
-    NEGATION_HIT,
-    NONE,
-    OPEN,
-    UNEXPLORED_SUBSET,
-    PartialMatchRecords,
-    emit_match,
-    events_that_fit,
-    find_key_slot,
-    is_due,
-    new_key_slot,
-    new_node,
-    new_partial_match,
-)
+from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.tables import Events
 
 TransitionRecord = Any  # a row of `dfa.TRANSITION`
@@ -57,12 +38,14 @@ TransitionRecord = Any  # a row of `dfa.TRANSITION`
 def apply_negation(fifo: Fifo, key_slot: int, symbol: int) -> None:
     """Apply the NOTs of a symbol to the partial matches of a key."""
     records, queues, tables = fifo.records, fifo.queues, fifo.tables
-    if tables.symbol_facts[CLOSES_ALL, symbol]:
+    if tables.symbol_facts[dfa.CLOSES_ALL, symbol]:
         close_all(fifo, key_slot)
         return
     moved = 0
     for w in range(queues.filled.shape[1]):
-        bits = queues.filled[idx(key_slot), idx(w)] & tables.bits[CHANGED_BY_NOTS, symbol, w]
+        bits = (
+            queues.filled[idx(key_slot), idx(w)] & tables.bits[dfa.CHANGED_BY_NOTS, symbol, w]
+        )
         while bits:
             subset = i64(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
@@ -78,11 +61,13 @@ def apply_negation(fifo: Fifo, key_slot: int, symbol: int) -> None:
             close(fifo, partial_match)
             continue
         record = records.partial_matches[idx(partial_match)]
-        record.node = new_node(records, i64(NEGATION_HIT), symbol, i64(NONE), i64(record.node))
+        record.node = rec.new_node(
+            records, i64(rec.NEGATION_HIT), symbol, i64(NONE), i64(record.node)
+        )
         _count_node(records, partial_match)
         enqueue(records, queues, partial_match, target, i64(0))
-        if not tables.subset_facts[EXPLORED, target]:
-            records.counts[UNEXPLORED_SUBSET] = target
+        if not tables.subset_facts[dfa.EXPLORED, target]:
+            records.counts[rec.UNEXPLORED_SUBSET] = target
 
 
 @jit_inline
@@ -90,8 +75,8 @@ def _count_node(records: PartialMatchRecords, partial_match: int) -> None:
     """Count a node of a partial match."""
     size = records.partial_matches[idx(partial_match)].size + 1
     records.partial_matches[idx(partial_match)].size = size
-    if size > records.counts[LONGEST]:  # noqa: PLR1730  # rarely so: do not write each time
-        records.counts[LONGEST] = size
+    if size > records.counts[rec.LONGEST]:  # noqa: PLR1730  # rarely so: do not write each time
+        records.counts[rec.LONGEST] = size
 
 
 @jit_inline
@@ -103,16 +88,16 @@ def take(fifo: Fifo, partial_match: int, event: tuple[int, int, int, TransitionR
     records, queues, tables, output = fifo.records, fifo.queues, fifo.tables, fifo.output
     row, time, symbol, transition = event
     record = records.partial_matches[idx(partial_match)]
-    record.node = new_node(records, row, symbol, i64(transition.element), i64(record.node))
+    record.node = rec.new_node(records, row, symbol, i64(transition.element), i64(record.node))
     _count_node(records, partial_match)
     record.regions_pending -= transition.accepting
     if record.regions_pending == 0 and not tables.absence:
-        emit_match(records, output, partial_match, time)
+        rec.emit_match(records, output, partial_match, time)
         close(fifo, partial_match)
     elif transition.queued:
         enqueue(records, queues, partial_match, i64(transition.target), i64(transition.region))
         if not transition.explored:
-            records.counts[UNEXPLORED_SUBSET] = transition.target
+            records.counts[rec.UNEXPLORED_SUBSET] = transition.target
     elif not tables.single_event_regions:
         queues.links[idx(partial_match), idx(transition.region)].state = transition.target
 
@@ -129,7 +114,7 @@ def open_partial_match(
     key_slot, hash1, hash2 = key
     row, time, symbol = event
     if key_slot == NONE:
-        key_slot = new_key_slot(records, hash1, hash2)
+        key_slot = rec.new_key_slot(records, hash1, hash2)
         for w in range(queues.filled.shape[1]):
             queues.filled[idx(key_slot), idx(w)] = 0
         records.key_slots[idx(key_slot)].count = 1
@@ -137,7 +122,7 @@ def open_partial_match(
             queues.heads[idx(key_slot), idx(subset)].head = NONE
             queues.heads[idx(key_slot), idx(subset)].tail = NONE
             queues.heads[idx(key_slot), idx(subset)].root = NONE
-    partial_match = new_partial_match(records, key_slot, time)
+    partial_match = rec.new_partial_match(records, key_slot, time)
     records.partial_matches[idx(partial_match)].regions_pending = tables.regions
     transition = tables.opens[symbol]
     if tables.single_event_regions:
@@ -149,7 +134,7 @@ def open_partial_match(
             if region != transition.region:
                 enqueue_newest(queues, key_slot, i64(region), partial_match)
     take(fifo, partial_match, (row, time, symbol, transition))
-    if records.counts[OPEN] > tables.cap:
+    if records.counts[rec.OPEN] > tables.cap:
         evict(fifo)
 
 
@@ -165,7 +150,7 @@ def _find_taker(fifo: Fifo, key_slot: int, symbol: int) -> tuple[int, int]:
     best = i64(NONE)
     source = i64(NONE)
     for w in range(queues.filled.shape[1]):
-        bits = queues.filled[idx(key_slot), idx(w)] & tables.bits[TAKERS, symbol, w]
+        bits = queues.filled[idx(key_slot), idx(w)] & tables.bits[dfa.TAKERS, symbol, w]
         while bits:
             subset = i64(w * 64 + lowest_bit(bits))
             bits &= bits - np.uint64(1)
@@ -239,10 +224,10 @@ def _count_and_negate(
     if tables.events != NONE:
         records.key_slots[idx(key_slot)].count += 1
         expire_by_count(fifo, key_slot, time)
-        key_slot = find_key_slot(records, hash1, hash2)
-    if key_slot != NONE and tables.symbol_facts[HAS_NOTS, symbol]:
+        key_slot = rec.find_key_slot(records, hash1, hash2)
+    if key_slot != NONE and tables.symbol_facts[dfa.HAS_NOTS, symbol]:
         apply_negation(fifo, key_slot, symbol)
-        key_slot = find_key_slot(records, hash1, hash2)
+        key_slot = rec.find_key_slot(records, hash1, hash2)
     return key_slot
 
 
@@ -251,13 +236,13 @@ def _dispatch(fifo: Fifo, key: tuple[int, int], event: tuple[int, int, int]) -> 
     """Offer an event to the partial matches of its key, and let it open one if it shall."""
     records, tables = fifo.records, fifo.tables
     symbol = event[2]
-    key_slot = find_key_slot(records, key[0], key[1])
+    key_slot = rec.find_key_slot(records, key[0], key[1])
     if key_slot != NONE and not tables.one_taker:
         key_slot = _count_and_negate(fifo, (key_slot, key[0], key[1]), event)
     if key_slot != NONE:
         if tables.reuse:
             _dispatch_to_all(fifo, key_slot, event)
-            key_slot = find_key_slot(records, key[0], key[1])
+            key_slot = rec.find_key_slot(records, key[0], key[1])
         elif _dispatch_to_oldest(fifo, key_slot, event):
             return
     if tables.opens[symbol].target != NONE:
@@ -276,13 +261,15 @@ def _capacity(fifo: Fifo, symbol: int, capacity: int) -> int:
     time one out and complete another.
     """
     records, tables, output = fifo.records, fifo.tables, fifo.output
-    if not tables.one_taker and (tables.reuse or tables.symbol_facts[HAS_NOTS, symbol]):
-        return events_that_fit(records, output, 2 * (i64(records.counts[OPEN]) + 1), i64(1))
+    if not tables.one_taker and (tables.reuse or tables.symbol_facts[dfa.HAS_NOTS, symbol]):
+        return rec.events_that_fit(
+            records, output, 2 * (i64(records.counts[rec.OPEN]) + 1), i64(1)
+        )
     if capacity > 0:
         return capacity
     ends = i64(2) if tables.timed_out and tables.events != NONE else i64(1)
-    capacity = events_that_fit(records, output, ends, i64(_EVENTS_PER_CHECK))
-    return capacity if capacity > 0 else events_that_fit(records, output, ends, i64(1))
+    capacity = rec.events_that_fit(records, output, ends, i64(_EVENTS_PER_CHECK))
+    return capacity if capacity > 0 else rec.events_that_fit(records, output, ends, i64(1))
 
 
 @compiled
@@ -301,7 +288,7 @@ def run_fifo(fifo: Fifo, events: Events, start: int, watermark: int) -> int:
         if symbol == 0 and tables.events == NONE:
             continue
         time = i64(events.time[i])
-        if is_due(records, tables.window, time):
+        if rec.is_due(records, tables.window, time):
             if not expire(fifo, time - tables.window):
                 return i
             capacity = i64(0) if tables.timed_out else capacity  # room may have been used up
@@ -313,7 +300,7 @@ def run_fifo(fifo: Fifo, events: Events, start: int, watermark: int) -> int:
         hash2 = events.hash2[i] if keyed else i64(0)
         event = (i64(events.row + i), time, symbol)
         _dispatch(fifo, (hash1, hash2), event)
-        if records.counts[UNEXPLORED_SUBSET] != NONE:
+        if records.counts[rec.UNEXPLORED_SUBSET] != NONE:
             return i + 1
     if tables.window == NONE or expire(fifo, i64(watermark - tables.window)):
         return number + 1

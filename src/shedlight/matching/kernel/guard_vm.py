@@ -20,7 +20,7 @@ _LOWEST = -9223372036854775808
 class Code(NamedTuple):
     """Programs as arrays, and the stack they run on."""
 
-    code: Array  # [place] operation and argument; a constant is an argument, bit by bit
+    code: Array  # [instruction] operation and argument
     ends: Array  # by element: where the conditions that its events decide begin, and end
     stack: Array
     decimals: Array  # the same memory, read as decimal numbers
@@ -92,7 +92,7 @@ def _decimal(operation: int, a: float, b: float) -> float:
 @jit_inline
 def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
     value = code.stack[top]
-    if operation >= op.EQUAL:
+    if operation == op.RELATE:
         code.stack[top] = argument >> ((value + 1) & 3) & 1
     elif operation == op.TO_DECIMAL:
         code.decimals[top] = float(value)
@@ -141,10 +141,10 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, bindin
     A condition also holds where one of its elements has no event (`bound` has NONE).
     """
     top = i64(-1)
-    place, end = i64(code.ends[element]), code.ends[element + 1]
-    while place < end:
-        operation, argument = code.code[place, 0], code.code[place, 1]
-        place += 1
+    instruction, end = i64(code.ends[element]), code.ends[element + 1]
+    while instruction < end:
+        operation, argument = code.code[instruction, 0], code.code[instruction, 1]
+        instruction += 1
         if operation <= op.NULL:
             top += 1
             code.stack[top], code.nulls[top] = argument, operation == op.NULL
@@ -153,7 +153,7 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, bindin
                 source = row if taken == element else i64(bound[binding, taken])
                 code.stack[top] = cells.numbers[source, cell]
                 code.nulls[top] = cells.nulls[source, cell]
-        elif operation <= op.GREATER_EQUAL:
+        elif operation <= op.RELATE:
             _one_operand(code, operation, argument, top)
         elif operation < op.PICK:
             top -= 1
@@ -165,7 +165,7 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, bindin
         elif operation == op.SKIP:
             taken = argument & 65535
             if taken != element and bound[binding, taken] == NONE:
-                place = argument >> 16
+                instruction = argument >> 16
         elif code.nulls[top] or code.stack[top] != 1:
             return False
         else:
@@ -181,7 +181,7 @@ def code_arrays(programs: GuardPrograms, triggers: tuple[tuple[int, ...], ...]) 
         for program in (programs.programs[number] for number in conditions):
             needs, end = len(program.elements), len(code) + len(program.code) + 1
             code += [(op.SKIP, (end + needs) << 16 | element) for element in program.elements]
-            code += [_with_argument(programs, *instruction) for instruction in program.code]
+            code += program.code
             code.append((op.CHECK, 0))
         ends.append(len(code))
     stack = np.zeros(op.MAX_STACK, np.int64)
@@ -192,12 +192,3 @@ def code_arrays(programs: GuardPrograms, triggers: tuple[tuple[int, ...], ...]) 
         stack.view(np.float64),
         np.zeros(op.MAX_STACK, np.bool_),
     )
-
-
-def _with_argument(programs: GuardPrograms, operation: int, argument: int) -> tuple[int, int]:
-    """Put what an instruction refers to in its place."""
-    if operation == op.NUMBER:
-        return operation, programs.numbers[argument]
-    if operation == op.DECIMAL:
-        return operation, int(np.float64(programs.decimals[argument]).view(np.int64))
-    return operation, op.OUTCOMES.get(operation, argument)

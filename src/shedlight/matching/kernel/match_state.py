@@ -13,27 +13,10 @@ import pyarrow as pa
 from shedlight.matching.compile.dfa import DfaTables, build_tables
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
+from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.close import Fifo, cancel_queued
 from shedlight.matching.kernel.partial_queue import LINK, QUEUE, Queues
-from shedlight.matching.kernel.records import (
-    COUNTS,
-    FREE_BINDING,
-    FREE_KEY_SLOT,
-    FREE_NODE,
-    FREE_PARTIAL_MATCH,
-    KEY_SLOT,
-    KEY_SLOTS,
-    KEYED,
-    NEWEST,
-    NODE,
-    NONE,
-    OLDEST,
-    PARTIAL_MATCH,
-    UNEXPLORED_SUBSET,
-    Output,
-    PartialMatchRecords,
-    enter_all,
-)
+from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.scan import cancel_scanned
 from shedlight.matching.kernel.scan_bindings import BINDING, Bindings
 from shedlight.matching.kernel.tables import build_kernel_tables
@@ -54,23 +37,23 @@ class MatchState:
 
 def new_state(matcher: Matcher) -> MatchState:
     """Make the state before any event."""
-    counts = np.zeros(COUNTS, np.int64)
+    counts = np.zeros(rec.COUNTS, np.int64)
     nothing = [
-        FREE_PARTIAL_MATCH,
-        FREE_NODE,
-        FREE_KEY_SLOT,
-        FREE_BINDING,
-        OLDEST,
-        NEWEST,
-        UNEXPLORED_SUBSET,
+        rec.FREE_PARTIAL_MATCH,
+        rec.FREE_NODE,
+        rec.FREE_KEY_SLOT,
+        rec.FREE_BINDING,
+        rec.OLDEST,
+        rec.NEWEST,
+        rec.UNEXPLORED_SUBSET,
     ]
     counts[nothing] = NONE
-    counts[KEYED] = bool(matcher.pattern.partition_by)
+    counts[rec.KEYED] = bool(matcher.pattern.partition_by)
     records = PartialMatchRecords(
         counts,
-        np.zeros(16, PARTIAL_MATCH),
-        np.zeros(64, NODE),
-        np.zeros(1, KEY_SLOT),
+        np.zeros(16, rec.PARTIAL_MATCH),
+        np.zeros(64, rec.NODE),
+        np.zeros(1, rec.KEY_SLOT),
         np.full(2, NONE, np.int32),
     )
     tables = build_tables(matcher.automaton)
@@ -93,7 +76,7 @@ def open_keys(state: MatchState) -> Array:
 
     Without PARTITION BY all partial matches are of one key, whose hashes are 0.
     """
-    slots = state.records.key_slots[: state.records.counts[KEY_SLOTS]]
+    slots = state.records.key_slots[: state.records.counts[rec.KEY_SLOTS]]
     held = slots[slots["open"] > 0]
     return np.stack([held["hash1"], held["hash2"]], axis=1)
 
@@ -144,7 +127,7 @@ def grow_key_slots(records: PartialMatchRecords, rows: int) -> PartialMatchRecor
     bigger = records._replace(
         key_slots=grow(records.key_slots, rows), table=np.full(size, NONE, np.int32)
     )
-    enter_all(bigger)
+    rec.enter_all(bigger)
     return bigger
 
 

@@ -9,31 +9,9 @@ with the same events to compare are one.
 from typing import NamedTuple
 
 from shedlight.matching.jit import Array, compiled, i64, jit_inline, jit_noinline
+from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.guard_vm import Cells, Code, holds
-from shedlight.matching.kernel.records import (
-    CANCELLED,
-    EVICTED,
-    EXPIRED,
-    FREE,
-    LONGEST,
-    NONE,
-    OLDEST,
-    OPEN,
-    USED_BINDINGS,
-    USED_NODES,
-    Output,
-    PartialMatchRecords,
-    events_that_fit,
-    find_key_slot,
-    find_open_key,
-    free_node,
-    free_partial_match,
-    mark_timed_out,
-    new_key_slot,
-    new_node,
-    new_partial_match,
-    write_match,
-)
+from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import (
     MAX_BINDINGS,
     Bindings,
@@ -87,7 +65,7 @@ def _extend_binding(
         chosen = append(counts, bindings, chosen, new)
         if chosen[2] > number:
             before = i64(bindings.records[binding].node)
-            node = new_node(scan.records, row, symbol, element, before)
+            node = rec.new_node(scan.records, row, symbol, element, before)
             scan.records.nodes[node].other = scan.records.partial_matches[partial_match].nodes
             scan.records.partial_matches[partial_match].nodes = node
             bindings.records[new].node = node
@@ -102,7 +80,7 @@ def _close(records: PartialMatchRecords, bindings: Array, partial_match: int) ->
     node = i64(record.nodes)
     while node != NONE:
         other = i64(records.nodes[node].other)
-        free_node(records, node)
+        rec.free_node(records, node)
         node = other
     older, newer, key_slot = (
         record.key_older,
@@ -117,7 +95,7 @@ def _close(records: PartialMatchRecords, bindings: Array, partial_match: int) ->
         records.partial_matches[newer].key_older = older
     else:
         key_slot.last = older
-    free_partial_match(records, partial_match)
+    rec.free_partial_match(records, partial_match)
 
 
 @jit_noinline
@@ -132,7 +110,7 @@ def _emit_match(scan: Scan, partial_match: int, time: int) -> bool:
     if binding == NONE:
         return False
     last = i64(scan.bindings.records[binding].node)
-    write_match(scan.records, scan.output, last, i64(record.size), time)
+    rec.write_match(scan.records, scan.output, last, i64(record.size), time)
     _close(scan.records, scan.bindings.records, partial_match)
     return True
 
@@ -142,8 +120,8 @@ def _emit_timed_out(scan: Scan, partial_match: int, time: int) -> None:
     """Write a partial match out that times out, as the first of its bindings has it."""
     record = scan.records.partial_matches[partial_match]
     last = i64(scan.bindings.records[record.bindings].node)
-    write_match(scan.records, scan.output, last, i64(record.size), time)
-    mark_timed_out(scan.records, scan.output)
+    rec.write_match(scan.records, scan.output, last, i64(record.size), time)
+    rec.mark_timed_out(scan.records, scan.output)
 
 
 @jit_inline
@@ -179,7 +157,7 @@ def _advance(scan: Scan, partial_match: int, event: tuple[int, int, int]) -> boo
         free_bindings(counts, bindings, i64(record.bindings))
         record.bindings = chosen[0]
         record.size += 1
-        counts[LONGEST] = max(counts[LONGEST], i64(record.size))
+        counts[rec.LONGEST] = max(counts[rec.LONGEST], i64(record.size))
     return chosen[0] != NONE
 
 
@@ -227,18 +205,18 @@ def _apply_negation(scan: Scan, partial_match: int, row: int, symbol: int) -> No
 def _expire(scan: Scan, time: int) -> bool:
     """Close the partial matches whose window is over; False if the output is full."""
     records, window = scan.records, scan.settings.window
-    partial_match = i64(records.counts[OLDEST]) if window != NONE else i64(NONE)
+    partial_match = i64(records.counts[rec.OLDEST]) if window != NONE else i64(NONE)
     while partial_match != NONE and records.partial_matches[partial_match].time < time - window:
         writes = scan.settings.absence or scan.settings.timed_out
-        if writes and events_that_fit(records, scan.output, i64(1), i64(1)) < 1:
+        if writes and rec.events_that_fit(records, scan.output, i64(1), i64(1)) < 1:
             return False
         end = i64(records.partial_matches[partial_match].time + window)
         if not (scan.settings.absence and _emit_match(scan, partial_match, end)):
-            records.counts[EXPIRED] += 1
+            records.counts[rec.EXPIRED] += 1
             if scan.settings.timed_out:
                 _emit_timed_out(scan, partial_match, end)
             _close(records, scan.bindings.records, partial_match)
-        partial_match = i64(records.counts[OLDEST])
+        partial_match = i64(records.counts[rec.OLDEST])
     return True
 
 
@@ -261,7 +239,7 @@ def _expire_by_count(scan: Scan, key_slot: int, time: int) -> None:
     partial_match = _oldest_of_key(records, key_slot)
     while partial_match != NONE and records.partial_matches[partial_match].count <= limit:
         newer = i64(records.partial_matches[partial_match].key_newer)
-        records.counts[EXPIRED] += 1
+        records.counts[rec.EXPIRED] += 1
         if scan.settings.timed_out:
             _emit_timed_out(scan, partial_match, time)
         _close(records, scan.bindings.records, partial_match)
@@ -277,10 +255,10 @@ def _open_partial_match(
     time: int,
 ) -> int:
     """Open a partial match that has no event yet."""
-    if key_slot == NONE or records.key_slots[key_slot].open == FREE:
-        key_slot = new_key_slot(records, key[0], key[1])
+    if key_slot == NONE or records.key_slots[key_slot].open == rec.FREE:
+        key_slot = rec.new_key_slot(records, key[0], key[1])
         records.key_slots[key_slot].count = 1
-    partial_match = new_partial_match(records, key_slot, time)
+    partial_match = rec.new_partial_match(records, key_slot, time)
     record, key_record = records.partial_matches[partial_match], records.key_slots[key_slot]
     record.key_newer = NONE
     record.key_older = key_record.last
@@ -299,7 +277,7 @@ def _dispatch(  # noqa: C901  # a function less is much less to compile
 ) -> None:
     """Offer an event to the partial matches of its key, oldest first, and then to a new one."""
     records, bindings, (row, time, symbol) = scan.records, scan.bindings.records, event
-    key_slot = find_key_slot(records, key[0], key[1])
+    key_slot = rec.find_key_slot(records, key[0], key[1])
     if scan.settings.events != NONE:
         _expire_by_count(scan, key_slot, time)
     if symbol == 0:
@@ -323,9 +301,9 @@ def _dispatch(  # noqa: C901  # a function less is much less to compile
         elif opened:
             _close(records, bindings, partial_match)
         partial_match = newer
-    if opened and records.counts[OPEN] > scan.settings.cap:
-        _close(records, bindings, i64(records.counts[OLDEST]))
-        records.counts[EVICTED] += 1
+    if opened and records.counts[rec.OPEN] > scan.settings.cap:
+        _close(records, bindings, i64(records.counts[rec.OLDEST]))
+        records.counts[rec.EVICTED] += 1
 
 
 @jit_inline
@@ -333,16 +311,16 @@ def _fits(scan: Scan, symbol: int) -> bool:
     records, settings = scan.records, scan.settings
     most, takers = MAX_BINDINGS * (settings.fan + 1), i64(1)
     if settings.reuse or scan.transitions.symbol_facts[symbol] & FORBIDS:
-        most += records.counts[USED_BINDINGS] * (settings.fan + 1)
-        takers += records.counts[OPEN]
+        most += records.counts[rec.USED_BINDINGS] * (settings.fan + 1)
+        takers += records.counts[rec.OPEN]
     if (
         settings.timed_out and settings.events != NONE
     ):  # the event may close a partial match besides
         takers += 1
     return (
-        events_that_fit(records, scan.output, takers, i64(1)) > 0
-        and records.counts[USED_BINDINGS] + most <= scan.bindings.records.shape[0]
-        and records.counts[USED_NODES] + most <= records.nodes.shape[0]
+        rec.events_that_fit(records, scan.output, takers, i64(1)) > 0
+        and records.counts[rec.USED_BINDINGS] + most <= scan.bindings.records.shape[0]
+        and records.counts[rec.USED_NODES] + most <= records.nodes.shape[0]
     )
 
 
@@ -377,9 +355,9 @@ def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
 def cancel_scanned(records: PartialMatchRecords, bindings: Array, keys: Array) -> None:
     """Close all partial matches of some keys, and count them."""
     for i in range(keys.shape[0]):
-        partial_match = _oldest_of_key(records, find_open_key(records, keys, i))
+        partial_match = _oldest_of_key(records, rec.find_open_key(records, keys, i))
         while partial_match != NONE:
             newer = i64(records.partial_matches[partial_match].key_newer)
             _close(records, bindings, partial_match)
-            records.counts[CANCELLED] += 1
+            records.counts[rec.CANCELLED] += 1
             partial_match = newer

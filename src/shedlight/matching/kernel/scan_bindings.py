@@ -5,13 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shedlight.matching.jit import Array, i64, jit_inline, jit_noinline
-from shedlight.matching.kernel.records import (
-    BINDINGS,
-    DROPPED,
-    FREE_BINDING,
-    NONE,
-    USED_BINDINGS,
-)
+from shedlight.matching.kernel import records as rec
+from shedlight.matching.kernel.records import NONE
 
 MAX_BINDINGS = 64
 """How many bindings a partial match may carry; later ones are dropped and counted."""
@@ -31,13 +26,13 @@ class Bindings(NamedTuple):
 @jit_inline
 def new_binding(counts: Array, bindings: Bindings, state: int, source: int) -> int:
     """Make a binding at a state, with the events of another one or (NONE) with none."""
-    binding = i64(counts[FREE_BINDING])
+    binding = i64(counts[rec.FREE_BINDING])
     if binding != NONE:
-        counts[FREE_BINDING] = bindings.records[binding].next
+        counts[rec.FREE_BINDING] = bindings.records[binding].next
     else:
-        binding = i64(counts[BINDINGS])
-        counts[BINDINGS] += 1
-    counts[USED_BINDINGS] += 1
+        binding = i64(counts[rec.BINDINGS])
+        counts[rec.BINDINGS] += 1
+    counts[rec.USED_BINDINGS] += 1
     record, other = bindings.records[binding], bindings.records[source]
     record.state = state
     record.node = NONE if source == NONE else other.node
@@ -55,9 +50,9 @@ def free_bindings(counts: Array, bindings: Array, first: int) -> None:
     while first != NONE:
         record = bindings[first]
         after = i64(record.next)
-        record.next = counts[FREE_BINDING]
-        counts[FREE_BINDING] = first
-        counts[USED_BINDINGS] -= 1
+        record.next = counts[rec.FREE_BINDING]
+        counts[rec.FREE_BINDING] = first
+        counts[rec.USED_BINDINGS] -= 1
         first = after
 
 
@@ -76,7 +71,7 @@ def append(
             break
         other = i64(bindings.records[other].next)
     if other != NONE or number == MAX_BINDINGS:
-        counts[DROPPED] += other == NONE
+        counts[rec.DROPPED] += other == NONE
         free_bindings(counts, bindings.records, new)
         return chosen
     if first == NONE:

@@ -14,21 +14,10 @@ from shedlight.language.ast.expression import Attribute
 from shedlight.matching.compile.dfa import DfaTables, with_symbols
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array, compiled
+from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.driver import FifoRun, ScanRun
 from shedlight.matching.kernel.match_state import MatchState
-from shedlight.matching.kernel.records import (
-    CANCELLED,
-    DROPPED,
-    END,
-    EVICTED,
-    EXPIRED,
-    NODES,
-    NONE,
-    OPEN,
-    TIME,
-    USED_NODES,
-    PartialMatchRecords,
-)
+from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.kernel.tables import Events
 from shedlight.matching.operators.classify import EventTypes
@@ -65,7 +54,7 @@ class PartialMatchCounts:
 def count_partial_matches(state: MatchState) -> PartialMatchCounts:
     """Count what is open and what was closed."""
     counts = state.records.counts
-    fields = (OPEN, EXPIRED, EVICTED, DROPPED, CANCELLED)
+    fields = (rec.OPEN, rec.EXPIRED, rec.EVICTED, rec.DROPPED, rec.CANCELLED)
     return PartialMatchCounts(*(int(counts[i]) for i in fields))
 
 
@@ -106,7 +95,7 @@ def match(
         view_events(state.store, batch.table) if len(rows) else view_events(nothing, nothing)
     )
     rows = _rows_of(rows, stored, batch)
-    matches = Matches(found[TIME], found[END], table, rows, elements)
+    matches = Matches(found[rec.TIME], found[rec.END], table, rows, elements)
     if matcher.timed_out:
         incomplete = run.collector.incomplete()
         matches = replace(_select(matches, ~incomplete), timed_out=_select(matches, incomplete))
@@ -175,7 +164,7 @@ def _compact_store(
     else:
         store = _taken(store, used[:before])
     new = pa.concat_tables([store, fresh]) if len(store) else fresh
-    _rename_rows(records.nodes, records.counts[NODES], used)
+    _rename_rows(records.nodes, records.counts[rec.NODES], used)
     bound = bindings.bound
     if len(bound) and len(used):
         numbers = np.minimum(np.searchsorted(used, bound), len(used) - 1)
@@ -187,11 +176,11 @@ def _compact_store(
 
 def _rows_in_use(records: PartialMatchRecords, size: int) -> Array:
     """List the rows that partial matches have taken, in order."""
-    if records.counts[USED_NODES] * 8 < size:
-        rows = records.nodes["row"][: records.counts[NODES]]
+    if records.counts[rec.USED_NODES] * 8 < size:
+        rows = records.nodes["row"][: records.counts[rec.NODES]]
         return np.unique(rows[rows >= 0])
     used = np.zeros(size, np.bool_)
-    _mark_rows(records.nodes, records.counts[NODES], used)
+    _mark_rows(records.nodes, records.counts[rec.NODES], used)
     return np.flatnonzero(used)
 
 

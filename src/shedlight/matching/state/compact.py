@@ -5,23 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.matching.jit import Array, compiled
+from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.match_state import MatchState, grow_key_slots
 from shedlight.matching.kernel.partial_queue import Queues
-from shedlight.matching.kernel.records import (
-    BINDINGS,
-    FREE,
-    FREE_BINDING,
-    FREE_KEY_SLOT,
-    FREE_NODE,
-    FREE_PARTIAL_MATCH,
-    KEY_SLOTS,
-    NEWEST,
-    NODES,
-    NONE,
-    OLDEST,
-    PARTIAL_MATCHES,
-    PartialMatchRecords,
-)
+from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 
 
@@ -30,15 +17,17 @@ def compact(state: MatchState) -> MatchState:
     records, queues, bindings = state.records, state.queues, state.bindings
     counts = records.counts.copy()
     partial_matches = _kept(
-        records.partial_matches["key_slot"][: counts[PARTIAL_MATCHES]] != FREE
+        records.partial_matches["key_slot"][: counts[rec.PARTIAL_MATCHES]] != rec.FREE
     )
-    nodes = _kept(records.nodes["row"][: counts[NODES]] != FREE)
-    key_slots = _kept(records.key_slots["open"][: counts[KEY_SLOTS]] != FREE)
+    nodes = _kept(records.nodes["row"][: counts[rec.NODES]] != rec.FREE)
+    key_slots = _kept(records.key_slots["open"][: counts[rec.KEY_SLOTS]] != rec.FREE)
     used = _kept(_bindings_in_use(records, bindings))
     sizes = [len(kept.rows) for kept in (partial_matches, nodes, key_slots, used)]
-    counts[[PARTIAL_MATCHES, NODES, KEY_SLOTS, BINDINGS]] = sizes
-    counts[[FREE_PARTIAL_MATCH, FREE_NODE, FREE_KEY_SLOT, FREE_BINDING]] = NONE
-    counts[[OLDEST, NEWEST]] = partial_matches.renumber(counts[[OLDEST, NEWEST]])
+    counts[[rec.PARTIAL_MATCHES, rec.NODES, rec.KEY_SLOTS, rec.BINDINGS]] = sizes
+    counts[[rec.FREE_PARTIAL_MATCH, rec.FREE_NODE, rec.FREE_KEY_SLOT, rec.FREE_BINDING]] = NONE
+    counts[[rec.OLDEST, rec.NEWEST]] = partial_matches.renumber(
+        counts[[rec.OLDEST, rec.NEWEST]]
+    )
     new = PartialMatchRecords(
         counts,
         _renumber_fields(
@@ -116,7 +105,7 @@ def _renumber_fields(rows: Array, **fields: _Renumbering) -> Array:
 
 
 def _bindings_in_use(records: PartialMatchRecords, bindings: Bindings) -> Array:
-    used = np.zeros(records.counts[BINDINGS], np.bool_)
+    used = np.zeros(records.counts[rec.BINDINGS], np.bool_)
     if len(used):
         _mark_bindings(records, bindings, used)
     return used
@@ -124,8 +113,8 @@ def _bindings_in_use(records: PartialMatchRecords, bindings: Bindings) -> Array:
 
 @compiled
 def _mark_bindings(records: PartialMatchRecords, bindings: Bindings, used: Array) -> None:
-    for partial_match in range(records.counts[PARTIAL_MATCHES]):
-        if records.partial_matches[partial_match].key_slot != FREE:
+    for partial_match in range(records.counts[rec.PARTIAL_MATCHES]):
+        if records.partial_matches[partial_match].key_slot != rec.FREE:
             binding = records.partial_matches[partial_match].bindings
             while binding != NONE:
                 used[binding] = True

@@ -40,7 +40,7 @@ _MAX_BURSTY_EVENTS = 100_000  # how many are drawn at most where rates vary
 _SEED = 0x57A7E
 
 _NO_HASHES = np.zeros(0, np.int64)
-_NO_PROGRAMS = GuardPrograms((), (), (), (), (), ())
+_NO_PROGRAMS = GuardPrograms((), (), (), ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
