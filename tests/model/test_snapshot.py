@@ -27,7 +27,6 @@ FULL: dict[str, Any] = {
     "micro_batch": {"edge-2": {"a": 0.2, "b_in": 1e-6}},
     "transport": {"core": 1e-6},
     "calibration": {"w1.Q11": 0.9},
-    "events_per_window": {"w1.Q11": 12},
 }
 
 
@@ -49,7 +48,6 @@ def test_everything_else_may_be_said_too(tmp_path):
     assert found.micro_batch == {"edge-2": MicroBatchCosts(0.2, 1e-6)}
     assert found.transport == {"core": 1e-6}
     assert found.calibration == {stream("w1.Q11"): 0.9}
-    assert found.events_per_window == {stream("w1.Q11"): 12}
 
 
 def test_times_may_be_given_by_type(tmp_path):
@@ -106,8 +104,8 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
     (
         ("rate", {}),
         (
-            "the snapshot has no 'rate'; known: backlog, calibration, events_per_window, "
-            "micro_batch, output_rates, processing_time, rates, second_moment, transport; "
+            "the snapshot has no 'rate'; known: backlog, calibration, micro_batch, "
+            "output_rates, processing_time, rates, second_moment, transport; "
             "did you mean 'rates'?"
         ),
     ),
@@ -172,8 +170,11 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
         ),
     ),
     (
-        ("events_per_window", "w1.Q11", 0),
-        'events_per_window["w1.Q11"] is 0; write events per window, a number greater than 0',
+        ("events_per_window", {}),
+        (
+            "the snapshot has no 'events_per_window'; known: backlog, calibration, "
+            "micro_batch, output_rates, processing_time, rates, second_moment, transport"
+        ),
     ),
 ]
 

@@ -15,12 +15,7 @@ _Key = TypeVar("_Key")
 
 
 class LazyArrays(Mapping[_Key, Floats]):
-    """Arrays that are computed when they are asked for: those of a thousand patterns are large.
-
-    Args:
-        keys: Their keys.
-        compute: Computes one.
-    """
+    """Arrays computed when they are asked for: those of a thousand patterns are large."""
 
     def __init__(self, keys: Collection[_Key], compute: Callable[[_Key], Floats]) -> None:
         self._keys, self._compute = keys, compute

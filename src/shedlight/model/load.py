@@ -31,11 +31,7 @@ class NodeLoad:
 
 
 class LoadAccumulator:
-    """How busy nodes are, added up pattern by pattern.
-
-    Args:
-        limits: Of the nodes.
-    """
+    """How busy nodes are, added up pattern by pattern."""
 
     def __init__(self, limits: Mapping[str, Limit]) -> None:
         self._limits = limits
@@ -55,7 +51,7 @@ class LoadAccumulator:
         for name, limit in self._limits.items():
             kept = 0.0
             if limit.transport:
-                kept = sum(_kept_by_any(one, rates) for one in model.operators_on(name))
+                kept = sum(_kept_by_any(op, rates) for op in model.operators_on(name))
             loads[name] = NodeLoad(
                 self._costs[name] + limit.transport * kept,
                 self._busy[name] + limit.node.transport * kept,

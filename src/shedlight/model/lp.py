@@ -141,13 +141,10 @@ class LinearProgram:
         fixed: Floats | None = None,
         costs: Floats | None = None,
     ) -> Solution:
-        """Solve it.
+        """Solve it within so many seconds; `costs` are maximised instead of its own.
 
-        Args:
-            time_limit: In seconds.
-            fixed: Values for the integer variables, for the duals of what is left; all others
-                are ignored.
-            costs: What to maximise instead.
+        `fixed` has values for the integer variables, for the duals of what is left; all others
+        in it are ignored.
 
         Raises:
             SolverError: The solver gave up, or found that there is no greatest value.

@@ -56,9 +56,6 @@ SquaredSeconds = Annotated[
 BusySeconds = Annotated[float, PlainValidator(Quantity("busy seconds that are queued").check)]
 CostSeconds = Annotated[float, PlainValidator(Quantity("seconds").check)]
 CalibrationFactor = Annotated[float, PlainValidator(FACTOR.check)]
-EventsPerWindow = Annotated[
-    float, PlainValidator(Quantity("events per window", above=True).check)
-]
 
 
 def format_keys(*keys: str) -> str:

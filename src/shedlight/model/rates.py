@@ -41,14 +41,10 @@ def predict(
     *,
     unshed: Rates | None = None,
 ) -> Rates:
-    """Predict all rates.
+    """Predict all rates if patterns keep certain shares; all, where nothing is said.
 
-    Args:
-        model: The application.
-        keep: What patterns keep; all, where nothing is said.
-        nodes: The nodes that a plan is for. What comes out of patterns that are neither there
-            nor downstream of there is as measured, if it was.
-        unshed: The rates if nothing is shed, if they are known.
+    A plan is for some nodes: what comes out of patterns that are neither there nor downstream
+    of there is as measured, if it was.
     """
     shares = keep or {}
     return propagate_rates(
@@ -66,14 +62,9 @@ def propagate_rates(
 ) -> Rates:
     """Follow the graph from the sources to the sinks, with shares chosen on the way.
 
-    Args:
-        model: The application.
-        choose: Chooses the shares.
-        nodes: See `predict`.
-        unshed: The rates if nothing is shed, if they are known. Where the same arrives, it is
-            taken from there: to look up the types of all patterns takes longer than the rest.
-        on_kept: Is given what each pattern keeps as soon as that is known: arrays are long, and
-            this one is at hand. Not of those that keep nothing.
+    Where the same arrives as at the `unshed` rates, it is taken from there: to look up the
+    types of all patterns takes longer than the rest. What a pattern keeps is given to `on_kept`
+    as soon as it is known, unless it is nothing: arrays are long, and this one is at hand.
     """
     changed = changeable(model, nodes)
     arrivals: dict[str, Floats] = {}
@@ -145,17 +136,17 @@ def with_capacities(model: Model) -> Model:
     """Fill in what each operator can process, where the processing times are known."""
     arrivals = predict(model).arrivals
     operators = {
-        one.name: replace(one, capacity=_capacity(one, arrivals[one.name]))
-        for one in model.operators.values()
+        name: replace(operator, capacity=_capacity(operator, arrivals[name]))
+        for name, operator in model.operators.items()
     }
     return replace(model, operators=operators)
 
 
 def _capacity(operator: OperatorModel, arrivals: Floats) -> float:
     """Find one over the mean processing time of an event (the paper's mu)."""
-    if not all(one.is_timed for one in operator.patterns):
+    if not all(pattern.is_timed for pattern in operator.patterns):
         return math.inf
-    busy = sum(dot(arrivals[one.demand.uses], one.seconds) for one in operator.patterns)
+    busy = sum(dot(arrivals[p.demand.uses], p.seconds) for p in operator.patterns)
     return float(arrivals[_used_types(operator)].sum()) / busy if busy else math.inf
 
 

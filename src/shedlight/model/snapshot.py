@@ -10,19 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 import pydantic.dataclasses
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    ModelWrapValidatorHandler,
-    PlainSerializer,
-    PlainValidator,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Discriminator, PlainSerializer, PlainValidator
 from pydantic_core import ArgsKwargs, ErrorDetails
 
 from shedlight.errors import SnapshotError, known_names
@@ -34,7 +22,6 @@ from shedlight.model.quantity import (
     CalibrationFactor,
     CostSeconds,
     EventsPerSecond,
-    EventsPerWindow,
     SecondsPerEvent,
     SquaredSeconds,
     describe_value,
@@ -42,14 +29,7 @@ from shedlight.model.quantity import (
 )
 from shedlight.model.type_index import operator_vocabularies, operator_vocabulary
 
-STREAM_SECTIONS = (
-    "rates",
-    "output_rates",
-    "processing_time",
-    "second_moment",
-    "calibration",
-    "events_per_window",
-)
+STREAM_SECTIONS = ("rates", "output_rates", "processing_time", "second_moment", "calibration")
 """The sections of a snapshot that have a value for each stream."""
 NODE_SECTIONS = ("backlog", "micro_batch", "transport")
 """The sections that have a value for each node."""
@@ -70,7 +50,7 @@ class MicroBatchCosts:
     reading: float
 
 
-class _CostsInFile(BaseModel):
+class _CostsInFile(pydantic.BaseModel):
     """The costs of a micro-batch by their keys in a file."""
 
     model_config = ConfigDict(extra="forbid")
@@ -104,7 +84,8 @@ _Stream = Annotated[Stream, PlainValidator(parse_stream), PlainSerializer(str)]
 ByStream = Annotated[Mapping[_Stream, _T], BeforeValidator(_with_text_keys)]
 """A value for each stream; in a file by its name, a source or operator.pattern."""
 NumberOrByType = Annotated[
-    Annotated[_T, Tag("number")] | Annotated[Mapping[str, _T], Tag("by type")],
+    Annotated[_T, pydantic.Tag("number")]
+    | Annotated[Mapping[str, _T], pydantic.Tag("by type")],
     Discriminator(_number_or_by_type),
 ]
 """A number for all types, or one for each label."""
@@ -129,7 +110,6 @@ class Snapshot:
         micro_batch: What a micro-batch costs at a node.
         transport: Seconds per event that any pattern keeps, at a node.
         calibration: Matches of a pattern as measured over those modelled.
-        events_per_window: How many events of its types a window of a pattern has.
         file: Where it was read from, for messages.
     """
 
@@ -141,13 +121,12 @@ class Snapshot:
     micro_batch: Mapping[str, BatchCosts] = field(default_factory=dict)
     transport: Mapping[str, CostSeconds] = field(default_factory=dict)
     calibration: ByStream[CalibrationFactor] = field(default_factory=dict)
-    events_per_window: ByStream[EventsPerWindow] = field(default_factory=dict)
     file: str = "the snapshot"
 
-    @model_validator(mode="wrap")
+    @pydantic.model_validator(mode="wrap")
     @classmethod
     def _explain(
-        cls, given: ArgsKwargs, make: ModelWrapValidatorHandler["Snapshot"]
+        cls, given: ArgsKwargs, make: pydantic.ModelWrapValidatorHandler["Snapshot"]
     ) -> "Snapshot":
         """Say what is wrong as for a user.
 
@@ -156,7 +135,7 @@ class Snapshot:
         """
         try:
             return make(given)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             # a key that is not known, or is missing, explains what else is wrong
             order = dict.fromkeys(_UNKNOWN, 0) | {"missing": 1}
             details = error.errors(include_url=False)
@@ -206,7 +185,7 @@ def object_form(*keys: str) -> str:
     raise ValueError(f"no object has the keys {keys}")
 
 
-_SNAPSHOT = TypeAdapter(Snapshot)
+_SNAPSHOT = pydantic.TypeAdapter(Snapshot)
 
 
 def snapshot_sections(snapshot: Snapshot) -> dict[str, Any]:

@@ -36,16 +36,10 @@ def _elements_of(spec: OperatorSpec) -> Iterator[Element]:
 def accepted_types(
     vocabulary: Vocabulary, known: set[Signature], tests: Mapping[Element, ElementTests]
 ) -> tuple[tuple[Signature, ...], Mapping[Element, Ints]]:
-    """Find which types each element accepts.
+    """Find the types that any element of an operator accepts, in order, and which each does.
 
-    Args:
-        vocabulary: That of an operator.
-        known: The types that occur; an element that accepts none of them, nor a type of one
-            constant alone, gets the least type that passes its tests.
-        tests: What each element asks of a type.
-
-    Returns:
-        The types that any element accepts, in order, and for each element which they are.
+    An element that accepts none of the types that are known to occur, nor a type of one
+    constant alone, gets the least type that passes its tests.
     """
     occurring = known | set(_constants(vocabulary))
     table = _SignatureTable(vocabulary, occurring)

@@ -72,17 +72,10 @@ class WindowSample:
 def sample_events(
     model: Model, nodes: Collection[str], unshed: Rates, history: draw.RateHistory | None = None
 ) -> WindowSample | None:
-    """Draw events to try plans for some nodes on.
+    """Draw events to try plans for some nodes on; the mean of the history is as in the model.
 
-    Args:
-        model: The application.
-        nodes: The nodes that are planned.
-        unshed: The rates if nothing is shed.
-        history: How rates were lately, if they vary: on average they are as in the model.
-
-    Returns:
-        None if windows make no difference or cannot be modelled: streams are dense, patterns
-        are too many, or one is not known by its text, is shed by key or counts events.
+    None if windows make no difference or cannot be modelled: streams are dense, patterns are
+    too many, or one is not known by its text, is shed by key or counts events.
     """
     run = _streams_to_run(model, changeable(model, nodes))
     operators = [one for one in model.operators.values() if _has_any(one, run)]

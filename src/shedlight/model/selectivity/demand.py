@@ -151,11 +151,6 @@ def _ascends(numbers: Ints) -> bool:
 def build_demand(part: ast.Part, accepts: Accepts, or_as: OrAs = "sum") -> MatchDemand:
     """Find what a pattern needs of the types of its operator.
 
-    Args:
-        part: The tree of the pattern.
-        accepts: The types of each element.
-        or_as: How alternatives of an OR count.
-
     Example:
         >>> from shedlight.language import parse_pattern
         >>> text = "SELECT A WHERE SEQ(A.type = 0, B.type = 0, C.type = 1) WITHIN 1 s"

@@ -80,11 +80,6 @@ def selectivity(part: Part, labels_of: LabelsOf, or_as: OrAs = "sum") -> Selecti
     the OR, or more than `MAX_COMPETING_ELEMENTS` elements compete for types: then it is an
     upper bound.
 
-    Args:
-        part: The tree of the pattern.
-        labels_of: The types of each element.
-        or_as: What an OR is.
-
     Example:
         >>> from shedlight.language import parse_pattern
         >>> text = "SELECT X WHERE SEQ(X.t = 0, Y.t = 1, Z.t = 0) WITHIN 1 s"
