@@ -50,10 +50,7 @@ def check_application(application: Application) -> tuple[str, ...]:
 def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> Application:
     """Give sources the schemas that their data turned out to have, and check once more.
 
-    Args:
-        application: An application that was checked.
-        schemas: By the name of the source, without its derived columns. A declared schema
-            stays as it is.
+    Schemas are by the name of the source, without its derived columns; a declared one stays.
 
     Raises:
         ApplicationError: A column is missing or has the wrong data type.
@@ -81,12 +78,7 @@ def reference_problems(application: Application) -> Iterator[Problem]:
 def content_problems(
     application: Application, texts: Mapping[Path, str] | None = None
 ) -> Iterator[Problem]:
-    """Find wrong keys, columns and constraints, where the references hold.
-
-    Args:
-        application: What to check.
-        texts: The texts of patterns and expressions, so that errors point into them.
-    """
+    """Find wrong keys, columns and constraints, where the references hold."""
     return chain(
         _key_problems(application),
         data_type_problems(application, texts),
@@ -189,10 +181,8 @@ def _path_problems(application: Application) -> Iterator[Problem]:
     ]
     for here, part in parts:
         if part.path is None and part.format.lower() in FILE_FORMATS:
-            yield problem_at(
-                here,
-                f"has no 'path', which the format {part.format} needs: where the files are",
-            )
+            problem = f"has no 'path', which the format {part.format} needs"
+            yield problem_at(here, f"{problem}: where the files are")
         if part.path is None:
             continue
         if not isinstance(part, Source) and part.path in taken:

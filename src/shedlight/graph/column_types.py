@@ -8,15 +8,8 @@ from shedlight.graph.application import Application, Source, Stream
 from shedlight.graph.columns import Columns, output_columns, source_columns, union_columns
 from shedlight.graph.file.problem import Path, Problem, format_path, problem_at, shorten
 from shedlight.graph.topology import operator_order
-from shedlight.language import (
-    DataType,
-    PatternWarning,
-    Schema,
-    check,
-    parse_expression,
-    parse_pattern,
-)
-from shedlight.language.check.rules import check_row
+from shedlight.language import DataType, PatternWarning, Schema, parse_expression, parse_pattern
+from shedlight.language.check.rules import check, check_row
 
 TIMES = frozenset({DataType.BIGINT, DataType.TIMESTAMP, DataType.UNKNOWN})
 IDS = frozenset(
@@ -38,9 +31,7 @@ def data_type_problems(
 ) -> Iterator[Problem]:
     """Find columns that are not there or have the wrong data type, from the sources on down.
 
-    Args:
-        application: Its references hold.
-        texts: Where errors point to, by path, if it was read from text.
+    The references of the application hold.
     """
     known: dict[Stream, Columns] = {}
     for source in application.sources.values():

@@ -157,11 +157,8 @@ def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
                     f"{operator} reads two columns named {name!r}: {before} in {owners[name]} "
                     f"and {data_type} in {stream}; give one of them another name"
                 )
-            data_types[name] = (
-                DataType.UNKNOWN
-                if DataType.UNKNOWN in both
-                else max(both, default=data_type, key=str)
-            )
+            known = max(both, default=data_type, key=str)
+            data_types[name] = DataType.UNKNOWN if DataType.UNKNOWN in both else known
             owners.setdefault(name, stream)
     return Columns(data_types, frozenset().union(*(each.open for each in columns.values())))
 

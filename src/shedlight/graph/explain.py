@@ -23,7 +23,6 @@ from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 WIDTH = 96  # how wide a line may be; a single word may be wider
 MAX_LISTED = 20  # how many types, columns, states or lines of a pattern are shown
 
-
 Functions = Mapping[Stream, object]
 """The selectivity function of each pattern; `str()` writes it."""
 
@@ -93,10 +92,7 @@ def _about_source(source: Source) -> _Rows:
     if source.schema is None:
         yield "schema", ["not declared; read from the data"]
     else:
-        yield (
-            "schema",
-            _list(f"{name} {data_type}" for name, data_type in source.schema.items()),
-        )
+        yield "schema", _list(f"{name} {of}" for name, of in source.schema.items())
     for name, side in source.side_outputs.items():
         yield name, [f"goes to {_location(side)}"]
 
@@ -126,9 +122,8 @@ def _graph(application: Application) -> Iterator[str]:
         for spec in specs:
             yield from _row(f"    {spec.name} reads ", _list(map(str, spec.inputs)))
             for stream in spec.outputs:
-                yield from _row(
-                    f"      {stream.name:{width}}  -> ", _list(readers.get(stream, ()))
-                )
+                start = f"      {stream.name:{width}}  -> "
+                yield from _row(start, _list(readers.get(stream, ())))
 
 
 def _readers_by_stream(application: Application) -> Mapping[Stream, Sequence[str]]:
@@ -149,9 +144,8 @@ def _seconds(bound: float) -> str:
 
 def _sinks(application: Application) -> Iterator[str]:
     yield "sinks"
-    yield from _table(
-        ((sink.name, _about_sink(sink)) for sink in application.sinks.values()), 2
-    )
+    rows = ((sink.name, _about_sink(sink)) for sink in application.sinks.values())
+    yield from _table(rows, 2)
 
 
 def _about_sink(sink: Sink) -> Iterator[str]:

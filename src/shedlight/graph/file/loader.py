@@ -138,22 +138,15 @@ class _Reading:
     def _source(self, name: str, settings: SourceSettings) -> Source:
         return Source(
             name=name,
-            format=settings.format,
-            path=settings.path,
-            options=settings.options,
-            time=settings.time,
-            time_unit=settings.time_unit,
             id=tuple(settings.id),
             columns={
                 column: self._expression(("sources", name, "columns", column), text)
                 for column, text in settings.columns.items()
             },
             schema=None if settings.declared is None else flat_schema(settings.declared),
-            lateness=settings.lateness,
-            idle=settings.idle,
-            arrival=settings.arrival,
             late=_side(settings.late),
             malformed=_side(settings.malformed),
+            **settings.model_dump(exclude={"id", "columns", "declared", "late", "malformed"}),
         )
 
     def _operator(self, name: str, settings: OperatorSettings) -> OperatorSpec:
@@ -195,20 +188,13 @@ _ANYTHING = Pattern(select=(), where=Element("E1"))
 
 
 def _side(settings: LocationSettings | None) -> SideOutput | None:
-    if settings is None:
-        return None
-    return SideOutput(format=settings.format, path=settings.path, options=settings.options)
+    return None if settings is None else SideOutput(**settings.model_dump())
 
 
 def _sink(name: str, settings: SinkSettings) -> Sink:
     return Sink(
         name=name,
         input=parse_stream(settings.input),
-        timed_out=settings.timed_out,
         weight=0.0 if settings.timed_out else settings.weight,
-        min_rate=settings.min_rate,
-        min_share=settings.min_share,
-        format=settings.format,
-        path=settings.path,
-        options=settings.options,
+        **settings.model_dump(exclude={"input", "weight"}),
     )

@@ -10,16 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from shedlight.errors import join_words, known_names
 from shedlight.graph.application import ShedBy, TimeUnit
@@ -208,7 +200,7 @@ class StrictSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _without_empty(cls, value: object) -> object:
         if not isinstance(value, dict):
@@ -292,9 +284,9 @@ class SinkSettings(StrictSettings):
     path: Text | None = Field(None, description="where to write the files")
     options: dict[Text, Text] = Field({}, description="what else the format needs")
 
-    @field_validator("weight", "min_rate", "min_share")
+    @pydantic.field_validator("weight", "min_rate", "min_share")
     @classmethod
-    def _counts(cls, value: float, info: ValidationInfo) -> float:
+    def _counts(cls, value: float, info: pydantic.ValidationInfo) -> float:
         if value and info.data.get("timed_out"):
             raise ValueError(
                 "has no meaning with timed_out: plans do not count what timed out; leave it out"

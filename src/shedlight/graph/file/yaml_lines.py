@@ -66,7 +66,8 @@ def read_document(text: str) -> Document:
     unfit = _UNFIT.search(text)
     if unfit:
         message = f"the character {unfit.group()!r} cannot be in a file of text"
-        return Document(problems=(Problem((), message, _line_at(text, unfit.start())),))
+        line = len(_LINE_END.findall(text, 0, unfit.start())) + 1
+        return Document(problems=(Problem((), message, line),))
     try:
         problem_of_size = _measured(text)
         if problem_of_size:
@@ -75,16 +76,11 @@ def read_document(text: str) -> Document:
     except (yaml.YAMLError, ValueError) as error:
         return Document(problems=(_not_yaml(error, text),))
     if root is None:
-        return Document(
-            problems=(Problem((), "the file is empty; it describes no application"),)
-        )
+        empty = Problem((), "the file is empty; it describes no application")
+        return Document(problems=(empty,))
     reader = _Reader()
     value = reader.value(root, ())
     return Document(value, reader.lines, tuple(reader.problems))
-
-
-def _line_at(text: str, place: int) -> int:
-    return len(_LINE_END.findall(text, 0, place)) + 1
 
 
 def _not_yaml(error: Exception, text: str) -> Problem:
@@ -170,28 +166,28 @@ class _Reader:
         return text
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for name, (key, inner) in self._entries(node, path).items():
             self.lines[*path, name] = key.start_mark.line + 1
-            found[name] = self.value(inner, (*path, name))
-        return found
+            values[name] = self.value(inner, (*path, name))
+        return values
 
     def _entries(self, node: yaml.MappingNode, path: Path) -> dict[str, _Entry]:
         """List what is in a mapping; its own counts more than what is merged into it."""
-        found: dict[str, _Entry] = {}
+        entries: dict[str, _Entry] = {}
         for key, inner in node.value:
             if key.tag == _MERGE:
                 continue
             name = self._key(key, path)
-            if name in found:
-                first = found[name][0].start_mark.line + 1
+            if name in entries:
+                first = entries[name][0].start_mark.line + 1
                 message = f"is there twice, first in line {first}; leave one out"
                 self._wrong((*path, name), message, key)
-            found.setdefault(name, (key, inner))
+            entries.setdefault(name, (key, inner))
         for part in self._merged(node, path):
             for name, entry in self._entries(part, path).items():
-                found.setdefault(name, entry)
-        return found
+                entries.setdefault(name, entry)
+        return entries
 
     def _key(self, node: yaml.Node, path: Path) -> str:
         if isinstance(node, yaml.ScalarNode):
