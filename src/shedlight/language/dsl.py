@@ -25,7 +25,7 @@ from shedlight.language.ast import expression as ex
 from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import AggregateFunction, Attribute
-from shedlight.language.ast.window import make_window, read_window, window_of_time
+from shedlight.language.ast.window import make_window, read_window
 from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
 from shedlight.language.check.rules import check, make_element
 from shedlight.language.dsl_value import Event, Value, to_expression
@@ -265,7 +265,7 @@ def _window(within: str | timedelta | ast.Window | None) -> ast.Window | None:
     if isinstance(within, str):
         return read_window(within)
     if isinstance(within, timedelta):
-        return window_of_time(within)
+        return make_window(str(within // timedelta(microseconds=1)), "us")
     if within is None or isinstance(within, ast.Window):
         return within
     hint = "write '5 s' or p.events(5)"

@@ -134,11 +134,7 @@ def argument_data_types(
 ) -> tuple[DataType, ...]:
     """Find the data types that a function takes its arguments as; they must fit it."""
     parameters = [function.parameter(position) for position in range(len(data_types))]
-    free = [
-        data_type
-        for data_type, allowed in zip(data_types, parameters, strict=True)
-        if len(allowed) > 1
-    ]
+    free = [t for t, allowed in zip(data_types, parameters, strict=True) if len(allowed) > 1]
     agreed = common_data_type(free) or DataType.NULL
     return tuple(
         next(iter(allowed))

@@ -34,13 +34,8 @@ PYTHON_TYPES: Mapping[type, DataType] = {
 }
 """The data types of constants."""
 
-TYPE_NAMES: Mapping[str, DataType] = {
-    "boolean": DataType.BOOLEAN,
-    "bigint": DataType.BIGINT,
-    "double": DataType.DOUBLE,
-    "string": DataType.STRING,
-    "timestamp": DataType.TIMESTAMP,
-}
+_UNNAMED = {DataType.STRUCT, DataType.NULL, DataType.UNKNOWN}
+TYPE_NAMES: Mapping[str, DataType] = {str(t): t for t in DataType if t not in _UNNAMED}
 """The data types that a user may name, in a schema or in a CAST."""
 
 Schema = Mapping[str, DataType]

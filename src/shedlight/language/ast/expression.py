@@ -92,12 +92,7 @@ COMPARISONS = frozenset(Operator) - frozenset(_LEVELS)  # the operators that com
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Any expression; `level` says how tightly it binds when it is written."""
-
-    @property
-    def level(self) -> Level:
-        """How tightly this expression binds."""
-        return Level.ATOM
+    """Any expression; `level_of` says how tightly it binds when it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +111,6 @@ class Literal(Expression):
 
     def __hash__(self) -> int:
         return hash((type(self.value), self.value))
-
-    @property
-    def level(self) -> Level:
-        """A negative number binds as a sign does."""
-        negative = _is_number(self) and str(self.value).startswith("-")
-        return Level.SIGN if negative else Level.ATOM
 
     def __str__(self) -> str:
         if self.value is None:
@@ -192,11 +181,6 @@ class Unary(Expression):
         if self.sign is Sign.MINUS and _is_number(self.operand):
             raise ValueError("a negative number is a Literal, not a Unary; use `negate`")
 
-    @property
-    def level(self) -> Level:
-        """NOT binds loosely, the sign tightly."""
-        return Level.NOT if self.sign is Sign.NOT else Level.SIGN
-
     def __str__(self) -> str:
         if self.sign is Sign.NOT:
             return f"NOT {_within(self.operand, Level.NOT)}"
@@ -211,29 +195,14 @@ class Binary(Expression):
     left: Expression
     right: Expression
 
-    @property
-    def level(self) -> Level:
-        """As tightly as its operator."""
-        return _LEVELS.get(self.operator, Level.COMPARE)
-
     def __str__(self) -> str:
-        level = self.level
+        level = level_of(self)
         left = _within(self.left, Level(level + (level is Level.COMPARE)))
         return f"{left} {self.operator.value} {_within(self.right, Level(level + 1))}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Test(Expression):
-    """A test of one operand; it binds as a comparison does."""
-
-    @property
-    def level(self) -> Level:
-        """As a comparison."""
-        return Level.COMPARE
-
-
-@dataclass(frozen=True, slots=True)
-class IsNull(_Test):
+class IsNull(Expression):
     """Whether the operand is null, or is not."""
 
     operand: Expression
@@ -244,7 +213,7 @@ class IsNull(_Test):
 
 
 @dataclass(frozen=True, slots=True)
-class In(_Test):
+class In(Expression):
     """Whether the operand is one of the options, or is none of them."""
 
     operand: Expression
@@ -257,7 +226,7 @@ class In(_Test):
 
 
 @dataclass(frozen=True, slots=True)
-class Like(_Test):
+class Like(Expression):
     r"""Whether text has the form of a pattern: `_` any character, `%` any text, `\` escapes."""
 
     operand: Expression
@@ -304,6 +273,20 @@ class Call(Expression):
 
 
 TRUE = Literal(value=True)
+
+
+def level_of(expression: Expression) -> Level:
+    """Find how tightly an expression binds; a negative number does as a sign does."""
+    match expression:
+        case Unary(sign):
+            return Level.NOT if sign is Sign.NOT else Level.SIGN
+        case Binary(operator):
+            return _LEVELS.get(operator, Level.COMPARE)
+        case IsNull() | In() | Like():
+            return Level.COMPARE
+        case Literal(value) if _is_number(expression) and str(value).startswith("-"):
+            return Level.SIGN
+    return Level.ATOM
 
 
 def write_name(name: str) -> str:
@@ -411,4 +394,4 @@ def _is_bare(name: str) -> bool:
 
 def _within(expression: Expression, least: Level) -> str:
     """Write an operand, in parentheses where it binds less tightly than its place asks."""
-    return f"({expression})" if expression.level < least else str(expression)
+    return f"({expression})" if level_of(expression) < least else str(expression)

@@ -90,7 +90,7 @@ class Repeat(Part):
         count = counts.get((self.least, self.most)) or self._braces()
         inner = str(self.part)
         if isinstance(self.part, Repeat) or (
-            isinstance(self.part, Element) and self.part.condition.level < ex.Level.NOT
+            isinstance(self.part, Element) and ex.level_of(self.part.condition) < ex.Level.NOT
         ):
             inner = f"({inner})"
         gap = " " if isinstance(self.part, Element) else ""
@@ -226,4 +226,4 @@ def expressions(pattern: Pattern) -> Iterator[ex.Expression]:
 
 
 def _as_conjunct(condition: ex.Expression) -> str:
-    return f"({condition})" if condition.level < ex.Level.NOT else str(condition)
+    return f"({condition})" if ex.level_of(condition) < ex.Level.NOT else str(condition)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
 from fractions import Fraction
 
 from shedlight.errors import RuleError, known_names
@@ -58,16 +57,6 @@ def read_window(text: str) -> Window:
         hint = "write a number and a unit, such as '10 min' or '5 events'"
         raise RuleError(text, f"{text!r} is not a window", hint)
     return make_window(form["number"], form["unit"])
-
-
-def window_of_time(time: timedelta) -> Window:
-    """Make a window that lasts for a time.
-
-    Example:
-        >>> print(window_of_time(timedelta(minutes=10)))
-        10 min
-    """
-    return make_window(str(time // timedelta(microseconds=1)), "us")
 
 
 def read_duration(text: str) -> int:

@@ -45,7 +45,8 @@ class DataTypeError(RuleError):
     """An expression whose parts do not fit together."""
 
 
-def data_type_of(expression: Expression, scope: Scope) -> DataType:
+@singledispatch
+def data_type_of(node: Expression, scope: Scope) -> DataType:  # noqa: ARG001 - for the cases
     """Find the data type of an expression's value.
 
     Raises:
@@ -56,20 +57,15 @@ def data_type_of(expression: Expression, scope: Scope) -> DataType:
         >>> data_type_of(total, scope=lambda node: DataType.BIGINT)
         <DataType.DOUBLE: 'double'>
     """
-    return _data_type(expression, scope)
-
-
-@singledispatch
-def _data_type(node: Expression, _scope: Scope) -> DataType:
     raise TypeError(f"not an expression: {node!r}")
 
 
-@_data_type.register(ex.Attribute | ex.WholeEvent | ex.Aggregate)
+@data_type_of.register(ex.Attribute | ex.WholeEvent | ex.Aggregate)
 def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, scope: Scope) -> DataType:
     return scope(node)
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.Literal, _scope: Scope) -> DataType:
     if isinstance(node.value, int) and not fn.SMALLEST <= node.value <= fn.LARGEST:
         hint = (
@@ -79,20 +75,20 @@ def _(node: ex.Literal, _scope: Scope) -> DataType:
     return PYTHON_TYPES[type(node.value)]
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.Unary, scope: Scope) -> DataType:
     allowed = fn.BOOLEANS if node.sign is ex.Sign.NOT else fn.NUMBERS
     operand = _require_type(node.operand, scope, allowed, f"`{node.sign.value}`")
     return DataType.BOOLEAN if node.sign is ex.Sign.NOT else fn.numeric_data_type(operand)
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.Binary, scope: Scope) -> DataType:
     if node.operator in {Operator.AND, Operator.OR}:
         for operand in (node.left, node.right):
             _require_type(operand, scope, fn.BOOLEANS, f"`{node.operator.value}`")
         return DataType.BOOLEAN
-    data_types = (_data_type(node.left, scope), _data_type(node.right, scope))
+    data_types = (data_type_of(node.left, scope), data_type_of(node.right, scope))
     return (
         _comparison_type(node, data_types)
         if node.operator in ex.COMPARISONS
@@ -121,21 +117,22 @@ def _arithmetic_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> 
     return fn.arithmetic_data_type(node.operator, data_types)
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.IsNull, scope: Scope) -> DataType:
-    _data_type(node.operand, scope)
+    data_type_of(node.operand, scope)
     return DataType.BOOLEAN
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.In, scope: Scope) -> DataType:
     if not node.options:
         raise DataTypeError(node, "`IN` has nothing to compare with", "name at least one value")
-    _common_type(node, (node.operand, *node.options), scope, "`IN`")
+    operands = (node.operand, *node.options)
+    _require_agreement(node, [data_type_of(operand, scope) for operand in operands], "`IN`")
     return DataType.BOOLEAN
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.Like, scope: Scope) -> DataType:
     _require_type(node.operand, scope, fn.TEXTS, "`LIKE`")
     rest = node.form.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
@@ -145,19 +142,19 @@ def _(node: ex.Like, scope: Scope) -> DataType:
     return DataType.BOOLEAN
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.Case, scope: Scope) -> DataType:
     if not node.branches:
         raise DataTypeError(node, "`CASE` has no branch", "write CASE WHEN ... THEN ... END")
     for test, _result in node.branches:
         _require_type(test, scope, fn.BOOLEANS, "`WHEN`")
-    results = [result for _test, result in node.branches]
-    return _common_type(node, (*results, node.otherwise), scope, "`CASE`")
+    results = (*(result for _test, result in node.branches), node.otherwise)
+    return _require_agreement(node, [data_type_of(r, scope) for r in results], "`CASE`")
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.Cast, scope: Scope) -> DataType:
-    source, target = _data_type(node.operand, scope), node.data_type
+    source, target = data_type_of(node.operand, scope), node.data_type
     if target not in fn.PLAIN:
         hint = f"cast to {', '.join(TYPE_NAMES)}"
         raise DataTypeError(node, f"nothing can be cast to {target}", hint)
@@ -168,7 +165,7 @@ def _(node: ex.Cast, scope: Scope) -> DataType:
     raise DataTypeError(node, f"cannot cast {source} to {target}", hint)
 
 
-@_data_type.register
+@data_type_of.register
 def _(node: ex.Call, scope: Scope) -> DataType:
     function = fn.FUNCTIONS.get(node.function)
     if function is None:
@@ -183,9 +180,7 @@ def _(node: ex.Call, scope: Scope) -> DataType:
         _require_type(argument, scope, function.parameter(position), name)
         for position, argument in enumerate(node.arguments)
     ]
-    free = [
-        data_type for i, data_type in enumerate(data_types) if len(function.parameter(i)) > 1
-    ]
+    free = [t for i, t in enumerate(data_types) if len(function.parameter(i)) > 1]
     _require_agreement(node, free, name)
     return fn.result_data_type(function, fn.argument_data_types(function, data_types))
 
@@ -194,18 +189,11 @@ def _require_type(
     operand: Expression, scope: Scope, allowed: frozenset[DataType], where: str
 ) -> DataType:
     """Find the data type of an operand, which must be one of those allowed."""
-    data_type = _data_type(operand, scope)
+    data_type = data_type_of(operand, scope)
     if data_type not in allowed | _FREE:
         problem = f"{where} takes {fn.data_types_name(allowed)}, got {data_type}"
         raise DataTypeError(operand, problem, _advice(data_type, allowed))
     return data_type
-
-
-def _common_type(
-    node: Expression, operands: Sequence[Expression], scope: Scope, where: str
-) -> DataType:
-    """Find the data type that operands agree on."""
-    return _require_agreement(node, [_data_type(operand, scope) for operand in operands], where)
 
 
 def _require_agreement(
@@ -221,31 +209,23 @@ def _require_agreement(
 
 def _shared_name(data_types: Iterable[DataType]) -> str:
     """Name what both sides of a comparison should be, of what one of them is."""
-    known = [
-        data_type for data_type in data_types if data_type not in _FREE | {DataType.STRUCT}
-    ]
+    known = [t for t in data_types if t not in _FREE | {DataType.STRUCT}]
     if any(data_type in fn.NUMBERS for data_type in known):
         return "number"
     return str(min(known, key=str)) if known else "value"
 
 
-def _advice(found: DataType, wanted: frozenset[DataType]) -> str:
+def _advice(given: DataType, wanted: frozenset[DataType]) -> str:
     """Say how a value of a data type can be made one of the data types wanted."""
-    if found is DataType.STRUCT:
+    if given is DataType.STRUCT:
         return "name a field of the struct, as in `event.field`"
     if wanted == fn.BOOLEANS:
         return "compare it with something, as in `x > 0`"
-    casts = sorted(
-        f"CAST(... AS {data_type})" for data_type in wanted if (found, data_type) in _CASTS
-    )
+    casts = sorted(f"CAST(... AS {target})" for target in wanted if (given, target) in _CASTS)
     if casts:
-        return f"use {' or '.join(casts)} on the {found}"
-    special = [
-        _SPECIAL_ADVICE[found, data_type]
-        for data_type in wanted
-        if (found, data_type) in _SPECIAL_ADVICE
-    ]
-    return special[0] if special else ""
+        return f"use {' or '.join(casts)} on the {given}"
+    special = (_SPECIAL_ADVICE.get((given, target)) for target in wanted)
+    return next(filter(None, special), "")
 
 
 def _advice_for_all(data_types: Iterable[DataType]) -> str:

@@ -8,12 +8,7 @@ from shedlight.errors import LanguageError, Span
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.expression import Expression
-from shedlight.language.check.normal_form import (
-    flatten_seq,
-    max_events,
-    min_events,
-    trailing_nots,
-)
+from shedlight.language.check import normal_form as tree
 
 _NULL = ex.Literal(None)
 
@@ -37,7 +32,8 @@ def lint_pattern(pattern: ast.Pattern) -> tuple[PatternWarning, ...]:
     """List what cannot mean what it seems to, in a pattern that keeps to the rules."""
     return (
         *_lint_window(pattern),
-        *_lint_end(pattern.where),
+        # absence at the end keeps a match open
+        *(() if tree.trailing_nots(pattern.where) else _lint_last_part(pattern.where)),
         *_lint_single_event_and(pattern.where),
         *_lint_alternatives(pattern),
         *_lint_null_comparisons(pattern),
@@ -46,7 +42,7 @@ def lint_pattern(pattern: ast.Pattern) -> tuple[PatternWarning, ...]:
 
 
 def _lint_window(pattern: ast.Pattern) -> Iterator[PatternWarning]:
-    least, window = min_events(pattern.where), pattern.within
+    least, window = tree.min_events(pattern.where), pattern.within
     if window and window.unit is ast.WindowUnit.EVENTS and window.length < least:
         yield PatternWarning(
             f"a match has at least {least} events, so there is none in this window",
@@ -58,7 +54,7 @@ def _lint_window(pattern: ast.Pattern) -> Iterator[PatternWarning]:
 def _lint_single_event_and(where: ast.Part) -> Iterator[PatternWarning]:
     """Find a NOT in an AND of one event: there is no time between its first and last."""
     for part in ast.walk_parts(where):
-        if isinstance(part, ast.And) and max_events(part) <= 1:
+        if isinstance(part, ast.And) and tree.max_events(part) <= 1:
             for absent in (inner for inner in part.parts if isinstance(inner, ast.Not)):
                 yield PatternWarning(
                     "this AND takes one event, so this NOT is never watched",
@@ -68,15 +64,10 @@ def _lint_single_event_and(where: ast.Part) -> Iterator[PatternWarning]:
                 )
 
 
-def _lint_end(where: ast.Part) -> Iterator[PatternWarning]:
-    """Find what comes after the shortest match is complete; absence keeps a match open."""
-    if not trailing_nots(where):
-        yield from _lint_last_part(where)
-
-
 def _lint_last_part(part: ast.Part) -> Iterator[PatternWarning]:
+    """Find what comes after the shortest match is complete."""
     if isinstance(part, ast.Seq):
-        yield from _lint_end_of_seq(flatten_seq(part))
+        yield from _lint_end_of_seq(tree.flatten_seq(part))
     elif isinstance(part, ast.Or | ast.And):
         taken = [inner for inner in part.parts if not isinstance(inner, ast.Not)]
         for inner in taken if isinstance(part, ast.Or) or len(taken) == 1 else ():
@@ -84,7 +75,8 @@ def _lint_last_part(part: ast.Part) -> Iterator[PatternWarning]:
     elif isinstance(part, ast.Repeat) and part.least == part.most == 1:
         yield from _lint_last_part(part.part)
     elif isinstance(part, ast.Repeat) and part.least != part.most:
-        times = "at all" if part.least == 0 else f"more than {_spell_times(part.least)}"
+        counts = {0: "at all", 1: "more than once", 2: "more than twice"}
+        times = counts.get(part.least, f"more than {part.least} times")
         yield PatternWarning(
             f"this repetition ends the pattern, so it is never taken {times}",
             "a match is complete as soon as it can be; put a part after it",
@@ -103,12 +95,8 @@ def _lint_end_of_seq(sequence: tuple[ast.Part, ...]) -> Iterator[PatternWarning]
             )
             continue
         yield from _lint_last_part(part)
-        if min_events(part) > 0:
+        if tree.min_events(part) > 0:
             return
-
-
-def _spell_times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _lint_alternatives(pattern: ast.Pattern) -> Iterator[PatternWarning]:
@@ -133,15 +121,13 @@ def _lint_alternatives(pattern: ast.Pattern) -> Iterator[PatternWarning]:
 def _with_variables(part: ast.Part, names: Mapping[str, str]) -> str:
     """Write a part with other variables."""
 
-    def changed(node: Expression) -> Expression | None:
-        return (
-            ex.Attribute(names[node.variable], node.path)
-            if isinstance(node, ex.Attribute)
-            else None
-        )
+    def rename(node: Expression) -> Expression | None:
+        if not isinstance(node, ex.Attribute):
+            return None
+        return ex.Attribute(names[node.variable], node.path)
 
     if isinstance(part, ast.Element):
-        return f"{names[part.variable]}: {ex.transform(part.condition, changed)}"
+        return f"{names[part.variable]}: {ex.transform(part.condition, rename)}"
     inner = ", ".join(_with_variables(each, names) for each in ast.child_parts(part))
     counts = f"{part.least},{part.most}" if isinstance(part, ast.Repeat) else ""
     return f"{type(part).__name__}{counts}({inner})"

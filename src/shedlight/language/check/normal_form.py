@@ -146,19 +146,15 @@ def check_tree(where: ast.Part) -> None:
             problem = f"two elements are named {element.variable!r}"
             raise RuleError(element, problem, "give each element a variable of its own")
     for part in ast.walk_parts(where):
-        _check_part(part)
+        if isinstance(part, ast.Repeat):
+            _check_repeat(part)
+        elif not isinstance(part, ast.Element) and not ast.child_parts(part):
+            raise RuleError(part, "this group has no parts", "name at least one")
     _check_nots(where)
     if min_events(where) == 0:
         raise RuleError(
             where, "this pattern matches without any event", "make a part of it required"
         )
-
-
-def _check_part(part: ast.Part) -> None:
-    if isinstance(part, ast.Repeat):
-        _check_repeat(part)
-    elif not isinstance(part, ast.Element) and not ast.child_parts(part):
-        raise RuleError(part, "this group has no parts", "name at least one")
 
 
 def _check_repeat(part: ast.Repeat) -> None:
@@ -208,4 +204,4 @@ def _sequences(part: ast.Part) -> list[tuple[ast.Part, ...]]:
     """List the parts of each SEQ of a tree, flattened."""
     inner = flatten_seq(part) if isinstance(part, ast.Seq) else ast.child_parts(part)
     own = [inner] if isinstance(part, ast.Seq) else []
-    return own + [found for each in inner for found in _sequences(each)]
+    return own + [sequence for each in inner for sequence in _sequences(each)]

@@ -11,15 +11,9 @@ from shedlight.errors import RuleError, join_words, known_names
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import DataType, Schema
+from shedlight.language.check import normal_form as tree
 from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.check.lint import PatternWarning, lint_pattern
-from shedlight.language.check.normal_form import (
-    check_tree,
-    max_events,
-    require_levels,
-    require_size,
-    trailing_nots,
-)
 
 RESERVED = frozenset({"pattern", "time", "id", "events", "source"})
 """What every complex event has besides the values that are selected."""
@@ -33,20 +27,17 @@ _ACROSS = (
 
 
 def check(pattern: ast.Pattern, schema: Schema | None = None) -> tuple[PatternWarning, ...]:
-    """Check a pattern, and list what cannot mean what it seems to.
+    """Check a pattern, best in its normal form, and list what cannot mean what it seems to.
 
-    Args:
-        pattern: Best in its normal form, see `normalize`.
-        schema: The columns of its input; if it is not known, neither names nor data types of
-            attributes are checked.
+    If the schema is not known, neither names nor data types of attributes are checked.
 
     Raises:
         RuleError: The pattern breaks a rule.
         DataTypeError: The data types of an expression do not fit.
     """
     selected = [item.expression for item in pattern.select]
-    require_size(pattern.where, (*pattern.conditions, *selected))
-    check_tree(pattern.where)
+    tree.require_size(pattern.where, (*pattern.conditions, *selected))
+    tree.check_tree(pattern.where)
     for element in ast.elements(pattern.where):
         _check_element(element)
     _check_window(pattern)
@@ -72,7 +63,7 @@ def check_row(expression: ex.Expression, schema: Schema | None = None) -> DataTy
         RuleError: It mentions a variable, or an attribute that is not in the schema.
         DataTypeError: Its data types do not fit.
     """
-    require_levels(expression)
+    tree.require_levels(expression)
     for node in ex.walk(expression):
         if isinstance(node, ex.WholeEvent | ex.Aggregate) or (
             isinstance(node, ex.Attribute) and node.variable
@@ -88,7 +79,7 @@ def make_element(condition: ex.Expression) -> ast.Element:
     Raises:
         RuleError: It is not about exactly one variable.
     """
-    require_levels(condition)
+    tree.require_levels(condition)
     _require_values(condition)
     names = sorted(ex.variables(condition))
     if not names:
@@ -134,9 +125,9 @@ def _require_values(condition: ex.Expression) -> None:
 
 
 def _check_window(pattern: ast.Pattern) -> None:
-    absent = trailing_nots(pattern.where)
+    absent = tree.trailing_nots(pattern.where)
     if pattern.within is None:
-        if max_events(pattern.where) > 1 or absent:
+        if tree.max_events(pattern.where) > 1 or absent:
             hint = "add how far apart its events may be, such as WITHIN 10 s"
             raise RuleError(pattern.where, "this pattern needs a window", hint)
     elif absent and pattern.within.unit is ast.WindowUnit.EVENTS:

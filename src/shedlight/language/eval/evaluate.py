@@ -14,19 +14,10 @@ import pyarrow.compute as pc
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression, Operator
+from shedlight.language.eval import column as col
 from shedlight.language.eval import numeric as numbers
 from shedlight.language.eval import texts
-from shedlight.language.eval.column import (
-    ALL_TRUE,
-    Column,
-    Flags,
-    and_flags,
-    as_data_type,
-    broadcast_to,
-    constant_column,
-    is_constant,
-    where,
-)
+from shedlight.language.eval.column import Column, Flags, and_flags
 from shedlight.language.functions import FUNCTIONS, argument_data_types, common_data_type
 
 Lookup = Callable[[Expression], Column]
@@ -34,16 +25,9 @@ Lookup = Callable[[Expression], Column]
 
 
 def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
-    """Compute an expression for all rows.
+    """Compute an expression that `data_type_of` accepts, for all rows.
 
-    Args:
-        expression: One that `data_type_of` accepts for the data types of the columns.
-        rows: How many rows there are.
-        lookup: Gives the columns that the expression mentions, each with so many rows.
-
-    Returns:
-        A column of the data type that `data_type_of` finds. It may share its arrays with those
-        of `lookup`, so do not write into it.
+    The result may share its arrays with those of `lookup`, so do not write into it.
 
     Example:
         >>> from shedlight.language.eval.column import to_arrow, to_column
@@ -53,7 +37,7 @@ def evaluate(expression: Expression, rows: int, lookup: Lookup) -> Column:
         [False, True, None]
     """
     with np.errstate(all="ignore"):
-        return broadcast_to(_column(expression, lookup), rows)
+        return col.broadcast_to(_column(expression, lookup), rows)
 
 
 def is_true(column: Column) -> Flags:
@@ -69,12 +53,14 @@ def _column(node: Expression, _lookup: Lookup) -> Column:
 @_column.register(ex.Attribute | ex.WholeEvent | ex.Aggregate)
 def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, lookup: Lookup) -> Column:
     column = lookup(node)
-    return Column(column.data_type, column.values, ALL_TRUE) if column.valid.all() else column
+    return (
+        Column(column.data_type, column.values, col.ALL_TRUE) if column.valid.all() else column
+    )
 
 
 @_column.register
 def _(node: ex.Literal, _lookup: Lookup) -> Column:
-    return constant_column(node.value)
+    return col.constant_column(node.value)
 
 
 @_column.register
@@ -82,7 +68,7 @@ def _(node: ex.Unary, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
     if node.sign is ex.Sign.MINUS:
         return numbers.negate(operand)
-    flag = as_data_type(operand, DataType.BOOLEAN)
+    flag = col.as_data_type(operand, DataType.BOOLEAN)
     return Column(DataType.BOOLEAN, ~flag.values, flag.valid)
 
 
@@ -95,14 +81,14 @@ def _(node: ex.Binary, lookup: Lookup) -> Column:
         return Column(DataType.BOOLEAN, holding, and_flags(left.valid, right.valid))
     if node.operator in {Operator.AND, Operator.OR}:
         join = _all_of if node.operator is Operator.AND else _any_of
-        return join(*(as_data_type(side, DataType.BOOLEAN) for side in (left, right)))
+        return join(*(col.as_data_type(side, DataType.BOOLEAN) for side in (left, right)))
     return numbers.arithmetic(node.operator, left, right)
 
 
 @_column.register
 def _(node: ex.IsNull, lookup: Lookup) -> Column:
     valid = _column(node.operand, lookup).valid
-    return Column(DataType.BOOLEAN, valid if node.negated else ~valid, ALL_TRUE)
+    return Column(DataType.BOOLEAN, valid if node.negated else ~valid, col.ALL_TRUE)
 
 
 @_column.register
@@ -110,10 +96,10 @@ def _(node: ex.In, lookup: Lookup) -> Column:
     operand, *options = _alike(
         *(_column(part, lookup) for part in (node.operand, *node.options))
     )
-    fixed = [option for option in options if is_constant(option)]
-    among = _among(operand, fixed) if fixed else constant_column(value=False)
+    fixed = [option for option in options if col.is_constant(option)]
+    among = _among(operand, fixed) if fixed else col.constant_column(value=False)
     for option in options:
-        if not is_constant(option):
+        if not col.is_constant(option):
             valid = and_flags(operand.valid, option.valid)
             equal = Column(DataType.BOOLEAN, numbers.is_equal(operand, option), valid)
             among = _any_of(among, equal)
@@ -122,7 +108,7 @@ def _(node: ex.In, lookup: Lookup) -> Column:
 
 @_column.register
 def _(node: ex.Like, lookup: Lookup) -> Column:
-    text = as_data_type(_column(node.operand, lookup), DataType.STRING)
+    text = col.as_data_type(_column(node.operand, lookup), DataType.STRING)
     return Column(DataType.BOOLEAN, texts.is_like(text, node.form) ^ node.negated, text.valid)
 
 
@@ -132,7 +118,7 @@ def _(node: ex.Case, lookup: Lookup) -> Column:
     results = (_column(result, lookup) for _test, result in node.branches)
     *branches, value = _alike(*results, _column(node.otherwise, lookup))
     for test, result in reversed(list(zip(tests, branches, strict=True))):
-        value = where(is_true(as_data_type(test, DataType.BOOLEAN)), result, value)
+        value = col.where(is_true(col.as_data_type(test, DataType.BOOLEAN)), result, value)
     return value
 
 
@@ -140,19 +126,15 @@ def _(node: ex.Case, lookup: Lookup) -> Column:
 def _(node: ex.Cast, lookup: Lookup) -> Column:
     operand = _column(node.operand, lookup)
     special = _CASTS.get((operand.data_type, node.data_type))
-    return special(operand) if special else as_data_type(operand, node.data_type)
+    return special(operand) if special else col.as_data_type(operand, node.data_type)
 
 
 @_column.register
 def _(node: ex.Call, lookup: Lookup) -> Column:
     arguments = [_column(argument, lookup) for argument in node.arguments]
-    data_types = argument_data_types(
-        FUNCTIONS[node.function], [column.data_type for column in arguments]
-    )
-    taken = [
-        as_data_type(column, data_type)
-        for column, data_type in zip(arguments, data_types, strict=True)
-    ]
+    given = [column.data_type for column in arguments]
+    data_types = argument_data_types(FUNCTIONS[node.function], given)
+    taken = [col.as_data_type(c, t) for c, t in zip(arguments, data_types, strict=True)]
     return CALLS[node.function](taken)
 
 
@@ -163,7 +145,7 @@ def _alike(*columns: Column) -> Sequence[Column]:
         raise ValueError(
             f"no common data type: {', '.join(str(column.data_type) for column in columns)}"
         )
-    return [as_data_type(column, data_type) for column in columns]
+    return [col.as_data_type(column, data_type) for column in columns]
 
 
 def _all_of(left: Column, right: Column) -> Column:
@@ -198,7 +180,7 @@ def _among(operand: Column, options: Sequence[Column]) -> Column:
 def _coalesced(columns: Sequence[Column]) -> Column:
     *firsts, value = columns
     for column in reversed(firsts):
-        value = where(column.valid, column, value)
+        value = col.where(column.valid, column, value)
     return value
 
 
@@ -207,7 +189,7 @@ def _extreme(columns: Sequence[Column], is_before: Callable[[Column, Column], Fl
     value, *others = columns
     for other in others:
         better = ~value.valid | and_flags(other.valid, is_before(other, value))
-        value = where(better, other, value)
+        value = col.where(better, other, value)
     return value
 
 
@@ -219,8 +201,10 @@ def _null_if(first: Column, second: Column) -> Column:
 def _is_nan(number: Column) -> Column:
     """Tell where a number is NaN; as in Spark, a null is not."""
     if number.data_type is not DataType.DOUBLE:
-        return constant_column(value=False)
-    return Column(DataType.BOOLEAN, and_flags(number.valid, np.isnan(number.values)), ALL_TRUE)
+        return col.constant_column(value=False)
+    return Column(
+        DataType.BOOLEAN, and_flags(number.valid, np.isnan(number.values)), col.ALL_TRUE
+    )
 
 
 _CASTS: Mapping[tuple[DataType, DataType], Callable[[Column], Column]] = {
@@ -239,7 +223,7 @@ CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
     "endswith": lambda of: texts.contains_part(pc.ends_with, str.endswith, *of),
     "floor": lambda of: numbers.truncate(of[0], np.floor),
     "greatest": partial(_extreme, is_before=lambda a, b: numbers.is_less(b, a)),
-    "if": lambda of: where(is_true(of[0]), of[1], of[2]),
+    "if": lambda of: col.where(is_true(of[0]), of[1], of[2]),
     "isnan": lambda of: _is_nan(*of),
     "least": partial(_extreme, is_before=numbers.is_less),
     "length": lambda of: texts.count_characters(*of),

@@ -15,15 +15,8 @@ import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Operator
-from shedlight.language.eval.column import (
-    ALL_TRUE,
-    Column,
-    Flags,
-    and_flags,
-    as_data_type,
-    to_flags,
-    to_scalars,
-)
+from shedlight.language.eval import column as col
+from shedlight.language.eval.column import Column, Flags, and_flags
 from shedlight.language.functions import LARGEST, SMALLEST, arithmetic_data_type
 
 Values = npt.NDArray[Any]
@@ -35,7 +28,7 @@ _SURELY_WITHIN = 2.0**62
 def arithmetic(operator: Operator, left: Column, right: Column) -> Column:
     """Apply an arithmetic operator to two columns of numbers."""
     data_type = arithmetic_data_type(operator, (left.data_type, right.data_type))
-    a, b = as_data_type(left, data_type), as_data_type(right, data_type)
+    a, b = col.as_data_type(left, data_type), col.as_data_type(right, data_type)
     rule = (_DOUBLE_RULES if data_type is DataType.DOUBLE else _BIGINT_RULES)[operator]
     values, fine = rule(a.values, b.values)
     return Column(data_type, values, and_flags(and_flags(a.valid, b.valid), fine))
@@ -45,7 +38,7 @@ def negate(column: Column) -> Column:
     """Change the sign; the smallest bigint has no positive."""
     if column.data_type is DataType.DOUBLE:
         return Column(DataType.DOUBLE, -column.values, column.valid)
-    number = as_data_type(column, DataType.BIGINT)
+    number = col.as_data_type(column, DataType.BIGINT)
     return Column(
         DataType.BIGINT, -number.values, and_flags(number.valid, number.values != SMALLEST)
     )
@@ -55,7 +48,7 @@ def is_equal(left: Column, right: Column) -> Flags:
     """Tell where two columns of one data type are equal, whatever their validity."""
     a, b = left.values, right.values
     if left.data_type is DataType.STRING:
-        return to_flags(pc.equal(*to_scalars(a, b)))
+        return col.to_flags(pc.equal(*col.to_scalars(a, b)))
     equal = np.asarray(a == b)
     if left.data_type is not DataType.DOUBLE or _is_one_number(a) or _is_one_number(b):
         return equal
@@ -66,7 +59,7 @@ def is_less(left: Column, right: Column) -> Flags:
     """Tell where the first of two columns of one data type is less, whatever their validity."""
     a, b = left.values, right.values
     if left.data_type is DataType.STRING:  # Arrow compares the bytes, as Spark does
-        return to_flags(pc.less(*to_scalars(a, b)))
+        return col.to_flags(pc.less(*col.to_scalars(a, b)))
     if left.data_type is not DataType.DOUBLE or _is_one_number(b):
         return np.asarray(a < b)
     if _is_one_number(a):
@@ -98,13 +91,13 @@ def truncate(column: Column, rounded: Callable[[Values], Values] = np.trunc) -> 
 
 def take_absolute(column: Column) -> Column:
     """Drop the sign; the smallest bigint has no positive."""
-    fine = ALL_TRUE if column.data_type is DataType.DOUBLE else column.values != SMALLEST
+    fine = col.ALL_TRUE if column.data_type is DataType.DOUBLE else column.values != SMALLEST
     return Column(column.data_type, np.abs(column.values), and_flags(column.valid, fine))
 
 
 def apply_to_doubles(function: Callable[[Values], Values], column: Column) -> Column:
     """Apply a function of NumPy to numbers as doubles."""
-    number = as_data_type(column, DataType.DOUBLE)
+    number = col.as_data_type(column, DataType.DOUBLE)
     return Column(DataType.DOUBLE, function(number.values), number.valid)
 
 
@@ -124,21 +117,21 @@ def _surely_fit(a: Values, b: Values, exact: Callable[[int, int], int]) -> bool:
 def _sum(a: Values, b: Values) -> tuple[Values, Flags]:
     total = a + b
     if _surely_fit(a, b, add):
-        return total, ALL_TRUE
+        return total, col.ALL_TRUE
     return total, ((a ^ total) & (b ^ total)) >= 0
 
 
 def _difference(a: Values, b: Values) -> tuple[Values, Flags]:
     difference = a - b
     if _surely_fit(a, b, sub):
-        return difference, ALL_TRUE
+        return difference, col.ALL_TRUE
     return difference, ((a ^ b) & (a ^ difference)) >= 0
 
 
 def _product(a: Values, b: Values) -> tuple[Values, Flags]:
     result = a * b
     if _surely_fit(a, b, mul):
-        return result, ALL_TRUE
+        return result, col.ALL_TRUE
     rough = np.abs(a.astype(np.float64) * b.astype(np.float64))
     fine = np.asarray(rough < _SURELY_WITHIN)
     doubtful = np.flatnonzero(~fine)
@@ -179,9 +172,9 @@ _BIGINT_RULES: Mapping[Operator, _Rule] = {
     Operator.MODULO: _whole_remainder,
 }
 _DOUBLE_RULES: Mapping[Operator, _Rule] = {
-    Operator.ADD: lambda a, b: (a + b, ALL_TRUE),
-    Operator.SUBTRACT: lambda a, b: (a - b, ALL_TRUE),
-    Operator.MULTIPLY: lambda a, b: (a * b, ALL_TRUE),
+    Operator.ADD: lambda a, b: (a + b, col.ALL_TRUE),
+    Operator.SUBTRACT: lambda a, b: (a - b, col.ALL_TRUE),
+    Operator.MULTIPLY: lambda a, b: (a * b, col.ALL_TRUE),
     Operator.DIVIDE: lambda a, b: (a / b, b != 0),
     Operator.MODULO: lambda a, b: (np.fmod(a, b), b != 0),
 }

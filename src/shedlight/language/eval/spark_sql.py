@@ -41,15 +41,11 @@ class _Term:
 
 
 def spark_sql(expression: Expression, scope: Scope, data_type: DataType | None = None) -> str:
-    """Write an expression as Spark SQL.
+    """Write an expression without aggregates as Spark SQL.
 
-    Args:
-        expression: What to write. An attribute is a column of the name, or a field of the
-            struct that its variable is; there can be no aggregates.
-        scope: The data types of the columns, none of them unknown. Columns of other types (int,
-            float, decimal, date) are cast to their data type.
-        data_type: What the text is cast to, if it has another type: without it, a NULL is of
-            the type void, which Spark takes for no condition.
+    An attribute is a column of the name, or a field of the struct that its variable is. No data
+    type may be unknown; columns of other types (int, float, decimal, date) are cast to theirs.
+    With a `data_type` the text is cast to it: a NULL is else void, for Spark no condition.
 
     Raises:
         DataTypeError: Some part does not fit.

@@ -23,15 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.eval.column import (
-    ALL_TRUE,
-    TEXT,
-    Column,
-    Flags,
-    and_flags,
-    to_flags,
-    to_scalars,
-)
+from shedlight.language.eval import column as col
+from shedlight.language.eval.column import Column, Flags, and_flags
 from shedlight.language.functions import LARGEST
 
 BLANKS = " \t\n\v\f\r"
@@ -64,7 +57,7 @@ def count_characters(text: Column) -> Column:
 def map_distinct(change: Callable[[str], str], text: Column) -> Column:
     """Change each distinct text."""
     encoded = pc.dictionary_encode(text.values)
-    changed = pa.array([change(value) for value in encoded.dictionary.to_pylist()], TEXT)
+    changed = pa.array([change(value) for value in encoded.dictionary.to_pylist()], col.TEXT)
     return Column(DataType.STRING, changed.take(encoded.indices), text.valid)
 
 
@@ -79,7 +72,7 @@ def concat(texts: Sequence[Column]) -> Column:
     for text in texts[1:]:
         valid = and_flags(valid, text.valid)
     values = pc.binary_join_element_wise(
-        *to_scalars(*(text.values for text in texts)), pa.scalar("", TEXT)
+        *col.to_scalars(*(text.values for text in texts)), pa.scalar("", col.TEXT)
     )
     return Column(DataType.STRING, values, valid)
 
@@ -98,7 +91,7 @@ def substring(text: Column, start: Column, count: Column) -> Column:
         values = _sliced(text.values, *np.clip([start.values[0], count.values[0]], least, most))
     else:
         parts = (text.values, pa.array(start.values), pa.array(count.values))
-        values = _per_distinct(_cut, TEXT, parts)
+        values = _per_distinct(_cut, col.TEXT, parts)
     return Column(DataType.STRING, values, valid)
 
 
@@ -110,7 +103,7 @@ def contains_part(
         flags = fast(text.values, pattern=part.values[0].as_py() or "")
     else:
         flags = _per_distinct(slow, pa.bool_(), (text.values, part.values))
-    return Column(DataType.BOOLEAN, to_flags(flags), and_flags(text.valid, part.valid))
+    return Column(DataType.BOOLEAN, col.to_flags(flags), and_flags(text.valid, part.valid))
 
 
 def is_like(text: Column, form: str) -> Flags:
@@ -123,9 +116,9 @@ def is_like(text: Column, form: str) -> Flags:
     shape = "".join(token if token in _WILD else "x" for token in tokens)
     fast = _FAST_FORMS.get(re.sub("x+", "x", shape))
     if fast:
-        return to_flags(fast(text.values, plain))
+        return col.to_flags(fast(text.values, plain))
     pattern = "".join(_WILD.get(token) or re.escape(token[-1]) for token in tokens)
-    return to_flags(pc.match_substring_regex(text.values, rf"(?s)\A{pattern}\z"))
+    return col.to_flags(pc.match_substring_regex(text.values, rf"(?s)\A{pattern}\z"))
 
 
 def to_bigint(text: Column) -> Column:
@@ -148,12 +141,12 @@ def to_double(text: Column) -> Column:
     numeral = _numerals(text.values, DOUBLE_FORM)
     shown = pc.if_else(pc.equal(numeral, ""), "0", numeral)
     values = np.asarray(shown.cast(pa.float64()))
-    return _read(DataType.DOUBLE, text, numeral, values, ALL_TRUE)
+    return _read(DataType.DOUBLE, text, numeral, values, col.ALL_TRUE)
 
 
 def to_text(number: Column) -> Column:
     """Write bigints in decimal."""
-    return Column(DataType.STRING, pa.array(number.values).cast(TEXT), number.valid)
+    return Column(DataType.STRING, pa.array(number.values).cast(col.TEXT), number.valid)
 
 
 def _numerals(values: pa.Array, form: str) -> pa.Array:

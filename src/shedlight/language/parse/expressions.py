@@ -100,20 +100,15 @@ class ExpressionReader:
         (operand,) = self.read_operands(tree)
         return ex.IsNull(operand, _has_not(tree))
 
-    def _read_test(self, tree: SyntaxTree) -> Expression:
-        first, *_ = (token.type for token in tokens_of(tree) if token.type != "NOT")
-        readers = {"IN": self._in, "LIKE": self._like, "BETWEEN": self._between}
-        return readers[first](tree)
-
-    def _in(self, tree: SyntaxTree) -> Expression:
+    def _read_in(self, tree: SyntaxTree) -> Expression:
         operand, *options = self.read_operands(tree)
         return ex.In(operand, tuple(options), _has_not(tree))
 
-    def _like(self, tree: SyntaxTree) -> Expression:
+    def _read_like(self, tree: SyntaxTree) -> Expression:
         (operand,) = self.read_operands(tree)
         return ex.Like(operand, unquote(tokens_of(tree)[-1]), _has_not(tree))
 
-    def _between(self, tree: SyntaxTree) -> Expression:
+    def _read_between(self, tree: SyntaxTree) -> Expression:
         operand, low, high = self.read_operands(tree)
         above = self.source_map.put(ex.Binary(Operator.GREATER_EQUAL, operand, low), tree)
         below = self.source_map.put(ex.Binary(Operator.LESS_EQUAL, operand, high), tree)

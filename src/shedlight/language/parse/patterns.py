@@ -23,19 +23,14 @@ from shedlight.language.ast.window import make_window
 from shedlight.language.check.lint import PatternWarning
 from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
 from shedlight.language.check.rules import check, check_row, make_element
+from shedlight.language.parse import syntax
 from shedlight.language.parse.expressions import (
     ExpressionReader,
     SourceMap,
     name_parts,
     unquote,
 )
-from shedlight.language.parse.syntax import (
-    SyntaxTree,
-    expression_tree,
-    operands,
-    pattern_tree,
-    tokens_of,
-)
+from shedlight.language.parse.syntax import SyntaxTree
 
 _GROUPS: dict[str, Callable[[tuple[ast.Part, ...]], ast.Part]] = {
     "seq": lambda parts: ast.Seq(flatten_seq(ast.Seq(parts))),
@@ -72,7 +67,7 @@ def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
         SELECT * WHERE SEQ(A.type = 0, B.type = 1) WITHIN 90 s
     """
     source_map = SourceMap(text)
-    tree = pattern_tree(text)
+    tree = syntax.pattern_tree(text)
 
     def read() -> ParseResult:
         pattern = _pattern(tree, source_map)
@@ -96,7 +91,7 @@ def parse_expression(text: str, schema: Schema | None = None) -> Expression:
         Attribute(variable='', path=('machine_id',))
     """
     source_map = SourceMap(text)
-    tree = expression_tree(text)
+    tree = syntax.expression_tree(text)
 
     def read() -> Expression:
         expression = ExpressionReader(source_map, _of_row)(tree)
@@ -116,8 +111,8 @@ def _with_spans(read: Callable[[], _Result], source_map: SourceMap) -> _Result:
 
 
 def _pattern(tree: SyntaxTree, source_map: SourceMap) -> ast.Pattern:
-    clauses = {clause.data: clause for clause in operands(tree)}
-    select, where, *_ = operands(tree)
+    clauses = {clause.data: clause for clause in syntax.operands(tree)}
+    select, where, *_ = syntax.operands(tree)
     of_variable = ExpressionReader(source_map, _of_variable)
     first, others = _tree_and_conditions(where)
     written = _part(of_variable, first)
@@ -126,20 +121,20 @@ def _pattern(tree: SyntaxTree, source_map: SourceMap) -> ast.Pattern:
         span = source_map.of(old)
         if span:
             source_map.put(new, span)
-    each = any(token.type == "EACH" for token in tokens_of(select))
+    each = any(token.type == "EACH" for token in syntax.tokens_of(select))
     names = {element.variable for element in ast.elements(root)}
     of_each = ExpressionReader(
         source_map, lambda path: (_of_variable if path[0] in names else _of_row)(path)
     )
     return ast.Pattern(
         select=tuple(
-            _item(of_each if each else of_variable, item) for item in operands(select)
+            _item(of_each if each else of_variable, item) for item in syntax.operands(select)
         ),
         where=root,
         conditions=conditions,
         within=_window(clauses.get("window"), source_map),
         partition_by=_keys(clauses.get("partition"), source_map),
-        reuse=any(token.type == "REUSE" for token in tokens_of(tree)),
+        reuse=any(token.type == "REUSE" for token in syntax.tokens_of(tree)),
         each=each,
     )
 
@@ -154,9 +149,9 @@ def _of_row(path: tuple[str, ...]) -> Attribute:
 
 
 def _item(read: ExpressionReader, tree: SyntaxTree) -> ast.Item:
-    (inner,) = operands(tree)
+    (inner,) = syntax.operands(tree)
     expression = read(inner)
-    given = [unquote(token) for token in tokens_of(tree) if token.type == "NAME"]
+    given = [unquote(token) for token in syntax.tokens_of(tree) if token.type == "NAME"]
     name = given[0] if given else ast.default_name(expression)
     if name is None:
         require_levels(expression)
@@ -168,19 +163,19 @@ def _item(read: ExpressionReader, tree: SyntaxTree) -> ast.Item:
 def _window(tree: SyntaxTree | None, source_map: SourceMap) -> ast.Window | None:
     if tree is None:
         return None
-    _, number, unit = (source_map.put(token, token) for token in tokens_of(tree))
+    _, number, unit = (source_map.put(token, token) for token in syntax.tokens_of(tree))
     return source_map.put(make_window(number, unit), tree)
 
 
 def _keys(tree: SyntaxTree | None, source_map: SourceMap) -> tuple[Attribute, ...]:
-    names = [] if tree is None else operands(tree)
+    names = [] if tree is None else syntax.operands(tree)
     return tuple(source_map.put(_of_row(name_parts(name)), name) for name in names)
 
 
 def _tree_and_conditions(tree: SyntaxTree) -> tuple[SyntaxTree, list[SyntaxTree]]:
     """Split what stands in WHERE; where it starts with a condition, it is one element."""
     if tree.data == "conjunction":
-        first, *rest = operands(tree)
+        first, *rest = syntax.operands(tree)
         if _is_pattern(first):
             return first, rest
     return tree, []
@@ -188,17 +183,17 @@ def _tree_and_conditions(tree: SyntaxTree) -> tuple[SyntaxTree, list[SyntaxTree]
 
 def _is_pattern(tree: SyntaxTree) -> bool:
     if tree.data == "group":
-        return _is_pattern(operands(tree)[0])
+        return _is_pattern(syntax.operands(tree)[0])
     return tree.data in {*_GROUPS, "repeat"}
 
 
 def _part(read: ExpressionReader, tree: SyntaxTree) -> ast.Part:
     """Read a part of a pattern."""
     if tree.data == "group":
-        (inner,) = operands(tree)
+        (inner,) = syntax.operands(tree)
         return _element(read, inner) if inner.data == "negation" else _part(read, inner)
     if tree.data in _GROUPS:
-        parts = tuple(_part(read, inner) for inner in operands(tree))
+        parts = tuple(_part(read, inner) for inner in syntax.operands(tree))
         return read.source_map.put(_GROUPS[tree.data](parts), tree)
     if tree.data == "negation":
         return _absence(read, tree)
@@ -210,13 +205,13 @@ def _part(read: ExpressionReader, tree: SyntaxTree) -> ast.Part:
 
 
 def _absence(read: ExpressionReader, tree: SyntaxTree) -> ast.Not:
-    (inner,) = operands(tree)
+    (inner,) = syntax.operands(tree)
     if inner.data != "group":
         hint = (
             "write NOT(...) for an event that must not come, (NOT ...) for a condition on one"
         )
         raise read.source_map.error("this NOT can mean two things", tree, hint)
-    element = _part(read, operands(inner)[0])
+    element = _part(read, syntax.operands(inner)[0])
     if not isinstance(element, ast.Element):
         hint = "write a condition on one variable, such as NOT(X.cpu > 0.5)"
         raise read.source_map.error("NOT takes one element", inner, hint)
@@ -233,7 +228,7 @@ def _element(read: ExpressionReader, tree: SyntaxTree) -> ast.Element:
 def _without_repetition(tree: SyntaxTree) -> tuple[Token | None, SyntaxTree]:
     """Take off a repetition at the end; after several conditions it is about all of them."""
     if tree.data == "repeat":
-        return tokens_of(tree)[-1], operands(tree)[0]
+        return syntax.tokens_of(tree)[-1], syntax.operands(tree)[0]
     if tree.data not in {"conjunction", "disjunction"}:
         return None, tree
     *before, last = tree.children
