@@ -316,8 +316,8 @@ def _node(thing: object) -> ast.stmt:
 
 
 def _plain(text: str) -> str:
-    """Take off quotes around names, and the aliases of the language's modules before them."""
-    return re.sub(r"\b(?:ast|ex)\.(?=[A-Z])", "", re.sub(r"'([A-Z]\w+)'", r"\1", text))
+    """Take off quotes around names, and the aliases of modules before them."""
+    return re.sub(r"\b(?:app|ast|ex)\.(?=[A-Z])", "", re.sub(r"'([A-Z]\w+)'", r"\1", text))
 
 
 # ---------------------------------------------------------------------------------------------

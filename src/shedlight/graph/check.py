@@ -5,15 +5,8 @@ from dataclasses import replace
 from itertools import chain
 
 from shedlight.errors import known_names
-from shedlight.graph.application import (
-    Application,
-    OperatorSpec,
-    ShedBy,
-    SideOutput,
-    Sink,
-    Source,
-    Stream,
-)
+from shedlight.graph import application as app
+from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
 from shedlight.graph.column_types import data_type_problems, pattern_path
 from shedlight.graph.file.problem import (
     Path,
@@ -170,7 +163,7 @@ def _path_problems(application: Application) -> Iterator[Problem]:
     """Find formats of files without a path, and paths that are written to twice."""
     taken: dict[str, str] = {}
     sources, sinks = application.sources, application.sinks
-    parts: list[tuple[Path, Source | Sink | SideOutput]] = [
+    parts: list[tuple[Path, Source | Sink | app.SideOutput]] = [
         *((("sources", name), source) for name, source in sources.items()),
         *((("sinks", name), sink) for name, sink in sinks.items()),
         *(
@@ -249,7 +242,7 @@ def _constraint_problems(application: Application) -> Iterator[Problem]:
     for spec in application.operators.values():
         if spec.never_shed:
             yield from _label_problems(spec)
-        if spec.shed_by is ShedBy.KEY:
+        if spec.shed_by is app.ShedBy.KEY:
             yield from _shed_by_problems(spec)
     for sink in application.sinks.values():
         if sink.timed_out and application.pattern(sink.input).within is None:

@@ -62,11 +62,7 @@ def _outer_names(name: str) -> Iterator[str]:
 
 
 def source_columns(source: Source) -> Columns:
-    """Find the columns of a source, the derived ones included.
-
-    Raises:
-        LanguageError: A derived column does not fit the schema.
-    """
+    """Find the columns of a source; LanguageError if a derived one does not fit the schema."""
     open_ = frozenset({""}) if source.schema is None else frozenset[str]()
     columns = Columns(dict(source.schema or {}), open_)
     for name, expression in source.columns.items():
@@ -75,11 +71,7 @@ def source_columns(source: Source) -> Columns:
 
 
 def output_columns(stream: Stream, pattern: Pattern, columns: Columns) -> Columns:
-    """Find the columns of a pattern's complex events, of those of its input.
-
-    Raises:
-        ApplicationError: There are more than `MAX_COLUMNS`.
-    """
+    """Find the columns of a pattern's complex events, of those of its input."""
     data_types: dict[str, DataType] = dict(_OF_COMPLEX_EVENT)
     open_: set[str] = set()
     for item in _items(pattern, columns):
@@ -141,11 +133,7 @@ def _fields(columns: Columns, struct: str, name: str) -> Columns:
 
 
 def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
-    """Find the columns of an operator's inputs together; an event has null where it has none.
-
-    Raises:
-        ApplicationError: Two inputs have a column of one name and different data types.
-    """
+    """Find the columns of all inputs of an operator; an event has null where it has none."""
     data_types: dict[str, DataType] = {}
     owners: dict[str, Stream] = {}
     for stream, stream_columns in columns.items():

@@ -4,15 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from shedlight.errors import ApplicationError, CapError
-from shedlight.graph.application import (
-    Application,
-    OperatorSpec,
-    ShedBy,
-    SideOutput,
-    Sink,
-    Source,
-    Stream,
-)
+from shedlight.graph import application as app
+from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
 from shedlight.graph.topology import operators_on
 from shedlight.language import DataType, Pattern, Window
 from shedlight.language.ast.expression import TRUE
@@ -105,7 +98,7 @@ def _time_form(source: Source) -> str:
     return f"in {unit}" if data_type else f"in {unit} or a timestamp"
 
 
-def _location(part: Source | Sink | SideOutput) -> str:
+def _location(part: Source | Sink | app.SideOutput) -> str:
     return f"{part.format} in {part.path}" if part.path else part.format
 
 
@@ -191,7 +184,7 @@ def _about_shedding(spec: OperatorSpec) -> _Rows:
     if spec.never_shed:
         yield "never shed", _list(spec.never_shed)
     if spec.shed_by:
-        what = {ShedBy.EVENT: "event", ShedBy.KEY: "key, with all of its events"}
+        what = {app.ShedBy.EVENT: "event", app.ShedBy.KEY: "key, with all of its events"}
         yield "shed by", [what[spec.shed_by]]
 
 

@@ -143,11 +143,7 @@ def node_limit(model: Model, node: NodeModel, target: Target) -> Limit | None:
 
 
 def check_feasible(limit: Limit, read: float) -> None:
-    """See that micro-batches can keep a bound if everything is shed.
-
-    Raises:
-        PlanError: It is too tight; the message has the least bound that is not.
-    """
+    """See that micro-batches can keep a bound if all is shed; a PlanError has the least."""
     node = limit.node
     if limit.target.latency is not LatencyModel.MICRO_BATCH or not node.fixed:
         return

@@ -62,9 +62,7 @@ def operator_types(
 ) -> OperatorTypes:
     """Find the types of an operator, given the columns that each operator sees.
 
-    Raises:
-        SnapshotError: Neither the text nor the snapshot says of what type complex events
-            are.
+    SnapshotError if neither text nor snapshot says of what type complex events are.
     """
     tests = element_tests(spec, vocabulary)
     upstream = _Upstream(application, snapshot, spec, vocabulary, dict.fromkeys(tests.values()))

@@ -128,11 +128,7 @@ class Snapshot:
     def _explain(
         cls, given: ArgsKwargs, make: pydantic.ModelWrapValidatorHandler["Snapshot"]
     ) -> "Snapshot":
-        """Say what is wrong as for a user.
-
-        Raises:
-            SnapshotError: A number cannot be, or something else stands in its place.
-        """
+        """Say what is wrong as for a user, in a SnapshotError."""
         try:
             return make(given)
         except pydantic.ValidationError as error:

@@ -12,26 +12,11 @@ from itertools import chain
 from pathlib import Path as FilePath
 
 from shedlight.errors import ApplicationError, LanguageError
-from shedlight.graph.application import (
-    Application,
-    Node,
-    OperatorSpec,
-    SideOutput,
-    Sink,
-    Source,
-    parse_stream,
-)
+from shedlight.graph import application as app
 from shedlight.graph.check import content_problems, reference_problems
 from shedlight.graph.column_types import text_problem
+from shedlight.graph.file import settings as st
 from shedlight.graph.file.problem import Path, Problem, format_problems, raise_problems
-from shedlight.graph.file.settings import (
-    ApplicationSettings,
-    LocationSettings,
-    OperatorSettings,
-    SinkSettings,
-    SourceSettings,
-    flat_schema,
-)
 from shedlight.graph.file.validation import read_settings
 from shedlight.graph.file.yaml_lines import read_document
 from shedlight.graph.lint import lint_application
@@ -48,7 +33,7 @@ _FILE_NAME = re.compile(r"[^\n:{}]+\.ya?ml\s*")
 class LoadResult:
     """An application that was checked, and its warnings."""
 
-    application: Application
+    application: app.Application
     warnings: tuple[str, ...] = ()
 
 
@@ -123,37 +108,39 @@ class _Reading:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
-    def application(self, settings: ApplicationSettings) -> Application:
-        return Application(
+    def application(self, settings: st.ApplicationSettings) -> app.Application:
+        return app.Application(
             name=settings.name,
             sources={name: self._source(name, s) for name, s in settings.sources.items()},
             nodes={
-                name: Node(name=name, bound=node.bound / 1e6 if node and node.bound else None)
+                name: app.Node(
+                    name=name, bound=node.bound / 1e6 if node and node.bound else None
+                )
                 for name, node in settings.nodes.items()
             },
             operators={name: self._operator(name, s) for name, s in settings.operators.items()},
             sinks={name: _sink(name, s) for name, s in settings.sinks.items()},
         )
 
-    def _source(self, name: str, settings: SourceSettings) -> Source:
-        return Source(
+    def _source(self, name: str, settings: st.SourceSettings) -> app.Source:
+        return app.Source(
             name=name,
             id=tuple(settings.id),
             columns={
                 column: self._expression(("sources", name, "columns", column), text)
                 for column, text in settings.columns.items()
             },
-            schema=None if settings.declared is None else flat_schema(settings.declared),
+            schema=None if settings.declared is None else st.flat_schema(settings.declared),
             late=_side(settings.late),
             malformed=_side(settings.malformed),
             **settings.model_dump(exclude={"id", "columns", "declared", "late", "malformed"}),
         )
 
-    def _operator(self, name: str, settings: OperatorSettings) -> OperatorSpec:
-        return OperatorSpec(
+    def _operator(self, name: str, settings: st.OperatorSettings) -> app.OperatorSpec:
+        return app.OperatorSpec(
             name=name,
             node=settings.node,
-            inputs=tuple(map(parse_stream, settings.input)),
+            inputs=tuple(map(app.parse_stream, settings.input)),
             patterns={
                 pattern: self._pattern(("operators", name, "patterns", pattern), text)
                 for pattern, text in settings.patterns.items()
@@ -187,14 +174,14 @@ _NOTHING = Literal(None)
 _ANYTHING = Pattern(select=(), where=Element("E1"))
 
 
-def _side(settings: LocationSettings | None) -> SideOutput | None:
-    return None if settings is None else SideOutput(**settings.model_dump())
+def _side(settings: st.LocationSettings | None) -> app.SideOutput | None:
+    return None if settings is None else app.SideOutput(**settings.model_dump())
 
 
-def _sink(name: str, settings: SinkSettings) -> Sink:
-    return Sink(
+def _sink(name: str, settings: st.SinkSettings) -> app.Sink:
+    return app.Sink(
         name=name,
-        input=parse_stream(settings.input),
+        input=app.parse_stream(settings.input),
         weight=0.0 if settings.timed_out else settings.weight,
         **settings.model_dump(exclude={"input", "weight"}),
     )

@@ -69,11 +69,7 @@ def _line(path: Path, lines: Mapping[Path, int]) -> int:
 def raise_problems(
     problems: Iterable[Problem], lines: Mapping[Path, int] | None = None, file: str = ""
 ) -> None:
-    """Raise an error with all problems, in order of their lines, unless there are none.
-
-    Raises:
-        ApplicationError: There are some.
-    """
+    """Raise an ApplicationError with all problems, if any, in order of their lines."""
     remaining = iter(problems)
     reported = list(islice(remaining, MAX_REPORTED))
     if not reported:

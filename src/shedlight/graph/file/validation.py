@@ -7,36 +7,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from shedlight.errors import known_names
+from shedlight.graph.file import settings as st
 from shedlight.graph.file.problem import Path, Problem, format_path, problem_at, shorten
-from shedlight.graph.file.settings import (
-    ApplicationSettings,
-    LocationSettings,
-    NodeSettings,
-    OperatorSettings,
-    SinkSettings,
-    SourceSettings,
-    StrictSettings,
-    describe,
-)
 from shedlight.graph.file.yaml_lines import Value
 
-_SECTIONS: Mapping[str, type[StrictSettings]] = {
-    "sources": SourceSettings,
-    "nodes": NodeSettings,
-    "operators": OperatorSettings,
-    "sinks": SinkSettings,
+_SECTIONS: Mapping[str, type[st.StrictSettings]] = {
+    "sources": st.SourceSettings,
+    "nodes": st.NodeSettings,
+    "operators": st.OperatorSettings,
+    "sinks": st.SinkSettings,
 }
 
 
-def read_settings(value: Value) -> tuple[ApplicationSettings | None, tuple[Problem, ...]]:
+def read_settings(value: Value) -> tuple[st.ApplicationSettings | None, tuple[Problem, ...]]:
     """Read what an application file says, or list what is wrong with it."""
     if not isinstance(value, dict):
-        problem = (
-            f"an application is a mapping, got {describe(value)}; write `name: ...` and so on"
-        )
-        return None, (Problem((), problem),)
+        problem = f"an application is a mapping, got {st.describe(value)}"
+        return None, (Problem((), f"{problem}; write `name: ...` and so on"),)
     try:
-        return ApplicationSettings.model_validate(value), ()
+        return st.ApplicationSettings.model_validate(value), ()
     except ValidationError as error:
         return None, tuple(_problems(error))
 
@@ -72,17 +61,17 @@ def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
     if detail["type"] == "missing":
         return Problem(path, f"{here} has no {last!r}, which it needs: {_known(path)[last]}")
     if detail["type"] in {"model_type", "dict_type"}:
-        problem = f"must be a mapping, got {describe(detail['input'])}"
+        problem = f"must be a mapping, got {st.describe(detail['input'])}"
         return problem_at(path, problem, "write `name: value` pairs")
     return problem_at(path, _reason(detail))
 
 
 def _known(path: Path) -> Mapping[str, str]:
     """Find the settings of the part that a path leads into, and what they mean."""
-    model: type[StrictSettings] = ApplicationSettings
+    model: type[st.StrictSettings] = st.ApplicationSettings
     if len(path) > 1:
         inside = len(path) > _DEEP and path[2] in {"late", "malformed"}
-        model = LocationSettings if inside else _SECTIONS[str(path[0])]
+        model = st.LocationSettings if inside else _SECTIONS[str(path[0])]
     fields = model.model_fields.items()
     return {field.alias or name: field.description or "" for name, field in fields}
 

@@ -304,16 +304,15 @@ def negate(operand: Expression) -> Expression:
 
 def children(expression: Expression) -> Iterator[Expression]:
     """Give the direct parts of an expression, as written."""
-    if isinstance(expression, Case):
-        yield from chain.from_iterable(expression.branches)
-        yield expression.otherwise
-        return
     for field in fields(expression):
-        value = getattr(expression, field.name)
-        if isinstance(value, Expression):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Expression))
+        yield from _expressions_in(getattr(expression, field.name))
+
+
+def _expressions_in(value: object) -> Iterator[Expression]:
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, tuple):
+        yield from chain.from_iterable(map(_expressions_in, value))
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -330,12 +329,6 @@ def transform(
     new = change(expression)
     if new is not None or isinstance(expression, Literal):
         return expression if new is None else new
-    if isinstance(expression, Case):
-        branches = tuple(
-            (transform(test, change), transform(result, change))
-            for test, result in expression.branches
-        )
-        return Case(branches, transform(expression.otherwise, change))
     values = {
         field.name: _transform_field(getattr(expression, field.name), change)
         for field in fields(expression)
@@ -348,8 +341,8 @@ def _transform_field(
 ) -> object:
     if isinstance(value, Expression):
         return transform(value, change)
-    if isinstance(value, tuple) and value and isinstance(value[0], Expression):
-        return tuple(transform(item, change) for item in value)
+    if isinstance(value, tuple):
+        return tuple(_transform_field(item, change) for item in value)
     return value
 
 

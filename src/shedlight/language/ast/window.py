@@ -43,10 +43,7 @@ def make_window(number: str, unit: str) -> Window:
 
 
 def read_window(text: str) -> Window:
-    """Make a window of text.
-
-    Raises:
-        RuleError: It is none.
+    """Make a window of text; RuleError if it is none.
 
     Example:
         >>> read_window("10 min")

@@ -130,11 +130,7 @@ def require_levels(expression: Expression) -> None:
 
 
 def check_tree(where: ast.Part) -> None:
-    """Check what stands where in a tree.
-
-    Raises:
-        RuleError: Something is where it has no meaning.
-    """
+    """Check what stands where in a tree; RuleError if something has no meaning there."""
     leaves = ast.elements(where)
     if len(leaves) > MAX_ELEMENTS:
         raise RuleError(

@@ -57,12 +57,7 @@ def check(pattern: ast.Pattern, schema: Schema | None = None) -> tuple[PatternWa
 
 
 def check_row(expression: ex.Expression, schema: Schema | None = None) -> DataType:
-    """Check an expression about one row alone, and find its data type.
-
-    Raises:
-        RuleError: It mentions a variable, or an attribute that is not in the schema.
-        DataTypeError: Its data types do not fit.
-    """
+    """Check an expression about one row alone, without variables, and find its data type."""
     tree.require_levels(expression)
     for node in ex.walk(expression):
         if isinstance(node, ex.WholeEvent | ex.Aggregate) or (
@@ -74,11 +69,7 @@ def check_row(expression: ex.Expression, schema: Schema | None = None) -> DataTy
 
 
 def make_element(condition: ex.Expression) -> ast.Element:
-    """Make the element that a condition is about.
-
-    Raises:
-        RuleError: It is not about exactly one variable.
-    """
+    """Make the element of a condition; RuleError if it is not about exactly one variable."""
     tree.require_levels(condition)
     _require_values(condition)
     names = sorted(ex.variables(condition))
@@ -246,11 +237,7 @@ def _require_combining(node: ex.Expression, scope: Scope) -> None:
 
 
 def data_type_in_schema(schema: Schema | None, node: ex.Expression) -> DataType:
-    """Find the data type of an attribute, a whole event or an aggregate.
-
-    Raises:
-        RuleError: The schema has no such attribute, or the aggregate does not take it.
-    """
+    """Find the data type of an attribute, a whole event or an aggregate that takes it."""
     if isinstance(node, ex.WholeEvent):
         return DataType.STRUCT
     if isinstance(node, ex.Aggregate):

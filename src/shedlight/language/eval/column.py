@@ -70,11 +70,7 @@ class Column:
 
 
 def data_type_of_arrow(arrow_type: pa.DataType) -> DataType:
-    """Find the data type that values of an Arrow type have.
-
-    Raises:
-        TypeError: The language has no such values.
-    """
+    """Find the data type of values of an Arrow type; TypeError if the language has none."""
     if pa.types.is_dictionary(arrow_type):
         return data_type_of_arrow(arrow_type.value_type)
     for is_of, data_type in _DATA_TYPE_TESTS:
@@ -90,9 +86,6 @@ def to_column(array: pa.Array | pa.ChunkedArray) -> Column:
     away for 64 bits of microseconds. A decimal becomes the double nearest to it, a
     finer timestamp the microsecond that it is in, a date its midnight in UTC, and a timestamp
     without a time zone is one in UTC.
-
-    Raises:
-        TypeError: The language has no such values.
     """
     data_type = data_type_of_arrow(array.type)
     if pa.types.is_dictionary(array.type):

@@ -47,9 +47,6 @@ def spark_sql(expression: Expression, scope: Scope, data_type: DataType | None =
     type may be unknown; columns of other types (int, float, decimal, date) are cast to theirs.
     With a `data_type` the text is cast to it: a NULL is else void, for Spark no condition.
 
-    Raises:
-        DataTypeError: Some part does not fit.
-
     Example:
         >>> busy = ex.Binary(Operator.GREATER, ex.Attribute("", ("cpu",)), ex.Literal(0.2))
         >>> spark_sql(busy, lambda node: DataType.DOUBLE)

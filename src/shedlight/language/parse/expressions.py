@@ -58,11 +58,7 @@ class ExpressionReader:
     resolve: Callable[[tuple[str, ...]], Expression]
 
     def __call__(self, tree: SyntaxTree) -> Expression:
-        """Read an expression.
-
-        Raises:
-            LanguageError: It is not one; with the place.
-        """
+        """Read an expression; a LanguageError says where it is none."""
         inner = tree
         while inner.data == "group":  # without recursion, as there may be many
             (inner,) = operands(inner)

@@ -9,9 +9,9 @@ their meaning. In a part of a pattern, `NOT(...)` means absence; a condition tha
 NOT stands in parentheses, as in `SEQ(A.x = 1, (NOT B.x = 1))`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from lark import Token
 
@@ -39,8 +39,6 @@ _GROUPS: dict[str, Callable[[tuple[ast.Part, ...]], ast.Part]] = {
 }
 _MAX_DIGITS = 9  # of a repetition; the rules say what is wrong with large ones
 
-_Result = TypeVar("_Result")
-
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
@@ -67,17 +65,11 @@ def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
         SELECT * WHERE SEQ(A.type = 0, B.type = 1) WITHIN 90 s
     """
     source_map = SourceMap(text)
-    tree = syntax.pattern_tree(text)
-
-    def read() -> ParseResult:
-        pattern = _pattern(tree, source_map)
+    with _explain(source_map):
+        pattern = _pattern(syntax.pattern_tree(text), source_map)
         warnings = check(pattern, schema)
-        return ParseResult(
-            pattern,
-            tuple(replace(w, text=text, span=source_map.of(w.node)) for w in warnings),
-        )
-
-    return _with_spans(read, source_map)
+    placed = (replace(w, text=text, span=source_map.of(w.node)) for w in warnings)
+    return ParseResult(pattern, tuple(placed))
 
 
 def parse_expression(text: str, schema: Schema | None = None) -> Expression:
@@ -91,20 +83,17 @@ def parse_expression(text: str, schema: Schema | None = None) -> Expression:
         Attribute(variable='', path=('machine_id',))
     """
     source_map = SourceMap(text)
-    tree = syntax.expression_tree(text)
-
-    def read() -> Expression:
-        expression = ExpressionReader(source_map, _of_row)(tree)
+    with _explain(source_map):
+        expression = ExpressionReader(source_map, _of_row)(syntax.expression_tree(text))
         check_row(expression, schema)
-        return expression
-
-    return _with_spans(read, source_map)
+    return expression
 
 
-def _with_spans(read: Callable[[], _Result], source_map: SourceMap) -> _Result:
-    """Read something, and say where in the text a rule is broken."""
+@contextmanager
+def _explain(source_map: SourceMap) -> Iterator[None]:
+    """Say where in the text a rule is broken."""
     try:
-        return read()
+        yield
     except RuleError as error:
         span = source_map.of(error.node)
         raise LanguageError(error.problem, source_map.text, span, error.hint) from error

@@ -65,20 +65,12 @@ _ABOUT_CHARACTERS = {
 
 
 def pattern_tree(text: str) -> SyntaxTree:
-    """Read the text of a pattern; a semicolon may end it.
-
-    Raises:
-        LanguageError: It is not understood; with the place.
-    """
+    """Read the text of a pattern; a semicolon may end it."""
     return _tree(text, [])
 
 
 def expression_tree(text: str) -> SyntaxTree:
-    """Read the text of an expression that stands alone.
-
-    Raises:
-        LanguageError: It is not understood; with the place.
-    """
+    """Read the text of an expression that stands alone."""
     tree = _tree(text, [Token("ROW", "")])
     (expression,) = operands(tree)
     return expression
