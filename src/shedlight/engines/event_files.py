@@ -28,11 +28,7 @@ _READERS: Mapping[str, Callable[[str], pa.Table]] = {
 
 
 def format_of(path: Path, given: str | None = None) -> str:
-    """Find the format of a file by its ending, or take the one given.
-
-    Raises:
-        InputError: It is none that can be read.
-    """
+    """Find the format of a file by its ending, or take the one given if it can be read."""
     if given is not None:
         if given not in _READERS:
             raise InputError(
@@ -108,11 +104,7 @@ def write_events(table: pa.Table, path: Path) -> None:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Give a path to write to; the file gets its name when it is complete, never in part.
-
-    Raises:
-        InputError: It cannot be written.
-    """
+    """Give a path to write to; the file gets its name when it is complete, never in part."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         yield unfinished

@@ -62,11 +62,7 @@ class Result:
 
 
 def add_event_time(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
-    """Add the timestamp in microseconds, from a column of timestamps or of numbers.
-
-    Raises:
-        InputError: The column holds no times.
-    """
+    """Add the timestamp in microseconds, from a column of timestamps or of numbers."""
     times = to_column(table[column])
     require_values(name, column, times.valid)
     if times.data_type is DataType.TIMESTAMP or (
@@ -156,9 +152,8 @@ def run_application(
         InputError: A table lacks a column, or has null ids or times.
         ApplicationError: A pattern does not fit the columns.
     """
-    application = with_schemas(
-        application, {name: schema_of(table.schema) for name, table in tables.items()}
-    )
+    schemas = {name: schema_of(table.schema) for name, table in tables.items()}
+    application = with_schemas(application, schemas)
     streams: dict[Stream, tuple[StreamInput, pa.Table]] = {
         Stream(name): prepare_source(source, tables[name])
         for name, source in application.sources.items()
@@ -166,11 +161,10 @@ def run_application(
     results = {}
     for spec in operator_order(application):
         inputs = [streams[stream] for stream in spec.inputs]
-        schemas = [(stream_input, table.schema) for stream_input, table in inputs]
+        columns = [(stream_input, table.schema) for stream_input, table in inputs]
         reported = {s.name for s in spec.outputs if timed_out or s in application.timed_out}
-        operator = build_operator(schemas, spec.patterns, timed_out=reported)
-        result = run_operator(operator, [table for _, table in inputs])
-        results[spec.name] = result
+        operator = build_operator(columns, spec.patterns, timed_out=reported)
+        results[spec.name] = result = run_operator(operator, [table for _, table in inputs])
         for stream in spec.outputs:
             table = result.complex_events[stream.name].drop_columns([EVENTS])
             streams[stream] = (StreamInput(str(stream), (ID,), TIME), table)
@@ -201,13 +195,9 @@ def combine_results(
     *,
     timed_out: bool = False,
 ) -> pa.Table:
-    """Put the complex events of all patterns into one table, `pattern` first, by time.
+    """Put the complex events, or what timed out, into one table by time, `pattern` first.
 
-    Args:
-        result: The complex events.
-        times: The data type of the time column of the events; None for microseconds.
-        unit: The unit of that column, if it is a number.
-        timed_out: Whether to give what timed out instead of the matches.
+    Times have the data type and the unit of those of the events; None: microseconds.
     """
     by_pattern = result.timed_out if timed_out else result.complex_events
     tables = [

@@ -44,9 +44,6 @@ def write_results(
     """Write rows as they come, and give them all.
 
     Whether the file can be written turns out before the first row is asked for.
-
-    Raises:
-        InputError: It cannot be written.
     """
     written = []
     with written_whole(path) as unfinished:

@@ -49,24 +49,17 @@ _BORROWED = 20.0  # by how many events of its type a cell is judged, besides its
 
 
 class UtilityCells:
-    """Chooses the events that a pattern keeps, and counts what they bring.
+    """Chooses the events that a pattern keeps, and counts what they bring, by cell.
 
-    Args:
-        pattern: The pattern.
-
-    Attributes:
-        shares: What is kept of each cell, before pressure; a row per type.
-        pressure: The factor by which these are lowered.
-        protected: The types that are always kept: without what a NOT watches, matches are
-            invented.
-        arrived: Events of each cell since the latest observation.
+    There is a row per type. What is protected is always kept: without what a NOT watches,
+    matches are invented.
     """
 
     def __init__(self, pattern: Pattern) -> None:
         within = pattern.within
         self._window = within.length if within and within.unit is WindowUnit.TIME else 0
         self._edges = self._window * 2.0 ** (np.arange(2 - BINS, 1) / 2)
-        self.pressure = 1.0
+        self.pressure = 1.0  # the factor by which shares are lowered
         self.shares: Floats = np.ones((0, BINS))
         self.protected: Array = np.zeros(0, np.bool_)
         self._opens: Array = np.zeros(0, np.bool_)
@@ -81,9 +74,8 @@ class UtilityCells:
         self._grow(matcher, ready.types.signatures[len(self.protected) :])
         gaps = self._gaps(ready, matcher.pattern.partition_by)
         cells = ready.numbers.astype(np.int64) * BINS + np.searchsorted(self._edges, gaps)
-        keep = np.where(self.protected[:, None], 1.0, self.shares * self.pressure).ravel()[
-            cells
-        ]
+        shares = np.where(self.protected[:, None], 1.0, self.shares * self.pressure)
+        keep = shares.ravel()[cells]
         mask: Array = offered & ((keep >= 1) | (hashes < _LOWEST + keep * _HASHES))
         self.arrived += self._counted(cells[offered])
         self._kept += self._counted(cells[mask])
@@ -121,10 +113,8 @@ class UtilityCells:
         watches = {i for i, element in enumerate(automaton.elements) if element in nots}
         starts = {element for lane in automaton.regions for element, _ in lane[0].edges}
         mean = float(self.shares.mean()) if len(self.protected) else 1.0
-        self.protected = np.append(
-            self.protected, [bool(symbol & watches) for symbol in symbols]
-        )
-        self._opens = np.append(self._opens, [bool(symbol & starts) for symbol in symbols])
+        self.protected = np.append(self.protected, [bool(s & watches) for s in symbols])
+        self._opens = np.append(self._opens, [bool(s & starts) for s in symbols])
         self.shares = np.vstack([self.shares, np.full((len(new), BINS), mean)])
         self.arrived, self._kept, self._brought = (
             np.vstack([counts, np.zeros((len(new), BINS))])
@@ -230,11 +220,7 @@ class UtilityPolicy(LimitPolicy):
 def refill(shares: Floats, work: Floats, worth: Floats, limit: float) -> Floats:
     """Take a part of all shares back, and fill the limit with what is worth most.
 
-    Args:
-        shares: What is kept of each cell.
-        work: Busy seconds that all events of each cell would take.
-        worth: What a busy second of each cell brings.
-        limit: The busy seconds that there are.
+    Work is the busy seconds that all events of a cell would take, worth what a second brings.
     """
     all_work, kept = float(work.sum()), dot(shares, work)
     if all_work <= limit:

@@ -13,19 +13,11 @@ from shedlight.model.arrays import Floats
 
 
 class IntervalBuilder:
-    """Builds the record of one interval.
-
-    Args:
-        start: When it begins, in seconds.
-        end: When it ends; infinity, if it is the last.
-
-    Attributes:
-        outputs: Complex events of each pattern, and what timed out.
-    """
+    """Builds the record of one interval, in seconds; the last one ends at infinity."""
 
     def __init__(self, start: float, end: float) -> None:
         self.start, self.end, self.is_last = start, end, end == np.inf
-        self.outputs: dict[Stream, int] = {}
+        self.outputs: dict[Stream, int] = {}  # complex events, and what timed out
         self._arrivals: dict[str, dict[Stream, dict[str, int]]] = {}
         self._spent: dict[Stream, tuple[float, float]] = {}
         self._kept: dict[Stream, dict[str, int]] = {}

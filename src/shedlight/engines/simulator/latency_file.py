@@ -78,11 +78,7 @@ class LatencyCollector:
 
 
 class LatencyFile:
-    """Writes a row per event as Parquet, many at a time.
-
-    Args:
-        writer: Of rows that are as `SCHEMA` says.
-    """
+    """Writes a row per event as Parquet, many at a time."""
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
         self._writer, self._tables, self._rows = writer, list[pa.Table](), 0
@@ -90,14 +86,8 @@ class LatencyFile:
     def add(self, served: ServedEvents) -> None:
         """Add a row for each event."""
         size = len(served.time)
-        columns = [
-            _repeated(served.node, size),
-            _repeated(served.operator, size),
-            served.time,
-            served.arrival,
-            served.queueing,
-            served.processing,
-        ]
+        names = [_repeated(name, size) for name in (served.node, served.operator)]
+        columns = [*names, served.time, served.arrival, served.queueing, served.processing]
         self._tables.append(pa.table(dict(zip(SCHEMA.names, columns, strict=True))))
         self._rows += size
         if self._rows >= _MAX_BUFFERED_ROWS:

@@ -35,17 +35,7 @@ def measure_service_times(
     patterns: Collection[Stream],
     clock: Clock = time.perf_counter,
 ) -> Mapping[Stream, tuple[float, ...]]:
-    """Measure how long patterns take for an event that they can take.
-
-    Args:
-        application: The application.
-        tables: Events of each source.
-        patterns: Those to time.
-        clock: Tells the time, in seconds.
-
-    Returns:
-        The seconds that single events took; nothing for a pattern that could take none.
-    """
+    """Measure how many seconds patterns take for single events; none where none is relevant."""
     sample = {name: table.slice(0, SAMPLE) for name, table in tables.items()}
     prepared = prepare_run(application, sample)
     streams = {Stream(name): source for name, source in prepared.sources.items()}

@@ -8,11 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
-from shedlight.control.observation import (
-    Observation,
-    remember_times,
-    snapshot_of,
-)
+from shedlight.control.observation import Observation, remember_times, snapshot_of
 from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.observation import join_intervals, observation_of
@@ -28,21 +24,12 @@ Factors = Mapping[str, float]  # the pressure of each node
 
 
 class PressurePolicy(ABC):
-    """A policy that decides every few intervals, with pressure after each.
-
-    Args:
-        application: What is simulated.
-        every: After how many intervals there is an observation.
-        with_pressure: Whether there is pressure at all.
-
-    Attributes:
-        factors: The pressure of each node after each interval so far.
-    """
+    """A policy that decides every few intervals, with pressure after each, or with none."""
 
     def __init__(self, application: Application, every: int, *, with_pressure: bool) -> None:
         if every < 1:
             raise ValueError(f"a decision after {every} intervals is none")
-        self.factors: list[Factors] = []
+        self.factors: list[Factors] = []  # after each interval so far
         self._nodes, self._every, self._with_pressure = application.nodes, every, with_pressure
         self._unobserved: list[Interval] = []
 
@@ -115,14 +102,7 @@ class ControllerPolicy(PressurePolicy):
 
 
 class LimitPolicy(PressurePolicy):
-    """A policy that keeps the limits of nodes without planning.
-
-    Args:
-        application: What is simulated.
-        target: How bounds are kept.
-        every: After how many intervals there is a decision.
-        with_pressure: Whether there is pressure in between.
-    """
+    """A policy that keeps the limits of nodes without planning."""
 
     def __init__(
         self,
@@ -164,7 +144,9 @@ class RandomPolicy(LimitPolicy):
         shares = dict(sheddable_by_pressure(self._application))
         for node, load in self._loads.items():
             share = min(1.0, load.limit / load.cost) if load.cost > 0 else 1.0
-            shares |= _same_share(self._model, node, share)
+            for operator in self._model.operators_on(node):
+                kept = PatternShares(dict.fromkeys(operator.types, share))
+                shares |= {pattern.stream: kept for pattern in operator.patterns}
         return _lower_shares(shares, self._application, factors)
 
 
@@ -173,13 +155,4 @@ def _lower_shares(shares: Shares, application: Application, factors: Factors) ->
     return {
         stream: kept.lower_by(factors[application.operators[str(stream.operator)].node])
         for stream, kept in shares.items()
-    }
-
-
-def _same_share(model: Model, node: str, share: float) -> Shares:
-    """Keep the same share of everything at a node."""
-    return {
-        pattern.stream: PatternShares(dict.fromkeys(operator.types, share))
-        for operator in model.operators_on(node)
-        for pattern in operator.patterns
     }

@@ -26,35 +26,17 @@ class PreparedRun:
 def prepare_run(
     application: Application, tables: Mapping[str, pa.Table], pace: float = 1.0
 ) -> PreparedRun:
-    """Prepare an application and the events of its sources.
-
-    Args:
-        application: The application.
-        tables: The events of each source.
-        pace: How many times as fast events come as their times say.
-
-    Raises:
-        InputError: A table lacks a column, or has null ids or times.
-        ApplicationError: A pattern does not fit the columns.
-    """
+    """Prepare an application, and events that come so many times as fast as their times say."""
     schemas = {name: schema_of(table.schema) for name, table in tables.items()}
     application, read = project_columns(with_schemas(application, schemas))
     sources = {}
     for name, source in application.sources.items():
         stream_input, table = prepare_source(source, tables[name])
-        sources[name] = (
-            stream_input,
-            _order_by_time(_drop_unread(stream_input, table, read[Stream(name)])),
-        )
+        needed = _drop_unread(stream_input, table, read[Stream(name)])
+        sources[name] = (stream_input, _order_by_time(needed))
     first = min((t[EVENT_TIME][0].as_py() for _, t in sources.values() if len(t)), default=0)
-    return PreparedRun(
-        application,
-        {
-            n: (stream_input, _speed_up(t, pace, first))
-            for n, (stream_input, t) in sources.items()
-        },
-        frozenset(_unique_streams(application, sources)),
-    )
+    paced = {n: (s, _speed_up(table, pace, first)) for n, (s, table) in sources.items()}
+    return PreparedRun(application, paced, frozenset(_unique_streams(application, sources)))
 
 
 def _unique_streams(

@@ -111,9 +111,6 @@ def generate_scenario(  # what events are generated from
     """Generate events that make a load.
 
     A sparse stream has its rate by definition, so there processing times are scaled instead.
-
-    Raises:
-        InputError: The sources cannot be generated, or would have too many events.
     """
     demands = source_demands(application)
     application = with_generated_sources(application)
@@ -126,10 +123,8 @@ def generate_scenario(  # what events are generated from
         return make_sources(demands, profile, rate=start, duration=_LONG * duration, seed=seed)
 
     def at(size: float) -> Scenario:
-        rate, is_uneven = (
-            start if is_sparse else start * size,
-            profile is StreamProfile.BORG_LIKE,
-        )
+        rate = start if is_sparse else start * size
+        is_uneven = profile is StreamProfile.BORG_LIKE
         _check_size(rate * duration * len(demands) * (_LONG if is_uneven else 1))
         if is_uneven:
             tables = {n: _speed_up(table, size, duration) for n, table in long_tables().items()}
@@ -169,11 +164,7 @@ def replay_scenario(
     duration: float | None,
     seed: int,
 ) -> tuple[Scenario, Unshed]:
-    """Feed events of files, as fast as makes a load; without one, as their times say.
-
-    Raises:
-        InputError: There are no events, or they all happen at once.
-    """
+    """Feed events of files, as fast as makes a load; without one, as their times say."""
     times = {
         name: prepare_source(source, tables[name])[1][EVENT_TIME].to_numpy()
         for name, source in application.sources.items()

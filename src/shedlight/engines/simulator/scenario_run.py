@@ -92,16 +92,9 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     on_served: Callable[[ServedEvents], None] | None = None,
     on_interval: Callable[[], None] = lambda: None,
 ) -> ScenarioResult:
-    """Simulate a scenario under a shedder.
+    """Simulate a scenario under a shedder, which decides once an interval (in seconds).
 
-    Args:
-        scenario: What to simulate.
-        shedder: Who decides.
-        target: How bounds are kept.
-        interval: From one decision to the next, in seconds.
-        limits: Of each node with a bound, as long as nobody decides.
-        on_served: Called with the events that were processed, and how long they took.
-        on_interval: Called after each interval.
+    The limits are those of each node with a bound, as long as nobody decides.
     """
     settings = ControlSettings(plan_settings=PlanSettings(target=target))
     policy = make_policy(shedder, scenario.application, settings, CHECKS_PER_DECISION)
@@ -123,17 +116,12 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
         pace=scenario.pace,
         on_served=collect,
     )
+    factors = policy.factors if policy else []
+    rows = _node_rows(scenario.application, done.intervals, recording.history, factors)
     return ScenarioResult(
         shedder=shedder,
         simulation=done,
-        nodes=tuple(
-            _node_rows(
-                scenario.application,
-                done.intervals,
-                recording.history,
-                policy.factors if policy else [],
-            )
-        ),
+        nodes=tuple(rows),
         sinks=tuple(_sink_rows(scenario.application, done)),
         latency=latencies.by_node(),
         decisions=tuple(policy.log) if isinstance(policy, ControllerPolicy) else (),

@@ -87,16 +87,8 @@ class ServiceBatch:
 class Server:
     """An operator at work in virtual time.
 
-    Args:
-        spec: What the application says of it.
-        inputs: Its inputs with the schema of each.
-        windows: The longest window of all patterns of each key, in microseconds.
-        timed_out: The patterns of which a sink takes what timed out.
-        unique: Whether no event comes twice.
-
-    Attributes:
-        choosers: Who chooses for patterns, whatever their shares are.
-        timed_out: What timed out in the last batch.
+    Windows are the longest of all patterns of each key, in microseconds; of the patterns in
+    `timed_out` a sink takes what timed out; where events are unique, none comes twice.
     """
 
     def __init__(
@@ -111,10 +103,10 @@ class Server:
         self.spec = spec
         reported = {stream.name for stream in spec.outputs if stream in timed_out}
         self.operator: CepOperator = build_operator(inputs, spec.patterns, timed_out=reported)
-        self.timed_out: Mapping[Stream, pa.Table] = {}
+        self.timed_out: Mapping[Stream, pa.Table] = {}  # in the last batch
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
-        self.choosers: Mapping[Stream, Chooser] = {}
+        self.choosers: Mapping[Stream, Chooser] = {}  # they choose whatever shares there are
         self._arrived = self._processed = self._shed = self._unused = 0
         self._windows, self._unique = windows, unique
         self._relevant: dict[str, Array] = {}
@@ -147,14 +139,7 @@ class Server:
         shares: Shares,
         service_times: ServiceTimes,
     ) -> ServiceBatch:
-        """Admit what arrived, and decide about what is ready by that.
-
-        Args:
-            tables: Events of each input, by its number.
-            ended: The inputs that have no more events.
-            shares: What patterns keep.
-            service_times: How long events take.
-        """
+        """Admit what arrived, by the number of the input, and decide about what is ready."""
         self.state, ready, _ = ingest(
             self.operator, self.state, tables, ended, unique=self._unique
         )

@@ -50,12 +50,7 @@ class Service:
 
 
 class ServiceTimes:
-    """Draws processing times.
-
-    Args:
-        service: Their means and how they vary.
-        seed: Of what is drawn.
-    """
+    """Draws processing times."""
 
     def __init__(self, service: Service, seed: int) -> None:
         self._service, self._rng = service, np.random.default_rng([seed, _OF_SERVICE])

@@ -245,14 +245,9 @@ class _Run:
 
 
 def serve_in_order(arrivals: Floats, service: Floats, free: float) -> tuple[Floats, float]:
-    """Say when each event leaves a server, and when the server is free again.
+    """Say when each event leaves a server, and when the server is free again, in seconds.
 
     Events are served one by one, first come, first served: Lindley's recursion.
-
-    Args:
-        arrivals: When events arrive, in the order in which they are served, in seconds.
-        service: How long each takes; nothing, if it is shed.
-        free: When the server is free for the first of them.
     """
     departures = np.empty(len(arrivals))
     return departures, float(_serve(arrivals, service, float(free), departures))
