@@ -1,7 +1,6 @@
 """`shedlight completion`: the script by which a shell completes commands and options."""
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer.completion import (  # type: ignore[attr-defined]  # typer has no public names for them
@@ -12,16 +11,10 @@ from typer.completion import (  # type: ignore[attr-defined]  # typer has no pub
 completion_init()  # registers the completion classes of the shells
 
 
-class Shell(Enum):
-    """The shells that there are scripts for."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="The shell.", show_default=False)],
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(help="The shell.", show_default=False)
+    ],
 ) -> None:
     """Print the script by which a shell completes commands, options and values.
 
@@ -31,4 +24,4 @@ def completion(
     fish:  shedlight completion fish > ~/.config/fish/completions/shedlight.fish
     """  # noqa: D301  # as in main.py
     name, variable = "shedlight", "_SHEDLIGHT_COMPLETE"
-    print(get_completion_script(prog_name=name, complete_var=variable, shell=shell.value))
+    print(get_completion_script(prog_name=name, complete_var=variable, shell=shell))

@@ -1,13 +1,15 @@
-"""Messages and progress bars on standard error."""
+"""Messages, warnings and progress bars on standard error."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from shedlight.graph import Application, load_application
 from shedlight.matching.jit import is_first_run
 
 _SECONDS_BEFORE_BAR = 3.0  # a command that ends sooner shows no progress bar
@@ -22,6 +24,14 @@ def announce_compiling() -> None:
 def say(text: str) -> None:
     """Print a message that is no result."""
     print(text, file=sys.stderr)
+
+
+def load_with_warnings(file: Path) -> Application:
+    """Load an application, and print what in its file cannot mean what it seems to."""
+    loaded = load_application(file)
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
+    return loaded.application
 
 
 @contextmanager

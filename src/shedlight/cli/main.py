@@ -77,11 +77,7 @@ def _options(
     """  # noqa: D301  # "\b" keeps the lines below it as they are
 
 
-def check(
-    application: ApplicationFile,
-    *,
-    as_json_: Json = False,
-) -> None:
+def check(application: ApplicationFile, *, as_json_: Json = False) -> None:
     """Check an application file and explain it: event types, automata, graph."""
     loaded = load_application(application)
     if as_json_:
@@ -92,34 +88,31 @@ def check(
 
 def _as_json(loaded: LoadResult) -> dict[str, object]:
     application, rates = loaded.application, selectivities(loaded.application)
+    operators = {
+        name: {
+            "node": spec.node,
+            "input": [str(stream) for stream in spec.inputs],
+            "patterns": {
+                stream.name: {
+                    "pattern": str(spec.patterns[stream.name]),
+                    "matches_per_second": str(rates[stream]),
+                }
+                for stream in spec.outputs
+            },
+        }
+        for name, spec in application.operators.items()
+    }
+    sinks = {
+        name: {"input": str(sink.input), "timed_out": sink.timed_out, "weight": sink.weight}
+        for name, sink in application.sinks.items()
+    }
+    sources = {n: {"format": s.format, "path": s.path} for n, s in application.sources.items()}
     return {
         "application": application.name,
-        "sources": {
-            n: {"format": s.format, "path": s.path} for n, s in application.sources.items()
-        },
+        "sources": sources,
         "nodes": {name: {"bound": node.bound} for name, node in application.nodes.items()},
-        "operators": {
-            name: {
-                "node": spec.node,
-                "input": [str(stream) for stream in spec.inputs],
-                "patterns": {
-                    stream.name: {
-                        "pattern": str(spec.patterns[stream.name]),
-                        "matches_per_second": str(rates[stream]),
-                    }
-                    for stream in spec.outputs
-                },
-            }
-            for name, spec in application.operators.items()
-        },
-        "sinks": {
-            name: {
-                "input": str(sink.input),
-                "timed_out": sink.timed_out,
-                "weight": sink.weight,
-            }
-            for name, sink in application.sinks.items()
-        },
+        "operators": operators,
+        "sinks": sinks,
         "warnings": list(loaded.warnings),
     }
 

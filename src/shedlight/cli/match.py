@@ -14,15 +14,7 @@ from rich.table import Table
 from shedlight.cli.console import announce_compiling, say
 from shedlight.cli.options import microseconds_of
 from shedlight.cli.source_files import read_sources
-from shedlight.engines.event_files import (
-    add_row_numbers,
-    flatten_nested,
-    format_of,
-    json_lines,
-    read_events,
-    stack_tables,
-    write_events,
-)
+from shedlight.engines import event_files
 from shedlight.engines.tables import (
     EVENT_TIME,
     Result,
@@ -94,7 +86,7 @@ def match(  # noqa: PLR0913  # one argument per option
     if (application is None) == (not pattern):
         raise typer.BadParameter("give an application file or --pattern, one of the two")
     if output:
-        format_of(output)
+        event_files.format_of(output)
     began = time.perf_counter()
     if application is None:
         file = _EventFile(input_ or [], time_column, time_unit.value, id_, lateness)
@@ -103,9 +95,9 @@ def match(  # noqa: PLR0913  # one argument per option
         results, table = _match_application(application, input_ or [], timed_out=timed_out)
     seconds = time.perf_counter() - began
     if output:
-        write_events(table, output)
+        event_files.write_events(table, output)
     if as_json_:
-        for line in json_lines(table):
+        for line in event_files.json_lines(table):
             print(line)
     elif not output:
         _show(table, limit)
@@ -123,24 +115,21 @@ class _EventFile:
     ids: str | None
     lateness: str
 
-    @property
-    def path(self) -> Path:
-        return Path(self.inputs[0])
-
 
 def _match_patterns(
     texts: list[str], file: _EventFile, *, timed_out: bool
 ) -> tuple[list[Result], pa.Table]:
     if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
-    events = read_events(file.path)
+    path = file.inputs[0]
+    events = event_files.read_events(Path(path))
     ids = tuple(name.strip() for name in file.ids.split(",")) if file.ids else (ROW,)
     if not file.ids:
-        events = add_row_numbers(events, ROW)
+        events = event_files.add_row_numbers(events, ROW)
     for name in (file.time, *ids):
         if name not in events.column_names:
             raise InputError(
-                f"{file.path} has no column {name!r}; {known_names(name, events.column_names)}"
+                f"{path} has no column {name!r}; {known_names(name, events.column_names)}"
             )
     schema = schema_of(events.schema)
     patterns = {}
@@ -150,9 +139,9 @@ def _match_patterns(
         for warning in parsed.warnings:
             say(f"warning: {warning}")
     lateness = microseconds_of("--lateness", file.lateness)
-    stream = StreamInput(str(file.path), ids, EVENT_TIME, lateness, file.time in ids)
+    stream = StreamInput(path, ids, EVENT_TIME, lateness, file.time in ids)
     announce_compiling()
-    table = add_event_time(events, file.time, file.unit, str(file.path))
+    table = add_event_time(events, file.time, file.unit, path)
     result = match_tables([(stream, table)], patterns, timed_out=timed_out)
     time_type = events.schema.field(file.time).type
     return [result], combine_results(result, time_type, file.unit, timed_out=timed_out)
@@ -166,12 +155,13 @@ def _match_application(
     announce_compiling()
     results = list(run_application(application, tables, timed_out=timed_out).values())
     matches = [combine_results(result, timed_out=timed_out) for result in results]
-    return results, stack_tables([table for table in matches if len(table)] or matches[-1:])
+    found = [table for table in matches if len(table)] or matches[-1:]
+    return results, event_files.stack_tables(found)
 
 
 def _show(table: pa.Table, limit: int) -> None:
     """Print matches as a table, in a terminal with lines."""
-    shown = flatten_nested(table.slice(0, limit))
+    shown = event_files.flatten_nested(table.slice(0, limit))
     rows = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
     if sys.stdout.isatty():
         grid = Table(*shown.column_names)

@@ -3,9 +3,8 @@
 import runpy
 import shlex
 import shutil
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,14 +22,7 @@ _TYPE_SHARES = {"view": 0.5, "login": 0.1, "login failed": 0.2, "order": 0.2}
 _EXAMPLE_EVENTS = 20_000
 _LEFT_OUT = shutil.ignore_patterns("data", "out", "matches.csv", "__pycache__", ".*")
 
-
-class Example(Enum):
-    """What to start from."""
-
-    START = "start"
-    CLUSTER = "cluster"
-    FRAUD = "fraud"
-    SENSORS = "sensors"
+Example = Literal["start", "cluster", "fraud", "sensors"]
 
 
 def new(
@@ -38,13 +30,13 @@ def new(
     *,
     example: Annotated[
         Example, typer.Option(help="What to start from; start is the smallest.")
-    ] = Example.START,
+    ] = "start",
 ) -> None:
     """Write a small application that works, with events to try it on."""
     _check_unused(folder)
     try:
         shutil.copytree(_template(example), folder, ignore=_LEFT_OUT, dirs_exist_ok=True)
-        if example is Example.START:
+        if example == "start":
             (folder / "data").mkdir()
             write_events(sample_events(), folder / "data" / "events.csv")
         else:
@@ -81,14 +73,12 @@ def _check_unused(folder: Path) -> None:
 
 
 def _template(example: Example) -> Path:
-    packaged = _TEMPLATES / example.value
-    return packaged if packaged.is_dir() else _EXAMPLES / example.value
+    packaged = _TEMPLATES / example
+    return packaged if packaged.is_dir() else _EXAMPLES / example
 
 
 def _next_steps(folder: Path) -> str:
-    files = sorted(
-        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
-    )
+    files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
     option = " --snapshot snapshot.json" if "snapshot.json" in files else ""
     steps = (
         f"{folder}: {', '.join(files)}",

@@ -1,12 +1,18 @@
 """Arguments and options that several commands have."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
+from shedlight.graph import Node
 from shedlight.language.ast.window import read_duration
 from shedlight.model.latency import LatencyModel
+from shedlight.model.model import NodeModel
+
+_Node = TypeVar("_Node", Node, NodeModel)
 
 
 def _check_aim(aim: float) -> float:
@@ -39,3 +45,16 @@ def seconds_of(option: str, text: str) -> float:
     if seconds <= 0:
         raise typer.BadParameter(f"{option} must be longer than zero, got {text!r}")
     return seconds
+
+
+def change_bounds(
+    nodes: Mapping[str, _Node], bound: str, only: str | None = None
+) -> dict[str, _Node]:
+    """Give a node another bound; None: all nodes that have one."""
+    seconds = seconds_of("--bound", bound)
+    return {
+        name: replace(node, bound=seconds)
+        if name == only or (only is None and node.bound is not None)
+        else node
+        for name, node in nodes.items()
+    }

@@ -2,30 +2,20 @@
 
 import json
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from shedlight.cli.console import say
-from shedlight.cli.options import Aim, ApplicationFile, Json, Latency, seconds_of
+from shedlight.cli.console import load_with_warnings
+from shedlight.cli.options import Aim, ApplicationFile, Json, Latency, change_bounds
 from shedlight.cli.plan_text import as_json, as_text
 from shedlight.errors import PlanError
-from shedlight.graph import load_application
 from shedlight.model.build import build_model
 from shedlight.model.latency import LatencyModel, Target
-from shedlight.model.model import Model
 from shedlight.model.snapshot_file import read_snapshot
 from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import PlanSettings, make_plan
-
-
-class Objective(Enum):
-    """What a plan maximises."""
-
-    GLOBAL = "global"
-    LOCAL = "local"
 
 
 def plan(  # noqa: PLR0913, PLR0917  # one argument per option
@@ -38,8 +28,9 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
         typer.Option(help="The node to plan.  [default: all overloaded ones, together]"),
     ] = None,
     objective: Annotated[
-        Objective, typer.Option(help="Results at the sinks, or of the planned nodes.")
-    ] = Objective.GLOBAL,
+        Literal["global", "local"],
+        typer.Option(help="Results at the sinks, or of the planned nodes."),
+    ] = "global",
     bound: Annotated[
         str | None,
         typer.Option(help="Plan for this bound, e.g. '500 ms'.  [default: as in the file]"),
@@ -59,16 +50,14 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
     as_json_: Json = False,
 ) -> None:
     """Plan which share of which type each pattern keeps, without a running system."""
-    loaded = load_application(application)
-    for warning in loaded.warnings:
-        say(f"warning: {warning}")
-    model = build_model(loaded.application, read_snapshot(snapshot, loaded.application))
+    loaded = load_with_warnings(application)
+    model = build_model(loaded, read_snapshot(snapshot, loaded))
     if bound is not None:
-        model = _with_bound(model, bound, bottleneck)
+        model = replace(model, nodes=change_bounds(model.nodes, bound, bottleneck))
     settings = PlanSettings(
         target=Target(latency=latency, aim=aim),
         bottleneck=bottleneck,
-        local=objective is Objective.LOCAL,
+        local=objective == "local",
         fill=fill,
         windows=windows,
     )
@@ -84,23 +73,8 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
         print(as_text(model, result, settings.target))
 
 
-def _with_bound(model: Model, bound: str, bottleneck: str | None) -> Model:
-    """Give the bottleneck another bound, or else every node that has one."""
-    seconds = seconds_of("--bound", bound)
-    nodes = {
-        name: replace(node, bound=seconds)
-        if name == bottleneck or (bottleneck is None and node.bound is not None)
-        else node
-        for name, node in model.nodes.items()
-    }
-    return replace(model, nodes=nodes)
-
-
 def _failure(error: PlanError) -> dict[str, object]:
     if isinstance(error, InfeasibleError):
-        return {
-            "status": "infeasible",
-            "problem": error.problem,
-            "remedies": list(error.remedies),
-        }
+        remedies = list(error.remedies)
+        return {"status": "infeasible", "problem": error.problem, "remedies": remedies}
     return {"status": "failed", "problem": str(error)}

@@ -7,18 +7,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from shedlight.cli.console import announce_compiling, say
+from shedlight.cli.console import announce_compiling, load_with_warnings, say
 from shedlight.cli.options import ApplicationFile, seconds_of
-from shedlight.cli.run_view import LiveView, shown
 from shedlight.cli.serve import Host, Port, Token, announce, open_server
-from shedlight.graph import Application, SideOutput, Sink, Source, load_application
+from shedlight.cli.simulate import simulate
+from shedlight.engines.spark.session.paths import check_paths
+from shedlight.graph import Application, SideOutput, Sink, Source
 from shedlight.report.summary import summary_json, summary_text
 from shedlight.runlog.aggregate import RunTotals
 
@@ -26,22 +26,9 @@ if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.engines.spark.run.streaming import Live, Options
 
 
+RunShedder = Literal["global", "local", "none"]
+
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Engine(Enum):
-    """What an application runs on."""
-
-    SPARK = "spark"
-    SIMULATOR = "simulator"
-
-
-class RunShedder(Enum):
-    """Which shedder."""
-
-    GLOBAL = "global"
-    LOCAL = "local"
-    NONE = "none"
 
 
 def run(  # noqa: PLR0913  # one argument per option
@@ -51,9 +38,9 @@ def run(  # noqa: PLR0913  # one argument per option
         str, typer.Option(help="Where Spark runs, e.g. spark://host:7077.")
     ] = "local[*,4]",
     engine: Annotated[
-        Engine,
+        Literal["spark", "simulator"],
         typer.Option(help="What it runs on; the simulator takes the files of the sources."),
-    ] = Engine.SPARK,
+    ] = "spark",
     duration: Annotated[
         str | None, typer.Option(help="Stop after this time, e.g. '10 min'.")
     ] = None,
@@ -68,7 +55,7 @@ def run(  # noqa: PLR0913  # one argument per option
             "[default: state/NAME where the application file is, with --once state/NAME-once]"
         ),
     ] = None,
-    shedder: Annotated[RunShedder, typer.Option(help="Which shedder.")] = RunShedder.GLOBAL,
+    shedder: Annotated[RunShedder, typer.Option(help="Which shedder.")] = "global",
     log: Annotated[
         Path | None,
         typer.Option(help="Where to write the log of the run.  [default: in the checkpoint]"),
@@ -83,29 +70,23 @@ def run(  # noqa: PLR0913  # one argument per option
     token: Token = None,
 ) -> None:
     """Run an application on Spark; it sheds what its nodes cannot match within their bounds."""
-    from shedlight.engines.spark.session.paths import check_paths  # noqa: PLC0415
-
     seconds = None if duration is None else seconds_of("--duration", duration)
     if once and duration is not None:
         raise typer.BadParameter("--once ends by itself; leave out --duration")
     if not page and (host is not None or port is not None):
         raise typer.BadParameter("--host and --port are for the web UI; add --page")
-    if page and engine is Engine.SIMULATOR:
-        raise typer.BadParameter("the simulator has no web UI; leave out --page")
-    if engine is Engine.SIMULATOR:
-        from shedlight.cli.simulate import simulate  # noqa: PLC0415
-
+    if engine == "simulator":
+        if page:
+            raise typer.BadParameter("the simulator has no web UI; leave out --page")
         simulate(application, duration=duration, as_json_=as_json)
         return
-    loaded = load_application(application)
-    for warning in loaded.warnings:
-        say(f"warning: {warning}")
+    loaded = load_with_warnings(application)
     announce_compiling()
     # a run that sheds cannot go on from the state of one that does not
-    name = loaded.application.name + ("-once" if once else "")
+    name = loaded.name + ("-once" if once else "")
     state = checkpoint or application.parent / "state" / name
     settings = dict(map(_setting, conf or ()))
-    absolute = _with_absolute_paths(loaded.application, application)
+    absolute = _with_absolute_paths(loaded, application)
     job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
     check_paths(absolute, str(state), job.log)
     with _serving(job, host, port, token) if page else nullcontext():
@@ -168,6 +149,7 @@ def _run_on_spark(job: _Job, master: str, settings: dict[str, str], *, once: boo
     session = open_session(f"shedlight {application.name}", master=master, settings=settings)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own fails in a call
     try:
+        from shedlight.cli.run_view import LiveView, shown  # noqa: PLC0415
         from shedlight.engines.spark.run.finite import run_on_spark  # noqa: PLC0415
         from shedlight.engines.spark.run.streaming import Live, RunListener  # noqa: PLC0415
         from shedlight.engines.spark.support.spark_errors import translating_spark_errors  # noqa: PLC0415
@@ -211,12 +193,11 @@ def _options(shedder: RunShedder) -> "Options":
     from shedlight.engines.spark.control.loop import micro_batch_settings  # noqa: PLC0415
     from shedlight.engines.spark.run.streaming import Options  # noqa: PLC0415
 
-    if shedder is RunShedder.NONE:
+    if shedder == "none":
         return Options(shares={})
     settings = micro_batch_settings()
-    if shedder is RunShedder.LOCAL:
-        settings = replace(settings, plan_settings=replace(settings.plan_settings, local=True))
-    return Options(settings=settings)
+    plan_settings = replace(settings.plan_settings, local=shedder == "local")
+    return Options(settings=replace(settings, plan_settings=plan_settings))
 
 
 @contextmanager

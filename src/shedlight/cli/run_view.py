@@ -4,23 +4,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live as LiveDisplay
 from rich.table import Table
 
 from shedlight import __version__
+from shedlight.control.controller import Decision
+from shedlight.engines.spark.control import event_log
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+from shedlight.engines.spark.control.override_store import OverrideOutcome
+from shedlight.engines.spark.run.streaming import Live
 from shedlight.graph import Application
 from shedlight.runlog.aggregate import RunTotals
-from shedlight.runlog.records import run_header
-
-if TYPE_CHECKING:  # Spark takes a second to import
-    from shedlight.control.controller import Decision
-    from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-    from shedlight.engines.spark.control.override_store import OverrideOutcome
-    from shedlight.engines.spark.run.streaming import Live
-    from shedlight.engines.spark.shed.type_catalog import Catalogs
+from shedlight.runlog.records import Record, run_header
 
 _NO_ACTION_NEEDED = frozenset({"OK", "SHEDDING"})
 """The statuses of a node in which an operator has nothing to do."""
@@ -29,23 +26,14 @@ _NO_ACTION_NEEDED = frozenset({"OK", "SHEDDING"})
 class LiveView:
     """Logs and adds up what a run reports, and prints what a user should know.
 
-    Args:
-        application: What is run.
-        log: Where to write the log.
-        timed: Whether events come while it runs.
-
-    Attributes:
-        totals: What was added up so far.
-        running: What runs, once it does and if it is not over at once.
+    It is timed if events come while it runs.
     """
 
     def __init__(self, application: Application, log: Path, *, timed: bool) -> None:
-        from shedlight.engines.spark.control.event_log import BatchRecorder, RunLog  # noqa: PLC0415
-
         self.totals = RunTotals()
         self.console = Console(stderr=True)
-        self.running: Live | None = None
-        self._log, self._recorder = RunLog(log), BatchRecorder()
+        self.running: Live | None = None  # once it runs, and if it is not over at once
+        self._log, self._recorder = event_log.RunLog(log), event_log.BatchRecorder()
         self._header = run_header(application, time.time(), version=__version__, timed=timed)
         self.totals.add(self._header)
         self._has_begun = False
@@ -56,15 +44,18 @@ class LiveView:
             self._has_begun = True
             self._log.write(self._header)
 
-    def batch(self, report: "MicroBatchReport") -> None:
+    def batch(self, report: MicroBatchReport) -> None:
         """Take a micro-batch."""
         self.begin()
-        plan, pressure = self._active_plan(report)
-        record = self._recorder.record(report, self._catalogs(report.node), plan, pressure)
+        deployment = self.running.deployment if self.running else None
+        catalogs = deployment.nodes[report.node].catalogs if deployment else None
+        self._add(self._recorder.record(report, catalogs, *self._active_plan(report)))
+
+    def _add(self, record: Record) -> None:
         self.totals.add(record)
         self._log.write(record)
 
-    def _active_plan(self, report: "MicroBatchReport") -> tuple[int | None, float | None]:
+    def _active_plan(self, report: MicroBatchReport) -> tuple[int | None, float | None]:
         """Find the plan and the pressure of a micro-batch, where there are any."""
         bound = self.totals.nodes[report.node].bound
         if self.running is None or self.running.loop is None or bound is None:
@@ -72,38 +63,28 @@ class LiveView:
         used = self.running.deployment.plans(report.node).plan_for_batch(report.number)
         return used.plan, used.pressure
 
-    def _catalogs(self, node: str) -> "Catalogs | None":
-        return None if self.running is None else self.running.deployment.nodes[node].catalogs
-
-    def decision(self, decision: "Decision") -> None:
+    def decision(self, decision: Decision) -> None:
         """Take a decision; print the status of each node that has another now."""
-        from shedlight.engines.spark.control.event_log import decision_record  # noqa: PLC0415
-
         for name, health in decision.health.items():
             node = self.totals.nodes.get(name)
             if node is not None and node.status != str(health.status):
                 self._say(f"node {name}: {' '.join(str(health).split())}")
         loop = None if self.running is None else self.running.loop
         memory = None if loop is None else loop.memory
-        record = decision_record(decision, memory)
-        self.totals.add(record)
-        self._log.write(record)
+        self._add(event_log.decision_record(decision, memory))
         if memory is not None:
             self._log.write_planning_input(memory)
 
-    def override(self, outcome: "OverrideOutcome") -> None:
+    def override(self, outcome: OverrideOutcome) -> None:
         """Take what became of an override."""
-        from shedlight.engines.spark.control.event_log import override_record  # noqa: PLC0415
-
-        record = override_record(outcome)
+        record = event_log.override_record(outcome)
         if record.rejected:
             self._say(f"an override was rejected: {record.rejected}")
         for name, bound in record.bounds.items():
             node = self.totals.nodes.get(name)
             if node is not None and node.bound != bound:
                 self._say(f"node {name}: the bound is {bound:g} s, by an override")
-        self.totals.add(record)
-        self._log.write(record)
+        self._add(record)
 
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -128,9 +109,8 @@ def live_table(totals: RunTotals) -> Table:
             bound,
             node.status,
         )
-    risks = [
-        node.advice for node in totals.nodes.values() if node.status not in _NO_ACTION_NEEDED
-    ]
+    nodes = totals.nodes.values()
+    risks = [node.advice for node in nodes if node.status not in _NO_ACTION_NEEDED]
     table.caption = next(iter([*risks, totals.reason])) or "Ctrl-C stops the run"
     return table
 

@@ -70,11 +70,7 @@ def serve(
 def open_server(
     log: Path, checkpoint: Path | None, host: str | None, port: int | None, token: str | None
 ) -> "PageServer":
-    """Open the server of the web UI of a run, which takes its port.
-
-    Raises:
-        InputError: The port is taken, or the token is not valid.
-    """
+    """Open the server of the web UI of a run, which takes its port."""
     from shedlight.page.run_view import RunPaths  # noqa: PLC0415
     from shedlight.page.server import Address, PageServer  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shedlight.cli.console import announce_compiling, progress_bar, say
+from shedlight.cli.console import announce_compiling, load_with_warnings, progress_bar, say
 from shedlight.cli.options import Aim, ApplicationFile, Json, Latency, seconds_of
 from shedlight.cli.simulate_options import (
     ScenarioOptions,
@@ -16,20 +16,13 @@ from shedlight.cli.simulate_options import (
     with_bound,
 )
 from shedlight.cli.simulate_text import SimulationReport, as_json, as_text, decision_row
-from shedlight.engines.event_files import cannot_write_error
-from shedlight.engines.simulator import ServiceDistribution
+from shedlight.engines.event_files import cannot_write_error, written_whole
+from shedlight.engines.simulator import ServiceDistribution, scenario_run
 from shedlight.engines.simulator.csv_rows import provenance, write_results
 from shedlight.engines.simulator.latency_file import LatencyFile, latency_file
-from shedlight.engines.simulator.scenario import Scenario, check_bounds
-from shedlight.engines.simulator.scenario_run import (
-    CHECKS_PER_DECISION,
-    NodeRow,
-    SinkRow,
-    run_scenario,
-)
+from shedlight.engines.simulator.scenario import check_bounds
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.generate.for_sources import StreamProfile
-from shedlight.graph import load_application
 from shedlight.model.latency import LatencyModel, Target
 
 
@@ -90,10 +83,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
     if load is not None and not 0 < load < float("inf"):
         raise typer.BadParameter(f"--load must be above 0, got {load:g}; 2 is twice too much")
     virtual_time = None if duration is None else seconds_of("--duration", duration)
-    loaded = load_application(application)
-    for warning in loaded.warnings:
-        say(f"warning: {warning}")
-    bounded = with_bound(loaded.application, bound)
+    bounded = with_bound(load_with_warnings(application), bound)
     options = ScenarioOptions(
         stream=stream,
         inputs=tuple(input_ or ()),
@@ -108,8 +98,9 @@ def simulate(  # noqa: PLR0913  # one argument per option
     target = Target(latency=latency, aim=aim)
     limits = check_bounds(scenario, unshed, target)
     every = seconds_of("--interval", interval)
-    with _writing(output) as rows, progress_bar("simulating", _steps(scenario, every)) as step:
-        outcome = run_scenario(
+    steps = int(scenario.duration / every * scenario_run.CHECKS_PER_DECISION) + 2
+    with _writing(output) as rows, progress_bar("simulating", steps) as step:
+        outcome = scenario_run.run_scenario(
             scenario,
             shedder,
             target=target,
@@ -122,10 +113,6 @@ def simulate(  # noqa: PLR0913  # one argument per option
     if output is not None:
         _write(report, output)
     print(json.dumps(as_json(report), indent=2) if as_json_ else as_text(report))
-
-
-def _steps(scenario: Scenario, interval: float) -> int:
-    return int(scenario.duration / interval * CHECKS_PER_DECISION) + 2
 
 
 def _writing(output: Path | None) -> AbstractContextManager[LatencyFile | None]:
@@ -148,16 +135,13 @@ def _write(report: SimulationReport, folder: Path) -> None:
         "seed": str(report.scenario.seed),
         **provenance(),
     }
-    write_results(folder / "nodes.csv", report.outcome.nodes, NodeRow, made_with)
-    write_results(folder / "sinks.csv", report.outcome.sinks, SinkRow, made_with)
+    write_results(folder / "nodes.csv", report.outcome.nodes, scenario_run.NodeRow, made_with)
+    write_results(folder / "sinks.csv", report.outcome.sinks, scenario_run.SinkRow, made_with)
     lines = "".join(
         json.dumps(decision_row(decision)) + "\n" for decision in report.outcome.decisions
     )
-    decisions = folder / "decisions.jsonl"
-    try:
-        decisions.write_text(lines, encoding="utf-8")
-    except OSError as error:
-        raise cannot_write_error(decisions, error) from error
+    with written_whole(folder / "decisions.jsonl") as unfinished:
+        unfinished.write_text(lines, encoding="utf-8")
     title = "{application}: shedder {shedder}, load {load}".format_map(made_with)
     draw_simulation(report.outcome, title, folder / "simulation.png")
     names = "nodes.csv, sinks.csv, decisions.jsonl, latency.parquet, simulation.png"

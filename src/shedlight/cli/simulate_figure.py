@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shedlight.engines.event_files import cannot_write_error
+from shedlight.engines.event_files import written_whole
 from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult, SinkRow
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -30,45 +31,38 @@ def draw_simulation(outcome: ScenarioResult, title: str, image: Path) -> None:
     _title(results, "results", "per second")
     results.set_xlabel("virtual time, seconds")
     figure.suptitle(title)
-    try:
-        figure.savefig(image, metadata={"Software": None})
-    except OSError as error:
-        raise cannot_write_error(image, error) from error
+    with written_whole(image) as unfinished:
+        figure.savefig(unfinished, format="png", metadata={"Software": None})
 
 
 def _draw_node(latency: Axes, busy: Axes, rows: Sequence[NodeRow], number: int) -> None:
-    colour, dash, name = _COLOURS[number % len(_COLOURS)], _DASHES[number % 4], rows[0].node
+    name, line = rows[0].node, _line(number)
+    level: dict[str, Any] = {"color": line["color"], "linewidth": 2.2, "alpha": 0.5}
     times = [row.start + row.length / 2 for row in rows if row.latency is not None]
     spent = [row.latency for row in rows if row.latency is not None]
     queued = [row.queueing for row in rows if row.queueing is not None]
-    latency.plot(times, spent, dash, color=colour, linewidth=1.3, label=name)
-    latency.fill_between(times, queued, color=colour, alpha=0.15, label=f"{name}, queueing")
-    bound = rows[0].bound
-    if bound is not None:
-        latency.axhline(bound, color=colour, linewidth=2.2, alpha=0.5, label=f"{name}, bound")
+    latency.plot(times, spent, label=name, **line)
+    queueing = f"{name}, queueing"
+    latency.fill_between(times, queued, color=line["color"], alpha=0.15, label=queueing)
+    if rows[0].bound is not None:
+        latency.axhline(rows[0].bound, label=f"{name}, bound", **level)
     fed = rows[:-1]
     middles = [row.start + row.length / 2 for row in fed]
-    busy.plot(middles, [row.busy for row in fed], dash, color=colour, linewidth=1.3, label=name)
-    busy.plot(
-        middles,
-        [row.limit or 0.0 for row in fed],
-        color=colour,
-        linewidth=2.2,
-        alpha=0.5,
-        label=f"{name}, limit",
-    )
+    busy.plot(middles, [row.busy for row in fed], label=name, **line)
+    busy.plot(middles, [row.limit or 0.0 for row in fed], label=f"{name}, limit", **level)
 
 
 def _draw_sink(panel: Axes, rows: Sequence[SinkRow], number: int) -> None:
     fed = [row for row in rows[:-1] if row.length]
-    panel.plot(
-        [row.start + row.length / 2 for row in fed],
-        [row.results / row.length for row in fed],
-        _DASHES[number % 4],
-        color=_COLOURS[number % len(_COLOURS)],
-        linewidth=1.3,
-        label=rows[0].sink,
-    )
+    times = [row.start + row.length / 2 for row in fed]
+    rates = [row.results / row.length for row in fed]
+    panel.plot(times, rates, label=rows[0].sink, **_line(number))
+
+
+def _line(number: int) -> dict[str, Any]:
+    """Say how a line looks."""
+    colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
+    return {"color": colour, "linestyle": dash, "linewidth": 1.3}
 
 
 def _title(panel: Axes, title: str, unit: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import typer
 
-from shedlight.cli.options import seconds_of
+from shedlight.cli.options import change_bounds, seconds_of
 from shedlight.cli.source_files import read_sources
 from shedlight.engines.simulator import Service, ServiceDistribution
 from shedlight.engines.simulator.measure import measure_service_times
@@ -47,12 +47,7 @@ def with_bound(application: Application, bound: str | None) -> Application:
         )
     if bound is None:
         return application
-    seconds = seconds_of("--bound", bound)
-    nodes = {
-        name: node if node.bound is None else replace(node, bound=seconds)
-        for name, node in application.nodes.items()
-    }
-    return replace(application, nodes=nodes)
+    return replace(application, nodes=change_bounds(application.nodes, bound))
 
 
 def read_times(

@@ -15,14 +15,8 @@ def read_sources(
 ) -> Mapping[str, pa.Table]:
     """Read the events of all sources.
 
-    Args:
-        application: The application.
-        folder: Where its file is; its paths are relative to it.
-        inputs: Values of the option --input: NAME=FILE, or FILE for an only source.
-        advice: What else can be done where there is no file.
-
-    Raises:
-        InputError: A source has no events, or an input names none.
+    Paths are relative to the folder of the application file; inputs are values of the option
+    --input: NAME=FILE, or FILE for an only source. Advice is what else can be done.
     """
     given = dict(_read_input(text, list(application.sources)) for text in inputs)
     tables = {}
