@@ -1,15 +1,32 @@
 """Settings of the shedders that are compared: ours, and the paper's."""
 
+import math
 from dataclasses import dataclass, field
 
 from experiments.running_example import BOTTLENECK
 from shedlight.control.controller import ControlSettings
-from shedlight.control.replan_trigger import DEFAULT_POLICY, PAPER_POLICY, ReplanPolicy
+from shedlight.control.replan_trigger import DEFAULT_POLICY, ReplanPolicy
 from shedlight.engines.simulator.policies import ControllerPolicy, PressurePolicy
 from shedlight.engines.simulator.shedders import Shedder, make_policy
 from shedlight.graph import Application
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
+
+PAPER_POLICY = ReplanPolicy(
+    over=1.1,
+    under=0.9,
+    watches_latency=False,
+    types=math.inf,
+    yields=math.inf,
+    backlog_reserve=math.inf,
+    moved=0.0,
+    urgent=0.0,
+    jump_threshold=0.0,
+    cooldown=0,
+    persistence=1,
+    noise=0.0,
+)
+"""The rule of the paper: busy time 10 % off its limit in either direction, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.shedders import PAPER_POLICY
 from shedlight.control.controller import ControlSettings, Memory, decide
 from shedlight.control.node_status import NodeStatus
-from shedlight.control.replan_trigger import PAPER_POLICY, ControlHistory
+from shedlight.control.replan_trigger import ControlHistory
 from shedlight.language.ast.expression import Attribute
 from shedlight.planning.plan import PlanSettings
 from tests.control.loops import FITS, START, TOO_MUCH, run, still

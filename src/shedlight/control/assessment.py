@@ -100,7 +100,7 @@ def assess(
         for name, rates in unshed.arrivals.items()
     }
     nodes = {
-        name: _assess_node(observation, model, limit, _Load(shed, keep, events))
+        name: _assess_node(observation, model, limit, shed, keep, events)
         for name, limit in limits.items()
     }
     changed = changeable(model, limits)
@@ -159,23 +159,19 @@ def _demand(model: Model, limit: Limit, unshed: Rates) -> float:
     return work.cost / budget if budget else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """Predicted rates under the active shares, and events of each operator without shedding."""
-
-    rates: Rates
-    keep: Keep
-    events: Mapping[str, float]
-
-
 def _assess_node(
-    observation: Observation, model: Model, limit: Limit, load: _Load
+    observation: Observation,
+    model: Model,
+    limit: Limit,
+    rates: Rates,
+    keep: Keep,
+    unshed_events: Mapping[str, float],
 ) -> NodeAssessment:
     name = limit.node.name
-    predicted = node_load(model, _whole_limit(limit), load.rates)
+    predicted = node_load(model, _whole_limit(limit), rates)
     busy, busy_limit = observation.busy.get(name, 0.0), predicted.busy_limit
     operators = model.operators_on(name)
-    events = sum(load.events[operator.name] for operator in operators)
+    events = sum(unshed_events[operator.name] for operator in operators)
     return NodeAssessment(
         name=name,
         bound=limit.bound,
@@ -187,13 +183,10 @@ def _assess_node(
         latency=observation.latency.get(name, 0.0),
         backlog=limit.node.backlog,
         sheds=any(
-            _sheds(
-                load.keep[pattern.stream],
-                load.rates.arrivals[operator.name][pattern.demand.uses],
-            )
+            _sheds(keep[pattern.stream], rates.arrivals[operator.name][pattern.demand.uses])
             for operator in operators
             for pattern in operator.patterns
-            if pattern.stream in load.keep
+            if pattern.stream in keep
         ),
         events=events,
         rate=events / observation.interval,

@@ -1,6 +1,6 @@
 """Running averages of the counts of a node, over an adjustable number of events."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -115,33 +115,26 @@ def averages(recent: tuple[NodeCounts, ...], events: float) -> Averages:
 def _operator_averages(name: str, span: tuple[NodeCounts, ...]) -> Iterator[tuple[Key, float]]:
     counts = [each.operators[name] for each in span if name in each.operators]
     seconds = sum(each.seconds for each in span)
-    rates = {
-        Measure.ARRIVALS: _add(each.arrivals for each in counts),
-        Measure.KEPT: _add(each.kept for each in counts),
-    }
-    for measure, totals in rates.items():
-        for (stream, label), total in totals.items():
+    for measure in (Measure.ARRIVALS, Measure.KEPT):
+        for (stream, label), total in _add(counts, measure.value).items():
             yield Key(measure, name, stream, label), total / seconds
     for stream in {s: None for each in counts for s in each.outputs}:
         outputs = sum(each.outputs.get(stream, 0.0) for each in counts)
         yield Key(Measure.OUTPUTS, name, stream), outputs / seconds
-    processed = _add(each.processed for each in counts)
-    means = {
-        Measure.TIME: _add(each.busy for each in counts),
-        Measure.MOMENT: _add(each.squares for each in counts),
-    }
-    for measure, totals in means.items():
-        for (stream, label), total in totals.items():
+    processed = _add(counts, "processed")
+    for measure, section in ((Measure.TIME, "busy"), (Measure.MOMENT, "squares")):
+        for (stream, label), total in _add(counts, section).items():
             if processed.get((stream, label)):
                 yield Key(measure, name, stream, label), total / processed[stream, label]
     for stream, number in counts[-1].partial_matches.items():
         yield Key(Measure.PARTIAL_MATCHES, name, stream), number
 
 
-def _add(counts: Iterable[TypeCounts]) -> Mapping[tuple[Stream, str], float]:
+def _add(counts: list[OperatorCounts], section: str) -> Mapping[tuple[Stream, str], float]:
+    """Add up the numbers by stream and type that the counts have in a section."""
     totals: dict[tuple[Stream, str], float] = {}
-    for by_stream in counts:
-        for stream, types in by_stream.items():
+    for each in counts:
+        for stream, types in getattr(each, section).items():
             for label, number in types.items():
                 totals[stream, label] = totals.get((stream, label), 0.0) + number
     return totals

@@ -8,12 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shedlight.control.assessment import (
-    LoadAssessment,
-    assess,
-    keep_arrays,
-    streams_that_shed,
-)
+from shedlight.control.assessment import LoadAssessment, assess, keep_arrays, streams_that_shed
 from shedlight.control.calibration import (
     CalibrationSettings,
     Factors,
@@ -171,10 +166,10 @@ def decide(
     history = replace(memory.history, since=memory.history.since + 1)
     trigger = find_replan_trigger(memory.settings.policy, assessment, history)
     memory = replace(memory, history=replace(history, lasting=trigger.lasting))
-    if forced_reason or (not trigger.replan and _is_settled(memory)):
-        trigger = replace(trigger, replan=True, reason=forced_reason or _settled_reason(memory))
-    if trigger.replan:
-        return _replan(memory, observation, assessment, trigger.reason, clock)
+    forced_reason = forced_reason or ("" if trigger.replan else _settled_reason(memory))
+    if trigger.replan or forced_reason:
+        reason = forced_reason or trigger.reason
+        return _replan(memory, observation, assessment, reason, clock)
     memory = _with_health(memory, assessment)
     reason = _reason_not_to_replan(memory, trigger)
     return memory, _decision(memory, observation, reason, assessment)
@@ -188,19 +183,13 @@ def _reason_not_to_replan(memory: Memory, trigger: ReplanTrigger) -> str:
     return f"no plan: {failure.problem}"
 
 
-def _is_settled(memory: Memory) -> bool:
-    """Whether the active plan was made from few observations and there are enough now."""
-    enough = memory.settings.smoothing.settled
-    there = min(memory.smoothed.number, memory.history.since)
-    is_early = memory.history.averaged < enough <= there
-    return is_early and bool(streams_that_shed(memory.shares))
-
-
 def _settled_reason(memory: Memory) -> str:
-    return (
-        f"{memory.smoothed.number} observations in a row were alike, and the plan was made "
-        f"from {memory.history.averaged}"
-    )
+    """Say that a plan was made from few observations and there are enough now; else nothing."""
+    averaged, number = memory.history.averaged, memory.smoothed.number
+    is_early = averaged < memory.settings.smoothing.settled <= min(number, memory.history.since)
+    if not (is_early and streams_that_shed(memory.shares)):
+        return ""
+    return f"{number} observations in a row were alike, and the plan was made from {averaged}"
 
 
 def _replan(

@@ -111,13 +111,7 @@ def merge_reports(before: Averages, reports: Iterable[MonitorReport]) -> Average
 
 
 def observation_of(values: Averages, time: float, interval: float) -> Observation:
-    """Make an observation of what is known of all nodes.
-
-    Args:
-        values: What was last reported.
-        time: When the interval ended, in seconds.
-        interval: How long it was.
-    """
+    """Make an observation of what was last reported of all nodes; the interval ended then."""
     arrivals: dict[str, dict[Stream, dict[str, float]]] = {}
     typed: dict[Measure, dict[Stream, dict[str, float]]] = {}
     plain: dict[Measure, dict[Stream, float]] = {}

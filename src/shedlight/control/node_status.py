@@ -43,13 +43,7 @@ class PlanFailure:
 def node_health(
     application: Application, assessment: LoadAssessment, failure: PlanFailure | None
 ) -> Mapping[str, NodeHealth]:
-    """Find the status of each node, and what can be done about it.
-
-    Args:
-        application: The application.
-        assessment: The load of the nodes that have a limit.
-        failure: Why the last attempt brought no plan, if it did not.
-    """
+    """Find the status of each node, and what can be done about it."""
     return {
         name: _health_of(name, assessment, failure, _relief(application, name))
         for name in application.nodes
@@ -78,8 +72,8 @@ def _health_of(
         return NodeHealth(NodeStatus.OK)
     risk = _risk(node, relief)
     if failure is not None and (risk or failure.is_infeasible):
-        infeasible, at_risk = NodeStatus.INFEASIBLE, NodeStatus.BOUND_AT_RISK
-        status = infeasible if failure.is_infeasible else at_risk
+        at_risk = NodeStatus.BOUND_AT_RISK
+        status = NodeStatus.INFEASIBLE if failure.is_infeasible else at_risk
         return NodeHealth(status, f"{failure.problem}\nthe active plan stays")
     if risk:
         return NodeHealth(NodeStatus.BOUND_AT_RISK, risk)

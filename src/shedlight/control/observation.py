@@ -8,7 +8,7 @@ types is as their readers counted.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from shedlight.graph.application import Application, OperatorSpec, Stream
+from shedlight.graph.application import Application, Stream
 from shedlight.graph.topology import descendants, operators_on, readers
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.snapshot import ByType, MicroBatchCosts, Snapshot
@@ -82,19 +82,14 @@ def snapshot_of(
 ) -> Snapshot:
     """Make the snapshot that plans are made from.
 
-    Args:
-        observation: What was observed, or averages of it.
-        application: The application.
-        calibration: Matches as measured over matches as modelled.
-        shed: The patterns that shed. What they and all behind them emit says nothing about an
-            application that does not, so the model stands in for it. None: those that kept
-            less than arrived.
+    What the patterns that shed and all behind them emit says nothing about an application that
+    does not, so the model stands in for it. None: those that kept less than arrived.
     """
     shedding = shed_patterns(observation, application) if shed is None else shed
     changed = {*shedding, *(d for s in shedding for d in descendants(application, s))}
     times = _fill_times(_times(observation, application), application)
     sources = {
-        Stream(name): _merge(_counts(observation, application, Stream(name)))
+        Stream(name): _merge_counts(observation, application, Stream(name))
         for name in application.sources
     }
     return Snapshot(
@@ -131,20 +126,14 @@ def offered_to(observation: Observation, operator: str) -> ByType:
     return offered
 
 
-def _counts(observation: Observation, application: Application, stream: Stream) -> list[ByType]:
-    """List what each reader of a stream counted."""
-    return [
-        observation.arrivals.get(spec.name, {}).get(stream, {})
-        for spec in readers(application, stream)
-    ]
-
-
-def _merge(counts: list[ByType]) -> ByType:
-    """Put together what several readers counted of the same events.
+def _merge_counts(observation: Observation, application: Application, stream: Stream) -> ByType:
+    """Put together what the readers of a stream counted of the same events.
 
     Each knows its own types and calls the rest other. The greatest count of a type stands, for
     an overloaded reader counts too few; other is what is left of the greatest total.
     """
+    arrivals = [observation.arrivals.get(s.name, {}) for s in readers(application, stream)]
+    counts = [by_input.get(stream, {}) for by_input in arrivals]
     greatest: dict[str, float] = {}
     for rates in counts:
         for label, rate in rates.items():
@@ -161,7 +150,7 @@ def _spreads(observation: Observation, application: Application) -> dict[Stream,
     for spec in application.operators.values():
         for stream in spec.outputs:
             if readers(application, stream):
-                merged = _merge(_counts(observation, application, stream))
+                merged = _merge_counts(observation, application, stream)
                 spreads[stream] = merged if sum(merged.values()) else {OTHER: 1.0}
     return spreads
 
@@ -170,7 +159,11 @@ def _times(observation: Observation, application: Application) -> dict[Stream, _
     """Take the processing times; a type that was not processed has the mean of the others."""
     times: dict[Stream, _Times] = {}
     for spec in application.operators.values():
-        is_known = _knows_types(observation, spec)
+        arrivals = observation.arrivals.get(spec.name, {})
+        # whether all types of the complex events that the operator reads are known
+        is_known = all(
+            stream.operator is None or arrivals.get(stream) for stream in spec.inputs
+        )
         for stream in spec.outputs:
             given = observation.processing_time.get(stream, 0.0)
             mean = _mean(given, observation.kept.get(stream, {}))
@@ -182,12 +175,6 @@ def _times(observation: Observation, application: Application) -> dict[Stream, _
             known = {label: value for label, value in given.items() if value > 0}
             times[stream] = dict.fromkeys(offered_to(observation, spec.name), mean) | known
     return times
-
-
-def _knows_types(observation: Observation, spec: OperatorSpec) -> bool:
-    """Whether all types of the complex events that an operator reads are known."""
-    arrivals = observation.arrivals.get(spec.name, {})
-    return all(stream.operator is None or arrivals.get(stream) for stream in spec.inputs)
 
 
 def _fill_times(

@@ -40,8 +40,8 @@ def apply_override(application: Application, override: Override) -> Application:
     Raises:
         PlanError: It has no such node or sink, or a value is none.
     """
-    _check_names("node", override.bounds, application.nodes)
-    _check_names("sink", override.weights, application.sinks)
+    if problem := unknown_name(override, application.nodes, application.sinks):
+        raise PlanError(problem)
     for name, bound in override.bounds.items():
         if application.nodes[name].bound is None:
             raise PlanError(
@@ -76,8 +76,12 @@ def current_values(application: Application) -> Override:
     return Override(bounds, {name: sink.weight for name, sink in sinks if not sink.timed_out})
 
 
-def _check_names(what: str, names: Collection[str], known: Collection[str]) -> None:
-    for name in names:
-        if name not in known:
-            hint = known_names(name[:60], known)
-            raise PlanError(f"there is no {what} {name[:60]!r}; {hint}")
+def unknown_name(override: Override, nodes: Collection[str], sinks: Collection[str]) -> str:
+    """Say what an override names that is not there; empty if all of it is."""
+    named = (("node", override.bounds, nodes), ("sink", override.weights, sinks))
+    for what, names, known in named:
+        for name in names:
+            if name not in known:
+                hint = known_names(name[:60], known)
+                return f"there is no {what} {name[:60]!r}; {hint}"
+    return ""

@@ -60,6 +60,7 @@ def planning_input_text(planning_input: PlanningInput) -> str:
     if size > MAX_NUMBERS:
         return json.dumps({"version": VERSION, "omitted_numbers": size})
     shares = {str(stream): kept for stream, kept in planning_input.shares.items()}
+    settings = _PLAN_SETTINGS.dump_python(planning_input.plan_settings, mode="json")
     return json.dumps(
         {
             "version": VERSION,
@@ -68,9 +69,7 @@ def planning_input_text(planning_input: PlanningInput) -> str:
             "application": application_text(planning_input.application),
             "snapshot": snapshot_sections(planning_input.snapshot),
             "shares": _SHARES.dump_python(shares, mode="json"),
-            "plan_settings": _PLAN_SETTINGS.dump_python(
-                planning_input.plan_settings, mode="json"
-            ),
+            "plan_settings": settings,
         },
         separators=(",", ":"),
     )

@@ -28,13 +28,10 @@ _LATEST = 0.9  # no plan is taken to expect more of a queue than this share of t
 def pressure(
     backlog: float, bound: float | None, limit: float = 1.0, aim: float = _AIM
 ) -> float:
-    """Say by what factor a node lowers its shares.
+    """Say by what factor a node lowers its shares; without a bound there is no pressure.
 
-    Args:
-        backlog: Busy seconds that are queued.
-        bound: The bound of the node, in seconds; without one there is no pressure.
-        limit: Busy seconds per second that the bound allows (`NodeLoad.busy_limit` at aim 1).
-        aim: The share of the limit that plans use.
+    The limit is what the bound allows, in busy seconds per second (`NodeLoad.busy_limit` at aim
+    1), the aim the share of it that plans use.
 
     Example:
         >>> [round(pressure(backlog, bound=3.0), 2) for backlog in (0.0, 1.5, 2.0, 2.7, 3.0)]
@@ -60,14 +57,8 @@ def batch_pressure(
     What has arrived is read as a whole, so there is no ramp: the factor is the greatest with
     which the next micro-batch takes no longer than the bound allows. Plans aim for less, and so
     noise does not undo them. A bound that even an empty micro-batch breaks cannot be kept, and
-    nothing is shed for it.
-
-    Args:
-        unread: How many events are to be read.
-        work: Seconds of work that one of them brings, at the shares of the plan.
-        fixed: Seconds that a micro-batch takes however few events it has.
-        reading: Seconds to read one event, kept or not.
-        bound: The bound of the node, in seconds; without one there is no pressure.
+    nothing is shed for it. Of the unread events each brings so many seconds of work, at the
+    shares of the plan, and of reading, kept or not; the fixed seconds are of a micro-batch.
 
     Example:
         >>> batch_pressure(60_000, 1e-4, fixed=0.5, reading=0.0, bound=6.0)

@@ -60,21 +60,6 @@ class ReplanPolicy:
 
 
 DEFAULT_POLICY = ReplanPolicy()
-PAPER_POLICY = ReplanPolicy(
-    over=1.1,
-    under=0.9,
-    watches_latency=False,
-    types=math.inf,
-    yields=math.inf,
-    backlog_reserve=math.inf,
-    moved=0.0,
-    urgent=0.0,
-    jump_threshold=0.0,
-    cooldown=0,
-    persistence=1,
-    noise=0.0,
-)
-"""The rule of the paper: busy time 10 % off its limit in either direction, and nothing else."""
 
 WITHIN_LIMITS = "all nodes are within their limits"
 """The reason not to replan if no node is off."""
@@ -89,8 +74,7 @@ class ReplanTrigger:
 
     replan: bool  # whether to
     reason: str  # with the numbers that say so
-    # for how many observations in a row a node was a reason that did not persist long enough
-    # yet
+    # for how many observations in a row a node was a reason that has not lasted long enough
     lasting: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -98,8 +82,7 @@ class ReplanTrigger:
 class ControlHistory:
     """The last attempt to plan, and what was observed since."""
 
-    # what was last planned for, whether or not a new plan came of it; None: there was no
-    # attempt yet
+    # what was last planned for, whether or not a plan came of it; None: no attempt yet
     planned: PlanBaseline | None = None
     averaged: int = 0  # how many observations were averaged for that
     since: int = 0  # how many observations ago that was

@@ -62,12 +62,7 @@ def smooth(
     of the latter it is not what they emit now that counts but what they do on average, and of a
     burst of twice the average as much may find a partner as if there were twice as many. In a
     lull there are no fewer partners than on average: they come whether or not anybody waits.
-
-    Args:
-        smoothed: The average so far.
-        observation: The latest.
-        smoothing: How to average.
-        operators: The operators that may shed.
+    The operators are those that may shed.
     """
     arriving = sum(sum(offered_to(observation, name).values()) for name in operators)
     before, seen = smoothed.mean, smoothed.seen + 1
@@ -93,11 +88,9 @@ def rate_history_of(smoothed: SmoothedObservation) -> RateHistory | None:
     """Say how rates went of late; None if too little is known to say."""
     if smoothed.mean is None or len(smoothed.rate_history) < _MIN_STEPS:
         return None
-    streams = dict.fromkeys(stream for step in smoothed.rate_history for stream in step)
-    rates = {
-        stream: tuple(step.get(stream, 0.0) for step in smoothed.rate_history)
-        for stream in streams
-    }
+    steps = smoothed.rate_history
+    streams = dict.fromkeys(stream for step in steps for stream in step)
+    rates = {stream: tuple(step.get(stream, 0.0) for step in steps) for stream in streams}
     return RateHistory(smoothed.mean.interval, rates)
 
 

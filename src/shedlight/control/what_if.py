@@ -45,19 +45,12 @@ def what_if(
     load: float = 1.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Forecast:
-    """Plan as the controller would, if it had other bounds, weights and events.
-
-    Args:
-        planning_input: What the active plan was made from.
-        override: Other bounds and weights.
-        load: How many times as many events come.
-        clock: Says how long it takes.
+    """Plan as the controller would with other bounds and weights, and `load` times the events.
 
     Raises:
         PlanError: There is no such node or sink, or a value is none.
     """
-    began = clock()
-    given = planning_input
+    began, given = clock(), planning_input
     application = apply_override(given.application, override)
     horizon = HORIZON_INTERVALS * given.interval
     target = replace(given.plan_settings.target, horizon=horizon)

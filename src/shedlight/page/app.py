@@ -10,19 +10,10 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 
 from shedlight import __version__
+from shedlight.page import schemas
 from shedlight.page.auth import Access, Guard
 from shedlight.page.responses import RequestError, add_error_handlers
 from shedlight.page.run_view import RunView
-from shedlight.page.schemas import (
-    ApplyAnswer,
-    ErrorAnswer,
-    LatencyAnswer,
-    OverrideRequest,
-    RunAnswer,
-    StatusAnswer,
-    WhatIfAnswer,
-    WhatIfRequest,
-)
 from shedlight.page.sse import StatusFeed
 from shedlight.page.status import decision_answers, latency_answer, run_answer, status_answer
 from shedlight.page.what_if import Forecaster, store_changes
@@ -38,13 +29,7 @@ _bearer = HTTPBearer(auto_error=False, description="The token that was printed a
 def build_app(
     view: RunView, access: Access, is_closing: Callable[[], bool] = lambda: False
 ) -> FastAPI:
-    """Build the web UI.
-
-    Args:
-        view: The run that it shows.
-        access: Who may look and who may change.
-        is_closing: Whether it is about to be closed, so that those who follow are let go.
-    """
+    """Build the web UI of a run; when it is closing, those who follow are let go."""
     app = FastAPI(
         title="Shedlight",
         version=__version__,
@@ -63,7 +48,7 @@ def build_app(
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": ErrorAnswer} for status in statuses}
+    return {status: {"model": schemas.ErrorAnswer} for status in statuses}
 
 
 def _add_files(app: FastAPI) -> None:
@@ -80,12 +65,12 @@ def _add_questions(app: FastAPI, view: RunView) -> None:
     """Add what can be asked about the run."""
 
     @app.get("/api/run")
-    async def run() -> RunAnswer:
+    async def run() -> schemas.RunAnswer:
         """Answer what is run."""
         return run_answer(view)
 
     @app.get("/api/status")
-    async def status() -> StatusAnswer:
+    async def status() -> schemas.StatusAnswer:
         """Answer the status of the run."""
         return status_answer(view)
 
@@ -93,7 +78,7 @@ def _add_questions(app: FastAPI, view: RunView) -> None:
     async def latency(
         node: Annotated[str, Query(max_length=200)],
         seconds: Annotated[float, Query(gt=0, le=1e6, allow_inf_nan=False)] = 600,
-    ) -> LatencyAnswer:
+    ) -> schemas.LatencyAnswer:
         """Answer how long events spent at a node, up to the latest micro-batch."""
         return latency_answer(view, node, seconds)
 
@@ -110,16 +95,16 @@ def _add_changes(app: FastAPI, view: RunView, access: Access) -> None:
     forecaster = Forecaster(view.paths.log)
 
     @app.post("/api/what-if", responses=_errors(400, 404, 409, 429))
-    def what_if(request: WhatIfRequest) -> WhatIfAnswer:
+    def what_if(request: schemas.WhatIfRequest) -> schemas.WhatIfAnswer:
         """Answer what would come of other bounds, weights or loads; nothing is changed."""
         return forecaster.answer(request)
 
     @app.post("/api/apply", responses=_errors(400, 404, 409, 429))
     async def apply(
-        changes: OverrideRequest,
+        changes: schemas.OverrideRequest,
         request: Request,
         _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-    ) -> ApplyAnswer:
+    ) -> schemas.ApplyAnswer:
         """Change bounds and weights of the run; this needs the token, always."""
         if not access.knows(request.headers):
             raise RequestError(

@@ -75,12 +75,7 @@ class Access:
 
 
 class Guard:
-    """Middleware that lets through what may pass, and answers the rest with an error.
-
-    Args:
-        app: The application behind it.
-        access: Who may look and who may change.
-    """
+    """Middleware that lets through what may pass, and answers the rest with an error."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access

@@ -22,12 +22,7 @@ HTTP_MESSAGES = {
 
 
 class RequestError(Exception):
-    """A request that cannot be met.
-
-    Args:
-        status: Of the response.
-        sentence: Where, what, and what to do.
-    """
+    """A request that cannot be met: the status of the response, and a sentence for it."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)

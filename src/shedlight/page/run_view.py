@@ -83,30 +83,16 @@ class RecentBatches:
 
 
 class RunView:
-    """A run, as far as its log was read.
-
-    Args:
-        paths: Where it writes what is read.
-        clock: Now, in seconds since 1970.
-
-    Attributes:
-        paths: Where it writes what is read.
-        totals: What the records add up to.
-        windows: The latest micro-batches of each node.
-        points: The latencies of each node, oldest first.
-        decisions: The latest decisions, oldest first.
-        version: How many records were read.
-        latest: The time of the latest record, in seconds since 1970; None: there is none.
-    """
+    """A run, as far as its log was read; times are seconds since 1970."""
 
     def __init__(self, paths: RunPaths, clock: Callable[[], float] = time.time) -> None:
         self.paths, self.clock = paths, clock
         self.totals = RunTotals()
         self.windows: dict[str, RecentBatches] = {}
-        self.points: dict[str, deque[LatencyPoint]] = {}
-        self.decisions: deque[DecisionRecord] = deque(maxlen=MAX_DECISIONS)
-        self.version = 0
-        self.latest: float | None = None
+        self.points: dict[str, deque[LatencyPoint]] = {}  # of each node, oldest first
+        self.decisions: deque[DecisionRecord] = deque(maxlen=MAX_DECISIONS)  # oldest first
+        self.version = 0  # how many records were read
+        self.latest: float | None = None  # the time of the latest record, if there is one
         self._follower = Follower(paths.log)
         self._read_at = self._checked_at = float("-inf")
         self._in_use = False

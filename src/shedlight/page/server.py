@@ -42,12 +42,7 @@ class Address:
 
 
 class PageServer:
-    """The web UI of a run, served.
-
-    Attributes:
-        access: Who may look and who may change.
-        port: The port that it has.
-    """
+    """The web UI of a run, served."""
 
     def __init__(self, paths: RunPaths, address: Address) -> None:
         self.access = Access(address.token or secrets.token_urlsafe(24), address.host)
@@ -76,11 +71,7 @@ class PageServer:
         return f"http://{shown}:{self.port}/{query}"
 
     def check(self) -> None:
-        """Read what is there of the log.
-
-        Raises:
-            InputError: It is no log of a run, or of another format.
-        """
+        """Read what is there of the log; that it is none of a run is an `InputError`."""
         self._view.refresh()
         if problem := self._view.problem:
             raise InputError(f"{self._view.paths.log}: {problem}")
@@ -112,11 +103,7 @@ class PageServer:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """Bind a socket to a port.
-
-    Raises:
-        InputError: It is taken, or the address is none of this machine.
-    """
+    """Bind a socket to a port, unless it is taken or the address is none of this machine."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # It listens at once: else two could take one port, and the second would learn it late.

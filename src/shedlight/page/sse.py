@@ -13,14 +13,7 @@ MAX_READERS = 64  # how many browsers may follow at a time
 
 
 class StatusFeed:
-    """Sends the status of a run to all who follow it.
-
-    Args:
-        view: The run.
-
-    Attributes:
-        readers: How many follow.
-    """
+    """Sends the status of a run to all who follow it, the readers."""
 
     def __init__(self, view: RunView) -> None:
         self.readers = 0
@@ -43,14 +36,9 @@ class StatusFeed:
         return self._version, self._event
 
     async def events(
-        self, is_closing: Callable[[], bool], interval: float | None = None
+        self, is_closing: Callable[[], bool], interval: float = POLL_INTERVAL_S
     ) -> AsyncIterator[bytes]:
-        """Give the status whenever it changes, until the reader leaves or the server closes.
-
-        Args:
-            is_closing: Whether the server is about to close.
-            interval: Seconds from one look to the next; None: `POLL_INTERVAL_S`.
-        """
+        """Give the status whenever it changes, until the reader leaves or the server closes."""
         self.readers += 1
         try:
             sent, idle_looks = None, 0
@@ -63,6 +51,6 @@ class StatusFeed:
                 elif idle_looks >= HEARTBEAT_LOOKS:
                     idle_looks = 0
                     yield b": still here\n\n"
-                await asyncio.sleep(POLL_INTERVAL_S if interval is None else interval)
+                await asyncio.sleep(interval)
         finally:
             self.readers -= 1

@@ -4,19 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 
 from shedlight.errors import known_names
+from shedlight.page import schemas
 from shedlight.page.responses import RequestError
 from shedlight.page.run_view import RecentBatches, RunView
-from shedlight.page.schemas import (
-    EdgeAnswer,
-    KeepRow,
-    LatencyAnswer,
-    NodeAnswer,
-    NodeStatusAnswer,
-    RunAnswer,
-    SinkAnswer,
-    SinkStatusAnswer,
-    StatusAnswer,
-)
 from shedlight.report.format import sanitize
 from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals
 from shedlight.runlog.records import DecisionRecord, DecisionSummary, OperatorRecord, RunHeader
@@ -29,29 +19,31 @@ MAX_CURVE_POINTS = 600  # how many points a curve has at most
 _ALL, _NONE = 1 - 1e-6, 1e-6
 
 
-def run_answer(view: RunView) -> RunAnswer:
+def run_answer(view: RunView) -> schemas.RunAnswer:
     """Answer what is run; what the log does not say is empty."""
     view.refresh()
     totals = view.totals
     header = totals.header or RunHeader(time=0)
-    return RunAnswer(
+    return schemas.RunAnswer(
         application=sanitize(header.application, 100),
         version=sanitize(header.version, 100),
         started=header.time if totals.header else None,
         timed=header.timed,
         live=view.live,
         can_apply=view.can_apply,
-        nodes={name: NodeAnswer(bound=node.bound) for name, node in totals.nodes.items()},
+        nodes={
+            name: schemas.NodeAnswer(bound=node.bound) for name, node in totals.nodes.items()
+        },
         sources=header.sources,
         operators=header.operators,
         sinks={
-            name: SinkAnswer(input=stream, weight=totals.weights.get(name, 1.0))
+            name: schemas.SinkAnswer(input=stream, weight=totals.weights.get(name, 1.0))
             for name, stream in header.sinks.items()
         },
     )
 
 
-def status_answer(view: RunView) -> StatusAnswer:
+def status_answer(view: RunView) -> schemas.StatusAnswer:
     """Answer the status of a run."""
     view.refresh()
     totals = view.totals
@@ -59,7 +51,7 @@ def status_answer(view: RunView) -> StatusAnswer:
     plans = [w.batches[-1].plan for w in view.windows.values() if w.batches]
     keep_rows = sorted(_keep_rows(totals), key=_order_by_shed)
     omitted = max(0, len(keep_rows) - MAX_KEEP_ROWS)
-    return StatusAnswer(
+    return schemas.StatusAnswer(
         time=view.latest,
         live=view.live,
         stale_seconds=None if view.latest is None else max(0.0, view.clock() - view.latest),
@@ -74,7 +66,7 @@ def status_answer(view: RunView) -> StatusAnswer:
     )
 
 
-def latency_answer(view: RunView, node: str, seconds: float) -> LatencyAnswer:
+def latency_answer(view: RunView, node: str, seconds: float) -> schemas.LatencyAnswer:
     """Answer how long events spent at a node in the last seconds of what the log has.
 
     Of neighbours that are put together the quantiles are the highest: no peak is lost.
@@ -90,7 +82,7 @@ def latency_answer(view: RunView, node: str, seconds: float) -> LatencyAnswer:
     since = points[-1].time - seconds if points else 0.0
     recent = [point for point in points if point.time >= since]
     chunks = list(split_evenly(recent, MAX_CURVE_POINTS))
-    return LatencyAnswer(
+    return schemas.LatencyAnswer(
         node=node,
         bound=view.totals.nodes[node].bound,
         time=[chunk[-1].time for chunk in chunks],
@@ -122,20 +114,20 @@ def worst_status(statuses: Iterable[str]) -> str:
     return max(statuses, key=(STARTING, *STATUSES).index, default=STARTING)
 
 
-def _find_bottleneck(nodes: Mapping[str, NodeStatusAnswer]) -> str | None:
+def _find_bottleneck(nodes: Mapping[str, schemas.NodeStatusAnswer]) -> str | None:
     """Find the node that sheds, or should, and is busiest for what it may be."""
     loads = {n: o.load or 0.0 for n, o in nodes.items() if o.status not in {"OK", STARTING}}
     return max(loads, key=lambda name: loads[name]) if loads else None
 
 
-def _node_status(view: RunView, name: str, node: NodeTotals) -> NodeStatusAnswer:
+def _node_status(view: RunView, name: str, node: NodeTotals) -> schemas.NodeStatusAnswer:
     window, last = view.window(name), node.last
     latency = last.latency if last is not None and view.totals.timed else {}
     mean = latency.get("mean")
     offered = window.rate(lambda batch: batch.offered)
     shed = window.rate(lambda batch: batch.shed)
     known = node.status if node.status in STATUSES else "OK"
-    return NodeStatusAnswer(
+    return schemas.NodeStatusAnswer(
         status=STARTING if last is None else known,
         advice="" if last is None else sanitize(node.advice),
         load=node.load,
@@ -153,10 +145,10 @@ def _node_status(view: RunView, name: str, node: NodeTotals) -> NodeStatusAnswer
     )
 
 
-def _edges(view: RunView, header: RunHeader) -> Iterator[EdgeAnswer]:
-    def edge(target: str, stream: str, rate: float, shed_share: float) -> EdgeAnswer:
+def _edges(view: RunView, header: RunHeader) -> Iterator[schemas.EdgeAnswer]:
+    def edge(target: str, stream: str, rate: float, shed_share: float) -> schemas.EdgeAnswer:
         origin = stream if stream in header.sources else stream.partition(".")[0]
-        return EdgeAnswer(
+        return schemas.EdgeAnswer(
             origin=origin, target=target, stream=stream, rate=rate, shed_share=shed_share
         )
 
@@ -196,11 +188,11 @@ def _operator_shed_share(window: RecentBatches, operator: str) -> float:
     return min(1.0, max(0.0, 1 - kept / offered)) if offered else 0.0
 
 
-def _sink_statuses(view: RunView, header: RunHeader) -> dict[str, SinkStatusAnswer]:
+def _sink_statuses(view: RunView, header: RunHeader) -> dict[str, schemas.SinkStatusAnswer]:
     decision = view.totals.decision
     predicted = decision.sinks if decision is not None else {}
     return {
-        name: SinkStatusAnswer(
+        name: schemas.SinkStatusAnswer(
             input=stream,
             weight=view.totals.weights.get(name, 1.0),
             predicted=predicted.get(name),
@@ -210,18 +202,18 @@ def _sink_statuses(view: RunView, header: RunHeader) -> dict[str, SinkStatusAnsw
     }
 
 
-def _order_by_shed(row: KeepRow) -> tuple[float, float, str, str]:
+def _order_by_shed(row: schemas.KeepRow) -> tuple[float, float, str, str]:
     return -(row.rate or 0.0) * (1 - row.share), row.share, row.pattern, row.type
 
 
-def _keep_rows(totals: RunTotals) -> Iterator[KeepRow]:
+def _keep_rows(totals: RunTotals) -> Iterator[schemas.KeepRow]:
     operators = totals.header.operators if totals.header else {}
     decision = totals.decision or DecisionRecord(time=0)
     for pattern, shares in decision.shares.items():
         node = operators.get(pattern.partition(".")[0], OperatorRecord()).node
         rates = decision.rates.get(pattern, {})
         for label, share in shares.items():
-            yield KeepRow(
+            yield schemas.KeepRow(
                 pattern=pattern,
                 type=sanitize(label),
                 rate=rates.get(label),

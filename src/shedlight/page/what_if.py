@@ -1,25 +1,17 @@
 """What-if and apply: forecasts for a run, and overrides of its bounds and weights."""
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from shedlight.control.override import Override
+from shedlight.control.override import Override, unknown_name
 from shedlight.control.planning_input import PlanningInput, read_planning_input
 from shedlight.control.what_if import Forecast, what_if
 from shedlight.engines.spark.control.override_store import planning_input_path, store_override
-from shedlight.errors import InputError, PlanError, ShedlightError, known_names
+from shedlight.errors import InputError, PlanError, ShedlightError
+from shedlight.page import schemas
 from shedlight.page.responses import RequestError
 from shedlight.page.run_view import RunView
-from shedlight.page.schemas import (
-    ApplyAnswer,
-    NodeForecast,
-    OverrideRequest,
-    ShareChange,
-    SinkForecast,
-    WhatIfAnswer,
-    WhatIfRequest,
-)
 from shedlight.report.format import count, percent, sanitize
 from shedlight.shedding.shares import Shares
 
@@ -30,29 +22,22 @@ _MAX_WAIT_S = 2.0  # how many seconds a question waits for those before it
 
 
 class Forecaster:
-    """Answers what-if questions about a run from its planning input, one at a time.
-
-    Args:
-        log: The log of the run.
-    """
+    """Answers what-if questions about a run from its planning input, one at a time."""
 
     def __init__(self, log: Path) -> None:
         self._path = planning_input_path(log)
         self._lock = threading.Lock()
 
-    def answer(self, request: WhatIfRequest) -> WhatIfAnswer:
-        """Answer what would come of other bounds, weights or loads.
-
-        Raises:
-            RequestError: It names something that is not there, or nothing can be planned.
-        """
+    def answer(self, request: schemas.WhatIfRequest) -> schemas.WhatIfAnswer:
+        """Answer what would come of other bounds, weights or loads."""
         if not self._lock.acquire(timeout=_MAX_WAIT_S):
             raise RequestError(429, "plans are being made for others; ask again in a moment")
         try:
             planning_input = self._read_planning_input()
             override = Override(request.bounds, request.weights)
             application = planning_input.application
-            _check_names(override, application.nodes, application.sinks)
+            if problem := unknown_name(override, application.nodes, application.sinks):
+                raise RequestError(404, problem)
             forecast = what_if(planning_input, override, request.load)
             return forecast_answer(planning_input.shares, forecast)
         except PlanError as error:
@@ -75,14 +60,14 @@ class Forecaster:
         return read_planning_input(data.decode("utf-8", "replace"))
 
 
-def forecast_answer(active: Shares, forecast: Forecast) -> WhatIfAnswer:
+def forecast_answer(active: Shares, forecast: Forecast) -> schemas.WhatIfAnswer:
     """Make the answer of a forecast, given the active keep shares."""
     changes = sorted(_share_changes(active, forecast.shares), key=_order_by_change)
     feasible = not forecast.failure and not _infeasible_nodes(forecast)
-    return WhatIfAnswer(
+    return schemas.WhatIfAnswer(
         seconds=forecast.seconds,
         nodes={
-            name: NodeForecast(
+            name: schemas.NodeForecast(
                 load=forecast.loads.get(name),
                 status=str(health.status),
                 advice=sanitize(health.advice, 1000),
@@ -91,7 +76,7 @@ def forecast_answer(active: Shares, forecast: Forecast) -> WhatIfAnswer:
             for name, health in forecast.health.items()
         },
         sinks={
-            name: SinkForecast(
+            name: schemas.SinkForecast(
                 current=forecast.current_sinks.get(name),
                 forecast=forecast.forecast_sinks.get(name) if feasible else None,
             )
@@ -103,13 +88,13 @@ def forecast_answer(active: Shares, forecast: Forecast) -> WhatIfAnswer:
     )
 
 
-def _share_changes(before: Shares, after: Shares) -> Iterator[ShareChange]:
+def _share_changes(before: Shares, after: Shares) -> Iterator[schemas.ShareChange]:
     """List the keep shares that would be others; what no plan has is kept."""
     for stream, shares in after.items():
         known = before[stream].shares if stream in before else {}
         for label, share in shares.shares.items():
             if abs(share - known.get(label, 1.0)) > _MIN_CHANGE:
-                yield ShareChange(
+                yield schemas.ShareChange(
                     pattern=str(stream),
                     type=sanitize(label),
                     before=known.get(label),
@@ -117,7 +102,7 @@ def _share_changes(before: Shares, after: Shares) -> Iterator[ShareChange]:
                 )
 
 
-def _order_by_change(row: ShareChange) -> tuple[float, str, str]:
+def _order_by_change(row: schemas.ShareChange) -> tuple[float, str, str]:
     before = 1.0 if row.before is None else row.before
     return -abs(row.after - before), row.pattern, row.type
 
@@ -138,10 +123,7 @@ def _summarize(forecast: Forecast, changes: int) -> str:
         plan = f"{count(changes, 'share')} would change"
     else:
         plan = "all shares would stay"
-    now, then = (
-        _worth(forecast, forecast.current_sinks),
-        _worth(forecast, forecast.forecast_sinks),
-    )
+    now, then = (_worth(forecast, s) for s in (forecast.current_sinks, forecast.forecast_sinks))
     if now > 0 and abs(then / now - 1) > _MIN_CHANGE:
         more = "more" if then > now else "less"
         return f"{plan}; the sinks would get {percent(abs(then / now - 1))} {more}, weighted"
@@ -153,12 +135,8 @@ def _worth(forecast: Forecast, rates: Mapping[str, float]) -> float:
     return float(sum(sink.weight * rates.get(name, 0.0) for name, sink in sinks))
 
 
-def store_changes(view: RunView, changes: OverrideRequest) -> ApplyAnswer:
-    """Store an override for the run, which applies it at its next decision.
-
-    Raises:
-        RequestError: The run is over, or has no such node or sink.
-    """
+def store_changes(view: RunView, changes: schemas.OverrideRequest) -> schemas.ApplyAnswer:
+    """Store an override for the run, which applies it at its next decision."""
     view.refresh()
     checkpoint = view.paths.checkpoint
     if checkpoint is None or not view.can_apply:
@@ -171,7 +149,8 @@ def store_changes(view: RunView, changes: OverrideRequest) -> ApplyAnswer:
     if not override:
         raise RequestError(422, "the body names no bound and no weight; name at least one")
     nodes = view.totals.nodes
-    _check_names(override, nodes, view.totals.weights)
+    if problem := unknown_name(override, nodes, view.totals.weights):
+        raise RequestError(404, problem)
     for name in override.bounds:
         if nodes[name].bound is None:
             raise RequestError(
@@ -182,13 +161,4 @@ def store_changes(view: RunView, changes: OverrideRequest) -> ApplyAnswer:
     except InputError as error:
         raise RequestError(409, str(error)) from error
     summary = f"stored for the run: {override}; it plans for it at its next decision"
-    return ApplyAnswer(applied=True, summary=sanitize(summary, 1000))
-
-
-def _check_names(override: Override, nodes: Collection[str], sinks: Collection[str]) -> None:
-    named = (("node", override.bounds, nodes), ("sink", override.weights, sinks))
-    for what, names, known in named:
-        for name in names:
-            if name not in known:
-                hint = known_names(name[:60], known)
-                raise RequestError(404, f"there is no {what} {name[:60]!r}; {hint}")
+    return schemas.ApplyAnswer(applied=True, summary=sanitize(summary, 1000))
