@@ -77,13 +77,7 @@ class LanguageError(ShedlightError):
 
 
 class RuleError(LanguageError):
-    """A pattern or expression that breaks a rule.
-
-    Args:
-        node: The part that is wrong, the very object in the pattern.
-        problem: What is wrong, lower case, without a full stop.
-        hint: What was expected or what to do.
-    """
+    """A pattern or expression that breaks a rule; the node is the part of it that does."""
 
     def __init__(self, node: object, problem: str, hint: str = "") -> None:
         self.node = node

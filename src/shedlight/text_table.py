@@ -6,12 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 def align_columns(
     rows: Iterable[Sequence[str]], *, left: int | None = 1, margin: int = 0
 ) -> Iterator[str]:
-    """Pad cells so that columns align, two spaces apart.
+    """Pad cells so that columns align, two spaces apart, after so many spaces as a margin.
 
-    Args:
-        rows: The cells, row by row; the header is the first.
-        left: How many columns are names, which align left; numbers align right. None: all.
-        margin: Spaces before each line.
+    The columns on the left are names, which align left (None: all); numbers align right.
 
     Example:
         >>> list(align_columns([["node", "busy"], ["edge", "7 %"]]))

@@ -15,8 +15,10 @@ from shedlight.engines.spark.control.override_store import (
     store_override,
 )
 from shedlight.engines.spark.support.checkpoint import LOCK
+from shedlight.runlog.aggregate import run_totals
 from tests.engines.spark.control.test_loop import BOUND, COST, NODE, World
 from tests.page.client import PageClient, posted, to_close
+from tests.runlog.logs import batch, header, run
 
 RATE = 3 / (1.25 * COST)
 
@@ -106,3 +108,11 @@ def test_a_rejected_override_is_logged(watched):
     watched.watch.override(OverrideOutcome(1.0, Override(), "there is no node 'x'"))
     assert rows(watched, "override")[0]["rejected"] == "there is no node 'x'"
     assert watched.watch.totals.nodes[NODE].bound == BOUND
+
+
+def test_rate_share_seconds_and_latency_are_of_the_last_micro_batch():
+    """The latency of the last one that kept events."""
+    log = run(header(99.0), batch(102.0, kept=50, mean=0.5), batch(103.0, events=0, kept=0))
+    table = live_table(run_totals(log.records))
+    cells = [next(iter(column.cells)) for column in table.columns]
+    assert cells[:5] == ["edge", "0", "100%", "1.0 s", "0.5 s"]

@@ -61,11 +61,3 @@ def test_nothing_late_or_malformed_is_not_mentioned():
     assert "late at" not in summary_text(totals)
     assert "malformed" not in summary_text(totals)
     assert summary_json(totals)["late"] == {}
-
-
-def test_rate_share_seconds_and_latency_are_of_the_last_micro_batch():
-    """The latency of the last one that kept events."""
-    log = run(header(99.0), batch(102.0, kept=50, mean=0.5), batch(103.0, events=0, kept=0))
-    node = run_totals(log.records).nodes["edge"]
-
-    assert (node.rate, node.share, node.seconds, node.latency) == (0.0, 1.0, 1.0, 0.5)

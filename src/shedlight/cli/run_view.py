@@ -97,14 +97,15 @@ def live_table(totals: RunTotals) -> Table:
         table.add_column(name, justify="left" if name in {"node", "status"} else "right")
     for name, node in totals.nodes.items():
         bound = "" if node.bound is None else f"{node.bound:g} s"
-        if not node.batches:
+        if node.last is None:
             table.add_row(name, "", "", "", "", bound, "starting")
             continue
+        events, seconds, share = node.last.events, node.last.seconds, node.last.kept_share
         table.add_row(
             name,
-            f"{node.rate:,.0f}",
-            f"{node.share:.0%}",
-            f"{node.seconds:.1f} s",
+            f"{events / seconds if seconds else 0.0:,.0f}",
+            f"{1.0 if share is None else share:.0%}",
+            f"{seconds:.1f} s",
             "" if node.latency is None else f"{node.latency:.1f} s",
             bound,
             node.status,

@@ -1,7 +1,7 @@
 """`shedlight simulate`: an application under a load, in virtual time."""
 
 import json
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -117,12 +117,13 @@ def simulate(  # noqa: PLR0913  # one argument per option
 
 def _writing(output: Path | None) -> AbstractContextManager[LatencyFile | None]:
     """Make the folder for rows, before anything is simulated."""
-    if output is not None:
-        try:
-            output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write_error(output, error) from error
-    return latency_file(output / "latency.parquet" if output else None)
+    if output is None:
+        return nullcontext()
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write_error(output, error) from error
+    return latency_file(output / "latency.parquet")
 
 
 def _write(report: SimulationReport, folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Options of `shedlight simulate` to a scenario: its events, and how long processing takes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from shedlight.errors import InputError, known_names
 from shedlight.generate.for_sources import StreamProfile, with_generated_sources
 from shedlight.graph import Application, Stream
 from shedlight.model.snapshot_file import read_snapshot
+from shedlight.shedding.shares import sheddable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ def read_times(
     application: Application, options: list[str], snapshot: Path | None
 ) -> Mapping[Stream, float]:
     """Read the processing times that are given; those of options override the snapshot's."""
-    streams = {str(one): one for one in application.streams if one.operator is not None}
+    streams = {str(s): s for s in application.streams if s.operator is not None}
     times: dict[Stream, float] = {}
     if snapshot is not None:
         for stream, seconds in read_snapshot(snapshot, application).processing_time.items():
@@ -75,26 +76,21 @@ def make_scenario(
     application: Application, folder: Path, options: ScenarioOptions
 ) -> tuple[Scenario, Unshed, str]:
     """Make the scenario, run it without shedding, and describe where its events are from."""
-    stream, seed = options.stream, options.seed
+    stream, load, duration, seed = options.stream, options.load, options.duration, options.seed
     if stream is None:
         advice = ", or generate events by --stream balanced"
         tables = read_sources(application, folder, options.inputs, advice)
         service = _service(application, lambda: tables, options)
         scenario, unshed = replay_scenario(
-            application,
-            tables,
-            service,
-            load=options.load,
-            duration=options.duration,
-            seed=seed,
+            application, tables, service, load=load, duration=duration, seed=seed
         )
         return scenario, unshed, f"of files, fed {scenario.pace:.4g} times as fast as recorded"
     if options.inputs:
         raise typer.BadParameter("give --stream or --input, one of the two")
     generated = with_generated_sources(application)
     service = _service(generated, lambda: generate_pilot(application, stream, seed), options)
-    load = 2.0 if options.load is None else options.load
-    duration = 600.0 if options.duration is None else options.duration
+    load = 2.0 if load is None else load
+    duration = 600.0 if duration is None else duration
     scenario, unshed = generate_scenario(
         application, service, stream, load=load, duration=duration, seed=seed
     )
@@ -110,6 +106,8 @@ def _service(
     options: ScenarioOptions,
 ) -> Service:
     """Take the times that are given, or measure those of the nodes with a bound."""
+    default = ServiceDistribution.EXPONENTIAL if options.times else ServiceDistribution.MEASURED
+    distribution = options.service or default
     if options.times:
         if options.service is ServiceDistribution.MEASURED:
             raise typer.BadParameter(
@@ -117,11 +115,8 @@ def _service(
                 "leave one of the two out"
             )
         _check_complete(application, options.times)
-        return Service(
-            seconds=options.times,
-            distribution=options.service or ServiceDistribution.EXPONENTIAL,
-        )
-    bounded = set(_bounded(application))
+        return Service(seconds=options.times, distribution=distribution)
+    bounded = set(sheddable(application))
     samples = measure_service_times(application, sample(), bounded)
     measured = {stream for stream, times in samples.items() if times}
     for stream in sorted(map(str, bounded - measured)):
@@ -130,23 +125,12 @@ def _service(
             f"is relevant to it; give --processing-time {stream}=TIME"
         )
     seconds = {stream: sum(times) / len(times) for stream, times in samples.items()}
-    return Service(
-        seconds=seconds,
-        distribution=options.service or ServiceDistribution.MEASURED,
-        samples=samples,
-    )
-
-
-def _bounded(application: Application) -> Iterator[Stream]:
-    """Iterate over the patterns on nodes that have a bound."""
-    for spec in application.operators.values():
-        if application.nodes[spec.node].bound is not None:
-            yield from spec.outputs
+    return Service(seconds=seconds, distribution=distribution, samples=samples)
 
 
 def _check_complete(application: Application, times: Mapping[Stream, float]) -> None:
     """Check that all patterns on nodes with a bound have their times."""
-    for stream in _bounded(application):
+    for stream in sheddable(application):
         if stream not in times:
             node = application.operators[str(stream.operator)].node
             raise InputError(

@@ -151,7 +151,7 @@ def decide(
     observation = remember_times(observation, memory.latest)
     memory = replace(memory, latest=observation)
     try:
-        model = build_model(memory.application, _snapshot(memory, observation))
+        model = build_model(memory.application, planning_snapshot(memory, observation))
     except SnapshotError as error:
         return memory, _decision(memory, observation, f"cannot plan yet: {error}")
     nodes, specs = memory.application.nodes, memory.application.operators.values()
@@ -202,7 +202,9 @@ def _replan(
     """Plan for the average of the latest observations, of which `current` is the last."""
     plan_settings, factors = _plan_settings(memory, observation), memory.factors
     mean = memory.smoothed.mean or observation
-    model = apply_calibration(build_model(memory.application, _snapshot(memory, mean)), factors)
+    model = apply_calibration(
+        build_model(memory.application, planning_snapshot(memory, mean)), factors
+    )
     assessment = assess(mean, model, plan_settings.target, memory.shares, factors)
     attempt = _attempt(
         memory, without_infeasible_bounds(model, assessment), plan_settings, clock
@@ -226,13 +228,7 @@ def _replan(
     return memory, _decision(memory, observation, reason, current, attempt)
 
 
-def planning_snapshot(memory: Memory) -> Snapshot | None:
-    """Give the snapshot that a plan would be made from now; None before any observation."""
-    mean = memory.smoothed.mean
-    return None if mean is None else _snapshot(memory, mean)
-
-
-def _snapshot(memory: Memory, observation: Observation) -> Snapshot:
+def planning_snapshot(memory: Memory, observation: Observation) -> Snapshot:
     """Make a snapshot; what patterns emit that shed by plan or by pressure is modelled."""
     pressed = shed_patterns(observation, memory.application)
     shed = streams_that_shed(memory.shares) | pressed

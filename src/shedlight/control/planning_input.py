@@ -41,14 +41,14 @@ class PlanningInput:
 
 def planning_input_of(memory: Memory) -> PlanningInput | None:
     """Give what a controller would plan from now; None before any observation."""
-    snapshot, mean = planning_snapshot(memory), memory.smoothed.mean
-    if snapshot is None or mean is None:
+    mean = memory.smoothed.mean
+    if mean is None:
         return None
     return PlanningInput(
         time=mean.time,
         interval=mean.interval,
         application=memory.application,
-        snapshot=snapshot,
+        snapshot=planning_snapshot(memory, mean),
         shares=memory.shares,
         plan_settings=memory.settings.plan_settings,
     )

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 _MAX_LENGTH = 300
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_HUNDRED, _THOUSAND = 100, 1000
 
 
 def sanitize(text: str, max_length: int = _MAX_LENGTH) -> str:
@@ -62,7 +61,7 @@ def seconds(time: float) -> str:
         ('12 ms', '12.3 s', '1 min 38 s', '2 h 30 min')
     """
     if time < 1:
-        return f"{time * _THOUSAND:.0f} ms"
+        return f"{time * 1000:.0f} ms"
     if time < _MINUTE:
         return f"{time:.1f} s"
     whole = round(time)

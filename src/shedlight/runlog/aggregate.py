@@ -56,22 +56,6 @@ class NodeTotals:
         """The mean latency of all that was kept, in seconds."""
         return self.waited / self.timed if self.timed else None
 
-    @property
-    def rate(self) -> float:
-        """Events of the last micro-batch per second that it took."""
-        return self.last.events / self.last.seconds if self.last and self.last.seconds else 0.0
-
-    @property
-    def share(self) -> float:
-        """The share of the last micro-batch's events that was kept."""
-        share = self.last.kept_share if self.last else None
-        return 1.0 if share is None else share
-
-    @property
-    def seconds(self) -> float:
-        """How long the last micro-batch took."""
-        return self.last.seconds if self.last else 0.0
-
     def add(self, batch: MicroBatchRecord, *, timed: bool) -> None:
         """Add a micro-batch; `timed` says whether its latency counts."""
         self.batches += 1

@@ -51,11 +51,7 @@ class Run:
 class LineParser:
     """Parses the bytes of a log as they come, a record for each whole line.
 
-    Attributes:
-        parsed: How many records there were.
-        skipped: How many lines were no records.
-        unknown: How many records were of a type that is not known here.
-        other_format: How many records were of another log format.
+    It counts what was parsed, skipped (no record), unknown (of a type) and of another format.
     """
 
     def __init__(self) -> None:
@@ -127,10 +123,7 @@ def find_log(path: Path) -> Path:
 
 
 def read_run(path: Path) -> Run:
-    """Read a log; lines that are no records are left out and counted.
-
-    Args:
-        path: The log, or the checkpoint that it is in.
+    """Read a log, or that of a checkpoint; lines that are no records are counted.
 
     Raises:
         InputError: It cannot be read, has nothing in it yet, is no log, or of another format.
@@ -157,11 +150,7 @@ def read_run(path: Path) -> Run:
 
 
 class Follower:
-    """Reads a log as it grows, also when it is cut off, or replaced by another.
-
-    Args:
-        path: The log; it need not be there yet.
-    """
+    """Reads a log as it grows, also if it is not there yet, is cut off, or replaced."""
 
     def __init__(self, path: Path) -> None:
         self.parser = LineParser()

@@ -64,13 +64,7 @@ _PATTERN_METRICS = (
 
 
 class RunCollector(Collector):
-    """Collects the metrics of a run.
-
-    Args:
-        totals: The totals of the run.
-        max_types: For how many types of each pattern to give the keep share; the others are
-            taken together. 0: for none.
-    """
+    """Collects the metrics of a run; keep shares of at most so many types per pattern."""
 
     def __init__(self, totals: RunTotals, *, max_types: int = 0) -> None:
         self._totals, self._max_types = totals, max_types

@@ -166,14 +166,7 @@ _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator
 def run_header(
     application: Application, time: float, *, version: str = "", timed: bool = True
 ) -> RunHeader:
-    """Make the record that the log of a run begins with.
-
-    Args:
-        application: What is run.
-        time: Now, in seconds since 1970.
-        version: Of Shedlight.
-        timed: Whether events come while it runs.
-    """
+    """Make the record that the log of a run begins with; the time is now, since 1970."""
     sinks = {name: sink for name, sink in application.sinks.items() if not sink.timed_out}
     return RunHeader(
         time=time,

@@ -143,19 +143,12 @@ def keep_share_rows(decisions: Sequence[DecisionRecord]) -> list[KeepShareRow]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionEntry:
-    """An entry of the list of decisions: a decision, and those after it that changed nothing.
+    """An entry of the list of decisions: one, and those after it that changed nothing."""
 
-    Attributes:
-        decision: The first of them.
-        last: The last of them.
-        number: How many there are.
-        changes: Which nodes came to have another status, and which.
-    """
-
-    decision: DecisionRecord
-    last: DecisionRecord
-    number: int
-    changes: Mapping[str, str]
+    decision: DecisionRecord  # the first of them
+    last: DecisionRecord  # the last of them
+    number: int  # how many there are
+    changes: Mapping[str, str]  # which nodes came to have another status, and which
 
 
 def decision_entries(decisions: Iterable[DecisionRecord]) -> list[DecisionEntry]:

@@ -99,13 +99,8 @@ def key_hashes(
 ) -> Array:
     """Hash the keys of events, with an epoch of event time.
 
-    Args:
-        table: The events.
-        key: What is partitioned by.
-        time: Their timestamps, in microseconds.
-        window: The longest window of all patterns of this key, in microseconds.
+    The window is the longest of all patterns of this key; both are in microseconds.
     """
-    epoch = Column(
-        DataType.BIGINT, time // (EPOCH_WINDOWS * window), np.ones(len(time), np.bool_)
-    )
+    epochs = time // (EPOCH_WINDOWS * window)
+    epoch = Column(DataType.BIGINT, epochs, np.ones(len(time), np.bool_))
     return hash_rows([*(row_column(table, column) for column in key), epoch], len(table))

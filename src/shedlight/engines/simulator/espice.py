@@ -32,7 +32,7 @@ from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.arrays import Floats, dot
-from shedlight.shedding.shares import Shares
+from shedlight.shedding.shares import Shares, sheddable
 
 _MIN_SECONDS = 1e-9  # no event takes less than this, in seconds
 _STEP = 0.2  # the part of what is kept that is given away anew after each observation
@@ -169,11 +169,10 @@ class UtilityPolicy(LimitPolicy):
     @cached_property
     def choosers(self) -> Mapping[Stream, UtilityCells]:
         """What chooses the events of each pattern on a node with a bound."""
+        operators = self._application.operators
         return {
-            stream: UtilityCells(spec.patterns[stream.name])
-            for spec in self._application.operators.values()
-            if self._application.nodes[spec.node].bound is not None
-            for stream in spec.outputs
+            stream: UtilityCells(operators[str(stream.operator)].patterns[stream.name])
+            for stream in sheddable(self._application)
         }
 
     def observe(self, observation: Observation) -> None:

@@ -102,11 +102,8 @@ class LatencyFile:
 
 
 @contextmanager
-def latency_file(path: Path | None) -> Iterator[LatencyFile | None]:
-    """Open a file for latencies, if there is a path; it appears there when it is complete."""
-    if path is None:
-        yield None
-        return
+def latency_file(path: Path) -> Iterator[LatencyFile]:
+    """Open a file for latencies; it appears there when it is complete."""
     with written_whole(path) as unfinished, pq.ParquetWriter(unfinished, SCHEMA) as writer:
         file = LatencyFile(writer)
         yield file
