@@ -155,8 +155,8 @@ def _match_application(
     announce_compiling()
     results = list(run_application(application, tables, timed_out=timed_out).values())
     matches = [combine_results(result, timed_out=timed_out) for result in results]
-    found = [table for table in matches if len(table)] or matches[-1:]
-    return results, event_files.stack_tables(found)
+    nonempty = [table for table in matches if len(table)] or matches[-1:]
+    return results, event_files.stack_tables(nonempty)
 
 
 def _show(table: pa.Table, limit: int) -> None:

@@ -141,7 +141,7 @@ def _flows(model: Model, plan: Plan) -> Iterator[str]:
             total = float(arriving.sum()) + operator.unused.get(name, 0.0)
             rows.append([f"{name} -> {operator.name}", _rate(total), _rate(total), ""])
         for stream in operator.feeds:
-            rates = [one.outputs[stream] for one in (plan.unshed_rates, plan.rates)]
+            rates = [r.outputs[stream] for r in (plan.unshed_rates, plan.rates)]
             rows.append([f"{stream} -> {operator.name}", *map(_rate, rates), ""])
         for stream in (pattern.stream for pattern in operator.patterns):
             taken = (float(r.kept[stream].sum()) for r in (plan.unshed_rates, plan.rates))

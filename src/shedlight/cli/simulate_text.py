@@ -51,7 +51,7 @@ def as_json(report: SimulationReport) -> dict[str, Any]:
             name: {"results": results, "unshed": report.unshed.sinks[name]}
             for name, results in _results(report).items()
         },
-        "plans": [decision_row(one) for one in outcome.decisions if one.plan is not None],
+        "plans": [decision_row(d) for d in outcome.decisions if d.plan is not None],
         "states": {k: str(v) for k, v in _states(outcome.decisions).items()},
     }
 
@@ -64,7 +64,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
         "reason": decision.reason,
         "limits": dict(decision.busy_limits),
         "keep": {str(stream): dict(kept.shares) for stream, kept in decision.shares.items()},
-        "states": {name: str(one.status) for name, one in decision.health.items()},
+        "states": {name: str(health.status) for name, health in decision.health.items()},
     }
 
 
@@ -132,7 +132,7 @@ def _events(report: SimulationReport) -> Iterator[str]:
     names = ("arrived", "processed", "shed", "unused", "late", "duplicates", "expired")
     rows = [["operator", *names]]
     for name, counts in report.outcome.simulation.counts.items():
-        rows.append([name, *(f"{getattr(counts, one):,}" for one in names)])
+        rows.append([name, *(f"{getattr(counts, count):,}" for count in names)])
     yield from align_columns(rows, margin=2)
 
 
@@ -150,11 +150,11 @@ def _plans(report: SimulationReport) -> Iterator[str]:
     decisions = report.outcome.decisions
     if not decisions:
         return
-    plans = [one for one in decisions if one.plan is not None]
+    plans = [decision for decision in decisions if decision.plan is not None]
     began = report.outcome.simulation.intervals[0].start
     yield f"plans: {len(plans)} in {len(decisions)} observations"
-    for one in plans[:_MAX_PLANS]:
-        yield f"  at {one.time - began:,.0f} s: {one.reason}"
+    for decision in plans[:_MAX_PLANS]:
+        yield f"  at {decision.time - began:,.0f} s: {decision.reason}"
     if plans[_MAX_PLANS:]:
         yield f"  and {len(plans) - _MAX_PLANS} more"
     for name, state in _states(decisions).items():
@@ -167,14 +167,14 @@ def _states(decisions: Sequence[Decision]) -> Mapping[str, object]:
 
 
 def _results(report: SimulationReport) -> dict[str, int]:
-    return {name: len(one) for name, one in report.outcome.simulation.sinks.items()}
+    return {name: len(table) for name, table in report.outcome.simulation.sinks.items()}
 
 
 def _node(report: SimulationReport, name: str) -> dict[str, Any]:
     rows = [row for row in report.outcome.nodes if row.node == name]
     latency = report.outcome.latency.get(name)
     while_fed = rows[:-1]
-    unshed = sum(one.busy.get(name, 0.0) for one in report.unshed.simulation.intervals)
+    unshed = sum(i.busy.get(name, 0.0) for i in report.unshed.simulation.intervals)
     return {
         "asked": unshed / report.scenario.duration,
         "busy": _mean(while_fed, "busy"),

@@ -123,10 +123,11 @@ def _summarize(forecast: Forecast, changes: int) -> str:
         plan = f"{count(changes, 'share')} would change"
     else:
         plan = "all shares would stay"
-    now, then = (_worth(forecast, s) for s in (forecast.current_sinks, forecast.forecast_sinks))
-    if now > 0 and abs(then / now - 1) > _MIN_CHANGE:
-        more = "more" if then > now else "less"
-        return f"{plan}; the sinks would get {percent(abs(then / now - 1))} {more}, weighted"
+    current = _worth(forecast, forecast.current_sinks)
+    change = _worth(forecast, forecast.forecast_sinks) / current - 1 if current > 0 else 0.0
+    if abs(change) > _MIN_CHANGE:
+        more = "more" if change > 0 else "less"
+        return f"{plan}; the sinks would get {percent(abs(change))} {more}, weighted"
     return f"{plan}; the sinks would get as much as now"
 
 
