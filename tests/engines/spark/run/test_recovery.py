@@ -30,7 +30,7 @@ from shedlight.engines.spark.shed.keep_sql import plan_tables
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
-from shedlight.engines.spark.step.keep_flags import flag_column
+from shedlight.engines.spark.step.keep_flags import flag_names
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.engines.tables import EVENT_TIME
@@ -298,7 +298,8 @@ def _flagged(run, chain, stream):
             kept = _kept(shares.get(output), spec.patterns[output.name], chain, table)
             flags |= kept.astype(np.int64) << number
         table = table.append_column(EVENT_TIME, table["time"])
-        tables.append(table.append_column(flag_column(spec.name, "#kept0"), pa.array(flags)))
+        (column,) = flag_names(spec.name, len(spec.outputs))
+        tables.append(table.append_column(column, pa.array(flags)))
     return pa.concat_tables(tables).sort_by("time")
 
 

@@ -13,7 +13,7 @@ from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
 from shedlight.engines.spark.step.chain import define_chain
-from shedlight.engines.spark.step.keep_flags import flag_column, flag_names
+from shedlight.engines.spark.step.keep_flags import flag_names
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, OperatorChain
 from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.graph import OperatorSpec, Stream
@@ -144,8 +144,8 @@ def _shed_in_the_jvm(spark, chain, path, case):
         chain, catalogs, READ, spark.read.parquet(str(path)), plan
     ).toArrow()
     smalls = rows["small"].to_pylist()
-    names = flag_names(len(chain.operators[0].matchers))
-    words = [rows[flag_column("w", name)].to_pylist() for name in names]
+    names = flag_names("w", len(chain.operators[0].matchers))
+    words = [rows[name].to_pylist() for name in names]
     return [dict(zip(smalls, flags, strict=True)) for flags in words]
 
 

@@ -20,7 +20,7 @@ from shedlight.engines.spark.shed.type_catalog import Catalogs, TypeCatalog
 from shedlight.engines.spark.shed.type_sql import hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import TYPE, arrivals_name, observe_arrivals
 from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.engines.spark.step.keep_flags import flag_column, flag_names, flag_types
+from shedlight.engines.spark.step.keep_flags import KEPT, flag_names, flag_types
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable
@@ -69,8 +69,7 @@ class _ShedOperator:
     @property
     def flags(self) -> list[str]:
         """The columns of its keep flags."""
-        names = flag_names(len(self.operator.matchers))
-        return [flag_column(self.spec.name, name) for name in names]
+        return flag_names(self.spec.name, len(self.operator.matchers))
 
 
 def _shed_operators(chain: ChainRuntime, catalogs: Catalogs) -> Iterator[_ShedOperator]:
@@ -145,7 +144,7 @@ def _with_all_columns(frame: DataFrame, operator: CepOperator) -> DataFrame:
     """Add the columns that only other inputs of an operator have, null."""
     there = set(frame.columns)
     for field in operator.schema:
-        if field.name not in there and not field.name.startswith(("#kept", ROW)):
+        if field.name not in there and not field.name.startswith((KEPT, ROW)):
             frame = frame.withColumn(field.name, F.lit(None).cast(from_arrow_type(field.type)))
     return frame
 
@@ -174,7 +173,7 @@ def _with_keep_flags(
         if any(shed.counts_events):
             return frame, "true"  # what is not kept is counted all the same
         return frame, " OR ".join(f"{quote_name(name)} != 0" for name in shed.flags)
-    name = flag_column(shed.spec.name, _RELEVANT)
+    name = f"{_RELEVANT} {shed.spec.name}"
     return frame.withColumn(name, F.expr(_relevant_sql(shed))), quote_name(name)
 
 

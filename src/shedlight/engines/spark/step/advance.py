@@ -15,7 +15,7 @@ import pyarrow as pa
 from shedlight.engines.spark.codec.decode import field_at
 from shedlight.engines.spark.codec.event_refs import ROW, EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
-from shedlight.engines.spark.step.keep_flags import flag_column, flag_names, keep_masks
+from shedlight.engines.spark.step.keep_flags import keep_masks
 from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import run_all
 from shedlight.engines.spark.support.placement import is_passthrough
@@ -213,9 +213,6 @@ class _BatchExecution:
         }
         if spec.name in self.event_tables:
             arrivals = self._add_row_numbers(spec.name, arrivals)
-        arrivals = {
-            number: _own_columns(operator, spec, table) for number, table in arrivals.items()
-        }
         without_event_ids = {stream.name for stream in spec.outputs}
         without_event_ids -= {stream.name for stream in self._chain.spec.context.with_event_ids}
         ended = self._ended(spec, state)
@@ -271,14 +268,6 @@ class _BatchExecution:
             for admitted, stream in zip(state.reorder_buffer.dedup, spec.inputs, strict=True)
         ]
         return frozenset(idle - {watermarks.index(max(watermarks))})
-
-
-def _own_columns(operator: CepOperator, spec: OperatorSpec, table: pa.Table) -> pa.Table:
-    """Take the columns that an operator knows, and its own keep flags among those."""
-    flags = {flag_column(spec.name, name): name for name in flag_names(len(operator.matchers))}
-    names = [flags.get(name, name) for name in table.column_names]
-    table = table.rename_columns(names)
-    return table.select([name for name in names if name in operator.schema.names])
 
 
 def _with_all_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:

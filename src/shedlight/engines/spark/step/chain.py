@@ -98,7 +98,7 @@ def build_chain(definition: ChainDefinition, plain: Sequence[CepOperator] = ()) 
     spec = definition.spec
     operators, _ = _build_operators(spec, definition.event_refs, plain)
     widened = [
-        _with_keep_flags(operator)
+        _with_keep_flags(operator, operator_spec.name)
         if has_shares(operator_spec, spec.context.shares)
         else operator
         for operator_spec, operator in zip(spec.placement.operators, operators, strict=True)
@@ -151,10 +151,10 @@ def outside_input(stream: Stream, schema: pa.Schema) -> tuple[StreamInput, pa.Sc
     return StreamInput(str(stream), (ID,), TIME, FOREVER), columns
 
 
-def _with_keep_flags(operator: CepOperator) -> CepOperator:
+def _with_keep_flags(operator: CepOperator, name: str) -> CepOperator:
     """Let events carry which patterns keep them until they are ready."""
     number = len(operator.matchers)
-    flags = map(pa.field, flag_names(number), flag_types(number))
+    flags = map(pa.field, flag_names(name, number), flag_types(number))
     return replace(operator, schema=pa.schema([*operator.schema, *flags]))
 
 

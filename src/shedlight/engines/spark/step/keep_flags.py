@@ -13,24 +13,21 @@ from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
 
+KEPT = "#kept"  # what the name of such a column begins with
 
-def flag_names(patterns: int) -> list[str]:
+
+def flag_names(operator: str, patterns: int) -> list[str]:
     """Name the columns that say which patterns of an operator keep an event."""
-    return [f"#kept{number}" for number in range(-(-patterns // WORD))]
+    return [f"{KEPT}{number} {operator}" for number in range(-(-patterns // WORD))]
 
 
 def flag_types(patterns: int) -> list[pa.DataType]:
     """Give the data types of these columns: narrow ones, for all events carry them."""
-    words = len(flag_names(patterns))
+    words = -(-patterns // WORD)
     left = patterns - (words - 1) * WORD
     narrow = next((bits for bits in (8, 16, 32) if left < bits), 64)
     last = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[narrow]
     return [pa.int64()] * (words - 1) + [last]
-
-
-def flag_column(operator: str, name: str) -> str:
-    """Name such a column while the events of several operators are in one table."""
-    return f"{name} {operator}"
 
 
 def keep_masks(
@@ -43,7 +40,8 @@ def keep_masks(
     """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
     if not has_shares(spec, chain.context.shares):
         return {}
-    words = [ready.table.column(name) for name in flag_names(len(operator.matchers))]
+    names = flag_names(spec.name, len(operator.matchers))
+    words = [ready.table.column(name) for name in names]
     carries = np.asarray(words[0].is_valid()) if words[0].null_count else None
     masks = {}
     for number, stream in enumerate(spec.outputs):
