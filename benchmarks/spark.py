@@ -17,7 +17,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -28,7 +27,8 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.session.session import close_session, open_session
-from shedlight.engines.spark.step.metrics import ShardMetrics, metrics_json
+from shedlight.engines.spark.step.emit import rows_frame
+from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.step.stateful import Frames, Step
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.graph import (
@@ -200,18 +200,8 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
         for frame in frames:
             len(frame)
         state.update((b"nothing",))
-        yield pd.DataFrame(
-            {
-                "operator": pd.Series([""], dtype="object"),
-                "name": pd.Series([""], dtype="object"),
-                "origin": pd.Series([0], dtype="int32"),
-                "watermark": pd.Series([0], dtype="int64"),
-                "idle": pd.Series([False], dtype="bool"),
-                "number": pd.Series([0], dtype="int32"),
-                "events": pd.Series([None], dtype="object"),
-                "metrics": pd.Series([metrics_json(ShardMetrics(0, 0.0, 0))], dtype="object"),
-            }
-        )
+        text = METRICS_JSON.dump_json(ShardMetrics(0, 0.0, 0)).decode()
+        yield rows_frame([("", "", 0, 0, False, 0, None, text)])
 
     return nothing
 

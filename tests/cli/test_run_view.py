@@ -31,7 +31,8 @@ def watched(tmp_path):
     log = tmp_path / "log.jsonl"
     watch = LiveView(world.application, log, timed=True)
     world.loop = ControlLoop(
-        world,
+        world.application,
+        world.nodes,
         on_decision=watch.decision,
         overrides=OverrideWatcher(tmp_path),
         on_override=watch.override,

@@ -60,7 +60,7 @@ class LiveView:
         bound = self.totals.nodes[report.node].bound
         if self.running is None or self.running.loop is None or bound is None:
             return None, None
-        used = self.running.deployment.plans(report.node).plan_for_batch(report.number)
+        used = self.running.deployment.nodes[report.node].plans.plan_for_batch(report.number)
         return used.plan, used.pressure
 
     def decision(self, decision: Decision) -> None:

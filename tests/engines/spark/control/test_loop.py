@@ -1,7 +1,6 @@
 """The control loop on Spark, fed with micro-batches that somebody else has run."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -10,7 +9,7 @@ from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow
-from shedlight.engines.spark.shed.keep_sql import plan_tables
+from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.chain import define_chain
@@ -61,35 +60,22 @@ class World:
             )
         )
         catalogs = type_catalogs([self.chain])
-        self.nodes = {NODE: SimpleNamespace(chains=(self.chain,), catalogs=catalogs)}
-        self._plans = PlanStore(folder / "plan")
-        self._plans.activate(
-            ActivePlan(self.publish(NODE, sheddable_by_pressure(self.application)))
-        )
-        self.loop = ControlLoop(self)
+        self.plans = PlanStore(folder / "plan")
+        self.nodes = {NODE: PlannedNode((self.chain,), catalogs, self.plans)}
+        first = sheddable_by_pressure(self.application)
+        self.plans.activate(ActivePlan(self.nodes[NODE].publish(first)))
+        self.loop = ControlLoop(self.application, self.nodes)
         self.clock, self.newest, self.number = 1000.0, 1000.0, 0
         self.loop.start(self.clock)
-
-    def plans(self, node):
-        """Find the plans."""
-        assert node == NODE
-        return self._plans
-
-    def publish(self, node, shares):
-        """Write a plan down."""
-        assert node == NODE
-        return self._plans.publish(
-            shares, plan_tables(self.chain, self.nodes[NODE].catalogs, shares)
-        )
 
     def batch(self, rate, seconds=0.0):
         """Read all that has arrived, keep what the plan says, and tell the loop."""
         self.clock += seconds
         events = round(rate * (self.clock - self.newest))
-        used = self._plans.plan_for_batch(self.number)
+        used = self.plans.plan_for_batch(self.number)
         labels = self.nodes[NODE].catalogs["w2"].labels
         known = [label for label in labels if label]
-        shares = self._plans.shares(used)
+        shares = self.plans.shares(used)
         metrics, matching, most = {}, 0.0, 0
         for name in ("Q21", "Q22"):
             one = shares[Stream(name, "w2")]
@@ -155,7 +141,7 @@ def test_a_plan_follows_a_step_and_lets_go_after_it(world):
     for _ in range(30):
         world.batch(rate / 6, seconds=0.5)
     _, used, _ = world.batch(rate / 6, seconds=0.5)
-    shares = world.plans(NODE).shares(used)
+    shares = world.plans.shares(used)
     assert all(share == 1 for one in shares.values() for share in one.shares.values())
 
 
@@ -174,15 +160,13 @@ def test_a_backlog_is_under_pressure_before_any_plan_is_made(world):
 def test_what_is_decided_says_after_which_micro_batch(world):
     """The next one waits for that, and empty ones count too."""
     world.batch(rate=2_000, seconds=0.5)
-    assert world.plans(NODE).active.after == 0
+    assert world.plans.active.after == 0
     world.batch(rate=0, seconds=0.5)
-    assert world.plans(NODE).active.after == 1
+    assert world.plans.active.after == 1
 
 
-def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
+def test_a_silence_before_a_burst_does_not_make_it_look_small(world):
     """Forty seconds nothing, then a burst: its rate is that of the burst."""
-    world = World(tmp_path)
-    placement = world.chain
     burst = ArrivalStats(20_000, 1, round(1041.5 * 1e6), {}, round(1040.0 * 1e6))
     kept = ArrivalSketch(20_000, 1040.75e6, tuple(range(4)))
     batch = MicroBatchReport(
@@ -195,8 +179,7 @@ def test_a_silence_before_a_burst_does_not_make_it_look_small(tmp_path):
         shards=(ShardMetrics(0, 1.0, 1, kept={"s2": kept}),),
     )
     watched = ObservationWindow(
-        chains=(placement,),
-        catalogs={},
+        node=world.nodes[NODE],
         batches=(batch,),
         window_start=1000.0,
         costs=DEFAULT_COSTS,

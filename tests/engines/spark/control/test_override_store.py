@@ -29,7 +29,10 @@ class Overridden(World):
     def restart(self):
         """Start the loop as a new process would."""
         self.loop = ControlLoop(
-            self, overrides=OverrideWatcher(self.folder), on_override=self.outcomes.append
+            self.application,
+            self.nodes,
+            overrides=OverrideWatcher(self.folder),
+            on_override=self.outcomes.append,
         )
         self.loop.start(self.clock)
 
@@ -170,7 +173,8 @@ def test_what_is_rejected_is_logged_where_nobody_listens(tmp_path, caplog):
     """A run that was started from Python has no other way to say it."""
     (tmp_path / OVERRIDE).write_text("{")
     world = World(tmp_path)
-    ControlLoop(world, overrides=OverrideWatcher(tmp_path)).start(world.clock)
+    loop = ControlLoop(world.application, world.nodes, overrides=OverrideWatcher(tmp_path))
+    loop.start(world.clock)
     assert "cannot be read as an override" in caplog.text
 
 

@@ -215,7 +215,7 @@ def test_other_shares_are_used_from_the_next_micro_batch_on(spark, copy):
     """And not those that were given when the checkpoint was begun."""
     other = {stream: PatternShares({}, default_share=0.5) for stream in SHARES}
     deployment = Deployment(copy.application, spark, copy.folder, other, 2)
-    plans = deployment.plans(NODE)
+    plans = deployment.nodes[NODE].plans
     assert plans.active == ActivePlan(2)
     assert plans.shares(plans.active) == other
     assert plans.plan_for_batch(2) == ActivePlan(1)

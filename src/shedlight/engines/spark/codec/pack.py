@@ -42,20 +42,21 @@ LATE = "#late"
 
 Batches = Iterable[pa.RecordBatch]
 
-_PACKED = pa.schema(
-    {
-        "shard": pa.int32(),
-        "operator": pa.string(),
-        "name": pa.string(),
-        "origin": pa.int32(),
-        "watermark": pa.int64(),
-        "idle": pa.bool_(),
-        "number": pa.int32(),
-        "events": pa.binary(),
-        "arrival": pa.float64(),
-        "arrivals": pa.binary(),
-    }
-)
+_ARROW = {"boolean": "bool", "int": "int32", "bigint": "int64"}
+
+
+def arrow_columns(ddl: str) -> pa.Schema:
+    """Give columns as named for Spark above as Arrow has them."""
+    columns = (column.split(" ") for column in ddl.split(", "))
+    return pa.schema(
+        [
+            (name, pa.type_for_alias(_ARROW.get(data_type, data_type)))
+            for name, data_type in columns
+        ]
+    )
+
+
+_PACKED = arrow_columns(PACKED)
 
 
 def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:

@@ -14,17 +14,14 @@ from shedlight.control.controller import Decision, Memory
 from shedlight.control.observation import offered_to
 from shedlight.control.planning_input import planning_input_of, planning_input_text
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.control.override_store import (
-    OverrideOutcome,
-    planning_input_path,
-    write_atomically,
-)
+from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
 from shedlight.engines.spark.control.type_counts import (
     arrived_row,
     offered_rows,
     relevant_events,
 )
 from shedlight.engines.spark.shed.type_catalog import Catalogs
+from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.model.snapshot import ByType
 from shedlight.runlog.records import (
     MAX_NUMBER,

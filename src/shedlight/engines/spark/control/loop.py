@@ -11,29 +11,22 @@ decision, whatever was observed.
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
 from shedlight.control.override import Override, apply_override, current_values
 from shedlight.control.pressure import batch_pressure
 from shedlight.control.replan_trigger import DEFAULT_POLICY
-from shedlight.engines.spark.control.cost_fit import (
-    DEFAULT_COSTS,
-    MAX_BATCHES,
-    Costs,
-    fit_costs,
-)
+from shedlight.engines.spark.control import cost_fit
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow, observation_of
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
-from shedlight.engines.spark.shed.type_catalog import Catalogs
-from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
+from shedlight.engines.spark.shed.keep_sql import PlannedNode
+from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
-from shedlight.shedding.shares import Shares, sheddable_by_pressure
+from shedlight.shedding.shares import sheddable_by_pressure
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,83 +53,44 @@ def micro_batch_settings() -> ControlSettings:
 class _Node:
     """What the loop knows of a node."""
 
+    planned: PlannedNode  # its operators and plans
+    active: ActivePlan  # the active plan and the pressure
     batches: list[MicroBatchReport] = field(default_factory=list)  # the latest micro-batches
     batch_count: int = 0  # how many there were
     new_batches: int = 0  # how many there were since the last observation
     window_start: float | None = None  # when the newest event before those had arrived
-    # the active plan and the pressure
-    active: ActivePlan = field(default_factory=lambda: ActivePlan(1))
     work: float = 0.0  # seconds of work for each event, before pressure
     unread: float = 0.0  # how many events waited to be read after the last micro-batch
-    costs: Costs = DEFAULT_COSTS  # what a micro-batch costs
-
-
-class ControlledNode(Protocol):
-    """What the loop needs of a node's query."""
-
-    @property
-    def chains(self) -> tuple[ChainRuntime, ...]:
-        """Its operator chains."""
-
-    @property
-    def catalogs(self) -> Catalogs:
-        """The event types of its operators."""
-
-
-class ControlledDeployment(Protocol):
-    """What the loop needs of a deployment."""
-
-    @property
-    def application(self) -> Application:
-        """What it runs."""
-
-    @property
-    def nodes(self) -> Mapping[str, ControlledNode]:
-        """Its nodes by name."""
-
-    def plans(self, node: str) -> PlanStore:
-        """Find the plans of a node."""
-
-    def publish(self, node: str, shares: Shares) -> int:
-        """Store a plan for the patterns of a node; give its number."""
+    costs: cost_fit.Costs = cost_fit.DEFAULT_COSTS  # what a micro-batch costs
 
 
 class ControlLoop:
-    """Controls the nodes of a deployment by their micro-batches.
+    """Controls the nodes of an application by their micro-batches.
 
-    Args:
-        deployment: What runs.
-        settings: How to control; None: for micro-batches, with our rule.
-        on_decision: Called with every decision.
-        overrides: Where overrides come from; None: there are none.
-        on_override: Called with every override, applied or rejected.
-
-    Attributes:
-        memory: What the controller remembers.
+    Without settings they are those for micro-batches. Callbacks are given every decision and
+    every override, applied or rejected. Its `memory` is what the controller remembers.
     """
 
     def __init__(
         self,
-        deployment: ControlledDeployment,
+        application: Application,
+        nodes: Mapping[str, PlannedNode],
         settings: ControlSettings | None = None,
         *,
         on_decision: Callable[[Decision], None] | None = None,
         overrides: OverrideWatcher | None = None,
         on_override: Callable[[OverrideOutcome], None] | None = None,
     ) -> None:
-        self._deployment, self._on_decision = deployment, on_decision
+        self._application, self._on_decision = application, on_decision
         self._overrides, self._on_override, self._forced_reason = overrides, on_override, ""
-        application = deployment.application
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
         )
         self._nodes = {
-            name: _Node(active=deployment.plans(name).active or ActivePlan(1))
-            for name in deployment.nodes
+            name: _Node(node, node.plans.active or ActivePlan(1))
+            for name, node in nodes.items()
         }
-        self._bounded = [
-            name for name in deployment.nodes if application.nodes[name].bound is not None
-        ]
+        self._bounded = [name for name in nodes if application.nodes[name].bound is not None]
         self._last_decision: float | None = None
 
     def start(self, now: float) -> None:
@@ -156,7 +110,7 @@ class ControlLoop:
             override = self._overrides.new()
             if override is None:
                 return
-            application = apply_override(self._deployment.application, override)
+            application = apply_override(self._application, override)
         except ShedlightError as error:
             outcome = OverrideOutcome(now, Override(), str(error))
         else:
@@ -176,8 +130,8 @@ class ControlLoop:
             self._publish_pressure(batch, node.active.pressure)
             return None
         node.batch_count += 1
-        node.batches = [*node.batches, batch][-MAX_BATCHES:]
-        node.new_batches = min(node.new_batches + 1, MAX_BATCHES)
+        node.batches = [*node.batches, batch][-cost_fit.MAX_BATCHES :]
+        node.new_batches = min(node.new_batches + 1, cost_fit.MAX_BATCHES)
         if batch.node in self._bounded:
             self._update_pressure(batch)
         return self._decide(batch.end)
@@ -186,7 +140,7 @@ class ControlLoop:
         """Set the pressure of a node by the events that wait to be read."""
         node, window = self._nodes[batch.node], self._window(batch.node)
         node.costs = window.costs
-        used = self._deployment.plans(batch.node).plan_for_batch(batch.number)
+        used = node.planned.plans.plan_for_batch(batch.number)
         if used.pressure > _MIN_PRESSURE_FOR_COST_FIT and batch.kept:
             spent = batch.matching + node.costs.carrying * batch.kept
             node.work = spent / batch.events / used.pressure
@@ -213,19 +167,18 @@ class ControlLoop:
 
     def _activate(self, name: str, active: ActivePlan) -> None:
         self._nodes[name].active = active
-        self._deployment.plans(name).activate(active)
+        self._nodes[name].planned.plans.activate(active)
 
     def _window(self, name: str) -> ObservationWindow:
-        node, query = self._nodes[name], self._deployment.nodes[name]
+        node = self._nodes[name]
         batches = tuple(node.batches[-max(node.new_batches, 1) :])
         start = node.window_start if node.window_start is not None else batches[0].start
         warmup = max(0, _WARMUP_BATCHES - node.batch_count + len(node.batches))
         return ObservationWindow(
-            chains=query.chains,
-            catalogs=query.catalogs,
+            node=node.planned,
             batches=batches,
             window_start=start,
-            costs=fit_costs(node.batches[warmup:]),
+            costs=cost_fit.fit_costs(node.batches[warmup:]),
         )
 
     def _decide(self, now: float) -> Decision | None:
@@ -253,11 +206,11 @@ class ControlLoop:
         return decision
 
     def _activate_plan(self, decision: Decision) -> None:
-        shares = {**sheddable_by_pressure(self._deployment.application), **decision.shares}
+        shares = {**sheddable_by_pressure(self._application), **decision.shares}
         for name in self._bounded:
             if any(self._is_at(stream, name) for stream in decision.shares):
-                number = self._deployment.publish(name, shares)
                 node = self._nodes[name]
+                number = node.planned.publish(shares)
                 node.work *= self._work_ratio(name, decision)
                 self._activate(
                     name, ActivePlan(number, self._pressure(name), node.active.after)
@@ -269,4 +222,4 @@ class ControlLoop:
         return self.memory.history.expected.get(name, before) / before if before > 0 else 1.0
 
     def _is_at(self, stream: Stream, node: str) -> bool:
-        return self._deployment.application.operators[str(stream.operator)].node == node
+        return self._application.operators[str(stream.operator)].node == node

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from shedlight.engines.spark.source.arrival import ARRIVED, ArrivalStats, read_arrival_stats
 from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS
-from shedlight.engines.spark.step.metrics import METRICS, ShardMetrics, read_metrics
+from shedlight.engines.spark.step.metrics import METRICS, METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 
 
@@ -110,7 +110,7 @@ def read_report(
         if name.startswith(ARRIVED):
             operator, stream = name.removeprefix(ARRIVED).split(" ", 1)
             arrived[operator, stream] = read_arrival_stats(row).not_before(start)
-    shards = tuple(map(read_metrics, rows[METRICS][METRICS] or ()))
+    shards = tuple(map(METRICS_JSON.validate_json, rows[METRICS][METRICS] or ()))
     return MicroBatchReport(
         node=node,
         number=progress.batchId,

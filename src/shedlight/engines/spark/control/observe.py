@@ -13,8 +13,7 @@ from shedlight.control.observation import Observation
 from shedlight.engines.spark.control.cost_fit import Costs
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.type_counts import add_counts, count_types
-from shedlight.engines.spark.shed.type_catalog import Catalogs
-from shedlight.engines.spark.step.chain import ChainRuntime
+from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.step.metrics import of_pattern
 from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import Stream
@@ -26,8 +25,7 @@ from shedlight.model.snapshot import MicroBatchCosts
 class ObservationWindow:
     """The micro-batches of a node since the last observation."""
 
-    chains: tuple[ChainRuntime, ...]  # the operator chains of the node
-    catalogs: Catalogs  # the event types of its operators
+    node: PlannedNode  # the node's operators
     batches: tuple[MicroBatchReport, ...]  # the micro-batches, at least one
     window_start: float  # when the newest event before them had arrived, in seconds since 1970
     costs: Costs  # what a micro-batch costs
@@ -82,7 +80,7 @@ def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Obser
     partial_matches = {}
     for window in nodes.values():
         arrivals.update(_arrivals(window))
-        for stream in (s for chain in window.chains for s in chain.spec.placement.outputs):
+        for stream in (s for chain in window.node.chains for s in chain.spec.placement.outputs):
             counted = _PatternRates(window, stream)
             kept[stream] = counted.kept
             outputs[stream] = counted.found
@@ -129,14 +127,14 @@ def _arrivals(window: ObservationWindow) -> dict[str, dict[Stream, dict[str, flo
     """Give the rate of each type at each operator, from each input."""
     passed_through = {
         (spec.name, str(stream))
-        for chain in window.chains
+        for chain in window.node.chains
         for spec in chain.spec.placement.operators
         for stream in spec.inputs
         if is_passthrough(chain.spec, stream)
     }
     totals: dict[tuple[str, str], dict[str, int]] = {}
     for batch in window.batches:
-        for key, types in count_types(batch, window.catalogs).items():
+        for key, types in count_types(batch, window.node.catalogs).items():
             total = totals.setdefault(key, {})
             if types is not None:
                 add_counts(total, types)
@@ -150,7 +148,7 @@ def _arrivals(window: ObservationWindow) -> dict[str, dict[Stream, dict[str, flo
             }
             for stream in spec.inputs
         }
-        for chain in window.chains
+        for chain in window.node.chains
         for spec in chain.spec.placement.operators
     }
 
@@ -160,7 +158,7 @@ class _PatternRates:
 
     def __init__(self, window: ObservationWindow, pattern: Stream) -> None:
         operator = str(pattern.operator)
-        catalog = window.catalogs[operator]
+        catalog = window.node.catalogs[operator]
         self.kept = dict.fromkeys(catalog.relevant_labels[pattern], 0.0)
         self.found = self.partial_matches = 0.0
         spent = number = 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shedlight.control.override import Override
-from shedlight.engines.spark.support.atomic_file import replacing
+from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.errors import InputError
 
 OVERRIDE = "override.json"
@@ -41,12 +41,6 @@ def planning_input_path(log: Path) -> Path:
         state/log.planning.json
     """
     return log.with_name(f"{log.stem}.planning.json")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that others see whole or not at all."""
-    with replacing(path) as own:
-        own.write_text(text, encoding="utf-8")
 
 
 def store_override(checkpoint: Path, override: Override) -> Override:

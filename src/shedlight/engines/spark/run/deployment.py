@@ -1,6 +1,5 @@
 """An application deployed on Spark: the query of each node, each after those that it reads."""
 
-from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from shedlight.engines.spark.run.node_query import (
     node_query,
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
-from shedlight.engines.spark.shed.keep_sql import plan_tables
 from shedlight.engines.spark.source.reader import (
     data_types_of,
     malformed_records,
@@ -35,7 +33,7 @@ from shedlight.engines.spark.step.chain import outside_input
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.placement import node_context, node_order, operator_chains
-from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
+from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import InputError
 from shedlight.graph import Application, Stream, with_schemas
 from shedlight.shedding.shares import Shares
@@ -92,11 +90,11 @@ class Deployment:
         self._context = node_context(self.application, shares)
         self.nodes: dict[str, NodeQuery] = {}
         for node in self.chains:
-            self.nodes[node] = self._build_query(node)
-            plans, first = self.plans(node), self._at(node, shares if plan is None else plan)
-            active = plans.active
-            if active is None or (plan is None and plans.shares(active) != first):
-                plans.activate(ActivePlan(self.publish(node, first)))
+            query = self.nodes[node] = self._build_query(node)
+            first = query.own_shares(shares if plan is None else plan)
+            active = query.plans.active
+            if active is None or (plan is None and query.plans.shares(active) != first):
+                query.plans.activate(ActivePlan(query.publish(first)))
 
     def _build_query(self, node: str) -> NodeQuery:
         self.paths.outbox(node).mkdir(parents=True, exist_ok=True)
@@ -123,21 +121,6 @@ class Deployment:
             if any(spec.name == stream.operator for spec in chain.operators)
         )
         return InputStream(described, events, watermarks, origins, packed_of(outbox, stream))
-
-    def publish(self, node: str, shares: Shares) -> int:
-        """Store a plan for the patterns of a node; give its number."""
-        tables, query = {}, self.nodes[node]
-        for chain in query.chains:
-            tables.update(plan_tables(chain, query.catalogs, shares))
-        return self.plans(node).publish(self._at(node, shares), tables)
-
-    def _at(self, node: str, shares: Shares) -> Shares:
-        specs = self.application.operators.values()
-        return {s: shares[s] for o in specs if o.node == node for s in o.outputs if s in shares}
-
-    def plans(self, node: str) -> PlanStore:
-        """Find the plans of a node."""
-        return PlanStore(self.paths.plan(node))
 
     def watermark_files(self, node: str) -> WatermarkFiles:
         """Find the watermark files of a node."""
@@ -198,9 +181,3 @@ def _check_session(spark: SparkSession) -> None:
             f"the time zone of the Spark session is {zone!r}; "
             "set spark.sql.session.timeZone to UTC"
         )
-
-
-def sink_frames(deployment: Deployment) -> Mapping[str, DataFrame]:
-    """Give the complex events of each sink so far."""
-    sinks = deployment.application.sinks
-    return {name: deployment.events(sink.stream) for name, sink in sinks.items()}

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from shedlight.engines.spark.support.atomic_file import replacing
+from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
@@ -64,8 +64,7 @@ def check_fingerprint(file: Path, lines: tuple[str, ...]) -> None:
     before = _recorded(file)
     if before is None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as path:
-            path.write_text(json.dumps({"version": VERSION, "lines": lines}, indent=1))
+        write_atomically(file, json.dumps({"version": VERSION, "lines": lines}, indent=1))
     elif before != lines:
         gone = [f"  before: {line}" for line in before if line not in lines]
         new = [f"  now:    {line}" for line in lines if line not in before]

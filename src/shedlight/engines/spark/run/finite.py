@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.outbox.delivery import delivery_names
-from shedlight.engines.spark.run.deployment import Deployment, sink_frames
+from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.node_query import NodeQuery
 from shedlight.engines.spark.run.outbox_readers import log_numbers, source_names
 from shedlight.engines.spark.session.paths import local_folder
@@ -62,7 +62,7 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         for name in delivery_names(application) if deliver else ():
             writer = deployment.delivery(name).writer()
             _run_available_now(writer, f"{name} cannot be written")
-    return sink_frames(deployment)
+    return {name: deployment.events(s.stream) for name, s in application.sinks.items()}
 
 
 def _run_nodes(
@@ -90,7 +90,7 @@ def outbox_writer(deployment: Deployment, node: str) -> DataStreamWriter:
     query, outbox = deployment.paths.query(node), deployment.paths.outbox(node)
     repeated = check_logs(query, outbox, logs=log_numbers(deployment.chains[node]))
     if repeated is not None:
-        deployment.plans(node).check(repeated)
+        deployment.nodes[node].plans.check(repeated)
     return (
         deployment.nodes[node]
         .frame.writeStream.format("parquet")

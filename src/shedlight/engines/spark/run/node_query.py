@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from shedlight.engines.spark.codec.blobs import MIN_BLOB_BYTES
 from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
-from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
+from shedlight.engines.spark.shed.keep_sql import (
+    PlannedNode,
+    add_keep_flags_and_filter,
+    plan_tables,
+)
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_catalog import Catalogs, type_catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql
@@ -29,7 +33,9 @@ from shedlight.engines.spark.support.placement import (
     has_shares,
     is_passthrough,
 )
+from shedlight.engines.spark.support.plan_store import PlanStore
 from shedlight.graph import Stream
+from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 
@@ -52,14 +58,12 @@ class InputStream:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NodeQuery:
+class NodeQuery(PlannedNode):
     """The query of a node."""
 
     frame: DataFrame  # what it writes to the outbox
     # the columns of each stream in the outbox, and of each operator's late events
     outputs: Mapping[Stream, pa.Schema]
-    chains: tuple[ChainRuntime, ...]  # the operator chains that it runs
-    catalogs: Catalogs  # the event types of its operators
 
     @property
     def shard_count(self) -> int:
@@ -110,13 +114,15 @@ def node_query(
         MIN_BLOB_BYTES,
         str(plans) if has_plans else None,
     )
-    shards = reduce(DataFrame.unionByName, packed).groupBy("shard")
+    all_rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), packed)
+    shards = all_rows.groupBy("shard")
     emitted = shards.applyInPandasWithState(
         stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
     )
     collected = F.collect_list("metrics").alias(METRICS)
     rows = emitted.observe(METRICS, collected).where("metrics IS NULL").drop("metrics")
-    return NodeQuery(rows, dict(_outputs(chains, context)), chains, catalogs)
+    outputs = dict(_outputs(chains, context))
+    return NodeQuery(chains, catalogs, PlanStore(plans), rows, outputs)
 
 
 def _outputs(
@@ -154,32 +160,21 @@ def _packed(
             F.expr(all_shards).alias("shard"),
             F.lit(stream.operator or "").alias("operator"),
             F.lit(stream.name).alias("name"),
-            "origin",
-            "watermark",
-            "idle",
+            "*",
             F.lit(0).alias("number"),
-            F.lit(None).cast("binary").alias("events"),
-            F.lit(None).cast("double").alias("arrival"),
-            F.lit(None).cast("binary").alias("arrivals"),
         )
 
 
 def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:
-    """Send packed complex events to the only shard there is."""
+    """Send packed complex events to the only shard there is, with one arrival for a row."""
     for spec in chain.spec.placement.readers(stream):
         packed = observe_packed(packed, arrivals_name(spec.name, stream))
-    return packed.selectExpr(
-        f"{chain.spec.placement.shards[0]} AS shard",
-        "operator",
-        "name",
-        "origin",
-        "watermark",
-        "idle",
-        "number",
-        "events",
-        f"CAST(`{ARRIVAL}` AS DOUBLE) AS arrival",
-        "CAST(NULL AS BINARY) AS arrivals",
-    )
+    added = {
+        "shard": F.lit(chain.spec.placement.shards[0]),
+        "arrival": F.col(quote_name(ARRIVAL)).cast("double"),
+        "arrivals": F.lit(None).cast("binary"),
+    }
+    return packed.withColumns(added).drop(ARRIVAL)
 
 
 def _shard_sql(chain: ChainRuntime, events: DataFrame) -> str:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from pyspark.sql import SparkSession
@@ -130,7 +129,8 @@ class Live:
         self.loop = None
         if shares is None:
             self.loop = ControlLoop(
-                self.deployment,
+                self.deployment.application,
+                self.deployment.nodes,
                 self._options.settings,
                 on_decision=self._listener.on_decision,
                 overrides=OverrideWatcher(folder),
@@ -156,12 +156,7 @@ class Live:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.stop()
         if kind is None:
             self.check()
@@ -267,7 +262,7 @@ class Live:
         if self.loop is not None:
             self.loop.on_micro_batch(batch)
         if batch.number % _BATCHES_ON_RECORD == 0:
-            self.deployment.plans(node).prune(batch.number - _BATCHES_ON_RECORD)
+            self.deployment.nodes[node].plans.prune(batch.number - _BATCHES_ON_RECORD)
         if not self._retention.tick(node, time.time()):
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:

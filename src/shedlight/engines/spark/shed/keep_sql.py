@@ -23,7 +23,7 @@ from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import KEPT, flag_names, flag_types
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
-from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable
+from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable, PlanStore
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
@@ -75,6 +75,27 @@ class _ShedOperator:
 def _shed_operators(chain: ChainRuntime, catalogs: Catalogs) -> Iterator[_ShedOperator]:
     for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
         yield _ShedOperator(chain.spec, spec, operator, catalogs[spec.name])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedNode:
+    """The operators of a node, and the plans by which they shed."""
+
+    chains: tuple[ChainRuntime, ...]  # its operator chains
+    catalogs: Catalogs  # the event types of its operators
+    plans: PlanStore
+
+    def publish(self, shares: Shares) -> int:
+        """Store a plan for its patterns, which is not active yet; give its number."""
+        tables: dict[str, KeepTable] = {}
+        for chain in self.chains:
+            tables |= plan_tables(chain, self.catalogs, shares)
+        return self.plans.publish(self.own_shares(shares), tables)
+
+    def own_shares(self, shares: Shares) -> Shares:
+        """Select the shares of its patterns."""
+        outputs = [stream for chain in self.chains for stream in chain.spec.placement.outputs]
+        return {stream: shares[stream] for stream in outputs if stream in shares}
 
 
 def plan_tables(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from shedlight.engines.spark.support.atomic_file import replacing
+from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.errors import StateError
 from shedlight.matching.operators.reorder import FOREVER, NEVER
 
@@ -57,8 +57,7 @@ class WatermarkFiles:
         for update in updates:
             folder = self.folder / update.source
             row = {"watermark": update.watermark, "idle": update.idle}
-            with replacing(folder / f"{_next_number(folder):012}.json") as path:
-                path.write_text(json.dumps(row))
+            write_atomically(folder / f"{_next_number(folder):012}.json", json.dumps(row))
 
 
 def _next_number(folder: Path) -> int:
@@ -71,6 +70,5 @@ def _next_number(folder: Path) -> int:
             f"{counter} is damaged ({error}); put it back as it was, or start with a new "
             "checkpoint"
         ) from error
-    with replacing(counter) as path:
-        path.write_text(str(number))
+    write_atomically(counter, str(number))
     return number

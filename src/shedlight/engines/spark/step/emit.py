@@ -8,7 +8,7 @@ import pyarrow as pa
 from shedlight.engines.spark.codec.decode import field_at
 from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
-from shedlight.engines.spark.codec.pack import LATE
+from shedlight.engines.spark.codec.pack import LATE, STEP_OUTPUT_SCHEMA, arrow_columns
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.parallel import each
 from shedlight.graph import Stream
@@ -77,23 +77,10 @@ def late_rows(shard: int, late: Mapping[str, pa.Table], put: Put) -> Iterator[Ro
 
 
 _DTYPES = {
-    "operator": "object",
-    "name": "object",
-    "origin": "int32",
-    "watermark": "int64",
-    "idle": "bool",
-    "number": "int32",
-    "events": "object",
-    "metrics": "object",
+    field.name: field.type.to_pandas_dtype() for field in arrow_columns(STEP_OUTPUT_SCHEMA)
 }
 
 
 def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
     """Put rows into a frame with the columns of the step's output."""
-    columns = zip(*rows, strict=True)
-    return pd.DataFrame(
-        {
-            name: pd.Series(list(values), dtype=dtype)
-            for (name, dtype), values in zip(_DTYPES.items(), columns, strict=True)
-        }
-    )
+    return pd.DataFrame(rows, columns=list(_DTYPES), dtype=object).astype(_DTYPES)

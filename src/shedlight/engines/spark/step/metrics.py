@@ -62,17 +62,7 @@ class ShardMetrics:
     parallelism_ratio: float = 1.0
 
 
-_JSON = TypeAdapter(ShardMetrics)
-
-
-def metrics_json(metrics: ShardMetrics) -> str:
-    """Write metrics as JSON."""
-    return _JSON.dump_json(metrics).decode()
-
-
-def read_metrics(text: str) -> ShardMetrics:
-    """Read what `metrics_json` wrote."""
-    return _JSON.validate_json(text)
+METRICS_JSON = TypeAdapter(ShardMetrics)  # writes and reads them
 
 
 class MetricsCounter:

@@ -30,7 +30,7 @@ from shedlight.engines.spark.step.emit import (
     output_rows,
     rows_frame,
 )
-from shedlight.engines.spark.step.metrics import ShardMetrics, metrics_json
+from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.malloc import keep_memory
@@ -95,7 +95,8 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         blobs.close()  # all that threads write to it is written
         spent, ratio = time.perf_counter() - start, result.parallelism_ratio
         metrics = ShardMetrics(shard, spent, len(saved), result.metrics, given.kept, ratio)
-        yield rows_frame([*rows, ("", "", shard, 0, False, 0, None, metrics_json(metrics))])
+        text = METRICS_JSON.dump_json(metrics).decode()
+        yield rows_frame([*rows, ("", "", shard, 0, False, 0, None, text)])
 
     return match
 

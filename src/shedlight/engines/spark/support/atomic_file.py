@@ -15,3 +15,9 @@ def replacing(path: Path) -> Iterator[Path]:
         own.replace(path)
     finally:
         own.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so."""
+    with replacing(path) as own:
+        own.write_text(text, encoding="utf-8")

@@ -27,7 +27,7 @@ from zipfile import BadZipFile
 import numpy as np
 from pyspark import TaskContext
 
-from shedlight.engines.spark.support.atomic_file import replacing
+from shedlight.engines.spark.support.atomic_file import replacing, write_atomically
 from shedlight.errors import StateError
 from shedlight.graph import Stream
 from shedlight.model.arrays import Floats
@@ -83,15 +83,13 @@ class PlanStore:
             arrays[f"pressure_exempt {operator}"] = table.pressure_exempt
         with replacing(plans / f"{number}.npz") as path, path.open("wb") as file:
             np.savez(file, **arrays)
-        with replacing(plans / f"{number}.json") as path:
-            path.write_text(_shares_to_json(shares))
+        write_atomically(plans / f"{number}.json", _shares_to_json(shares))
         return number
 
     def activate(self, plan: ActivePlan) -> None:
         """Let all micro-batches from the next on use a plan."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self.folder / "active") as path:
-            path.write_text(json.dumps(asdict(plan)))
+        write_atomically(self.folder / "active", json.dumps(asdict(plan)))
 
     @property
     def active(self) -> ActivePlan | None:
