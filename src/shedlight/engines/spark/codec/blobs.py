@@ -27,11 +27,7 @@ _PREFIX = b"SHEDLIGHT BLOB "
 class BlobFile:
     """A file for the blobs of a shard in a micro-batch; there is none if no payload is large.
 
-    Threads may write to it side by side.
-
-    Args:
-        folder: Where it is to be.
-        min_bytes: From how many bytes on a payload is a blob in it.
+    A payload of at least `min_bytes` is a blob. Threads may write to it side by side.
     """
 
     def __init__(self, folder: Path, min_bytes: int) -> None:
@@ -74,11 +70,7 @@ class BlobFile:
 
 
 def read_blob(data: bytes) -> bytes | pa.Buffer:
-    """Give the payload that something in an outbox refers to, or is.
-
-    Raises:
-        StateError: Its file is missing or damaged.
-    """
+    """Give the payload that something in an outbox refers to, or is."""
     if not data.startswith(_PREFIX):
         return data
     reference = json.loads(data[len(_PREFIX) :])

@@ -15,38 +15,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.engines.spark.codec.decode import (
-    ABSENT,
-    DIGITS,
-    FORMS,
-    ID_DIGITS,
-    NARROW,
-    ROW,
-    SAME,
-    Array,
-    Form,
-    Numbers,
-    Path,
-    is_nested,
-    transform,
-    write,
-)
+from shedlight.engines.spark.codec import decode
 from shedlight.engines.spark.codec.event_refs import take_sorted
+from shedlight.matching.jit import Array
 from shedlight.matching.output.match_id import unhex_ids
 
 
 def encode_table(
     table: pa.Table,
-    rows: Mapping[Path, tuple[int, Numbers]] | None = None,
+    rows: Mapping[decode.Path, tuple[int, decode.Numbers]] | None = None,
     referenced_tables: Sequence[pa.Table] = (),
 ) -> pa.Buffer:
     """Encode a table in as few bytes as are quickly found.
 
-    Args:
-        table: The table.
-        rows: What whole events are in place of columns or fields: the number of a referenced
-            table, and the rows of that, -1 for none.
-        referenced_tables: These tables; only rows that are needed are written.
+    Whole events are given as rows in place of columns or fields: the number of a referenced
+    table, and the rows of that, -1 for none. Only rows that are needed are written.
     """
     sink = pa.BufferOutputStream()
     _write_encoded(sink, table, rows or {}, referenced_tables)
@@ -56,25 +39,25 @@ def encode_table(
 def _write_encoded(
     sink: pa.NativeFile,
     table: pa.Table,
-    rows: Mapping[Path, tuple[int, Numbers]],
+    rows: Mapping[decode.Path, tuple[int, decode.Numbers]],
     referenced_tables: Sequence[pa.Table],
 ) -> None:
     needed = [
         _RowNumbers([wanted for number, wanted in rows.values() if number == table_number])
         for table_number in range(len(referenced_tables))
     ]
-    forms: list[tuple[str, Path, Any]] = []
-    plain: list[Path] = []
+    forms: list[tuple[str, decode.Path, Any]] = []
+    plain: list[decode.Path] = []
 
-    def encode(path: Path, array: pa.Array) -> pa.Array | None:
+    def encode(path: decode.Path, array: pa.Array) -> pa.Array | None:
         if path in rows:
             number, wanted = rows[path]
             absent = wanted < 0
-            forms.append((ABSENT if absent.all() else ROW, path, number))
+            forms.append((decode.ABSENT if absent.all() else decode.ROW, path, number))
             if absent.all():
                 return pa.nulls(len(array))
             return _unsigned(needed[number].renumber(wanted), absent)
-        if is_nested(array):
+        if decode.is_nested(array):
             return None
         form, new = _choose_encoding(array)
         if form is None:
@@ -83,11 +66,11 @@ def _write_encoded(
             forms.append((form[0], path, form[1]))
         return new
 
-    new = transform(table, encode)
+    new = decode.transform(table, encode)
     encoding = {"forms": forms, "referenced_tables": len(referenced_tables)}
     text = json.dumps(encoding, separators=(",", ":"))
-    new = new.replace_schema_metadata({**(table.schema.metadata or {}), FORMS: text})
-    write(sink, new, "lz4" if plain else None)
+    new = new.replace_schema_metadata({**(table.schema.metadata or {}), decode.FORMS: text})
+    decode.write(sink, new, "lz4" if plain else None)
     for referenced, numbers in zip(referenced_tables, needed, strict=True):
         _write_encoded(sink, take_sorted(referenced, numbers.rows), {}, ())
 
@@ -95,7 +78,7 @@ def _write_encoded(
 class _RowNumbers:
     """The rows of a table that are needed, and their numbers among these."""
 
-    def __init__(self, wanted: Sequence[Numbers]) -> None:
+    def __init__(self, wanted: Sequence[decode.Numbers]) -> None:
         every = np.concatenate([np.zeros(0, np.int64), *wanted])
         every = every[every >= 0]
         self._first = int(every.min()) if len(every) else 0
@@ -109,7 +92,7 @@ class _RowNumbers:
             self.rows = np.flatnonzero(there) + self._first
             self._rank = np.cumsum(there, dtype=np.int32) - 1
 
-    def renumber(self, wanted: Numbers) -> Array:
+    def renumber(self, wanted: decode.Numbers) -> Array:
         """Give the numbers of rows; of none, any."""
         if self._rank is None:
             return np.searchsorted(self.rows, wanted)
@@ -120,7 +103,7 @@ _MAX_SPAN_RATIO = 16
 """So many times as many rows as are needed are looked at, rather than sort those needed."""
 
 
-def _choose_encoding(array: pa.Array) -> tuple[Form | None, pa.Array]:
+def _choose_encoding(array: pa.Array) -> tuple[decode.Form | None, pa.Array]:
     """Find the form that suits a column, and encode it."""
     if not len(array):
         return None, array
@@ -131,14 +114,14 @@ def _choose_encoding(array: pa.Array) -> tuple[Form | None, pa.Array]:
     return None, array
 
 
-def _encode_integers(array: pa.Array) -> tuple[Form | None, pa.Array]:
+def _encode_integers(array: pa.Array) -> tuple[decode.Form | None, pa.Array]:
     ends = pc.min_max(array)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if low is None or high - low >= 1 << 32:
         return None, array
     values = np.frombuffer(array.buffers()[1], np.int64, len(array), 8 * array.offset) - low
     absent = np.asarray(array.is_null()) if array.null_count else None
-    return (NARROW, low), _unsigned(values, absent, high - low)
+    return (decode.NARROW, low), _unsigned(values, absent, high - low)
 
 
 def _unsigned(values: Array, absent: Array | None, most: int | None = None) -> pa.Array:
@@ -149,7 +132,7 @@ def _unsigned(values: Array, absent: Array | None, most: int | None = None) -> p
     return pa.array(values.astype(narrow), mask=mask)
 
 
-def _encode_texts(array: pa.Array) -> tuple[Form | None, pa.Array]:
+def _encode_texts(array: pa.Array) -> tuple[decode.Form | None, pa.Array]:
     """Write texts that are all the same once, and ids as the bytes that they stand for."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset)
@@ -160,12 +143,12 @@ def _encode_texts(array: pa.Array) -> tuple[Form | None, pa.Array]:
     texts = np.frombuffer(data, np.uint8, size, int(ends[0])) if size else np.zeros(0, np.uint8)
     texts = texts.reshape(len(array), length)
     if (texts[-1] == texts[0]).all() and (texts == texts[0]).all():
-        return (SAME, array[0].as_py()), pa.nulls(len(array))
-    if length != ID_DIGITS:
+        return (decode.SAME, array[0].as_py()), pa.nulls(len(array))
+    if length != decode.ID_DIGITS:
         return None, array
     octets = unhex_ids(texts)
     if octets is None:
         return None, array
-    short = pa.binary(ID_DIGITS // 2)
+    short = pa.binary(decode.ID_DIGITS // 2)
     new = pa.FixedSizeBinaryArray.from_buffers(short, len(array), [None, pa.py_buffer(octets)])
-    return (DIGITS, None), new
+    return (decode.DIGITS, None), new

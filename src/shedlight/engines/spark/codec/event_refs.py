@@ -22,8 +22,7 @@ from shedlight.matching.operators.cep_operator import CepOperator, build_operato
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.timed_out import timed_out_name
 
-ROW = "#row"
-"""The column with the number of an event."""
+ROW = "#row"  # the column with the number of an event
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,10 +48,7 @@ def find_event_refs(
 ) -> EventRefs:
     """Find which whole events can be given by number.
 
-    Args:
-        placement: The operators of a chain.
-        whole: All columns of the events of each.
-        schemas: The columns of all streams that they read.
+    `whole` has all columns of the events of each operator, `schemas` those of all streams.
     """
     made = set(placement.outputs)
     readers = [spec for spec in placement.operators if made & set(spec.inputs)]
@@ -130,13 +126,7 @@ def _is_clear(spec: OperatorSpec, refs: EventRefs, schemas: Mapping[Stream, pa.S
 def with_event_refs(
     spec: OperatorSpec, inputs: Sequence[tuple[StreamInput, pa.Schema]], timed_out: set[str]
 ) -> CepOperator:
-    """Build an operator that refers to its events by row number, with the columns it looks at.
-
-    Args:
-        spec: The operator.
-        inputs: Its inputs with their columns.
-        timed_out: The patterns whose timed-out partial matches are read.
-    """
+    """Build an operator that refers to events by row number, with the columns it looks at."""
     looked_at = {path[0] for path in _paths_of(spec) if path}
     looked_at |= {name for stream_input, _ in inputs for name in stream_input.ids}
     row = pa.field(ROW, pa.int64())

@@ -22,8 +22,7 @@ from shedlight.engines.spark.support.arrival_sketch import (
 )
 from shedlight.engines.spark.support.malloc import keep_memory
 
-SHARD = "#shard"
-"""The column of the shard that an event goes to."""
+SHARD = "#shard"  # the column of the shard that an event goes to
 
 OUTBOX_SCHEMA = (
     "operator string, name string, origin int, watermark bigint, idle boolean, number int, "
@@ -37,8 +36,7 @@ PACKED = f"shard int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
 """A stream by operator (empty for a source) and name; the watermark counts if events is null.
 Arrival is the mean of that of all events, arrivals are the points of an `ArrivalSketch`; null
 if all events arrived at once."""
-LATE = "#late"
-"""What stands in place of the name of a pattern for late events."""
+LATE = "#late"  # what stands in place of the name of a pattern for late events
 
 Batches = Iterable[pa.RecordBatch]
 

@@ -13,41 +13,26 @@ from typing import Any, TextIO
 from shedlight.control.controller import Decision, Memory
 from shedlight.control.observation import offered_to
 from shedlight.control.planning_input import planning_input_of, planning_input_text
+from shedlight.engines.spark.control import type_counts
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
-from shedlight.engines.spark.control.type_counts import (
-    arrived_row,
-    offered_rows,
-    relevant_events,
-)
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.model.snapshot import ByType
-from shedlight.runlog.records import (
-    MAX_NUMBER,
-    DecisionRecord,
-    MicroBatchRecord,
-    OverrideRecord,
-    PatternRecord,
-    Record,
-)
+from shedlight.runlog import records
 
 MAX_SHARES = 50  # how many shares of a pattern are logged one by one
 _MAX_ALL_SHARES = 500
 
 
 class RunLog:
-    """Writes the log of a run.
-
-    Args:
-        path: The file; lines are added to what is there. It is made with the first of them.
-    """
+    """Writes the log of a run: adds lines to a file, which is made with the first of them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: TextIO | None = None
 
-    def write(self, record: Record) -> None:
+    def write(self, record: records.Record) -> None:
         """Write down a record."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +71,7 @@ class BatchRecorder:
         catalogs: Catalogs | None = None,
         plan: int | None = None,
         pressure: float | None = None,
-    ) -> MicroBatchRecord:
+    ) -> records.MicroBatchRecord:
         """Make the record of a micro-batch, by type if the types of its node are known."""
         latency = {}
         if report.kept:
@@ -96,20 +81,22 @@ class BatchRecorder:
             for name, share in (("p50", 0.5), ("p95", 0.05), ("p99", 0.01)):
                 oldest = min(sketch.at(share) for sketch in sketches)
                 latency[name] = report.end - oldest / 1e6
-        return MicroBatchRecord(
+        return records.MicroBatchRecord(
             time=report.end,
             node=report.node,
             number=report.number,
             seconds=report.seconds,
             events=report.events,
             kept=report.kept,
-            relevant_events=None if catalogs is None else relevant_events(report, catalogs),
+            relevant_events=None
+            if catalogs is None
+            else type_counts.relevant_events(report, catalogs),
             lag=None if report.newest is None else report.end - report.newest,
             latency=latency,
             state_bytes=sum(shard.state for shard in report.shards),
             malformed=dict(report.malformed),
             late=self._late_events(report),
-            arrived=arrived_row(report),
+            arrived=type_counts.arrived_row(report),
             patterns=pattern_records(report, catalogs),
             plan=plan,
             pressure=pressure,
@@ -127,7 +114,7 @@ class BatchRecorder:
 
 def pattern_records(
     report: MicroBatchReport, catalogs: Catalogs | None = None
-) -> dict[str, PatternRecord]:
+) -> dict[str, records.PatternRecord]:
     """Add up what the shards counted of each pattern."""
     rows: dict[str, dict[str, Any]] = {}
     for shard in report.shards:
@@ -139,15 +126,15 @@ def pattern_records(
                 row["matches"] += counted.found
                 row["partial_matches"] += counted.partial_matches
     if catalogs is not None:
-        for name, offered in offered_rows(report, catalogs).items():
+        for name, offered in type_counts.offered_rows(report, catalogs).items():
             rows[name] = rows.get(name, {}) | offered
-    return {name: PatternRecord(**row) for name, row in rows.items()}
+    return {name: records.PatternRecord(**row) for name, row in rows.items()}
 
 
 _COUNTED = ("kept", "seconds", "matches", "partial_matches")
 
 
-def decision_record(decision: Decision, memory: Memory | None = None) -> DecisionRecord:
+def decision_record(decision: Decision, memory: Memory | None = None) -> records.DecisionRecord:
     """Make the log record of a decision, with rates of types if the memory is given."""
     plan = decision.plan
     mean = None if memory is None else memory.smoothed.mean
@@ -160,7 +147,7 @@ def decision_record(decision: Decision, memory: Memory | None = None) -> Decisio
         shares[str(stream)] = {label: pattern.shares[label] for label in labels}
         rates[str(stream)] = _finite({label: offered.get(label) for label in labels})
     all_shares = sum(len(pattern.shares) for pattern in decision.shares.values())
-    return DecisionRecord(
+    return records.DecisionRecord(
         time=decision.time or time.time(),
         reason=decision.reason,
         replanned=plan is not None,
@@ -176,9 +163,9 @@ def decision_record(decision: Decision, memory: Memory | None = None) -> Decisio
     )
 
 
-def override_record(outcome: OverrideOutcome) -> OverrideRecord:
+def override_record(outcome: OverrideOutcome) -> records.OverrideRecord:
     """Make the log record of what became of an override."""
-    return OverrideRecord(
+    return records.OverrideRecord(
         time=outcome.time,
         bounds=dict(outcome.active.bounds),
         weights=dict(outcome.active.weights),
@@ -189,7 +176,7 @@ def override_record(outcome: OverrideOutcome) -> OverrideRecord:
 def _finite(numbers: Mapping[str, float | None]) -> dict[str, float]:
     """Leave out what is no number: a log has none of these."""
     known = {name: float(number) for name, number in numbers.items() if number is not None}
-    return {name: number for name, number in known.items() if abs(number) <= MAX_NUMBER}
+    return {name: number for name, number in known.items() if abs(number) <= records.MAX_NUMBER}
 
 
 def _order_by_shed(shares: ByType, rates: ByType) -> list[str]:

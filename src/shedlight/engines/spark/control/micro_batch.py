@@ -95,11 +95,7 @@ def read_report(
 ) -> MicroBatchReport | None:
     """Read the progress of a node's query; None if no micro-batch was run.
 
-    Args:
-        node: The node.
-        progress: What Spark reports.
-        since: When the run began, in seconds since 1970; what was there before is taken to
-            have arrived then.
+    What was there before the run began (`since`, in seconds since 1970) arrived then.
     """
     observed = progress.observedMetrics
     if METRICS not in observed:

@@ -6,13 +6,14 @@ micro-batch takes if it reads all that has arrived meanwhile, for that is what a
 arrives now waits.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shedlight.control.observation import Observation
 from shedlight.engines.spark.control.cost_fit import Costs
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.control.type_counts import add_counts, count_types
+from shedlight.engines.spark.control.type_counts import count_types
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.step.metrics import of_pattern
 from shedlight.engines.spark.support.placement import is_passthrough
@@ -132,19 +133,18 @@ def _arrivals(window: ObservationWindow) -> dict[str, dict[Stream, dict[str, flo
         for stream in spec.inputs
         if is_passthrough(chain.spec, stream)
     }
-    totals: dict[tuple[str, str], dict[str, int]] = {}
+    totals: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for batch in window.batches:
         for key, types in count_types(batch, window.node.catalogs).items():
-            total = totals.setdefault(key, {})
             if types is not None:
-                add_counts(total, types)
+                totals[key].update(types)
             elif key not in passed_through:  # shards count that when it is ready
-                add_counts(total, {OTHER: batch.arrived[key].number})
+                totals[key][OTHER] += batch.arrived[key].number
     return {
         spec.name: {
             stream: {
                 label: count / window.span
-                for label, count in totals.get((spec.name, str(stream)), {}).items()
+                for label, count in totals[spec.name, str(stream)].items()
             }
             for stream in spec.inputs
         }

@@ -93,11 +93,7 @@ def _numbers(row: dict[str, object]) -> dict[str, float]:
 
 
 class OverrideWatcher:
-    """Finds new overrides of a run.
-
-    Args:
-        checkpoint: Of the run.
-    """
+    """Finds new overrides of a run in its checkpoint."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._path = checkpoint / OVERRIDE

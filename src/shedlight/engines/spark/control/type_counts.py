@@ -1,5 +1,6 @@
 """How many events of each type arrived at the operators of a node in a micro-batch."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
@@ -26,26 +27,20 @@ def count_types(report: MicroBatchReport, catalogs: Catalogs) -> TypeCounts:
     return counts
 
 
-def _shard_counts(report: MicroBatchReport) -> dict[tuple[str, str], dict[str, int]]:
-    counts: dict[tuple[str, str], dict[str, int]] = {}
+def _shard_counts(report: MicroBatchReport) -> Mapping[tuple[str, str], Counter[str]]:
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for shard in report.shards:
         for operator, metrics in shard.operators.items():
             for stream, types in metrics.types.items():
-                add_counts(counts.setdefault((operator, stream), {}), types)
+                counts[operator, stream].update(types)
     return counts
-
-
-def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:
-    """Add counts by label to a total."""
-    for label, count in counts.items():
-        total[label] = total.get(label, 0) + count
 
 
 def arrived_row(report: MicroBatchReport) -> dict[str, dict[str, int]]:
     """Count the events that each operator was sent by each input."""
     row: dict[str, dict[str, int]] = {}
     for (operator, stream), types in _shard_counts(report).items():
-        row.setdefault(operator, {})[stream] = sum(types.values())
+        row.setdefault(operator, {})[stream] = types.total()
     for (operator, stream), arrived in report.arrived.items():
         row.setdefault(operator, {})[stream] = arrived.number
     return row
@@ -60,7 +55,7 @@ def offered_rows(report: MicroBatchReport, catalogs: Catalogs) -> dict[str, dict
     for pattern, labels in patterns.items():
         counts = by_operator.get(str(pattern.operator))
         if counts is not None:
-            relevant = {label: counts.get(label, 0) for label in labels}
+            relevant = {label: counts[label] for label in labels}
             frequent = sorted(relevant, key=lambda label: (-relevant[label], label))
             types = {
                 label: relevant[label] for label in frequent[:max_types] if relevant[label]
@@ -89,11 +84,11 @@ def relevant_events(report: MicroBatchReport, catalogs: Catalogs) -> int | None:
     return total
 
 
-def _count_by_operator(counts: TypeCounts) -> dict[str, dict[str, int]]:
+def _count_by_operator(counts: TypeCounts) -> Mapping[str, Counter[str]]:
     """Add up the inputs of each operator; without operators that have an uncounted input."""
-    totals: dict[str, dict[str, int]] = {}
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
     uncounted = {operator for (operator, _), types in counts.items() if types is None}
     for (operator, _), types in counts.items():
         if operator not in uncounted and types is not None:
-            add_counts(totals.setdefault(operator, {}), types)
+            totals[operator].update(types)
     return totals

@@ -44,11 +44,7 @@ class Delivery:
     checkpoint: Path  # the folder of Spark's checkpoint of its query
 
     def writer(self) -> DataStreamWriter:
-        """Write its query, which still needs a trigger and a start.
-
-        Raises:
-            StateError: Its checkpoint is damaged.
-        """
+        """Write its query, which still needs a trigger and a start."""
         target, events = self.target, self.events
         self._check_checkpoint()
         options = dict(target.options)
@@ -65,11 +61,7 @@ class Delivery:
         )
 
     def start(self, interval: float) -> StreamingQuery:
-        """Start it, to look every so many seconds for something to deliver.
-
-        Raises:
-            InputError: Spark cannot write to the target.
-        """
+        """Start it, to look every so many seconds for something to deliver."""
         trigger = f"{round(interval * 1e3)} milliseconds"
         try:
             return self.writer().trigger(processingTime=trigger).start()

@@ -25,13 +25,7 @@ _BLOB_GRACE_S = 3600.0
 
 
 class Retention:
-    """Keeps the outboxes of an application for a time, and removes what is older.
-
-    Args:
-        paths: The folders of the checkpoint.
-        readers: Who reads the outbox of each node.
-        seconds: For how long files are kept, if everybody reads in time.
-    """
+    """Keeps the outboxes of nodes for some seconds, longer if a reader is behind."""
 
     def __init__(
         self, paths: CheckpointPaths, readers: Mapping[str, Iterable[LogReader]], seconds: float
@@ -49,11 +43,8 @@ class Retention:
     def tick(self, node: str, now: float) -> bool:
         """Look from time to time how far the readers are, and remove what is old.
 
-        It is removed in a thread, for it may take a second.
-
-        Returns:
-            False if a reader is so far behind that the query has to be started again, to keep
-            more.
+        False if a reader is so far behind that the query has to be started again, to keep more.
+        Files are removed in a thread, for that may take a second.
         """
         if now - self._last_check[node] < self._seconds * _CHECK_FRACTION:
             return True

@@ -22,12 +22,7 @@ from shedlight.engines.spark.run.node_query import (
     node_query,
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
-from shedlight.engines.spark.source.reader import (
-    data_types_of,
-    malformed_records,
-    prepare_source,
-    read_source,
-)
+from shedlight.engines.spark.source import reader
 from shedlight.engines.spark.source.watermark_files import WatermarkFiles
 from shedlight.engines.spark.step.chain import outside_input
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
@@ -42,25 +37,13 @@ from shedlight.shedding.shares import Shares
 class Deployment:
     """The queries of an application.
 
-    Args:
-        application: The application.
-        spark: The session; its time zone must be UTC.
-        checkpoint: A folder that belongs to this run of this application.
-        shares: What patterns keep at first; a pattern that is not in it never sheds.
-        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
-        plan: The first plan, if it is another; a pattern that is not in it keeps everything.
+    What patterns keep at first is in `shares`, and in `plan` if the first plan is another; a
+    pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything.
 
     Attributes:
         application: With the columns of its sources.
-        paths: The folders of the checkpoint.
         chains: The operator chains of each node, each node after those that it reads.
         readers: Who reads the outbox of each node.
-        nodes: The query of each node.
-
-    Raises:
-        InputError: A source cannot be read, or has no time or id.
-        ApplicationError: A pattern does not fit the columns, or nodes feed each other.
-        StateError: The checkpoint is of another application, or damaged.
     """
 
     def __init__(
@@ -75,10 +58,10 @@ class Deployment:
         _check_session(spark)
         self._spark, self.paths = spark, CheckpointPaths(checkpoint)
         self._frames = {
-            name: read_source(spark, source, streaming=True)
+            name: reader.read_source(spark, source, streaming=True)
             for name, source in application.sources.items()
         }
-        data_types = {name: data_types_of(frame) for name, frame in self._frames.items()}
+        data_types = {name: reader.data_types_of(frame) for name, frame in self._frames.items()}
         self.application = with_schemas(application, data_types)
         lines = fingerprint_lines(self.application, shards, shares)
         check_fingerprint(self.paths.fingerprint, lines)
@@ -107,7 +90,7 @@ class Deployment:
     def _read_input(self, node: str, stream: Stream) -> InputStream:
         if stream.operator is None:
             source = self.application.sources[stream.name]
-            described, events = prepare_source(source, self._frames[stream.name])
+            described, events = reader.prepare_source(source, self._frames[stream.name])
             watermarks = self.watermark_files(node).read(self._spark, stream.name)
             return InputStream(described, events, watermarks, (0,))
         written_by = self._node_of(stream)
@@ -140,7 +123,9 @@ class Deployment:
 
     def late_events(self, source: str) -> DataFrame:
         """Give the late events of a source that has a side output for them, as a stream."""
-        _, events = prepare_source(self.application.sources[source], self._frames[source])
+        _, events = reader.prepare_source(
+            self.application.sources[source], self._frames[source]
+        )
         names = [name for name in events.columns if not name.startswith("#")]
         late = [
             late_of(
@@ -168,7 +153,7 @@ class Deployment:
         events = (
             self.late_events(of)
             if output == LATE
-            else malformed_records(source, self._frames[of])
+            else reader.malformed_records(source, self._frames[of])
         )
         folder = self.paths.delivery(f"{of}.{output}")
         return Delivery(name, source.side_outputs[output], events, folder)

@@ -56,11 +56,7 @@ def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
 
 
 def check_fingerprint(file: Path, lines: tuple[str, ...]) -> None:
-    """Write the fingerprint of a new checkpoint, or compare with that of an old one.
-
-    Raises:
-        StateError: The checkpoint is of another application, or is none.
-    """
+    """Write the fingerprint of a new checkpoint, or compare with that of an old one."""
     before = _recorded(file)
     if before is None:
         file.parent.mkdir(parents=True, exist_ok=True)

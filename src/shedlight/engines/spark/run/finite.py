@@ -82,11 +82,7 @@ def _run_nodes(
 
 
 def outbox_writer(deployment: Deployment, node: str) -> DataStreamWriter:
-    """Write the query of a node, which still needs a trigger and a start.
-
-    Raises:
-        StateError: Its checkpoint is damaged.
-    """
+    """Check the logs of a node, and write its query, which still needs a trigger and start."""
     query, outbox = deployment.paths.query(node), deployment.paths.outbox(node)
     repeated = check_logs(query, outbox, logs=log_numbers(deployment.chains[node]))
     if repeated is not None:

@@ -12,11 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from shedlight.engines.spark.codec.blobs import MIN_BLOB_BYTES
 from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
-from shedlight.engines.spark.shed.keep_sql import (
-    PlannedNode,
-    add_keep_flags_and_filter,
-    plan_tables,
-)
+from shedlight.engines.spark.shed import keep_sql
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan
 from shedlight.engines.spark.shed.type_catalog import Catalogs, type_catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql
@@ -48,8 +44,7 @@ class InputStream:
     events: DataFrame  # its events, with the time of their arrival
     watermarks: DataFrame  # its watermark updates: `origin`, `watermark` and `idle`
     origins: tuple[int, ...]  # the shards that send them
-    # its complex events as another node packed them, if it is of such
-    packed: DataFrame | None = None
+    packed: DataFrame | None = None  # its complex events, if another node packed them
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,7 +53,7 @@ class InputStream:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NodeQuery(PlannedNode):
+class NodeQuery(keep_sql.PlannedNode):
     """The query of a node."""
 
     frame: DataFrame  # what it writes to the outbox
@@ -102,7 +97,7 @@ def node_query(
 ) -> NodeQuery:
     """Write the query of a node, given the folders of its plans and of its large payloads."""
     catalogs = type_catalogs(chains)
-    shedding = [name for chain in chains for name in plan_tables(chain, catalogs, {})]
+    shedding = [name for chain in chains for name in keep_sql.plan_tables(chain, catalogs, {})]
     plan = read_plan(spark, plans, shedding) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     specs = [spec for chain in chains for spec in chain.spec.placement.operators]
@@ -151,7 +146,7 @@ def _packed(
         if packed is not None and is_passthrough(chain.spec, stream):
             yield _pass_through(chain, stream, packed)
         else:
-            kept = add_keep_flags_and_filter(
+            kept = keep_sql.add_keep_flags_and_filter(
                 chain, catalogs, stream, inputs[stream].events, plan
             )
             kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, kept)))

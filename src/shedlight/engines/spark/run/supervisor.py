@@ -35,11 +35,8 @@ class _SupervisedQuery:
 class Supervisor:
     """Runs queries by name.
 
-    Args:
-        starters: Starts the query of a name.
-        restarts: How often a query is restarted that does not run for long in between.
-        restart_delay: How long to wait before that, in seconds; twice as long each time.
-        stopping: Set when nothing is to be started any more.
+    A query that fails is restarted so many times, if it does not run for long in between,
+    after a delay in seconds that doubles each time; nothing is started when it is stopping.
     """
 
     def __init__(

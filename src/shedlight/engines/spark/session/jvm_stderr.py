@@ -29,11 +29,7 @@ def suppress_jvm_stderr() -> Iterator[None]:
 
 
 class JvmStderrFilter:
-    """Reads what a JVM writes: lines are kept until `start_forwarding`, then records forwarded.
-
-    Args:
-        prefix: What a line begins with that is forwarded.
-    """
+    """Keeps what a JVM writes until `start_forwarding`; then forwards lines with the prefix."""
 
     def __init__(self, prefix: bytes = LOG_PREFIX) -> None:
         self._prefix = prefix

@@ -63,11 +63,7 @@ def _cores() -> int:
 
 
 def check_master(master: Master) -> str:
-    """Say where Spark will run, if there is somebody.
-
-    Raises:
-        SessionError: None of the standalone masters listens.
-    """
+    """Say where Spark will run, if there is somebody: a standalone master must listen."""
     if master.cores is not None:
         return f"{master.url}: {master.cores} cores of this machine"
     problems = []
@@ -90,11 +86,7 @@ _PORTS = ("spark.driver.port", "spark.driver.blockManager.port", "spark.blockMan
 
 
 def check_ports(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Make sure that the ports that are asked for by number are free.
-
-    Raises:
-        SessionError: One is in use, or none that may be asked for.
-    """
+    """Make sure that the ports that are asked for by number are free."""
     host = settings.get("spark.driver.bindAddress", settings.get("spark.driver.host", ""))
     for name in _PORTS:
         if name in settings:

@@ -15,11 +15,7 @@ _PATTERN = frozenset("*?[{")  # what makes a path stand for several files
 
 
 def check_paths(application: Application, checkpoint: str, log: Path) -> None:
-    """See that sources can be read, and sinks, side outputs, checkpoint and log be written.
-
-    Raises:
-        InputError: One cannot.
-    """
+    """See that sources can be read, and sinks, side outputs, checkpoint and log be written."""
     for name, source in application.sources.items():
         _check_readable(f"source {name}", source.path)
     for name, sink in application.sinks.items():
@@ -34,11 +30,7 @@ def check_paths(application: Application, checkpoint: str, log: Path) -> None:
 
 
 def local_folder(text: str) -> Path:
-    """Find the folder behind a path or a `file:` address.
-
-    Raises:
-        InputError: It is on a file system that is not mounted.
-    """
+    """Find the folder behind a path or a `file:` address; other addresses are errors."""
     parts = urlsplit(text)
     if not parts.scheme:
         return Path(text).absolute()

@@ -84,11 +84,7 @@ def required_versions() -> Mapping[str, SpecifierSet]:
 
 
 def check_spark_home(environment: Mapping[str, str]) -> str:
-    """Say which Spark will run: PySpark's own, or the one that SPARK_HOME names.
-
-    Raises:
-        SessionError: That is no Spark, or of another version than PySpark.
-    """
+    """Say which Spark will run: PySpark's own, or the one that SPARK_HOME names, if it fits."""
     home = environment.get("SPARK_HOME")
     if not home:
         return "the one that PySpark brings along"
@@ -120,11 +116,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """Find the Java that Spark would start: in JAVA_HOME, or else on the PATH.
-
-    Raises:
-        SessionError: There is none, it does not run, or it is too old.
-    """
+    """Find the Java that Spark would start: in JAVA_HOME, or else on the PATH."""
     path = _java_path(environment)
     said = _java_version(path, environment)
     major = java_major(said)

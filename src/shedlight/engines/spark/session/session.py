@@ -13,11 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shedlight.engines.spark.session.jvm_stderr import (
-    LOG_PREFIX,
-    JvmStderrFilter,
-    suppress_jvm_stderr,
-)
+from shedlight.engines.spark.session import jvm_stderr
 from shedlight.engines.spark.session.master import (
     Master,
     check_master,
@@ -78,7 +74,9 @@ def open_session(
     _set_environment(where, chosen)
     _end_gateway()  # of a session that was stopped: it would keep its own Java options
     conf = SparkConf().setMaster(where.url).setAppName(name).setAll(list(chosen.items()))
-    stderr = JvmStderrFilter(b"" if _LOG_FILE in given.get(_JAVA_OPTIONS, "") else LOG_PREFIX)
+    stderr = jvm_stderr.JvmStderrFilter(
+        b"" if _LOG_FILE in given.get(_JAVA_OPTIONS, "") else jvm_stderr.LOG_PREFIX
+    )
     return _start(conf, stderr, f"Spark did not start on {where.url} with Java {java}")
 
 
@@ -90,7 +88,7 @@ def close_session(session: "SparkSession") -> None:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
-    with suppress_jvm_stderr():
+    with jvm_stderr.suppress_jvm_stderr():
         try:
             if _is_alive():
                 with contextlib.suppress(Py4JError, PySparkException, OSError):  # just died
@@ -184,7 +182,9 @@ def _set_environment(master: Master, settings: Mapping[str, str]) -> None:
 # The JVM
 
 
-def _start(conf: "SparkConf", stderr: JvmStderrFilter, failed: str) -> "SparkSession":
+def _start(
+    conf: "SparkConf", stderr: jvm_stderr.JvmStderrFilter, failed: str
+) -> "SparkSession":
     """Start a JVM whose standard error goes through us, and a session in it."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark import SparkContext  # noqa: PLC0415
@@ -252,11 +252,7 @@ def _end_gateway() -> None:
 
 
 def try_query(session: "SparkSession", timeout_s: int = 120) -> None:
-    """Send a row through Python in a streaming query.
-
-    Raises:
-        SessionError: It does not come back, or not in so many seconds.
-    """
+    """Send a row through Python in a streaming query, and wait for it."""
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     name = "shedlight_doctor"

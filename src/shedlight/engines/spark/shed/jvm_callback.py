@@ -35,12 +35,7 @@ def supports_jvm_callback(spark: SparkSession) -> bool:
 
 
 def jvm_computed_array(spark: SparkSession, answer: Answer) -> DataFrame:
-    """Make a table of one row with one column, an array: what is answered for a micro-batch.
-
-    Args:
-        spark: The session.
-        answer: Is given the id of the micro-batch.
-    """
+    """Make a table of one row and column: the array that is answered for a micro-batch's id."""
     gateway = _gateway(spark)
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     java: Any = spark._jsparkSession  # noqa: SLF001  # as PySpark does for foreachBatch

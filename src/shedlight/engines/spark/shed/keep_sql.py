@@ -138,12 +138,7 @@ def add_keep_flags_and_filter(
 ) -> DataFrame:
     """Drop the events of a stream that no pattern keeps; the others carry who keeps them.
 
-    Args:
-        chain: The operators.
-        catalogs: Their event types.
-        stream: What they read.
-        frame: Its events.
-        plan: The active plan; None if no operator that reads the stream ever sheds.
+    Without a plan, no operator that reads the stream ever sheds.
     """
     columns = list(frame.columns)
     conditions: list[str] = []

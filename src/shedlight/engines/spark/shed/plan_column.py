@@ -18,11 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from shedlight.engines.spark.shed.jvm_callback import (
-    Numbers,
-    jvm_computed_array,
-    supports_jvm_callback,
-)
+from shedlight.engines.spark.shed import jvm_callback
 from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.model.arrays import Floats
@@ -38,13 +34,15 @@ Limits = Mapping[str, DataFrame]
 
 def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Limits:
     """Read the active plan, micro-batch by micro-batch."""
-    if not supports_jvm_callback(spark):
+    if not jvm_callback.supports_jvm_callback(spark):
         return _read_by_job(spark, folder, operators)
     answers = {name: partial(_batch_limits, folder, name) for name in operators}
-    return {name: jvm_computed_array(spark, answer) for name, answer in answers.items()}
+    return {
+        name: jvm_callback.jvm_computed_array(spark, answer) for name, answer in answers.items()
+    }
 
 
-def _batch_limits(folder: Path, operator: str, batch: int) -> Numbers:
+def _batch_limits(folder: Path, operator: str, batch: int) -> jvm_callback.Numbers:
     plans = PlanStore(folder)
     plan = plans.plan_for_batch(batch)
     return keep_limits(plans.tables(plan)[operator], plan.pressure)
@@ -63,7 +61,7 @@ def _read_by_job(spark: SparkSession, folder: Path, operators: Sequence[str]) ->
     return {name: row.select(quote_name(name)) for name in names}
 
 
-def keep_limits(table: KeepTable, pressure: float) -> Numbers:
+def keep_limits(table: KeepTable, pressure: float) -> jvm_callback.Numbers:
     """Write what the patterns of an operator keep as one row, by event type within each part.
 
     First come the flags of the patterns that keep all, then whether hashes are asked for, then
@@ -76,13 +74,13 @@ def keep_limits(table: KeepTable, pressure: float) -> Numbers:
     return np.concatenate([*_flag_words(everything), undecided, *below]).astype(np.int64)
 
 
-def _flag_words(flags: Flags) -> list[Numbers]:
+def _flag_words(flags: Flags) -> list[jvm_callback.Numbers]:
     """Put the flags of each event type together, as many as go into a word."""
     words = [flags[start : start + WORD] for start in range(0, len(flags), WORD)]
     return [(1 << np.arange(len(word))) @ word for word in words]
 
 
-def _hash_limits(shares: Floats) -> Numbers:
+def _hash_limits(shares: Floats) -> jvm_callback.Numbers:
     """Find `threshold(share)` for many at once, of shares below one."""
     hashes = np.clip(shares, 0.0, 1.0 - 2.0**-53) * _HASHES
     return (hashes.astype(np.uint64) ^ _SIGN_BIT).view(np.int64)

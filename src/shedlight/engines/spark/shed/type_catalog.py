@@ -4,6 +4,7 @@ Spark counts and sheds events by the number of their type; observations, plans a
 labels. A catalog holds both, and which types are relevant to which pattern.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,12 +39,11 @@ class TypeCatalog:
             for pattern, flags in self.relevant.items()
         }
 
-    def count_labels(self, numbers: Mapping[int, int]) -> dict[str, int]:
+    def count_labels(self, numbers: Mapping[int, int]) -> Counter[str]:
         """Turn counts by number into counts by label."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for number, count in numbers.items():
-            label = self.labels[number] or OTHER
-            counts[label] = counts.get(label, 0) + count
+            counts[self.labels[number] or OTHER] += count
         return counts
 
 

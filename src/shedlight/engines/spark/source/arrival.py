@@ -19,8 +19,7 @@ from shedlight.language.eval.spark_sql import quote_name
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 """The formats of files."""
-TYPE = "#type"
-"""The column with the number of an event's type."""
+TYPE = "#type"  # the column with the number of an event's type
 MAX_EXACT_TYPES = 64  # up to so many event types are counted one by one
 ARRIVED = "arrived "  # what the observation of arrivals begins with
 BINS_PER_TYPE = 16  # a histogram has a bin for each event type in each of so many partitions
@@ -66,13 +65,9 @@ def arrivals_name(operator: str, stream: Stream) -> str:
 
 
 def observe_arrivals(frame: DataFrame, name: str, time: str, types: int | None) -> DataFrame:
-    """Observe what arrives.
+    """Observe what arrives under a name.
 
-    Args:
-        frame: Events, with the numbers of their types if these are counted.
-        name: What the observation is called.
-        time: The column with the time of an event.
-        types: How many event types there are; None: they are not counted.
+    Of so many event types events are counted by their number; None: they are not.
     """
     number = F.count(F.lit(1)).alias("number")
     counted = [number, F.max(F.col(quote_name(time))).alias("latest"), *_first_and_last()]

@@ -20,8 +20,7 @@ from shedlight.matching.operators.reorder import FOREVER
 
 MALFORMED_ROWS = "malformed "
 """What the observation of a source begins with that has a side output for them."""
-CORRUPT = "#malformed"
-"""The column with the text of a record that cannot be parsed."""
+CORRUPT = "#malformed"  # the column with the text of a record that cannot be parsed
 
 _PARSED = frozenset({"json", "csv", "xml"})  # the formats of text that may be broken
 _PROBLEM = "#problem"
@@ -52,10 +51,7 @@ def with_corrupt_column(source: Source, schema: StructType) -> StructType:
 def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
     """Add the time of each event; a malformed record is an error, or is counted and left out.
 
-    Args:
-        source: Where the events come from.
-        frame: The records, with the derived columns.
-        time: The time of events in microseconds, in SQL.
+    The time is given in microseconds, in SQL.
     """
     problems = _problems(source, frame, time)
     if source.malformed is None:
@@ -74,13 +70,7 @@ def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
 
 
 def malformed_rows(source: Source, frame: DataFrame, time: str) -> DataFrame:
-    """Give the malformed records: what is wrong, the record, when it arrived.
-
-    Args:
-        source: Where the records come from.
-        frame: All of them, with the derived columns and their arrival.
-        time: The time of events in microseconds, in SQL.
-    """
+    """Give the malformed records: what is wrong, the record, when it arrived."""
     record = _record_json(frame)
     if CORRUPT in frame.columns:
         record = F.coalesce(F.col(quote_name(CORRUPT)), record)

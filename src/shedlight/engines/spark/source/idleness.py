@@ -29,11 +29,8 @@ class _SourceActivity:
 class IdlenessTracker:
     """The watermarks and the idleness of a node's sources; times in seconds since 1970.
 
-    Args:
-        sources: The sources by name.
-        watermark_interval: After how long without events shards are sent a source's watermark.
-        idle_timeout: After how many seconds a source is idle that has no timeout of its own.
-        now: When the query was started.
+    Shards are sent the watermark of a source after an interval without events; it is idle after
+    a timeout of its own, or else after the one given here. It begins when the query starts.
     """
 
     def __init__(
@@ -64,9 +61,7 @@ class IdlenessTracker:
     def updates(self, now: float, is_at_work: Callable[[], bool]) -> list[SourceWatermark]:
         """Give the watermarks that shards are to be sent now.
 
-        Args:
-            now: The time.
-            is_at_work: Says whether a micro-batch is under way; it is asked only if need be.
+        Whether a micro-batch is under way is asked only if need be.
         """
         updates = []
         for name, known in self._activity.items():

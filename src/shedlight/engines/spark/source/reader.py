@@ -14,13 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from shedlight.engines.spark.session.paths import local_path
+from shedlight.engines.spark.source import dead_letter
 from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
-from shedlight.engines.spark.source.dead_letter import (
-    malformed_rows,
-    parsing_options,
-    with_corrupt_column,
-    with_event_time,
-)
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
@@ -44,18 +39,14 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 
 def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> DataFrame:
-    """Read a source as it is.
-
-    Raises:
-        InputError: It is not there or cannot be read.
-    """
+    """Read a source as it is."""
     try:
         if not streaming:
             return _load(spark, source)
         if source.path is None:
             return _load_stream(spark, source, None)
         schema = _declared_schema(source) or _load(spark, source).schema
-        return _load_stream(spark, source, with_corrupt_column(source, schema))
+        return _load_stream(spark, source, dead_letter.with_corrupt_column(source, schema))
     except SPARK_ERRORS as error:
         what = f"source {source.name} cannot be read as {source.format}"
         raise InputError(str(to_user_error(error, what))) from error
@@ -63,7 +54,7 @@ def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> Data
 
 def _load(spark: SparkSession, source: Source) -> DataFrame:
     reader = spark.read.format(source.format)
-    reader = reader.options(**source.options, **parsing_options(source))
+    reader = reader.options(**source.options, **dead_letter.parsing_options(source))
     declared = _declared_schema(source)
     return (reader if declared is None else reader.schema(declared)).load(source.path)
 
@@ -80,7 +71,7 @@ def _load_stream(spark: SparkSession, source: Source, schema: StructType | None)
 
 def _limited_options(source: Source) -> dict[str, str]:
     """Limit what is read in a micro-batch, unless the source does: a backlog is no reason."""
-    options = {**source.options, **parsing_options(source)}
+    options = {**source.options, **dead_letter.parsing_options(source)}
     if any(name.lower().startswith("max") for name in options):
         return options
     if source.format in FILES:
@@ -115,20 +106,16 @@ def data_types_of(frame: DataFrame) -> Schema:
 
 
 def prepare_source(source: Source, frame: DataFrame) -> tuple[StreamInput, DataFrame]:
-    """Add the derived columns and the time of a source.
-
-    Raises:
-        InputError: A column is missing, or is no time or id.
-    """
+    """Add the derived columns and the time of a source."""
     frame, time = _with_derived_columns(source, frame)
     is_timed_id = source.time in source.id
     described = StreamInput(source.name, source.id, EVENT_TIME, source.lateness, is_timed_id)
-    return described, with_event_time(source, frame, time)
+    return described, dead_letter.with_event_time(source, frame, time)
 
 
 def malformed_records(source: Source, frame: DataFrame) -> DataFrame:
     """Give the malformed records of a source."""
-    return malformed_rows(source, *_with_derived_columns(source, frame))
+    return dead_letter.malformed_rows(source, *_with_derived_columns(source, frame))
 
 
 def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, str]:

@@ -21,11 +21,7 @@ MAX_OLD_FILES = 1_000  # how many files are looked at that were there before
 
 
 class FileColumns:
-    """Checks the Parquet files of sources that are local folders.
-
-    Args:
-        application: With the columns of its sources.
-    """
+    """Checks the Parquet files of sources that are local folders."""
 
     def __init__(self, application: Application) -> None:
         self._folders = list(_parquet_folders(application))
@@ -34,11 +30,7 @@ class FileColumns:
         self._next = 0.0
 
     def check(self) -> None:
-        """Check files that are new.
-
-        Raises:
-            InputError: One lacks a column.
-        """
+        """Check files that are new; one that lacks a column is an error."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + CHECK_INTERVAL_S

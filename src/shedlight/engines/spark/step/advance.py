@@ -69,16 +69,11 @@ def advance(
     shares: Shares | None = None,
     on_output: OnOutput | None = None,
 ) -> tuple[ChainState, StepResult]:
-    """Admit what arrived at a shard, and match what is ready.
+    """Admit what arrived at a shard, in any order, and match what is ready.
 
-    Args:
-        chain: The operators.
-        state: The state of the shard; not changed.
-        arrivals: New events of external streams, in any order.
-        updates: The watermarks of these streams, the new events included.
-        shares: What patterns keep now, where that is not decided yet; None: as at first.
-        on_output: Called with the complex events of each pattern as soon as they are there,
-            while other operators may still run.
+    Updates are the watermarks of external streams, the new events included. Shares are what
+    patterns keep now, where that is not decided yet; None: as at first. `on_output` is called
+    with the complex events of a pattern as soon as they are there, while other operators run.
     """
     watermarks, idle = _update_watermarks(state, arrivals, updates)
     execution = _BatchExecution(

@@ -1,6 +1,7 @@
 """The metrics of a shard in a micro-batch, which travel to the driver as JSON."""
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -54,12 +55,10 @@ class ShardMetrics:
     shard: int  # its number
     seconds: float  # how long all of the step took
     state: int  # how many bytes the state has
-    # the metrics of each operator
     operators: Mapping[str, OperatorMetrics] = field(default_factory=dict)
     # when the events had arrived that were kept of each stream from outside
     kept: Mapping[str, ArrivalSketch] = field(default_factory=dict)
-    # wall seconds over the seconds of all its operators; less than 1 if some ran in parallel
-    parallelism_ratio: float = 1.0
+    parallelism_ratio: float = 1.0  # wall seconds over the seconds of all its operators
 
 
 METRICS_JSON = TypeAdapter(ShardMetrics)  # writes and reads them
@@ -72,9 +71,9 @@ class MetricsCounter:
         self, spec: OperatorSpec, operator: CepOperator, uncounted: Container[Stream] = ()
     ) -> None:
         self._ready = 0
-        self._types: dict[str, dict[str, int]] = {}
+        self._types: dict[str, Counter[str]] = defaultdict(Counter)
         self._uncounted = [(n, str(s)) for n, s in enumerate(spec.inputs) if s in uncounted]
-        self._kept: dict[str, dict[str, int]] = {name: {} for name in spec.patterns}
+        self._kept: dict[str, Counter[str]] = {name: Counter() for name in spec.patterns}
         self._seconds = dict.fromkeys(spec.patterns, 0.0)
         self._found = dict.fromkeys(spec.patterns, 0)
         self._matchers = operator.matchers
@@ -86,7 +85,7 @@ class MetricsCounter:
         signatures, numbers = ready.types.signatures, ready.numbers
         for number, name in self._uncounted:
             counts = count_numbers(numbers, len(signatures), ready.inputs == number)
-            _add_counts(self._types.setdefault(name, {}), ready, counts)
+            _add_counts(self._types[name], ready, counts)
         all_counts = count_numbers(numbers, len(signatures))
         for matcher in self._matchers:
             mask, counts = masks.get(matcher.name), all_counts
@@ -123,13 +122,14 @@ class MetricsCounter:
 
 
 def _add_counts(
-    by_label: dict[str, int], ready: ReadyBatch, counts: Array, matcher: Matcher | None = None
+    by_label: Counter[str], ready: ReadyBatch, counts: Array, matcher: Matcher | None = None
 ) -> None:
     """Add counts by number to those by label, of the types that a pattern can take."""
     for number in np.flatnonzero(counts).tolist():
         if matcher is None or matcher.symbol(ready.types.signatures[number]):
-            label = ready.types.label(number) or ("" if matcher else OTHER)
-            by_label[label] = by_label.get(label, 0) + int(counts[number])
+            by_label[ready.types.label(number) or ("" if matcher else OTHER)] += int(
+                counts[number]
+            )
 
 
 def of_pattern(

@@ -25,8 +25,7 @@ def run_all(
 ) -> float:
     """Run operators by their index, each after those that feed it, in parallel or not.
 
-    Returns:
-        The parallelism ratio: wall seconds over the seconds of all operators.
+    Gives the parallelism ratio: wall seconds over the seconds of all operators.
     """
 
     def timed(index: int) -> float:

@@ -33,11 +33,7 @@ def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
 
 
 def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
-    """Read the saved state of a shard.
-
-    Raises:
-        StateError: It is damaged, of another version, or of other operators.
-    """
+    """Read the saved state of a shard, which must be of these operators."""
     own, *sections = read_container(data)
     names = _names(chain)
     if own.facts["operators"] != names:

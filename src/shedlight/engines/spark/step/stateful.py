@@ -16,19 +16,13 @@ from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.codec.pack import read_sketch
+from shedlight.engines.spark.step import emit
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
 from shedlight.engines.spark.step.chain import (
     ChainDefinition,
     ChainRuntime,
     build_chain,
     new_chain_state,
-)
-from shedlight.engines.spark.step.emit import (
-    Payloads,
-    encode_output,
-    late_rows,
-    output_rows,
-    rows_frame,
 )
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
@@ -68,13 +62,15 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         given = _decode_input(frames)
         old = from_bytes(chain, state.get[0]) if state.exists else new_chain_state(chain)
         blobs = BlobFile(Path(step.blobs), step.min_blob_bytes)
-        payloads: dict[Stream, Payloads] = {}
+        payloads: dict[Stream, emit.Payloads] = {}
 
         def on_output(
             stream: Stream, table: pa.Table, event_tables: Mapping[str, EventTable]
         ) -> None:
             if stream in step.context.published_streams:
-                payloads[stream] = encode_output(chain, stream, table, event_tables, blobs.put)
+                payloads[stream] = emit.encode_output(
+                    chain, stream, table, event_tables, blobs.put
+                )
 
         new, result = advance(
             chain, old, given.events, given.watermarks, _shares(step), on_output
@@ -84,8 +80,8 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         late = {name: table for name, table in result.late.items() if name in step.context.late}
         watermarks = operator_watermarks(chain, new).items()
         rows = [
-            *output_rows(shard, payloads),
-            *late_rows(shard, late, blobs.put),
+            *emit.output_rows(shard, payloads),
+            *emit.late_rows(shard, late, blobs.put),
             *(
                 (operator, "", shard, watermark, operator in result.idle, 0, None, None)
                 for operator, watermark in watermarks
@@ -96,7 +92,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         spent, ratio = time.perf_counter() - start, result.parallelism_ratio
         metrics = ShardMetrics(shard, spent, len(saved), result.metrics, given.kept, ratio)
         text = METRICS_JSON.dump_json(metrics).decode()
-        yield rows_frame([*rows, ("", "", shard, 0, False, 0, None, text)])
+        yield emit.rows_frame([*rows, ("", "", shard, 0, False, 0, None, text)])
 
     return match
 

@@ -13,8 +13,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-ARRIVAL = "#arrival"
-"""The column with the time of arrival, in microseconds."""
+ARRIVAL = "#arrival"  # the column with the time of arrival, in microseconds
 MAX_POINTS = 32  # how many times a sketch has at most
 
 
@@ -24,8 +23,7 @@ class ArrivalSketch:
 
     number: int  # how many events there are
     mean: float  # the mean time of their arrival
-    # times that each stand for an equally large share of them, in order
-    points: tuple[int, ...]
+    points: tuple[int, ...]  # times that each stand for an equal share of them, in order
 
     def at(self, share: float) -> float:
         """Give the time before which a share of the events had arrived."""

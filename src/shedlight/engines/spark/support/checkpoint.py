@@ -28,11 +28,7 @@ _START_ANEW = "put it back, or start with a new checkpoint"
 
 @contextmanager
 def lock_checkpoint(checkpoint: Path) -> Iterator[None]:
-    """Keep other runs away; the system lets go when this process ends, however it does.
-
-    Raises:
-        StateError: Another run has the checkpoint.
-    """
+    """Keep other runs away; the system lets go when this process ends, however it does."""
     checkpoint.mkdir(parents=True, exist_ok=True)
     with (checkpoint / LOCK).open("a+") as file:
         try:
@@ -117,20 +113,11 @@ def check_logs(
     logs: Sequence[int] | None = None,
     remedy: str = _START_ANEW,
 ) -> int | None:
-    """Hold the logs of a query against each other.
+    """Hold the logs of a query against each other, and against those of the files it writes.
 
-    Args:
-        query: The checkpoint of the query.
-        sink: The folder that it writes files to, if it does.
-        logs: The number of the log of each source, as they are in the query; two may have one
-            if they read the same. None: each has its own.
-        remedy: What to do if a file is missing.
-
-    Returns:
-        The micro-batch that is repeated though its output is there already, if there is one.
-
-    Raises:
-        StateError: Files are missing or damaged.
+    `logs` has the number of the log of each source, as they are in the query; two may have one
+    if they read the same. None: each has its own. Gives the micro-batch that is repeated though
+    its output is there already, if there is one.
     """
     offsets, commits = (
         _SparkLog(query / "offsets", remedy),
@@ -176,11 +163,10 @@ def _check_sources(query: Path, log: _SparkLog, logs: Sequence[int] | None) -> N
 
 
 def committed_files(sink: Path) -> dict[str, float] | None:
-    """List the files that count in a folder of files, and when they were written.
+    """List the files that count in a folder, and when they were written in seconds since 1970.
 
-    Returns:
-        Seconds since 1970 by name; None if that is not to be known now, for Spark, which works
-        on its log, has just taken a part of it away, or there is no log yet.
+    None if that is not to be known now: there is no log yet, or Spark, which works on it, has
+    just taken a part of it away.
     """
     log = _SparkLog(sink / _SINK_LOG)
     files = log.files
@@ -204,10 +190,9 @@ class LogReader:
 
 
 def last_read(reader: LogReader) -> float:
-    """Say when the last file was written with which a reader of files is through.
+    """Say when the last file was written with which a reader is through, in seconds since 1970.
 
-    Returns:
-        Seconds since 1970; 0 if it is through with none, or if that is not to be known.
+    0 if it is through with none, or if that is not to be known.
     """
     log = _SparkLog(reader.query / "sources" / str(reader.log))
     try:

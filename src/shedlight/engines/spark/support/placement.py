@@ -25,8 +25,7 @@ class OperatorChain:
     """Operators of a node that share shards."""
 
     operators: tuple[OperatorSpec, ...]  # each after those that feed it
-    # what says which shard an event goes to; empty if there is one shard
-    key: tuple[Attribute, ...]
+    key: tuple[Attribute, ...]  # says which shard an event goes to; empty: there is one
     shards: range  # the numbers of its shards
 
     @property
@@ -47,11 +46,7 @@ class OperatorChain:
 
 
 def node_order(application: Application) -> tuple[str, ...]:
-    """List the nodes that have operators, each after those that feed it.
-
-    Raises:
-        ApplicationError: Nodes feed each other in a circle.
-    """
+    """List the nodes that have operators, each after those that feed it; no circles."""
     specs = application.operators
     feeding: dict[str, set[str]] = {spec.node: set() for spec in specs.values()}
     for spec in specs.values():
@@ -70,13 +65,7 @@ def node_order(application: Application) -> tuple[str, ...]:
 def operator_chains(
     application: Application, node: str, shards: int
 ) -> tuple[OperatorChain, ...]:
-    """Find the operator chains of a node.
-
-    Args:
-        application: The application.
-        node: The node.
-        shards: How many shards a chain with a key has.
-    """
+    """Find the operator chains of a node; one with a key has so many shards."""
     here = [spec for spec in operator_order(application) if spec.node == node]
     chains: list[OperatorChain] = []
     start = 0
@@ -117,13 +106,10 @@ class NodeContext:
     windows: Mapping[str, int] = field(default_factory=dict)
     # the patterns whose complex events list the ids of their events
     with_event_ids: frozenset[Stream] = frozenset()
-    # the streams that other nodes or sinks read
-    published_streams: frozenset[Stream] = frozenset()
-    # the operators whose watermarks other nodes read
-    published_watermarks: frozenset[str] = frozenset()
+    published_streams: frozenset[Stream] = frozenset()  # what other nodes or sinks read
+    published_watermarks: frozenset[str] = frozenset()  # of operators that other nodes read
     late: frozenset[str] = frozenset()  # the operators whose late events go to a side output
-    # the patterns whose timed-out partial matches are read
-    timed_out: frozenset[Stream] = frozenset()
+    timed_out: frozenset[Stream] = frozenset()  # whose timed-out partial matches are read
 
 
 def node_context(application: Application, shares: Shares) -> NodeContext:
@@ -157,11 +143,8 @@ class ChainSpec:
     """What all shards of a chain have to know; it travels to the workers."""
 
     placement: OperatorChain  # the operators, and their shards
-    # the external streams and the columns of each
-    inputs: Mapping[Stream, tuple[StreamInput, pa.Schema]]
-    # the shards that send the watermarks of each external stream
-    origins: Mapping[Stream, tuple[int, ...]]
-    # what is known of other chains and nodes
+    inputs: Mapping[Stream, tuple[StreamInput, pa.Schema]]  # external streams, with columns
+    origins: Mapping[Stream, tuple[int, ...]]  # the shards that send the watermarks of each
     context: NodeContext = field(default_factory=NodeContext)
 
 

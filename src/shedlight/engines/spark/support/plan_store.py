@@ -47,8 +47,7 @@ class ActivePlan:
 
     plan: int  # the number of a plan
     pressure: float = 1.0  # by what its shares are multiplied
-    # the micro-batch after which this was decided; -1: nobody decides after each
-    after: int = -1
+    after: int = -1  # after which micro-batch this was decided; -1: nobody decides after each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,11 +96,7 @@ class PlanStore:
         return _read_plan(self.folder / "active")
 
     def plan_for_batch(self, batch: int) -> ActivePlan:
-        """Find the plan of a micro-batch: the active one at first, and then the same for ever.
-
-        Raises:
-            StateError: There is no plan.
-        """
+        """Find the plan of a micro-batch: the active one at first, then the same for ever."""
         record = self.folder / "batches" / str(batch)
         recorded = _read_plan(record)
         if recorded is not None:
@@ -125,11 +120,7 @@ class PlanStore:
         return plan
 
     def check(self, batch: int) -> None:
-        """See that a micro-batch whose output is there already is repeated as it was.
-
-        Raises:
-            StateError: There is no record of it, but of others.
-        """
+        """See that a micro-batch whose output is there already is repeated as it was."""
         records = self.folder / "batches"
         record = records / str(batch)
         if records.exists() and any(records.iterdir()) and not record.exists():

@@ -47,9 +47,7 @@ _KNOWN_CAUSES: Mapping[str, str] = {
 def to_user_error(error: Exception | str, what: str = "") -> Exception:
     """Find the error that a user can act on; if there is none, give it as it is.
 
-    Args:
-        error: What Spark raised, or its message.
-        what: What could not be done, if it is known.
+    The message begins with what could not be done, if it is known.
     """
     text = full_message(error)
     for prefix, error_type in _PREFIXES.items():
@@ -99,11 +97,7 @@ def root_cause(text: str) -> str:
 
 @contextmanager
 def translating_spark_errors() -> Iterator[None]:
-    """Raise errors of Spark as errors with one sentence.
-
-    Raises:
-        ShedlightError: Spark failed, or the JVM is gone.
-    """
+    """Raise errors of Spark as errors with one sentence; the JVM may be gone."""
     try:
         yield
     except SPARK_ERRORS as error:
