@@ -62,7 +62,7 @@ def _checks(master: str) -> Iterator[tuple[str, Callable[[], str]]]:
     for package in ("pyspark", "pandas", "pyarrow"):
         yield package, partial(preflight.check_package, package)
     yield "spark home", partial(preflight.check_spark_home, os.environ)
-    yield "java", lambda: str(preflight.find_java(os.environ))
+    yield "java", lambda: preflight.check_java(os.environ)
     yield "master", lambda: spark_master.check_master(spark_master.read_master(master))
     yield "loopback", preflight.check_loopback
     yield "kernels", lambda: preflight.check_kernels(cache_folder())

@@ -1,6 +1,7 @@
 """Whole events by number: the complex events are the same, at any cut, and none is lost."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -8,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.codec.decode import decode_table
+from shedlight.engines.spark.step import emit
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state
-from shedlight.engines.spark.step.emit import encode_output
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, OperatorChain
 from shedlight.engines.tables import match_tables
@@ -90,12 +91,11 @@ def _expected(tables, texts):
     return found
 
 
-def _spelled_out(chain, done, stream, most=7):
+def _spelled_out(chain, done, stream):
     found, put = done.outputs[stream], pa.Buffer.to_pybytes
-    pieces = [
-        decode_table(data)
-        for _, data in encode_output(chain, stream, found, done.event_tables, put, most)
-    ]
+    with patch.object(emit, "MAX_EVENTS", 7):
+        payloads = emit.encode_output(chain, stream, found, done.event_tables, put)
+    pieces = [decode_table(data) for _, data in payloads]
     return pa.concat_tables([chain.definition.outputs[stream].empty_table(), *pieces])
 
 

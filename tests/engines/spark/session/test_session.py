@@ -22,13 +22,13 @@ from shedlight.engines.spark.session.preflight import (
     SessionError,
     available_memory,
     check_disk,
+    check_java,
     check_kernels,
     check_loopback,
     check_memory,
     check_package,
     check_python,
     check_spark_home,
-    find_java,
     java_major,
 )
 from shedlight.engines.spark.session.session import open_session, session_settings
@@ -89,10 +89,7 @@ def test_java_is_found_on_the_path(tmp_path):
     """Where the shell finds it."""
     path = _java(tmp_path, 'openjdk version "21.0.2" 2024-01-16')
 
-    java = find_java({"PATH": str(tmp_path)})
-
-    assert (java.path, java.major) == (path, 21)
-    assert str(java) == f"21 ({path})"
+    assert check_java({"PATH": str(tmp_path)}) == f"21 ({path})"
 
 
 def test_java_home_goes_before_the_path(tmp_path):
@@ -101,19 +98,20 @@ def test_java_home_goes_before_the_path(tmp_path):
     path = _java(tmp_path / "home" / "bin", 'openjdk version "17.0.1" 2021-10-19')
     environment = {"PATH": f"{tmp_path}/path", "JAVA_HOME": f"{tmp_path}/home"}
 
-    assert find_java(environment).path == path
+    assert check_java(environment) == f"17 ({path})"
 
 
 def test_an_empty_java_home_is_none(tmp_path):
     """So Spark's own script takes it."""
     path = _java(tmp_path, 'openjdk version "17.0.1" 2021-10-19')
 
-    assert find_java({"PATH": str(tmp_path), "JAVA_HOME": ""}).path == path
+    environment = {"PATH": str(tmp_path), "JAVA_HOME": ""}
+    assert check_java(environment) == f"17 ({path})"
 
 
 def _error(environment):
     with pytest.raises(SessionError) as raised:
-        find_java(environment)
+        check_java(environment)
     return str(raised.value)
 
 

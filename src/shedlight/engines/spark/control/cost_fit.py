@@ -9,7 +9,7 @@ micro-batches are alike, the guess says how the seconds are split.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -35,16 +35,16 @@ class Costs:
 DEFAULT_COSTS = Costs(fixed=0.6, reading=1.5e-6, carrying=3e-6)  # as measured on two cores
 
 
-def fit_costs(batches: Sequence[MicroBatchReport], guess: Costs = DEFAULT_COSTS) -> Costs:
+def fit_costs(batches: Sequence[MicroBatchReport]) -> Costs:
     """Fit the costs to micro-batches, the latest last."""
     latest = [batch for batch in batches[-MAX_BATCHES:] if batch.events]
     if not latest:
-        return guess
+        return DEFAULT_COSTS
     seconds = np.array([max(0.0, batch.seconds - batch.matching) for batch in latest])
     usual = seconds <= _OUTLIER_FACTOR * np.median(seconds)
     counts = np.array([[1.0, batch.events, batch.kept] for batch in latest])
     weights = np.sqrt(_BATCH_DECAY ** np.arange(len(latest))[::-1])
-    first = np.array([guess.fixed, guess.reading, guess.carrying])
+    first = np.array(astuple(DEFAULT_COSTS))
     rows = np.concatenate([(counts * weights[:, None])[usual], np.diag(_NOISE_S / first)])
     target = np.concatenate([(seconds * weights)[usual], np.full(3, _NOISE_S)])
     fixed, reading, carrying = _solve_non_negative(rows, target).tolist()

@@ -6,9 +6,11 @@ it stays active until somebody deletes it, over restarts too.
 """
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from shedlight.control.override import Override
 from shedlight.engines.spark.support.atomic_file import write_atomically
@@ -16,6 +18,12 @@ from shedlight.errors import InputError
 
 OVERRIDE = "override.json"
 _MAX_BYTES = 1 << 20
+_Numbers = dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]]
+
+
+class _OverrideFile(BaseModel):
+    bounds: _Numbers = {}
+    weights: _Numbers = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +78,15 @@ def read_override(path: Path) -> Override:
     """
     try:
         with path.open("rb") as file:
-            row = json.loads(file.read(_MAX_BYTES))
-        return Override(_numbers(row.get("bounds", {})), _numbers(row.get("weights", {})))
+            stored = _OverrideFile.model_validate_json(file.read(_MAX_BYTES))
+        return Override(stored.bounds, stored.weights)
     except FileNotFoundError:
         return Override()
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(
             f"the file {path.name} in the checkpoint cannot be read as an override; delete it, "
             'or write {"bounds": {NODE: seconds}, "weights": {SINK: weight}}'
         ) from error
-
-
-def _numbers(row: dict[str, object]) -> dict[str, float]:
-    numbers = {}
-    for name, value in row.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{name} must be a number")  # noqa: TRY004
-        numbers[name] = float(value)
-        if not math.isfinite(numbers[name]):
-            raise ValueError(f"{name} must be finite")
-    return numbers
 
 
 class OverrideWatcher:

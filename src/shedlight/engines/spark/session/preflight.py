@@ -104,19 +104,8 @@ def check_spark_home(environment: Mapping[str, str]) -> str:
 # Java
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
-    """The Java that Spark would start."""
-
-    path: str
-    major: int
-
-    def __str__(self) -> str:
-        return f"{self.major} ({self.path})"
-
-
-def find_java(environment: Mapping[str, str]) -> Java:
-    """Find the Java that Spark would start: in JAVA_HOME, or else on the PATH."""
+def check_java(environment: Mapping[str, str]) -> str:
+    """Say which Java Spark would start, if it fits: in JAVA_HOME, or else on the PATH."""
     path = _java_path(environment)
     said = _java_version(path, environment)
     major = java_major(said)
@@ -128,7 +117,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
         raise SessionError(
             f"{path} is Java {major}, but Spark needs {MIN_JAVA} or newer; {_INSTALL}"
         )
-    return Java(path, major)
+    return f"{major} ({path})"
 
 
 _INSTALL = f"install a Java runtime, {MIN_JAVA} or newer, or point JAVA_HOME at one"

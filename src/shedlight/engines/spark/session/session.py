@@ -13,18 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shedlight.engines.spark.session import jvm_stderr
+from shedlight.engines.spark.session import jvm_stderr, preflight
 from shedlight.engines.spark.session.master import (
     Master,
     check_master,
     check_ports,
     read_master,
-)
-from shedlight.engines.spark.session.preflight import (
-    LOOPBACK,
-    SessionError,
-    check_spark_home,
-    find_java,
 )
 
 if TYPE_CHECKING:
@@ -62,13 +56,13 @@ def open_session(
 
     given = dict(settings or {})
     where = read_master(given.pop("spark.master", master))
-    java = find_java(os.environ)
-    check_spark_home(os.environ)
+    java = preflight.check_java(os.environ)
+    preflight.check_spark_home(os.environ)
     check_master(where)
     chosen = session_settings(where, given)
     check_ports(chosen, os.environ)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001  # no other way to ask
-        raise SessionError(
+        raise preflight.SessionError(
             "a Spark session is active in this process already; work in that one, or stop it"
         )
     _set_environment(where, chosen)
@@ -110,8 +104,8 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
     """
     here = {
         # nobody else's business, and a host name that does not resolve does no harm
-        "spark.driver.bindAddress": LOOPBACK,
-        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": preflight.LOOPBACK,
+        "spark.driver.host": preflight.LOOPBACK,
         # else Hadoop runs a program of the system, `readlink` or `chmod`, several times for
         # each file that it writes: measured 170 a second, a second of each micro-batch
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
@@ -169,7 +163,9 @@ def _set_environment(master: Master, settings: Mapping[str, str]) -> None:
     python = settings.get("spark.pyspark.python", sys.executable)
     if master.cores is not None:
         os.environ["PYSPARK_PYTHON"] = python
-        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # where its pages are, if asked for
+        os.environ.setdefault(
+            "SPARK_LOCAL_IP", preflight.LOOPBACK
+        )  # where its pages are, if asked for
     elif "spark.pyspark.python" in settings:
         os.environ["PYSPARK_PYTHON"] = python
     else:
@@ -200,7 +196,7 @@ def _start(
     except (PySparkException, Py4JError, OSError) as error:
         _end_gateway()
         reason = _reason(str(error), stderr.end(SHUTDOWN_GRACE_S))
-        raise SessionError(f"{failed}: {reason}; check the settings") from error
+        raise preflight.SessionError(f"{failed}: {reason}; check the settings") from error
     except BaseException:  # an interrupt, most of all
         _end_gateway()
         raise
@@ -264,12 +260,12 @@ def try_query(session: "SparkSession", timeout_s: int = 120) -> None:
         ended = query.awaitTermination(timeout_s)
         query.stop()
     except PySparkException as error:
-        raise SessionError(
+        raise preflight.SessionError(
             f"a row sent through Python does not come back: {_cause(str(error))}; "
             "have the workers run a Python that has shedlight (PYSPARK_PYTHON)"
         ) from error
     if not ended or session.table(name).count() != 1:
-        raise SessionError(
+        raise preflight.SessionError(
             f"a row sent through Python is not back after {timeout_s} s; "
             "see whether the workers are there and have a core to spare"
         )

@@ -31,12 +31,8 @@ def encode_output(
     table: pa.Table,
     event_tables: Mapping[str, EventTable],
     put: Put,
-    max_events: int | None = None,
 ) -> Payloads:
-    """Encode the complex events of a pattern, with whole events in place of row numbers.
-
-    A payload has so many events at most, or else as many as their size allows.
-    """
+    """Encode the complex events of a pattern, with whole events in place of row numbers."""
     paths = chain.event_refs.paths.get(stream, {})
     names = list(dict.fromkeys(paths.values()))
     referenced_tables = [event_tables[name].events for name in names]
@@ -44,7 +40,7 @@ def encode_output(
         path: (names.index(of), event_tables[of].rows_of(field_at(table, path)))
         for path, of in paths.items()
     }
-    size = max_events or _events_per_payload(table)
+    size = _events_per_payload(table)
 
     def encode(start: int) -> tuple[int, bytes]:
         piece = table.slice(start, size)
