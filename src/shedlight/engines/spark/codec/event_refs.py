@@ -37,7 +37,7 @@ class EventRefs:
     def read_by(self, spec: OperatorSpec) -> Mapping[Path, str]:
         """Say where numbers stand in what an operator reads."""
         read = [self.paths.get(stream, {}) for stream in spec.inputs]
-        paths = {path: of for one in read for path, of in one.items()}
+        paths = {path: of for of_stream in read for path, of in of_stream.items()}
         return paths | ({(ROW,): spec.name} if spec.name in self.columns else {})
 
 
@@ -110,7 +110,7 @@ def _paths(
             inner = {p: of for read in spec.inputs for p, of in every.get(read, {}).items()}
         for name, pattern in spec.patterns.items():
             names = [item.name for item in _wholes(pattern)]
-            paths = {(one, *path): of for one in names for path, of in inner.items()}
+            paths = {(item, *path): of for item in names for path, of in inner.items()}
             every[Stream(name, spec.name)] = paths
             every[Stream(timed_out_name(name), spec.name)] = paths
     return every

@@ -45,32 +45,32 @@ class MicroBatchReport:
     def events(self) -> int:
         """How many events were read."""
         each: dict[str, int] = {}
-        for (_, stream), one in self.arrived.items():
-            each[stream] = max(each.get(stream, 0), one.number)
+        for (_, stream), stats in self.arrived.items():
+            each[stream] = max(each.get(stream, 0), stats.number)
         return sum(each.values())
 
     @property
     def kept(self) -> int:
         """How many of them some pattern kept."""
-        return sum(one.number for one in self.kept_arrivals.values())
+        return sum(sketch.number for sketch in self.kept_arrivals.values())
 
     @property
     def newest(self) -> float | None:
         """When the newest event arrived, in seconds since 1970."""
-        times = [one.newest for one in self.arrived.values() if one.newest is not None]
+        times = [stats.newest for stats in self.arrived.values() if stats.newest is not None]
         return max(times) / 1e6 if times else None
 
     @property
     def oldest(self) -> float | None:
         """When the oldest event arrived, in seconds since 1970."""
-        times = [one.oldest for one in self.arrived.values() if one.oldest is not None]
+        times = [stats.oldest for stats in self.arrived.values() if stats.oldest is not None]
         return min(times) / 1e6 if times else None
 
     @property
     def instants(self) -> int:
         """At how many instants its events arrived, as far as sketches of those kept tell."""
-        samples = (one for shard in self.shards for one in shard.kept.values())
-        return max((len(set(one.points)) for one in samples), default=0)
+        samples = (sketch for shard in self.shards for sketch in shard.kept.values())
+        return max((len(set(sketch.points)) for sketch in samples), default=0)
 
     @property
     def matching(self) -> float:
@@ -86,8 +86,8 @@ class MicroBatchReport:
 
 def _matching(shard: ShardMetrics) -> float:
     """Say how many wall seconds matching took in a shard."""
-    metrics = (one for of in shard.operators.values() for one in of.patterns.values())
-    return sum(one.seconds for one in metrics) * shard.parallelism_ratio
+    metrics = (pattern for of in shard.operators.values() for pattern in of.patterns.values())
+    return sum(pattern.seconds for pattern in metrics) * shard.parallelism_ratio
 
 
 def read_report(
@@ -113,7 +113,9 @@ def read_report(
         start=datetime.fromisoformat(progress.timestamp).timestamp(),
         seconds=progress.durationMs["triggerExecution"] / 1e3,
         arrived=arrived,
-        kept_arrivals={name: one.not_before(start) for name, one in _kept(shards).items()},
+        kept_arrivals={
+            name: sketch.not_before(start) for name, sketch in _kept(shards).items()
+        },
         shards=shards,
         malformed={
             name.removeprefix(MALFORMED_ROWS): row["number"]

@@ -52,7 +52,7 @@ class ObservationWindow:
     @property
     def rate(self) -> float:
         """How many events arrive per second."""
-        return sum(one.events for one in self.batches) / self.span
+        return sum(batch.events for batch in self.batches) / self.span
 
 
 _IDLE_S = 2.0
@@ -90,21 +90,21 @@ def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Obser
                 seconds[stream] = counted.seconds
     return Observation(
         time=time,
-        interval=max(one.span for one in nodes.values()),
+        interval=max(window.span for window in nodes.values()),
         arrivals=arrivals,
         kept=kept,
         outputs=outputs,
         processing_time=seconds,
         second_moment={stream: value * value for stream, value in seconds.items()},
         partial_matches=partial_matches,
-        backlog={name: backlog_of(one) for name, one in nodes.items()},
-        busy={name: _busy(one) for name, one in nodes.items()},
-        latency={n: value for n, one in nodes.items() for value in _latencies(one)},
+        backlog={name: backlog_of(window) for name, window in nodes.items()},
+        busy={name: _busy(window) for name, window in nodes.items()},
+        latency={n: value for n, window in nodes.items() for value in _latencies(window)},
         micro_batch={
-            name: MicroBatchCosts(one.costs.fixed, one.costs.reading)
-            for name, one in nodes.items()
+            name: MicroBatchCosts(window.costs.fixed, window.costs.reading)
+            for name, window in nodes.items()
         },
-        transport={name: one.costs.carrying for name, one in nodes.items()},
+        transport={name: window.costs.carrying for name, window in nodes.items()},
     )
 
 
@@ -118,9 +118,9 @@ def _latencies(window: ObservationWindow) -> list[float]:
     """Give the mean latency of what was kept; nothing, if nothing was."""
     total = number = 0.0
     for batch in window.batches:
-        for one in batch.kept_arrivals.values():
-            total += one.number * (batch.end - one.mean / 1e6)
-            number += one.number
+        for sketch in batch.kept_arrivals.values():
+            total += sketch.number * (batch.end - sketch.mean / 1e6)
+            number += sketch.number
     return [total / number] if number else []
 
 
@@ -163,12 +163,12 @@ class _PatternRates:
         self.found = self.partial_matches = 0.0
         spent = number = 0.0
         for batch in window.batches:
-            metrics = of_pattern(batch.shards, operator, pattern.name)
-            self.partial_matches = float(sum(one.partial_matches for one in metrics))
-            for one in metrics:
-                for label, count in one.kept.items():
+            by_shard = of_pattern(batch.shards, operator, pattern.name)
+            self.partial_matches = float(sum(shard.partial_matches for shard in by_shard))
+            for shard in by_shard:
+                for label, count in shard.kept.items():
                     self.kept[label] = self.kept.get(label, 0.0) + count / window.span
                     number += count
-                self.found += one.found / window.span
-                spent += one.seconds * batch.parallelism_ratio
+                self.found += shard.found / window.span
+                spent += shard.seconds * batch.parallelism_ratio
         self.seconds = spent / number if number and spent else None

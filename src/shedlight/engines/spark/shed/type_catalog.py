@@ -59,7 +59,7 @@ def type_catalogs(chains: Iterable[ChainRuntime]) -> dict[str, TypeCatalog]:
             catalogs[spec.name] = TypeCatalog(
                 tuple(map(operator.alphabet.label, signatures)),
                 {
-                    stream: tuple(bool(matcher.symbol(one)) for one in signatures)
+                    stream: tuple(bool(matcher.symbol(signature)) for signature in signatures)
                     for stream, matcher in zip(spec.outputs, operator.matchers, strict=True)
                 },
             )

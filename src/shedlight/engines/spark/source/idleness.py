@@ -41,7 +41,7 @@ class IdlenessTracker:
         now: float,
     ) -> None:
         self._watermark_interval, self._idle_timeout = watermark_interval, idle_timeout
-        self._activity = {name: _SourceActivity(one, now) for name, one in sources.items()}
+        self._activity = {n: _SourceActivity(source, now) for n, source in sources.items()}
 
     def on_micro_batch(
         self, arrived: Mapping[tuple[str, str], ArrivalStats], start: float, now: float

@@ -143,7 +143,7 @@ class PlanStore:
     def shares(self, plan: ActivePlan) -> Shares:
         """Give the keep shares under pressure, by event type."""
         shares = _read_shares(*_version(self.folder / "plans" / f"{plan.plan}.json"))
-        return {stream: one.lower_by(plan.pressure) for stream, one in shares.items()}
+        return {stream: kept.lower_by(plan.pressure) for stream, kept in shares.items()}
 
     def tables(self, plan: ActivePlan) -> Mapping[str, KeepTable]:
         """Give the keep shares before pressure, by the number of an event type."""
@@ -186,8 +186,8 @@ def _read_plan(path: Path) -> ActivePlan | None:
 
 def _shares_to_json(shares: Shares) -> str:
     patterns = [
-        {"operator": stream.operator, "pattern": stream.name, **asdict(one)}
-        for stream, one in shares.items()
+        {"operator": stream.operator, "pattern": stream.name, **asdict(kept)}
+        for stream, kept in shares.items()
     ]
     return json.dumps(patterns, default=sorted)  # a set is written as a list
 
@@ -202,10 +202,10 @@ def _version(path: Path) -> tuple[Path, int]:
 def _read_shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of this version
     shares = {}
     with _reading(path):
-        for one in json.loads(path.read_text()):
-            stream = Stream(one.pop("pattern"), one.pop("operator"))
-            exempt = frozenset(one.pop("pressure_exempt"))
-            shares[stream] = PatternShares(**one, pressure_exempt=exempt)
+        for row in json.loads(path.read_text()):
+            stream = Stream(row.pop("pattern"), row.pop("operator"))
+            exempt = frozenset(row.pop("pressure_exempt"))
+            shares[stream] = PatternShares(**row, pressure_exempt=exempt)
     return shares
 
 
