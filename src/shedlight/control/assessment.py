@@ -94,11 +94,8 @@ def assess(
     limits, infeasible = _limits(model, target, unbound)
     unshed = predict(model, None, limits)
     keep = keep_arrays(model, shares)
-    shed = predict(model, keep, limits)
-    events = {
-        name: float(rates.sum()) * observation.interval
-        for name, rates in unshed.arrivals.items()
-    }
+    shed, interval = predict(model, keep, limits), observation.interval
+    events = {name: float(rates.sum()) * interval for name, rates in unshed.arrivals.items()}
     nodes = {
         name: _assess_node(observation, model, limit, shed, keep, events)
         for name, limit in limits.items()
@@ -115,7 +112,7 @@ def assess(
         factors=dict(factors),
         backlog_reserve={name: limit.backlog_share for name, limit in limits.items()},
         fixed_partner_outputs={
-            stream: unshed.outputs[stream] * observation.interval
+            stream: unshed.outputs[stream] * interval
             for operator in model.operators.values()
             if not changed.isdisjoint(operator.feeds)
             for stream in operator.feeds
@@ -145,11 +142,8 @@ def _limits(
 
 def _whole_limit(limit: Limit) -> Limit:
     """Give all that a bound allows: no aim below it, and no backlog to work off."""
-    return replace(
-        limit,
-        node=replace(limit.node, backlog=0.0),
-        target=replace(limit.target, aim=1.0),
-    )
+    node, target = replace(limit.node, backlog=0.0), replace(limit.target, aim=1.0)
+    return replace(limit, node=node, target=target)
 
 
 def _demand(model: Model, limit: Limit, unshed: Rates) -> float:

@@ -39,14 +39,11 @@ def pressure(
     """
     if bound is None:
         return 1.0
-    start = bound * (1 + _usual(min(max(limit, 0.0), 1.0), aim)) / 2
+    limit = min(max(limit, 0.0), 1.0)
+    idle = 1 - aim * limit
+    usual_queue = min(_LATEST, aim * (1 - limit) / idle) if idle > 0 else 0.0
+    start = bound * (1 + usual_queue) / 2
     return min(1.0, max(0.0, bound - backlog) / (bound - start))
-
-
-def _usual(limit: float, aim: float) -> float:
-    """Find the queue of a node that is as busy as planned, as a share of its bound."""
-    left = 1 - aim * limit
-    return min(_LATEST, aim * (1 - limit) / left) if left > 0 else 0.0
 
 
 def batch_pressure(

@@ -68,9 +68,8 @@ def smooth(
     before, seen = smoothed.mean, smoothed.seen + 1
     rate_history = (*smoothed.rate_history, _rates(observation))[-smoothing.most :]
     if before is None:
-        return SmoothedObservation(
-            observation, 1, seen, observation.outputs, arriving, rate_history
-        )
+        current = observation.outputs
+        return SmoothedObservation(observation, 1, seen, current, arriving, rate_history)
     part = 1 / min(seen, smoothing.most)
     outputs = _blend(smoothed.outputs, observation.outputs, part)
     load = smoothed.load + part * (arriving - smoothed.load)
