@@ -93,9 +93,8 @@ class Value:
     def cast(self, data_type: str) -> "Value":
         """Write CAST."""
         if data_type.lower() not in TYPE_NAMES:
-            raise RuleError(
-                data_type, f"unknown type {data_type!r}", known_names(data_type, TYPE_NAMES)
-            )
+            hint = known_names(data_type, TYPE_NAMES)
+            raise RuleError(data_type, f"unknown type {data_type!r}", hint)
         return Value(ex.Cast(self.expression, TYPE_NAMES[data_type.lower()]))
 
     def as_(self, name: str) -> Item:

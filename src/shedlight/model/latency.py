@@ -81,9 +81,8 @@ class Limit:
         if self.target.latency is LatencyModel.MM1:
             full = arrivals * self.bound / (1 + arrivals * self.bound)
         elif self.target.latency is LatencyModel.MICRO_BATCH:
-            full = (
-                1 - BATCHES_PER_EVENT * self.node.fixed / self.bound - read * self.node.reading
-            )
+            waiting = BATCHES_PER_EVENT * self.node.fixed / self.bound
+            full = 1 - waiting - read * self.node.reading
         return max(0.0, self.target.aim * full - self.backlog_share)
 
     def budget(self, outputs: Mapping[Stream, float]) -> float:

@@ -94,9 +94,8 @@ class LinearProgram:
         if len(distinct) < len(order):
             sums = np.bincount(order, np.asarray(coefficients, np.float64))
             columns, coefficients = distinct, sums.astype(np.float64)
-        return self.add_rows(
-            np.array([len(columns)]), columns, coefficients, lower=lower, upper=upper
-        )
+        sizes = np.array([len(columns)])
+        return self.add_rows(sizes, columns, coefficients, lower=lower, upper=upper)
 
     def add_rows(
         self,

@@ -185,6 +185,5 @@ class _Upstream:
         )
         label = self._label({**known, **code})
         hint = f'{{"{label}": events per second, "other": events per second}}'
-        return self.snapshot.error(
-            f"{problem}; add {format_keys('rates', str(stream))}: {hint}"
-        )
+        path = format_keys("rates", str(stream))
+        return self.snapshot.error(f"{problem}; add {path}: {hint}")

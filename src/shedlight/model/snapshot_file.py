@@ -48,9 +48,8 @@ def _make_object(pairs: list[tuple[str, object]]) -> _Object:
 def _check_keys(value: _Object, path: Path, *keys: str) -> None:
     """See that no object has a key twice."""
     if value.repeated_key is not None:
-        problem = (
-            f"{format_keys(*keys) or 'the snapshot'} has {value.repeated_key[:60]!r} twice"
-        )
+        around = format_keys(*keys) or "the snapshot"
+        problem = f"{around} has {value.repeated_key[:60]!r} twice"
         raise SnapshotError(f"{path}: {problem}; leave one of them out")
     for key, inner in value.items():
         if isinstance(inner, _Object) and len(keys) < _MAX_DEPTH:

@@ -57,9 +57,8 @@ def load_application(text_or_path: str | FilePath) -> LoadResult:
         return _load(_text_of(text_or_path), str(text_or_path))
     if _FILE_NAME.fullmatch(text_or_path):
         name = text_or_path.strip()
-        raise ApplicationError(
-            f"{name!r} is not an application; write Path({name!r}) for a file"
-        )
+        hint = f"write Path({name!r}) for a file"
+        raise ApplicationError(f"{name!r} is not an application; {hint}")
     return _load(text_or_path, "")
 
 
@@ -112,12 +111,7 @@ class _Reading:
         return app.Application(
             name=settings.name,
             sources={name: self._source(name, s) for name, s in settings.sources.items()},
-            nodes={
-                name: app.Node(
-                    name=name, bound=node.bound / 1e6 if node and node.bound else None
-                )
-                for name, node in settings.nodes.items()
-            },
+            nodes={name: _node(name, s) for name, s in settings.nodes.items()},
             operators={name: self._operator(name, s) for name, s in settings.operators.items()},
             sinks={name: _sink(name, s) for name, s in settings.sinks.items()},
         )
@@ -164,14 +158,17 @@ class _Reading:
         except LanguageError as error:
             self.problems.append(text_problem(path, "pattern", error))
             return _ANYTHING
-        self.warnings.extend(
-            text_problem(path, "pattern", warning) for warning in parsed.warnings
-        )
+        self.warnings.extend(text_problem(path, "pattern", w) for w in parsed.warnings)
         return parsed.pattern
 
 
 _NOTHING = Literal(None)
 _ANYTHING = Pattern(select=(), where=Element("E1"))
+
+
+def _node(name: str, settings: st.NodeSettings | None) -> app.Node:
+    bound = settings.bound if settings else None
+    return app.Node(name=name, bound=bound / 1e6 if bound else None)
 
 
 def _side(settings: st.LocationSettings | None) -> app.SideOutput | None:

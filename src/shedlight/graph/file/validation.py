@@ -55,9 +55,8 @@ def _is_near(missing: Path, misspelt: set[Path]) -> bool:
 def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
     here, last = format_path(path[:-1]), shorten(str(path[-1]))
     if detail["type"] == "extra_forbidden":
-        return Problem(
-            path, f"{here} has no setting {last!r}; {known_names(last, _known(path))}"
-        )
+        hint = known_names(last, _known(path))
+        return Problem(path, f"{here} has no setting {last!r}; {hint}")
     if detail["type"] == "missing":
         return Problem(path, f"{here} has no {last!r}, which it needs: {_known(path)[last]}")
     if detail["type"] in {"model_type", "dict_type"}:

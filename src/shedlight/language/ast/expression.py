@@ -329,10 +329,8 @@ def transform(
     new = change(expression)
     if new is not None or isinstance(expression, Literal):
         return expression if new is None else new
-    values = {
-        field.name: _transform_field(getattr(expression, field.name), change)
-        for field in fields(expression)
-    }
+    before = {field.name: getattr(expression, field.name) for field in fields(expression)}
+    values = {name: _transform_field(value, change) for name, value in before.items()}
     return replace(expression, **values) if values else expression
 
 

@@ -67,10 +67,9 @@ def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, scope: Scope) -> DataTy
 
 @data_type_of.register
 def _(node: ex.Literal, _scope: Scope) -> DataType:
-    if isinstance(node.value, int) and not fn.SMALLEST <= node.value <= fn.LARGEST:
-        hint = (
-            f"a bigint is from {fn.SMALLEST} to {fn.LARGEST}; write {node.value}.0 for a double"
-        )
+    least, most = fn.SMALLEST, fn.LARGEST
+    if isinstance(node.value, int) and not least <= node.value <= most:
+        hint = f"a bigint is from {least} to {most}; write {node.value}.0 for a double"
         raise DataTypeError(node, f"{node.value} does not fit the 64 bits of a bigint", hint)
     return PYTHON_TYPES[type(node.value)]
 
@@ -89,11 +88,9 @@ def _(node: ex.Binary, scope: Scope) -> DataType:
             _require_type(operand, scope, fn.BOOLEANS, f"`{node.operator.value}`")
         return DataType.BOOLEAN
     data_types = (data_type_of(node.left, scope), data_type_of(node.right, scope))
-    return (
-        _comparison_type(node, data_types)
-        if node.operator in ex.COMPARISONS
-        else _arithmetic_type(node, data_types)
-    )
+    if node.operator in ex.COMPARISONS:
+        return _comparison_type(node, data_types)
+    return _arithmetic_type(node, data_types)
 
 
 def _comparison_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:

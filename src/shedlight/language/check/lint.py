@@ -44,11 +44,8 @@ def lint_pattern(pattern: ast.Pattern) -> tuple[PatternWarning, ...]:
 def _lint_window(pattern: ast.Pattern) -> Iterator[PatternWarning]:
     least, window = tree.min_events(pattern.where), pattern.within
     if window and window.unit is ast.WindowUnit.EVENTS and window.length < least:
-        yield PatternWarning(
-            f"a match has at least {least} events, so there is none in this window",
-            f"make it {least} EVENTS or longer",
-            window,
-        )
+        problem = f"a match has at least {least} events, so there is none in this window"
+        yield PatternWarning(problem, f"make it {least} EVENTS or longer", window)
 
 
 def _lint_single_event_and(where: ast.Part) -> Iterator[PatternWarning]:
@@ -77,22 +74,18 @@ def _lint_last_part(part: ast.Part) -> Iterator[PatternWarning]:
     elif isinstance(part, ast.Repeat) and part.least != part.most:
         counts = {0: "at all", 1: "more than once", 2: "more than twice"}
         times = counts.get(part.least, f"more than {part.least} times")
-        yield PatternWarning(
-            f"this repetition ends the pattern, so it is never taken {times}",
-            "a match is complete as soon as it can be; put a part after it",
-            part,
-        )
+        problem = f"this repetition ends the pattern, so it is never taken {times}"
+        hint = "a match is complete as soon as it can be; put a part after it"
+        yield PatternWarning(problem, hint, part)
 
 
 def _lint_end_of_seq(sequence: tuple[ast.Part, ...]) -> Iterator[PatternWarning]:
     """Walk back from the end of a SEQ, as long as what is there may be left out."""
     for part in reversed(sequence):
         if isinstance(part, ast.Not):
-            yield PatternWarning(
-                "what follows this NOT may be left out, so it is never watched",
-                "a match is complete as soon as it can be; put a required part after it",
-                part,
-            )
+            problem = "what follows this NOT may be left out, so it is never watched"
+            hint = "a match is complete as soon as it can be; put a required part after it"
+            yield PatternWarning(problem, hint, part)
             continue
         yield from _lint_last_part(part)
         if tree.min_events(part) > 0:
@@ -110,11 +103,8 @@ def _lint_alternatives(pattern: ast.Pattern) -> Iterator[PatternWarning]:
                 continue
             form = _with_variables(alternative, {name: str(n) for n, name in enumerate(names)})
             if form in earlier:
-                yield PatternWarning(
-                    "this alternative is the same as one before it, so it is never taken",
-                    "leave it out",
-                    alternative,
-                )
+                problem = "this alternative is the same as one before it, so it is never taken"
+                yield PatternWarning(problem, "leave it out", alternative)
             earlier.add(form)
 
 
@@ -142,11 +132,8 @@ def _lint_null_comparisons(pattern: ast.Pattern) -> Iterator[PatternWarning]:
                 and node.operator in ex.COMPARISONS
                 and _NULL in (node.left, node.right)
             ):
-                yield PatternWarning(
-                    "a comparison with NULL is never true",
-                    "write IS NULL or IS NOT NULL",
-                    node,
-                )
+                hint = "write IS NULL or IS NOT NULL"
+                yield PatternWarning("a comparison with NULL is never true", hint, node)
 
 
 def _lint_unreachable_conditions(pattern: ast.Pattern) -> Iterator[PatternWarning]:
@@ -157,9 +144,8 @@ def _lint_unreachable_conditions(pattern: ast.Pattern) -> Iterator[PatternWarnin
         for one, other in combinations(sorted(ex.variables(condition)), 2):
             reason = _why_never_together(one, other, paths, forbidden)
             if reason:
-                yield PatternWarning(
-                    f"this condition is never checked: {reason}", "", condition
-                )
+                problem = f"this condition is never checked: {reason}"
+                yield PatternWarning(problem, node=condition)
                 break
 
 

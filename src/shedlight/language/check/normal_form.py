@@ -133,9 +133,8 @@ def check_tree(where: ast.Part) -> None:
     """Check what stands where in a tree; RuleError if something has no meaning there."""
     leaves = ast.elements(where)
     if len(leaves) > MAX_ELEMENTS:
-        raise RuleError(
-            where, f"a pattern has at most {MAX_ELEMENTS:,} elements, got {len(leaves):,}"
-        )
+        problem = f"a pattern has at most {MAX_ELEMENTS:,} elements, got {len(leaves):,}"
+        raise RuleError(where, problem)
     counts = Counter(element.variable for element in leaves)
     for element in reversed(leaves):
         if counts[element.variable] > 1:
@@ -148,9 +147,8 @@ def check_tree(where: ast.Part) -> None:
             raise RuleError(part, "this group has no parts", "name at least one")
     _check_nots(where)
     if min_events(where) == 0:
-        raise RuleError(
-            where, "this pattern matches without any event", "make a part of it required"
-        )
+        hint = "make a part of it required"
+        raise RuleError(where, "this pattern matches without any event", hint)
 
 
 def _check_repeat(part: ast.Repeat) -> None:

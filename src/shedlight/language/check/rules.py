@@ -175,9 +175,8 @@ def _check_attribute_of_each(node: ex.Attribute, names: _Names, *, each: bool) -
 
 def _check_item_names(pattern: ast.Pattern, names: _Names) -> None:
     """See that names differ in more than case, which not every system tells apart."""
-    everything = [
-        ast.Item(ex.WholeEvent(name), name) for name, has_events in names.items() if has_events
-    ]
+    matched = (name for name, has_events in names.items() if has_events)
+    everything = [ast.Item(ex.WholeEvent(name), name) for name in matched]
     hint = "give it another name with AS" if pattern.select else "use another variable"
     earlier: set[str] = set()
     for item in pattern.select or everything:
@@ -198,9 +197,8 @@ def _check_data_types(pattern: ast.Pattern, schema: Schema | None) -> None:
         data_type = data_type_of(condition, scope)
         if data_type not in {DataType.BOOLEAN, DataType.NULL, DataType.UNKNOWN}:
             hint = "compare it with something, such as E1.cpu > 0.5"
-            raise RuleError(
-                condition, f"a condition is true or false, this is {data_type}", hint
-            )
+            problem = f"a condition is true or false, this is {data_type}"
+            raise RuleError(condition, problem, hint)
     for condition in pattern.conditions:
         _check_across(condition, scope)
     for expression in (*(item.expression for item in pattern.select), *pattern.partition_by):
@@ -229,9 +227,8 @@ def _require_combining(node: ex.Expression, scope: Scope) -> None:
         name = "LIKE"
     elif isinstance(node, ex.Cast):
         text = data_type_of(node.operand, scope) is DataType.STRING
-        name = (
-            f"CAST AS {node.data_type}" if text or node.data_type is not DataType.DOUBLE else ""
-        )
+        if text or node.data_type is not DataType.DOUBLE:
+            name = f"CAST AS {node.data_type}"
     if name:
         raise RuleError(node, f"`{name}` cannot be used across events", _ACROSS)
 

@@ -139,11 +139,8 @@ def as_data_type(column: Column, data_type: DataType) -> Column:
     if column.data_type is data_type:
         return column
     if column.data_type is DataType.NULL:
-        blank = (
-            pa.array([""], TEXT)
-            if data_type is DataType.STRING
-            else np.zeros(1, _DTYPES[data_type])
-        )
+        is_text = data_type is DataType.STRING
+        blank = pa.array([""], TEXT) if is_text else np.zeros(1, _DTYPES[data_type])
         return Column(data_type, blank, np.zeros(1, np.bool_))
     return Column(data_type, column.values.astype(_DTYPES[data_type]), column.valid)
 
@@ -154,9 +151,9 @@ def broadcast_to(column: Column, rows: int) -> Column:
     if len(values) != rows:
         is_numpy = isinstance(values, np.ndarray)
         values = np.repeat(values, rows) if is_numpy else pa.repeat(values[0], rows)
-    return Column(
-        column.data_type, values, valid if len(valid) == rows else np.repeat(valid, rows)
-    )
+    if len(valid) != rows:
+        valid = np.repeat(valid, rows)
+    return Column(column.data_type, values, valid)
 
 
 def where(which: Flags, first: Column, second: Column) -> Column:
@@ -213,6 +210,5 @@ def _timestamps(array: pa.Array, valid: Flags) -> Column:
         return Column(DataType.TIMESTAMP, counts // 1_000, valid)
     factor = _MICROSECONDS_PER_UNIT[unit]
     within = (counts >= -(2**63 // factor)) & (counts <= (2**63 - 1) // factor)
-    return Column(
-        DataType.TIMESTAMP, np.where(within, counts, 0) * factor, and_flags(valid, within)
-    )
+    times = np.where(within, counts, 0) * factor
+    return Column(DataType.TIMESTAMP, times, and_flags(valid, within))

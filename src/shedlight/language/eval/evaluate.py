@@ -53,9 +53,8 @@ def _column(node: Expression, _lookup: Lookup) -> Column:
 @_column.register(ex.Attribute | ex.WholeEvent | ex.Aggregate)
 def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, lookup: Lookup) -> Column:
     column = lookup(node)
-    return (
-        Column(column.data_type, column.values, col.ALL_TRUE) if column.valid.all() else column
-    )
+    valid = col.ALL_TRUE if column.valid.all() else column.valid
+    return Column(column.data_type, column.values, valid)
 
 
 @_column.register
@@ -93,9 +92,8 @@ def _(node: ex.IsNull, lookup: Lookup) -> Column:
 
 @_column.register
 def _(node: ex.In, lookup: Lookup) -> Column:
-    operand, *options = _alike(
-        *(_column(part, lookup) for part in (node.operand, *node.options))
-    )
+    parts = (_column(part, lookup) for part in (node.operand, *node.options))
+    operand, *options = _alike(*parts)
     fixed = [option for option in options if col.is_constant(option)]
     among = _among(operand, fixed) if fixed else col.constant_column(value=False)
     for option in options:
@@ -142,9 +140,8 @@ def _alike(*columns: Column) -> Sequence[Column]:
     """Take columns as the data type that they agree on."""
     data_type = common_data_type(column.data_type for column in columns)
     if data_type is None:
-        raise ValueError(
-            f"no common data type: {', '.join(str(column.data_type) for column in columns)}"
-        )
+        names = ", ".join(str(column.data_type) for column in columns)
+        raise ValueError(f"no common data type: {names}")
     return [col.as_data_type(column, data_type) for column in columns]
 
 
@@ -172,9 +169,8 @@ def _among(operand: Column, options: Sequence[Column]) -> Column:
     if operand.data_type is DataType.DOUBLE and np.isnan(np.concatenate(known)).any():
         among |= np.isnan(operand.values)
     no_null = len(known) == len(options)
-    return Column(
-        DataType.BOOLEAN, among, operand.valid if no_null else and_flags(operand.valid, among)
-    )
+    valid = operand.valid if no_null else and_flags(operand.valid, among)
+    return Column(DataType.BOOLEAN, among, valid)
 
 
 def _coalesced(columns: Sequence[Column]) -> Column:
@@ -202,9 +198,8 @@ def _is_nan(number: Column) -> Column:
     """Tell where a number is NaN; as in Spark, a null is not."""
     if number.data_type is not DataType.DOUBLE:
         return col.constant_column(value=False)
-    return Column(
-        DataType.BOOLEAN, and_flags(number.valid, np.isnan(number.values)), col.ALL_TRUE
-    )
+    is_nan = and_flags(number.valid, np.isnan(number.values))
+    return Column(DataType.BOOLEAN, is_nan, col.ALL_TRUE)
 
 
 _CASTS: Mapping[tuple[DataType, DataType], Callable[[Column], Column]] = {

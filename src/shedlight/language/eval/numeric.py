@@ -39,9 +39,8 @@ def negate(column: Column) -> Column:
     if column.data_type is DataType.DOUBLE:
         return Column(DataType.DOUBLE, -column.values, column.valid)
     number = col.as_data_type(column, DataType.BIGINT)
-    return Column(
-        DataType.BIGINT, -number.values, and_flags(number.valid, number.values != SMALLEST)
-    )
+    valid = and_flags(number.valid, number.values != SMALLEST)
+    return Column(DataType.BIGINT, -number.values, valid)
 
 
 def is_equal(left: Column, right: Column) -> Flags:

@@ -69,10 +69,8 @@ def _(node: ex.Attribute, scope: Scope) -> _Term:
     text = ".".join(map(quote_name, names))
     if data_type is DataType.UNKNOWN:
         raise ValueError(f"the data type of {node} must be known to write it as Spark SQL")
-    return _Term(
-        text if data_type in {DataType.STRUCT, DataType.NULL} else _cast(text, data_type),
-        data_type,
-    )
+    as_it_is = data_type in {DataType.STRUCT, DataType.NULL}
+    return _Term(text if as_it_is else _cast(text, data_type), data_type)
 
 
 @_term.register
@@ -104,10 +102,8 @@ def _(node: ex.Unary, scope: Scope) -> _Term:
         return _Term(f"(NOT {_as(operand, DataType.BOOLEAN)})", DataType.BOOLEAN)
     data_type = fn.numeric_data_type(operand.data_type)
     text = _as(operand, data_type)
-    return _Term(
-        f"(- {text})" if data_type is DataType.DOUBLE else f"try_subtract(0L, {text})",
-        data_type,
-    )
+    minus = f"(- {text})" if data_type is DataType.DOUBLE else f"try_subtract(0L, {text})"
+    return _Term(minus, data_type)
 
 
 @_term.register

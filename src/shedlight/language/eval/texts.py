@@ -71,9 +71,8 @@ def concat(texts: Sequence[Column]) -> Column:
     valid = texts[0].valid
     for text in texts[1:]:
         valid = and_flags(valid, text.valid)
-    values = pc.binary_join_element_wise(
-        *col.to_scalars(*(text.values for text in texts)), pa.scalar("", col.TEXT)
-    )
+    parts = col.to_scalars(*(text.values for text in texts))
+    values = pc.binary_join_element_wise(*parts, pa.scalar("", col.TEXT))
     return Column(DataType.STRING, values, valid)
 
 
@@ -129,9 +128,8 @@ def to_bigint(text: Column) -> Column:
     width = pc.binary_length(digits)
     readable = pc.and_(pc.greater(width, 0), pc.less_equal(width, len(str(LARGEST))))
     magnitude = np.asarray(pc.if_else(readable, digits, "0").cast(pa.uint64()))
-    fits = (np.asarray(width) <= len(str(LARGEST))) & (
-        magnitude <= np.uint64(LARGEST) + negative
-    )
+    fits = np.asarray(width) <= len(str(LARGEST))
+    fits &= magnitude <= np.uint64(LARGEST) + negative
     values = magnitude.astype(np.int64)  # the magnitude of the smallest wraps to itself
     return _read(DataType.BIGINT, text, numeral, np.where(negative, -values, values), fits)
 
@@ -190,8 +188,7 @@ def _per_distinct(
         key = np.asarray(distinct.indices, np.int64)  # small again: no product overflows
     sample_rows = np.zeros(int(key.max(initial=-1)) + 1, np.int64)
     sample_rows[key] = np.arange(rows)
-    samples = zip(
-        *(array.take(pa.array(sample_rows)).to_pylist() for array in filled), strict=True
-    )
+    columns = (array.take(pa.array(sample_rows)).to_pylist() for array in filled)
+    samples = zip(*columns, strict=True)
     results = [None if None in sample else function(*sample) for sample in samples]
     return pa.array(results, result).take(pa.array(key))

@@ -142,15 +142,13 @@ class ExpressionReader:
         name = tokens_of(tree)[-2]
         data_type = TYPE_NAMES.get(name.lower())
         if data_type is None:
-            raise self.source_map.error(
-                f"unknown type {str(name)!r}", name, known_names(name, TYPE_NAMES)
-            )
+            hint = known_names(name, TYPE_NAMES)
+            raise self.source_map.error(f"unknown type {str(name)!r}", name, hint)
         if data_type is DataType.BOOLEAN and isinstance(operand, ex.Literal):
             word = str(operand.value).strip().upper()
             if isinstance(operand.value, str) and word in {"TRUE", "FALSE"}:
-                raise self.source_map.error(
-                    "cannot cast string to boolean", tree, f"write {word}"
-                )
+                hint = f"write {word}"
+                raise self.source_map.error("cannot cast string to boolean", tree, hint)
         return ex.Cast(operand, data_type)
 
     def _read_call(self, tree: SyntaxTree) -> Expression:
@@ -166,23 +164,19 @@ class ExpressionReader:
         return ex.Call(name.lower(), tuple(self.read_operands(tree)))
 
     def _aggregate(self, tree: SyntaxTree, function: ex.AggregateFunction) -> Expression:
-        inner = operands(tree)
+        inner, name = operands(tree), function.value
         if len(inner) != 1 or inner[0].data != "name":
-            hint = f"write {function.value}(E1.attribute)"
-            raise self.source_map.error(
-                f"{function.value} takes one attribute of a variable", tree, hint
-            )
+            hint = f"write {name}(E1.attribute)"
+            raise self.source_map.error(f"{name} takes one attribute of a variable", tree, hint)
         what = self.resolve(name_parts(inner[0]))
         path = what.path if isinstance(what, ex.Attribute) else ()
         variable = getattr(what, "variable", "")
         if not variable:
-            hint = f"it stands in SELECT, as in {function.value}(E1.attribute)"
-            raise self.source_map.error(
-                f"{function.value} is over the events of a variable", tree, hint
-            )
+            hint = f"it stands in SELECT, as in {name}(E1.attribute)"
+            raise self.source_map.error(f"{name} is over the events of a variable", tree, hint)
         if not path and function is not ex.AggregateFunction.COUNT:
-            hint = f"write {function.value}({inner[0].children[0]}.attribute)"
-            raise self.source_map.error(f"{function.value} needs an attribute", tree, hint)
+            hint = f"write {name}({inner[0].children[0]}.attribute)"
+            raise self.source_map.error(f"{name} needs an attribute", tree, hint)
         return ex.Aggregate(function, variable, path)
 
     def _read_seq(self, tree: SyntaxTree) -> Expression:
@@ -197,14 +191,12 @@ class ExpressionReader:
     _read_any = _read_seq
 
     def _read_repeat(self, tree: SyntaxTree) -> Expression:
-        if tokens_of(tree)[-1].type == "MANY":
+        times = tokens_of(tree)[-1]
+        if times.type == "MANY":
             hint = "as a repetition, it stands after an element or a group of the pattern"
-            raise self.source_map.error("'+' has no value after it", tokens_of(tree)[-1], hint)
-        raise self.source_map.error(
-            "a repetition cannot stand inside a condition",
-            tokens_of(tree)[-1],
-            "write it after an element or a group of the pattern",
-        )
+            raise self.source_map.error("'+' has no value after it", times, hint)
+        hint = "write it after an element or a group of the pattern"
+        raise self.source_map.error("a repetition cannot stand inside a condition", times, hint)
 
 
 def name_parts(tree: SyntaxTree) -> tuple[str, ...]:

@@ -94,10 +94,8 @@ def span_of(node: SyntaxTree | Token) -> Span:
 
 def _tree(text: str, ahead: list[Token]) -> SyntaxTree:
     if len(text) > MAX_CHARACTERS:
-        raise LanguageError(
-            f"the text has {len(text):,} characters",
-            hint=f"at most {MAX_CHARACTERS:,} are read",
-        )
+        hint = f"at most {MAX_CHARACTERS:,} are read"
+        raise LanguageError(f"the text has {len(text):,} characters", hint=hint)
     parser = _grammar().parse_interactive(text)
     for token in ahead:
         parser.feed_token(token)

@@ -44,11 +44,8 @@ class RateHistory:
     @property
     def varies(self) -> bool:
         """Whether any rate is far from being the same all the time."""
-        return any(
-            np.std(steps) > _VARYING_DEVIATION * np.mean(steps)
-            for steps in self.rates.values()
-            if steps
-        )
+        rates = filter(None, self.rates.values())
+        return any(np.std(steps) > _VARYING_DEVIATION * np.mean(steps) for steps in rates)
 
 
 def draw_events(

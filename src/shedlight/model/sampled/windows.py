@@ -63,9 +63,8 @@ class WindowSample:
     # the patterns that are run: those whose output a plan can change, and those that feed them
     # if what they emit was not measured
     runners: Mapping[Stream, _Runner]
-    drawn: Mapping[
-        str, draw.SampledEvents
-    ]  # what arrives at their operators whatever is planned
+    # what arrives at their operators whatever is planned
+    drawn: Mapping[str, draw.SampledEvents]
     fixed: Mapping[str, float]  # what arrives per second at sinks whatever is planned
 
 
@@ -102,9 +101,7 @@ def sample_events(
     except CapError:
         return None
     rng = np.random.default_rng(_SEED)
-    drawn = {
-        name: draw.draw_events(each, seconds, rng, bursts) for name, each in external.items()
-    }
+    drawn = {op: draw.draw_events(s, seconds, rng, bursts) for op, s in external.items()}
     sinks = model.sinks.values()
     fixed = {sink.name: unshed.sinks[sink.name] for sink in sinks if sink.stream not in run}
     return WindowSample(model, seconds, least, runners, drawn, fixed)
@@ -251,7 +248,6 @@ def _run(
     )
     matches = run.collector.all()[0][TIME]
     if runner.yields < 1:
-        matches = matches[
-            draw.hash_chances(matches, pattern.stream, draw.YIELD_CHANCE) < runner.yields
-        ]
+        chances = draw.hash_chances(matches, pattern.stream, draw.YIELD_CHANCE)
+        matches = matches[chances < runner.yields]
     return np.repeat(matches, max(1, round(pattern.emits)))

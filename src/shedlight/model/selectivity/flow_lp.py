@@ -60,12 +60,8 @@ def add_pattern(
         branches = [rates + branch for branch in split.alternatives]
         if split.exclusive:
             _add_choice(program, branches, most)
-        program.add_row(
-            [*branches, rates + split.branch],
-            [*([1.0] * len(branches)), -split.times],
-            lower=0.0,
-            upper=0.0,
-        )
+        factors = [*([1.0] * len(branches)), -split.times]
+        program.add_row([*branches, rates + split.branch], factors, lower=0.0, upper=0.0)
     if demand.is_fixed:
         return FlowColumns(rates, NONE)
     flows = program.add_columns(len(demand.entry_leaf))
@@ -73,12 +69,8 @@ def add_pattern(
     sizes = np.bincount(demand.entry_leaf, minlength=len(demand.leaf_branch))
     for leaf, columns in enumerate(np.split(flows + order, np.cumsum(sizes)[:-1])):
         rate, need = rates + int(demand.leaf_branch[leaf]), float(demand.leaf_need[leaf])
-        program.add_row(
-            np.append(columns, rate),
-            np.append(np.ones(len(columns)), -need),
-            lower=0.0,
-            upper=0.0,
-        )
+        needs = np.append(np.ones(len(columns)), -need)
+        program.add_row(np.append(columns, rate), needs, lower=0.0, upper=0.0)
     return FlowColumns(rates, flows)
 
 
