@@ -17,10 +17,10 @@ from shedlight.graph.file.problem import (
     shorten,
 )
 from shedlight.graph.lint import lint_application
-from shedlight.graph.topology import find_cycle, key_name
+from shedlight.graph.topology import find_cycle, key_name, list_elements
 from shedlight.language import Pattern, Schema
 from shedlight.language.ast.expression import Aggregate, AggregateFunction, Attribute
-from shedlight.language.ast.pattern import Item, elements
+from shedlight.language.ast.pattern import Item
 from shedlight.matching.compile.type_labels import OTHER, build_vocabulary
 
 FILE_FORMATS = frozenset({"avro", "csv", "delta", "json", "orc", "parquet", "text"})
@@ -85,7 +85,9 @@ def _wrong_references(application: Application) -> Iterator[Problem]:
     for spec in application.operators.values():
         where: Path = ("operators", spec.name)
         if spec.node not in application.nodes:
-            yield _unknown((*where, "node"), "node", spec.node, application.nodes)
+            name = shorten(spec.node)
+            hint = known_names(name, application.nodes)
+            yield problem_at((*where, "node"), f"names the unknown node {name!r}", hint)
         for number, stream in enumerate(spec.inputs):
             if stream in spec.inputs[:number]:
                 yield problem_at((*where, "input"), f"has {stream} twice", "leave one out")
@@ -100,11 +102,6 @@ def _wrong_references(application: Application) -> Iterator[Problem]:
 def _input_path(spec: OperatorSpec, number: int) -> Path:
     only = len(spec.inputs) == 1
     return ("operators", spec.name, "input", *(() if only else (number,)))
-
-
-def _unknown(path: Path, what: str, name: str, known: Mapping[str, object]) -> Problem:
-    name = shorten(name)
-    return problem_at(path, f"names the unknown {what} {name!r}", known_names(name, known))
 
 
 def _unknown_stream(application: Application, path: Path, stream: Stream) -> Problem:
@@ -252,8 +249,7 @@ def _constraint_problems(application: Application) -> Iterator[Problem]:
 
 
 def _label_problems(spec: OperatorSpec) -> Iterator[Problem]:
-    patterns = spec.patterns.values()
-    words = build_vocabulary(e for pattern in patterns for e in elements(pattern.where))
+    words = build_vocabulary(list_elements(spec))
     path: Path = ("operators", spec.name, "never_shed")
     for number, label in enumerate(spec.never_shed):
         if words.parse(label) is None:

@@ -46,15 +46,16 @@ def data_type_problems(
             yield Problem(("operators", spec.name, "input"), f"operators.{error}")
             columns = _ANY
         for stream in spec.outputs:
-            problem = _pattern_problem(application, stream, columns, texts or {})
+            pattern, path = application.pattern(stream), pattern_path(stream)
             known[stream] = _ANY
-            if problem:
-                yield problem
-                continue
             try:
-                known[stream] = output_columns(stream, application.pattern(stream), columns)
+                check(pattern, columns)
+                known[stream] = output_columns(stream, pattern, columns)
+            except LanguageError as error:
+                pointed = _pointed(error, parse_pattern, (texts or {}).get(path), columns)
+                yield text_problem(path, "pattern", pointed)
             except ApplicationError as error:
-                yield Problem(pattern_path(stream), f"operators.{error}")
+                yield Problem(path, f"operators.{error}")
 
 
 _ANY = Columns(open=frozenset({""}))
@@ -63,18 +64,6 @@ _ANY = Columns(open=frozenset({""}))
 def pattern_path(stream: Stream) -> Path:
     """Give the path of the pattern behind a stream."""
     return ("operators", str(stream.operator), "patterns", stream.name)
-
-
-def _pattern_problem(
-    application: Application, stream: Stream, columns: Columns, texts: Texts
-) -> Problem | None:
-    path = pattern_path(stream)
-    try:
-        check(application.pattern(stream), columns)
-    except LanguageError as error:
-        pointed = _pointed(error, parse_pattern, texts.get(path), columns)
-        return text_problem(path, "pattern", pointed)
-    return None
 
 
 def _pointed(

@@ -6,10 +6,10 @@ from itertools import islice
 from shedlight.errors import ApplicationError, CapError
 from shedlight.graph import application as app
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
-from shedlight.graph.topology import operators_on
+from shedlight.graph.topology import list_elements, operators_on
 from shedlight.language import DataType, Pattern, Window
 from shedlight.language.ast.expression import TRUE
-from shedlight.language.ast.pattern import WindowUnit, elements
+from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile.nfa import build_automaton
 from shedlight.matching.compile.predicates import Alphabet, build_alphabet
 
@@ -107,7 +107,9 @@ def _graph(application: Application) -> Iterator[str]:
     readers = _readers_by_stream(application)
     width = max(len(name) for spec in application.operators.values() for name in spec.patterns)
     for node in application.nodes.values():
-        bound = f"bound {_seconds(node.bound)}" if node.bound else "no bound, sheds nothing"
+        bound = "no bound, sheds nothing"
+        if node.bound:
+            bound = f"bound {Window(max(1, round(node.bound * 1e6)))}"
         yield f"  node {node.name}: {bound}"
         specs = operators_on(application, node.name)
         if not specs:
@@ -129,10 +131,6 @@ def _readers_by_stream(application: Application) -> Mapping[Stream, Sequence[str
         what = "a sink of what timed out" if sink.timed_out else "a sink"
         readers.setdefault(sink.input, []).append(f"{sink.name} ({what})")
     return readers
-
-
-def _seconds(bound: float) -> str:
-    return str(Window(max(1, round(bound * 1e6))))
 
 
 def _sinks(application: Application) -> Iterator[str]:
@@ -159,9 +157,7 @@ def _patterns(application: Application, functions: Functions) -> Iterator[str]:
         if number:
             yield ""
         yield f"  operator {spec.name}"
-        alphabet = build_alphabet(
-            element for pattern in spec.patterns.values() for element in elements(pattern.where)
-        )
+        alphabet = build_alphabet(list_elements(spec))
         others = ("others", [_others(spec, alphabet)])
         yield from _table([*_about_types(alphabet), others, *_about_shedding(spec)], 4)
         for name, pattern in spec.patterns.items():
@@ -190,12 +186,11 @@ def _about_shedding(spec: OperatorSpec) -> _Rows:
 
 def _others(spec: OperatorSpec, alphabet: Alphabet) -> str:
     """Say what becomes of events that meet none of the conditions."""
-    patterns = spec.patterns.values()
-    if any(e.condition == TRUE for pattern in patterns for e in elements(pattern.where)):
+    if any(element.condition == TRUE for element in list_elements(spec)):
         return "relevant too: a pattern has an element without a condition"
     if any(test.negated for test in alphabet.tests):
         return "relevant too: a pattern asks for any value but some"
-    if any(p.within and p.within.unit is WindowUnit.EVENTS for p in patterns):
+    if any(p.within and p.within.unit is WindowUnit.EVENTS for p in spec.patterns.values()):
         return "counted by a window of events, else not relevant"
     return "relevant to no pattern; dropped at once"
 

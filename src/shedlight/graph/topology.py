@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.language.ast.expression import Attribute
-from shedlight.language.ast.pattern import WindowUnit
+from shedlight.language.ast.pattern import Element, WindowUnit, elements
 
 
 def operator_order(application: Application) -> tuple[OperatorSpec, ...]:
@@ -67,6 +67,11 @@ def descendants(application: Application, stream: Stream) -> tuple[Stream, ...]:
         reached |= new
         ahead += new
     return tuple(s for s in application.streams if s in reached)
+
+
+def list_elements(spec: OperatorSpec) -> tuple[Element, ...]:
+    """List the elements of all patterns of an operator."""
+    return tuple(e for pattern in spec.patterns.values() for e in elements(pattern.where))
 
 
 def key_name(key: Sequence[Attribute]) -> str:

@@ -26,7 +26,7 @@ from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import AggregateFunction, Attribute
 from shedlight.language.ast.window import make_window, read_window
-from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
+from shedlight.language.check.normal_form import flatten_group, normalize, require_levels
 from shedlight.language.check.rules import check, make_element
 from shedlight.language.dsl_value import Event, Value, to_expression
 
@@ -133,7 +133,7 @@ def avg(of: Value) -> Value:
 
 def seq(*parts: Partlike) -> ast.Seq:
     """Ask for parts one after the other."""
-    return ast.Seq(flatten_seq(ast.Seq(tuple(map(_part, parts)))))
+    return ast.Seq(flatten_group(ast.Seq(tuple(map(_part, parts)))))
 
 
 def all_of(*parts: Partlike) -> ast.And:

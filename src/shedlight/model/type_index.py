@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from shedlight.graph.application import Application, OperatorSpec
-from shedlight.language.ast.pattern import Element, elements
+from shedlight.graph.topology import list_elements
+from shedlight.language.ast.pattern import Element
 from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary, build_vocabulary
 from shedlight.model.arrays import Ints
@@ -21,16 +22,12 @@ def operator_vocabularies(application: Application) -> Mapping[str, Vocabulary]:
 
 def operator_vocabulary(spec: OperatorSpec) -> Vocabulary:
     """Collect the words of which the labels of an operator's types are made."""
-    return build_vocabulary(_elements_of(spec))
+    return build_vocabulary(list_elements(spec))
 
 
 def element_tests(spec: OperatorSpec, vocabulary: Vocabulary) -> Mapping[Element, ElementTests]:
     """Give the tests of each element of an operator's patterns."""
-    return {element: vocabulary.tests_of(element) for element in _elements_of(spec)}
-
-
-def _elements_of(spec: OperatorSpec) -> Iterator[Element]:
-    return (each for pattern in spec.patterns.values() for each in elements(pattern.where))
+    return {element: vocabulary.tests_of(element) for element in list_elements(spec)}
 
 
 def accepted_types(

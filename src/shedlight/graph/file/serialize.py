@@ -74,14 +74,9 @@ def _operator(spec: OperatorSpec) -> dict[str, Any]:
 
 
 def _sink(sink: Sink) -> dict[str, Any]:
-    return {
-        "input": str(sink.input),
-        "timed_out": sink.timed_out,
-        "weight": sink.weight,
-        "min_rate": sink.min_rate,
-        "min_share": sink.min_share,
-        "format": ELSEWHERE,
-    }
+    constraints = ("timed_out", "weight", "min_rate", "min_share")
+    values = {name: getattr(sink, name) for name in constraints}
+    return {"input": str(sink.input), **values, "format": ELSEWHERE}
 
 
 def _time(microseconds: float) -> str:

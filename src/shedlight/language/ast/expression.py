@@ -183,8 +183,8 @@ class Unary(Expression):
 
     def __str__(self) -> str:
         if self.sign is Sign.NOT:
-            return f"NOT {_within(self.operand, Level.NOT)}"
-        return f"-{_within(self.operand, Level.ATOM)}"
+            return f"NOT {write_operand(self.operand, Level.NOT)}"
+        return f"-{write_operand(self.operand, Level.ATOM)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,8 @@ class Binary(Expression):
 
     def __str__(self) -> str:
         level = level_of(self)
-        left = _within(self.left, Level(level + (level is Level.COMPARE)))
-        return f"{left} {self.operator.value} {_within(self.right, Level(level + 1))}"
+        left = write_operand(self.left, Level(level + (level is Level.COMPARE)))
+        return f"{left} {self.operator.value} {write_operand(self.right, Level(level + 1))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class IsNull(Expression):
     negated: bool = False
 
     def __str__(self) -> str:
-        return f"{_within(self.operand, Level.ADD)} IS {'NOT ' * self.negated}NULL"
+        return f"{write_operand(self.operand, Level.ADD)} IS {'NOT ' * self.negated}NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class In(Expression):
 
     def __str__(self) -> str:
         options = ", ".join(map(str, self.options))
-        return f"{_within(self.operand, Level.ADD)} {'NOT ' * self.negated}IN ({options})"
+        return f"{write_operand(self.operand, Level.ADD)} {'NOT ' * self.negated}IN ({options})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class Like(Expression):
 
     def __str__(self) -> str:
         form = Literal(self.form)
-        return f"{_within(self.operand, Level.ADD)} {'NOT ' * self.negated}LIKE {form}"
+        return f"{write_operand(self.operand, Level.ADD)} {'NOT ' * self.negated}LIKE {form}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +383,6 @@ def _is_bare(name: str) -> bool:
     return bool(name) and name[0] in _BARE_NAME_FIRST and set(name) <= _BARE_NAME_REST
 
 
-def _within(expression: Expression, least: Level) -> str:
+def write_operand(expression: Expression, least: Level) -> str:
     """Write an operand, in parentheses where it binds less tightly than its place asks."""
     return f"({expression})" if level_of(expression) < least else str(expression)

@@ -167,7 +167,8 @@ class Pattern:
     def __str__(self) -> str:
         items = ", ".join(map(str, self.select)) or "*"
         text = f"SELECT {'EACH ' * self.each}{items} WHERE {self.where}"
-        text += "".join(f" AND {_as_conjunct(condition)}" for condition in self.conditions)
+        written = (ex.write_operand(condition, ex.Level.NOT) for condition in self.conditions)
+        text += "".join(f" AND {condition}" for condition in written)
         if self.within:
             text += f" WITHIN {self.within}"
         if self.partition_by:
@@ -223,7 +224,3 @@ def expressions(pattern: Pattern) -> Iterator[ex.Expression]:
     yield from (element.condition for element in elements(pattern.where))
     yield from pattern.conditions
     yield from pattern.partition_by
-
-
-def _as_conjunct(condition: ex.Expression) -> str:
-    return f"({condition})" if ex.level_of(condition) < ex.Level.NOT else str(condition)

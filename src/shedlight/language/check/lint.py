@@ -64,7 +64,7 @@ def _lint_single_event_and(where: ast.Part) -> Iterator[PatternWarning]:
 def _lint_last_part(part: ast.Part) -> Iterator[PatternWarning]:
     """Find what comes after the shortest match is complete."""
     if isinstance(part, ast.Seq):
-        yield from _lint_end_of_seq(tree.flatten_seq(part))
+        yield from _lint_end_of_seq(tree.flatten_group(part))
     elif isinstance(part, ast.Or | ast.And):
         taken = [inner for inner in part.parts if not isinstance(inner, ast.Not)]
         for inner in taken if isinstance(part, ast.Or) or len(taken) == 1 else ():

@@ -41,12 +41,12 @@ def normalize(
     return _with_conditions(where, own), tuple(across)
 
 
-def flatten_seq(sequence: ast.Seq) -> tuple[ast.Part, ...]:
-    """List the parts of a SEQ, and in place of a SEQ among them its parts."""
+def flatten_group(group: ast.Group) -> tuple[ast.Part, ...]:
+    """List the parts of a group, and in place of one of its own sort among them its parts."""
     return tuple(
         inner
-        for part in sequence.parts
-        for inner in (flatten_seq(part) if isinstance(part, ast.Seq) else (part,))
+        for part in group.parts
+        for inner in (flatten_group(part) if isinstance(part, type(group)) else (part,))
     )
 
 
@@ -61,7 +61,7 @@ def _with_conditions(part: ast.Part, own: Mapping[str, tuple[Expression, ...]]) 
     inner = tuple(_with_conditions(each, own) for each in ast.child_parts(part))
     if isinstance(part, ast.And | ast.Or):
         return replace(part, parts=inner)
-    return ast.Seq(flatten_seq(ast.Seq(inner)))
+    return ast.Seq(flatten_group(ast.Seq(inner)))
 
 
 def _narrowed(element: ast.Element, more: tuple[Expression, ...]) -> ast.Element:
@@ -92,7 +92,7 @@ def max_events(part: ast.Part) -> float:
 def trailing_nots(where: ast.Part) -> tuple[ast.Not, ...]:
     """List the NOTs at the end of the outermost SEQ: what must not come in the whole window."""
     found: list[ast.Not] = []
-    for part in reversed(flatten_seq(where) if isinstance(where, ast.Seq) else ()):
+    for part in reversed(flatten_group(where) if isinstance(where, ast.Seq) else ()):
         if not isinstance(part, ast.Not):
             break
         found.append(part)
@@ -196,6 +196,6 @@ _NOT_PLACES = (
 
 def _sequences(part: ast.Part) -> list[tuple[ast.Part, ...]]:
     """List the parts of each SEQ of a tree, flattened."""
-    inner = flatten_seq(part) if isinstance(part, ast.Seq) else ast.child_parts(part)
+    inner = flatten_group(part) if isinstance(part, ast.Seq) else ast.child_parts(part)
     own = [inner] if isinstance(part, ast.Seq) else []
     return own + [sequence for each in inner for sequence in _sequences(each)]

@@ -41,7 +41,8 @@ def check(pattern: ast.Pattern, schema: Schema | None = None) -> tuple[PatternWa
     for element in ast.elements(pattern.where):
         _check_element(element)
     _check_window(pattern)
-    names = _names(pattern.where)
+    absent = {element.variable for element in ast.negated_elements(pattern.where)}
+    names = {e.variable: e.variable not in absent for e in ast.elements(pattern.where)}
     for condition in pattern.conditions:
         _require_values(condition)
         if not ex.variables(condition):
@@ -85,11 +86,6 @@ def make_element(condition: ex.Expression) -> ast.Element:
 
 _Names = Mapping[str, bool]
 """The variables of a pattern as written, and whether a match has events of them."""
-
-
-def _names(where: ast.Part) -> _Names:
-    forbidden = {element.variable for element in ast.negated_elements(where)}
-    return {each.variable: each.variable not in forbidden for each in ast.elements(where)}
 
 
 def _check_element(element: ast.Element) -> None:

@@ -21,7 +21,7 @@ from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import TRUE, Attribute, Expression, WholeEvent
 from shedlight.language.ast.window import make_window
 from shedlight.language.check.lint import PatternWarning
-from shedlight.language.check.normal_form import flatten_seq, normalize, require_levels
+from shedlight.language.check.normal_form import flatten_group, normalize, require_levels
 from shedlight.language.check.rules import check, check_row, make_element
 from shedlight.language.parse import syntax
 from shedlight.language.parse.expressions import (
@@ -33,7 +33,7 @@ from shedlight.language.parse.expressions import (
 from shedlight.language.parse.syntax import SyntaxTree
 
 _GROUPS: dict[str, Callable[[tuple[ast.Part, ...]], ast.Part]] = {
-    "seq": lambda parts: ast.Seq(flatten_seq(ast.Seq(parts))),
+    "seq": lambda parts: ast.Seq(flatten_group(ast.Seq(parts))),
     "all": ast.And,
     "any": ast.Or,
 }

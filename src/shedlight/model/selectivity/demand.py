@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from shedlight.language.ast import pattern as ast
-from shedlight.language.check.normal_form import min_events
+from shedlight.language.check.normal_form import flatten_group, min_events
 from shedlight.model.arrays import Flags, Floats, Ints, index_range, repeat_value
 
 OrAs = Literal["sum", "max"]
@@ -176,15 +176,6 @@ def build_demand(part: ast.Part, accepts: Accepts, or_as: OrAs = "sum") -> Match
     )
 
 
-def alternatives(part: ast.Or) -> tuple[ast.Part, ...]:
-    """List the alternatives of an OR; an OR in it adds its own."""
-    return tuple(
-        inner
-        for each in part.parts
-        for inner in (alternatives(each) if isinstance(each, ast.Or) else (each,))
-    )
-
-
 @dataclass(slots=True)
 class _Builder:
     """The branches and leaves of the parts that were added so far."""
@@ -207,7 +198,7 @@ class _Builder:
         elif isinstance(part, ast.Repeat):
             self.add(part.part, branch, times * part.least)
         elif isinstance(part, ast.Or):
-            self._add_split(alternatives(part), branch, times)
+            self._add_split(flatten_group(part), branch, times)
         elif isinstance(part, ast.Seq | ast.And):
             for inner in part.parts:
                 self.add(inner, branch, times)

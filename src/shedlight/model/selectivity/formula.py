@@ -21,8 +21,8 @@ from typing import Literal
 
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq
-from shedlight.language.check.normal_form import min_events
-from shedlight.model.selectivity.demand import OrAs, alternatives
+from shedlight.language.check.normal_form import flatten_group, min_events
+from shedlight.model.selectivity.demand import OrAs
 from shedlight.model.type_index import accepted_types, element_tests, operator_vocabulary
 
 MAX_COMPETING_ELEMENTS = 8
@@ -90,7 +90,7 @@ def selectivity(part: Part, labels_of: LabelsOf, or_as: OrAs = "sum") -> Selecti
     leaves: dict[frozenset[str], _Leaf] = {}
     splits: list[Selectivity] = []
     for each, times in _required(part, 1.0):
-        options = alternatives(each) if isinstance(each, Or) else (each,)
+        options = flatten_group(each) if isinstance(each, Or) else (each,)
         choices = [option for option in options if isinstance(option, Element)]
         # an OR of single events is as good as one element that accepts them all
         if isinstance(each, Or) and (or_as == "max" or len(choices) < len(options)):
