@@ -124,7 +124,7 @@ def node_limit(model: Model, node: NodeModel, target: Target) -> Limit | None:
     if target.latency is LatencyModel.MG1:
         services = {operator.name: _service_by_type(operator) for operator in operators}
         longest = {name: float(total.max(initial=0.0)) for name, total in services.items()}
-        others = {one.name: _longest_of_others(one, operators, longest) for one in operators}
+        others = {op.name: _longest_of_others(op, operators, longest) for op in operators}
         spare = node.bound - transport - max(longest[name] + others[name] for name in longest)
         if spare <= 0:
             raise _too_tight(node, node.bound - spare, "a single event takes that long")

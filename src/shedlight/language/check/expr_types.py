@@ -17,17 +17,12 @@ from shedlight.language.ast.expression import Expression, Operator
 Scope = Callable[[Expression], DataType]
 """Gives the data type of an attribute, a whole event or an aggregate, or raises."""
 
-_CASTS = frozenset(
-    {
-        (DataType.BIGINT, DataType.DOUBLE),
-        (DataType.DOUBLE, DataType.BIGINT),
-        (DataType.BOOLEAN, DataType.BIGINT),
-        (DataType.BIGINT, DataType.BOOLEAN),
-        (DataType.BIGINT, DataType.STRING),
-        (DataType.STRING, DataType.BIGINT),
-        (DataType.STRING, DataType.DOUBLE),
-    }
-)
+_CASTS = {  # what each data type can be cast to
+    DataType.BIGINT: frozenset({DataType.BOOLEAN, DataType.DOUBLE, DataType.STRING}),
+    DataType.BOOLEAN: fn.BIGINTS,
+    DataType.DOUBLE: fn.BIGINTS,
+    DataType.STRING: fn.NUMBERS,
+}
 _SPECIAL_ADVICE = {
     (DataType.TIMESTAMP, DataType.BIGINT): "use unix_micros(...) on the timestamp",
     (DataType.TIMESTAMP, DataType.DOUBLE): "use unix_micros(...) on the timestamp",
@@ -155,9 +150,10 @@ def _(node: ex.Cast, scope: Scope) -> DataType:
     if target not in fn.PLAIN:
         hint = f"cast to {', '.join(TYPE_NAMES)}"
         raise DataTypeError(node, f"nothing can be cast to {target}", hint)
-    if source in _FREE or source is target or (source, target) in _CASTS:
+    castable = _CASTS.get(source, frozenset())
+    if source in _FREE or source is target or target in castable:
         return target
-    targets = ", ".join(sorted(str(to) for data_type, to in _CASTS if data_type is source))
+    targets = ", ".join(sorted(map(str, castable)))
     hint = _advice(source, frozenset({target})) or f"{source} can be cast to {targets}"
     raise DataTypeError(node, f"cannot cast {source} to {target}", hint)
 
@@ -218,7 +214,8 @@ def _advice(given: DataType, wanted: frozenset[DataType]) -> str:
         return "name a field of the struct, as in `event.field`"
     if wanted == fn.BOOLEANS:
         return "compare it with something, as in `x > 0`"
-    casts = sorted(f"CAST(... AS {target})" for target in wanted if (given, target) in _CASTS)
+    castable = wanted & _CASTS.get(given, frozenset())
+    casts = sorted(f"CAST(... AS {target})" for target in castable)
     if casts:
         return f"use {' or '.join(casts)} on the {given}"
     special = (_SPECIAL_ADVICE.get((given, target)) for target in wanted)

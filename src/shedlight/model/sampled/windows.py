@@ -77,11 +77,11 @@ def sample_events(
     too many, or one is not known by its text, is shed by key or counts events.
     """
     run = _streams_to_run(model, changeable(model, nodes))
-    operators = [one for one in model.operators.values() if _has_any(one, run)]
-    patterns = [(one, p) for one in operators for p in one.patterns if p.stream in run]
+    operators = [op for op in model.operators.values() if _has_any(op, run)]
+    patterns = [(op, p) for op in operators for p in op.patterns if p.stream in run]
     if len(patterns) > MAX_PATTERNS or not all(_can_run(pattern) for _, pattern in patterns):
         return None
-    external = {one.name: _external_streams(one, run, unshed) for one in operators}
+    external = {op.name: _external_streams(op, run, unshed) for op in operators}
     total = sum(float(sum(each.values(), np.zeros(1)).sum()) for each in external.values())
     least = min(
         (_per_window(pattern, unshed) for _, pattern in patterns),
@@ -133,7 +133,7 @@ def _streams_to_run(model: Model, changed: Collection[Stream]) -> frozenset[Stre
     patterns = model.patterns
     for operator in reversed(list(model.operators.values())):
         if _has_any(operator, run):
-            run.update(one for one in operator.feeds if patterns[one].measured is None)
+            run.update(s for s in operator.feeds if patterns[s].measured is None)
     return frozenset(run)
 
 

@@ -97,7 +97,9 @@ def selectivity(part: Part, labels_of: LabelsOf, or_as: OrAs = "sum") -> Selecti
             inner = tuple(selectivity(option, labels_of, or_as) for option in options)
             splits.append(_divided(Combined(or_as, inner), times))
             continue
-        labels = tuple(dict.fromkeys(label for one in choices for label in labels_of(one)))
+        labels = tuple(
+            dict.fromkeys(label for choice in choices for label in labels_of(choice))
+        )
         before = leaves.get(frozenset(labels), _Leaf(labels, 0.0))
         leaves[frozenset(labels)] = replace(before, need=before.need + times)
     terms = (*_terms(tuple(leaves.values())), *splits)
