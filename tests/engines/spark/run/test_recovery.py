@@ -26,7 +26,7 @@ import pytest
 from shedlight.engines.spark.codec.blobs import read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.outbox.outbox import packed_of, read_outbox
-from shedlight.engines.spark.shed.keep_sql import plan_tables
+from shedlight.engines.spark.shed.keep_sql import tabulate_plan
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
@@ -259,7 +259,7 @@ def _publish(run, chains, rng):
     plans = PlanStore(run.checkpoint / "edge" / "plan")
     catalogs, tables = type_catalogs(chains), {}
     for chain in chains:
-        tables.update(plan_tables(chain, catalogs, shares))
+        tables.update(tabulate_plan(chain, catalogs, shares))
     plans.activate(ActivePlan(plans.publish(shares, tables), rng.choice([1.0, 0.8])))
 
 

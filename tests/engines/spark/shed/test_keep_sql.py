@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, plan_tables
+from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, tabulate_plan
 from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
@@ -137,7 +137,7 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
 def _shed_in_the_jvm(spark, chain, path, case):
     """Give the words of flags of what is left, by `small`."""
     catalogs = type_catalogs([chain])
-    tables = plan_tables(chain, catalogs, case.shares)
+    tables = tabulate_plan(chain, catalogs, case.shares)
     limits = {name: pa.table({"": [keep_limits(table, 1.0)]}) for name, table in tables.items()}
     plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
     rows = add_keep_flags_and_filter(

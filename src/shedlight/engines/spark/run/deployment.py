@@ -61,7 +61,9 @@ class Deployment:
             name: reader.read_source(spark, source, streaming=True)
             for name, source in application.sources.items()
         }
-        data_types = {name: reader.data_types_of(frame) for name, frame in self._frames.items()}
+        data_types = {
+            name: reader.find_data_types(frame) for name, frame in self._frames.items()
+        }
         self.application = with_schemas(application, data_types)
         lines = fingerprint_lines(self.application, shards, shares)
         check_fingerprint(self.paths.fingerprint, lines)

@@ -97,7 +97,9 @@ def node_query(
 ) -> NodeQuery:
     """Write the query of a node, given the folders of its plans and of its large payloads."""
     catalogs = type_catalogs(chains)
-    shedding = [name for chain in chains for name in keep_sql.plan_tables(chain, catalogs, {})]
+    shedding = [
+        name for chain in chains for name in keep_sql.tabulate_plan(chain, catalogs, {})
+    ]
     plan = read_plan(spark, plans, shedding) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     specs = [spec for chain in chains for spec in chain.spec.placement.operators]

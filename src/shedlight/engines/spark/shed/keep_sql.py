@@ -89,7 +89,7 @@ class PlannedNode:
         """Store a plan for its patterns, which is not active yet; give its number."""
         tables: dict[str, KeepTable] = {}
         for chain in self.chains:
-            tables |= plan_tables(chain, self.catalogs, shares)
+            tables |= tabulate_plan(chain, self.catalogs, shares)
         return self.plans.publish(self.own_shares(shares), tables)
 
     def own_shares(self, shares: Shares) -> Shares:
@@ -98,7 +98,7 @@ class PlannedNode:
         return {stream: shares[stream] for stream in outputs if stream in shares}
 
 
-def plan_tables(
+def tabulate_plan(
     chain: ChainRuntime, catalogs: Catalogs, shares: Shares
 ) -> dict[str, KeepTable]:
     """Write a plan by the numbers of event types, for the operators that shed in the JVM."""

@@ -99,7 +99,7 @@ def _fields_ddl(schema: Schema, prefix: str) -> str:
     return ", ".join(fields)
 
 
-def data_types_of(frame: DataFrame) -> Schema:
+def find_data_types(frame: DataFrame) -> Schema:
     """Find the data types of the columns of a source as it is read."""
     own = [field for field in arrow_schema(frame) if not field.name.startswith("#")]
     return schema_of(pa.schema(own))
@@ -124,7 +124,7 @@ def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, 
     if frame.isStreaming:
         frame = with_arrivals(frame, source.format)
     for name, expression in source.columns.items():
-        text = derived_sql(schema_of(arrow_schema(frame)), expression)
+        text = write_derived_sql(schema_of(arrow_schema(frame)), expression)
         frame = frame.withColumn(name, F.expr(text))
     schema = schema_of(arrow_schema(frame))
     for name in source.id:
@@ -136,7 +136,7 @@ def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, 
     return frame, _micros_sql(source.time, schema, source.time_unit.microseconds)
 
 
-def derived_sql(schema: Schema, expression: Expression) -> str:
+def write_derived_sql(schema: Schema, expression: Expression) -> str:
     """Write an expression over columns of known data types as Spark SQL of its own."""
 
     def scope(node: Expression) -> DataType:
