@@ -103,7 +103,7 @@ def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     for number in range(_WARM + _ROUNDS):
         found = [0.0] * len(plans)
         for way in _ORDERS[number % len(_ORDERS)]:
-            does_nothing = patch.object(node_query, "stepper", _does_nothing)
+            does_nothing = patch.object(node_query, "stateful_function", _does_nothing)
             with does_nothing if way == 0 else nullcontext():
                 found[way] = _run(spark, application, folder, plans[way]).events
         rounds.append(tuple(found))

@@ -434,9 +434,8 @@ LIFE = """
 import logging, os, signal
 from pathlib import Path
 from pyspark import SparkContext
-from shedlight.engines.spark.session.session import (
-    SessionError, close_session, open_session, try_query
-)
+from shedlight.engines.spark.session.preflight import SessionError
+from shedlight.engines.spark.session.session import close_session, open_session, try_query
 
 def show_error(**settings):
     try:

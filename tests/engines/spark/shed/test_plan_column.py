@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from shedlight.engines.spark.shed import plan_column
+from shedlight.engines.spark.shed import jvm_callback
 from shedlight.engines.spark.shed.jvm_callback import jvm_computed_array, supports_jvm_callback
 from shedlight.engines.spark.shed.plan_column import keep_limits, read_plan
 from shedlight.engines.spark.support.plan_store import ActivePlan, KeepTable, PlanStore
@@ -38,7 +38,7 @@ def way(request, monkeypatch, spark):
     """Either way to read a plan."""
     assert supports_jvm_callback(spark)
     if request.param == "by a job":
-        monkeypatch.setattr(plan_column, "supports_jvm_callback", lambda _: False)
+        monkeypatch.setattr(jvm_callback, "supports_jvm_callback", lambda _: False)
     return request.param
 
 
