@@ -7,7 +7,6 @@ rest. The model ignores chance and order, so what it cannot use still brings mat
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,11 +28,8 @@ class _Stage(Enum):
     EVERYTHING = 2
 
 
-class _Costed(NamedTuple):
-    """Shares, and what keeping all of each costs."""
-
-    shares: Floats
-    costs: Floats
+_Costed = tuple[Floats, Floats]
+"""Shares, and what keeping all of each costs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,14 +41,15 @@ class _Raisable:
 
     stream: Stream  # the pattern
     uses: Flags | slice  # which of its uses they are
-    costed: _Costed  # what is kept of them, and what keeping all of each costs
+    shares: Floats  # what is kept of them
+    costs: Floats  # what keeping all of each costs
 
 
 def spend_budget(
     problem: PlanningProblem, candidate: CandidatePlan, on: frozenset[Stream]
 ) -> CandidatePlan:
     """Raise shares of a plan within the limits; the patterns `on` have matches in it."""
-    upstream_first = dict.fromkeys(one.node for one in problem.model.operators.values())
+    upstream_first = dict.fromkeys(each.node for each in problem.model.operators.values())
     for node in upstream_first:
         if node not in problem.nodes:
             continue
@@ -88,7 +85,7 @@ def _raisable(
             arrivals = candidate.rates.arrivals[str(stream.operator)]
             costs = arrivals[pattern.demand.uses[uses]]
             costs *= problem.limits[node].costs[stream][uses]
-            raisable.append(_Raisable(stream, uses, _Costed(shares[uses], costs)))
+            raisable.append(_Raisable(stream, uses, shares[uses], costs))
     return tuple(raisable)
 
 
@@ -113,7 +110,7 @@ class _Step:
         self, raisable: tuple[_Raisable, ...], left: float, *, by_factor: bool
     ) -> None:
         self._raisable, self._by_factor = raisable, by_factor
-        costed = [each.costed for each in raisable]
+        costed = [(each.shares, each.costs) for each in raisable]
         self._extent = _largest_factor(costed, left) if by_factor else _extent(costed, left)
 
     def at(self, keep: Keep, reach: float) -> Keep:
@@ -123,13 +120,11 @@ class _Step:
             return keep
         result = dict(keep)
         for each in self._raisable:
-            raised = each.costed.shares
-            if self._by_factor:
-                raised = np.minimum(1.0, raised * (1 + extent))
-            else:
-                raised = raised + (1 - raised) * extent
             shares = result[each.stream] = result[each.stream].copy()
-            shares[each.uses] = raised
+            if self._by_factor:
+                shares[each.uses] = np.minimum(1.0, each.shares * (1 + extent))
+            else:
+                shares[each.uses] = each.shares + (1 - each.shares) * extent
         return result
 
 
@@ -175,8 +170,7 @@ def _between(
 ) -> tuple[list[_Costed], float, float]:
     """Leave only shares that reach 1 between two factors.
 
-    Returns:
-        What is left, what those that reach 1 before cost, and how the cost of the others grows.
+    Besides, give what those that reach 1 before cost, and how the cost of the others grows.
     """
     left, full, slope = [], 0.0, 0.0
     for shares, costs in rows:
@@ -185,7 +179,7 @@ def _between(
         slope += dot(costs[linear], shares[linear])
         undecided = ~(done | linear)
         if undecided.any():
-            left.append(_Costed(shares[undecided], costs[undecided]))
+            left.append((shares[undecided], costs[undecided]))
     return left, full, slope
 
 

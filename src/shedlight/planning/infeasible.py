@@ -2,7 +2,7 @@
 
 from shedlight.errors import PlanError
 from shedlight.model.lp import SolverOutcome
-from shedlight.planning.lp_rows import build_lp_rows
+from shedlight.planning.lp_rows import build_lp_rows, required_rate
 from shedlight.planning.problem import PlanningProblem
 from shedlight.planning.reduced_lp import reduced_program, solve_rounds
 
@@ -10,12 +10,7 @@ _NOTICEABLE_SHARE = 1e-6
 
 
 class InfeasibleError(PlanError):
-    """Constraints that cannot all be met, or a bound that cannot be kept.
-
-    Args:
-        problem: What is wrong.
-        remedies: What to relax and by how much, one sentence each.
-    """
+    """Constraints that cannot all be met: what is wrong, and a sentence for each remedy."""
 
     def __init__(self, problem: str, remedies: tuple[str, ...] = ()) -> None:
         self.problem, self.remedies = problem, remedies
@@ -29,8 +24,8 @@ def explain_infeasible(problem: PlanningProblem, time_limit: float) -> Infeasibl
     program = rows.program
     slack = {
         name: program.add_columns(1, upper=1.0)
-        for name in model.sinks
-        if rows.required_rate(name) > 0
+        for name, sink in model.sinks.items()
+        if required_rate(sink, rows.unshed) > 0
     }
     protected = sorted(
         {
@@ -53,7 +48,7 @@ def explain_infeasible(problem: PlanningProblem, time_limit: float) -> Infeasibl
     for name, column in slack.items():
         missed = solution.values[column]
         if missed > _NOTICEABLE_SHARE:
-            required = rows.required_rate(name)
+            required = required_rate(model.sinks[name], rows.unshed)
             is_rate = model.sinks[name].min_rate >= required
             setting = "min_rate" if is_rate else "min_share"
             remedies.append(

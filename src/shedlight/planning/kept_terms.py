@@ -28,11 +28,8 @@ class KeptRateTerms:
 
     fixed: Floats  # the constants
     terms: UseTerms  # the columns and factors
-    switch: int = NONE  # the column that says whether the pattern is on, or NONE
     share: int = NONE  # the column with the share of keys it keeps, or NONE
-    # the column of all terms, if there is just one for each use, in order, and no constants; or
-    # NONE
-    alone: int = NONE
+    alone: int = NONE  # the column of all terms if uses have one each and no constants, or NONE
 
     def at(self, values: Floats) -> Floats:
         """Give the rates for values of the variables."""
@@ -63,15 +60,12 @@ class KeptRateTerms:
 class LpSolution:
     """What the reduced program says, as rates that patterns keep."""
 
-    # what each planned pattern keeps, in terms of the program's variables
-    terms: Mapping[Stream, KeptRateTerms]
+    terms: Mapping[Stream, KeptRateTerms]  # what each planned pattern keeps
     values: Floats  # the variables
-    # the share of keys that a pattern keeps, for those shed by key
-    key_shares: Mapping[Stream, float]
+    key_shares: Mapping[Stream, float]  # of patterns shed by key: the share of keys kept
     on: frozenset[Stream]  # the planned patterns that have any match
     objective: float  # what the patterns that the plan can change bring
-    # what one more busy second per second of each planned node would bring
-    prices: Mapping[str, float]
+    prices: Mapping[str, float]  # what one more busy second per second of each node would bring
 
     def is_off(self, stream: Stream) -> bool:
         """Whether a planned pattern surely keeps nothing."""
@@ -156,7 +150,7 @@ def _switched(
             columns[i] = seen
             full[i] = 1.0
     terms = _joined(kept.terms.restrict_to(~demand.watched), UseTerms(watched, columns, full))
-    return KeptRateTerms(kept.fixed, terms, switch)
+    return KeptRateTerms(kept.fixed, terms)
 
 
 def _protected(
@@ -170,9 +164,7 @@ def _protected(
     for column, spread in arrivals.feeds:
         uses = np.flatnonzero(protected & (spread[numbers] > 0))
         varying.append(UseTerms(uses, np.full(len(uses), column), spread[numbers[uses]]))
-    return KeptRateTerms(
-        fixed, _joined(kept.terms.restrict_to(~protected), *varying), kept.switch
-    )
+    return KeptRateTerms(fixed, _joined(kept.terms.restrict_to(~protected), *varying))
 
 
 def _relaxed(
@@ -195,8 +187,5 @@ def _relaxed(
 
 
 def _joined(*parts: UseTerms) -> UseTerms:
-    return UseTerms(
-        np.concatenate([part.uses for part in parts]),
-        np.concatenate([part.columns for part in parts]),
-        np.concatenate([part.factors for part in parts]),
-    )
+    arrays = zip(*((part.uses, part.columns, part.factors) for part in parts), strict=True)
+    return UseTerms(*map(np.concatenate, arrays))

@@ -15,7 +15,7 @@ from shedlight.graph.application import Stream
 from shedlight.model.arrays import Flags, Floats, Ints
 from shedlight.model.latency import LatencyModel, Limit
 from shedlight.model.lp import INFINITY, LinearExpression, LinearProgram
-from shedlight.model.model import Model, OperatorModel, PatternModel
+from shedlight.model.model import Model, OperatorModel, PatternModel, SinkModel
 from shedlight.model.rates import Arrivals, Rates, changeable, predict
 from shedlight.model.selectivity.flow_lp import (
     FlowColumns,
@@ -31,8 +31,7 @@ class ArrivalTerms:
     """What arrives at an operator, of each type."""
 
     fixed: Floats  # events per second that the plan does not change
-    # the columns of the matches upstream that it does change, and how many events of each type
-    # here come of one
+    # the columns of matches upstream that it changes, and the events of each type per match
     feeds: tuple[tuple[int, Floats], ...]
     full: Floats  # what arrives if nothing is shed
 
@@ -63,14 +62,11 @@ class LpRows:
     limits: Mapping[str, Limit]  # of the nodes that are planned
     unshed: Rates  # the rates if nothing is shed
     patterns: Mapping[Stream, PatternModel]  # all patterns
-    # what a complex event of a pattern is worth by itself; 0 if it is not in it
-    weights: Mapping[Stream, float]
+    weights: Mapping[Stream, float]  # what a complex event is worth by itself; 0 if not in it
     changed: frozenset[Stream]  # the patterns whose output the plan can change
     program: LinearProgram = field(default_factory=LinearProgram)  # the program
-    # the variables of each pattern that was added
-    columns: dict[Stream, FlowColumns] = field(default_factory=dict)
-    # what arrives at each operator that has such patterns
-    arrivals: dict[str, ArrivalTerms] = field(default_factory=dict)
+    columns: dict[Stream, FlowColumns] = field(default_factory=dict)  # of patterns added
+    arrivals: dict[str, ArrivalTerms] = field(default_factory=dict)  # at their operators
 
     def planned(self) -> list[tuple[OperatorModel, PatternModel]]:
         """List the patterns of the nodes that are planned, with their operators."""
@@ -85,15 +81,10 @@ class LpRows:
         """Give the column of a pattern's matches per second."""
         return self.columns[stream].branch_rates
 
-    def required_rate(self, sink: str) -> float:
-        """Say how many complex events per second the constraints of a sink ask for."""
-        bounds = self.model.sinks[sink]
-        return max(bounds.min_rate, bounds.min_share * self.unshed.sinks[sink])
-
     def add_constraints(self, slack: Mapping[str, int] | None = None) -> None:
         """Add a row for what each sink must get, less a share (a column) that may be missed."""
         for sink in self.model.sinks.values():
-            required = self.required_rate(sink.name)
+            required = required_rate(sink, self.unshed)
             if required <= 0 or sink.stream not in self.columns:
                 continue
             columns = [self.match_column(sink.stream)]
@@ -115,6 +106,11 @@ class LpRows:
             else:
                 total += counted * self.unshed.outputs[stream]
         return LinearExpression(total, np.array(columns, np.int64), np.array(factors))
+
+
+def required_rate(sink: SinkModel, unshed: Rates) -> float:
+    """Say how many complex events per second the constraints of a sink ask for."""
+    return max(sink.min_rate, sink.min_share * unshed.sinks[sink.name])
 
 
 def build_lp_rows(
@@ -152,8 +148,8 @@ def _weights(
     model: Model, limits: Mapping[str, Limit], *, local: bool
 ) -> Mapping[Stream, float]:
     if local:
-        operators = (one for node in limits for one in model.operators_on(node))
-        return {pattern.stream: 1.0 for one in operators for pattern in one.patterns}
+        operators = (each for node in limits for each in model.operators_on(node))
+        return {pattern.stream: 1.0 for each in operators for pattern in each.patterns}
     weights: dict[Stream, float] = {}
     for sink in model.sinks.values():
         weights[sink.stream] = weights.get(sink.stream, 0.0) + sink.weight
@@ -161,9 +157,7 @@ def _weights(
 
 
 def _arrival_terms(rows: LpRows, operator: OperatorModel) -> ArrivalTerms:
-    fixed = np.zeros(len(operator.types))
-    for rates in operator.sources.values():
-        fixed += rates
+    fixed = sum(operator.sources.values(), np.zeros(len(operator.types)))
     feeds = []
     for stream, spread in operator.feeds.items():
         if stream in rows.columns:

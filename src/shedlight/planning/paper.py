@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Floats, dot
+from shedlight.model.arrays import Ints, dot
 from shedlight.model.latency import Limit
-from shedlight.model.lp import LinearProgram, Solution, SolverOutcome
+from shedlight.model.lp import LinearProgram, SolverOutcome
 from shedlight.model.model import Keep, Model
 from shedlight.model.selectivity.flow_lp import add_use_rows, taken_terms
-from shedlight.planning.lp_rows import LpRows, build_lp_rows
+from shedlight.planning.lp_rows import build_lp_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +29,8 @@ class PaperPlan:
 
 def paper_program(
     model: Model, limit: Limit, *, local: bool = False
-) -> tuple[LinearProgram, dict[Stream, int]]:
-    """Write the paper's program down for one bottleneck, and say where the x of patterns are.
+) -> tuple[LinearProgram, dict[Stream, Ints]]:
+    """Write the paper's program down for one bottleneck, and give the columns of patterns' x.
 
     Raises:
         ValueError: The bottleneck feeds itself: then shares would be multiplied with shares.
@@ -38,18 +38,19 @@ def paper_program(
     rows = build_lp_rows(model, {limit.node.name: limit}, local=local)
     if any(rows.arrivals[operator.name].feeds for operator, _ in rows.planned()):
         raise ValueError(f"operators of node {limit.node.name!r} feed each other")
-    dropped = {}
-    columns, costs, total = [], [], 0.0
+    dropped: dict[Stream, Ints] = {}
+    costs, total = [], 0.0
     for operator, pattern in rows.planned():
         arrivals = rows.unshed.arrivals[operator.name][pattern.demand.uses]
         first = rows.program.add_columns(len(arrivals), upper=1.0)
-        dropped[pattern.stream] = first
-        _add_selectivity(rows, pattern.stream, first, arrivals)
-        columns.append(first + np.arange(len(arrivals)))
+        x = dropped[pattern.stream] = first + np.arange(len(arrivals))
+        terms = taken_terms(pattern.demand, rows.columns[pattern.stream])
+        add_use_rows(rows.program, terms, arrivals, (x, arrivals))  # y <= (1 - x) lambda / k
         costs.append(arrivals * limit.costs[pattern.stream])
         total += dot(arrivals, limit.costs[pattern.stream])
     budget = limit.budget(rows.unshed.outputs)
-    rows.program.add_row(np.concatenate(columns), np.concatenate(costs), lower=total - budget)
+    columns = np.concatenate(list(dropped.values()))
+    rows.program.add_row(columns, np.concatenate(costs), lower=total - budget)
     return rows.program, dropped
 
 
@@ -65,19 +66,5 @@ def solve_paper(
     solution = program.solve(time_limit=time_limit)
     if solution.outcome is not SolverOutcome.OPTIMAL:
         raise AssertionError("dropping everything is always feasible")
-    return PaperPlan(_keep(model, dropped, solution), solution.objective)
-
-
-def _add_selectivity(rows: LpRows, stream: Stream, first: int, arrivals: Floats) -> None:
-    """Add y <= (1 - x) lambda / k for every type of a pattern."""
-    terms = taken_terms(rows.patterns[stream].demand, rows.columns[stream])
-    dropped = first + np.arange(len(arrivals))
-    add_use_rows(rows.program, terms, arrivals, (dropped, arrivals))
-
-
-def _keep(model: Model, dropped: dict[Stream, int], solution: Solution) -> Keep:
-    patterns = model.patterns
-    return {
-        stream: 1.0 - solution.values[first : first + len(patterns[stream].demand.uses)]
-        for stream, first in dropped.items()
-    }
+    keep = {stream: 1.0 - solution.values[columns] for stream, columns in dropped.items()}
+    return PaperPlan(keep, solution.objective)

@@ -14,13 +14,13 @@ from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled.draw import RateHistory
 from shedlight.planning.fill import spend_budget
 from shedlight.planning.infeasible import explain_infeasible
+from shedlight.planning.lp_rows import required_rate
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.search import local_search, sample_problem, sampled_value
 from shedlight.planning.shares import to_shares
 
-KEEP_INCUMBENT_RATIO = 0.99
-"""The incumbent is kept if it brings this share of what the best plan brings."""
+KEEP_INCUMBENT_RATIO = 0.99  # the incumbent is kept if it brings this share of the best plan
 _NEARLY = 1 - 1e-6
 
 
@@ -227,14 +227,8 @@ def _usable(
     ):
         return None
     candidate = problem.evaluate({stream: incumbent[stream] for stream in best.keep})
-    fits = all(candidate.loads[name].fits for name in problem.nodes)
-    return candidate if fits and _meets_constraints(problem, candidate.rates) else None
-
-
-def _meets_constraints(problem: PlanningProblem, rates: Rates) -> bool:
-    """Whether every sink gets its least rate and its least share."""
-    return all(
-        rates.sinks[sink.name] >= _NEARLY * max(sink.min_rate, sink.min_share * unshed)
+    is_usable = all(candidate.loads[name].fits for name in problem.nodes) and all(
+        candidate.rates.sinks[sink.name] >= _NEARLY * required_rate(sink, problem.unshed)
         for sink in problem.model.sinks.values()
-        for unshed in [problem.unshed.sinks[sink.name]]
     )
+    return candidate if is_usable else None

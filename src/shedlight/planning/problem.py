@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from shedlight.model.arrays import Floats
 from shedlight.model.latency import Limit
 from shedlight.model.load import LoadAccumulator, NodeLoad
 from shedlight.model.model import Keep, Model, PatternModel
@@ -51,15 +50,12 @@ class PlanningProblem:
 
     def patterns_on(self, node: str) -> tuple[PatternModel, ...]:
         """List the patterns of a node."""
-        return tuple(p for one in self.model.operators_on(node) for p in one.patterns)
+        return tuple(p for each in self.model.operators_on(node) for p in each.patterns)
 
     def evaluate(self, keep: Keep, choose: ChooseShares | None = None) -> CandidatePlan:
         """Find out what comes of shares; they may be chosen on the way, by what arrives."""
-
-        def by_name(pattern: PatternModel, _: Floats) -> Floats | None:
-            return keep.get(pattern.stream)
-
-        return self._propagate(keep, choose or by_name, self.unshed)
+        choose = choose or (lambda pattern, _arrivals: keep.get(pattern.stream))
+        return self._propagate(keep, choose, self.unshed)
 
     def _propagate(
         self, keep: Keep, choose: ChooseShares, unshed: Rates | None

@@ -32,14 +32,11 @@ class ReducedLp:
     """The reduced program while it is solved."""
 
     rows: LpRows  # the columns and rows that all programs have
-    # what each planned pattern keeps
-    kept: dict[Stream, KeptRateTerms] = field(default_factory=dict)
-    # what keeping costs, for each pattern
-    loads: dict[Stream, LinearExpression] = field(default_factory=dict)
+    kept: dict[Stream, KeptRateTerms] = field(default_factory=dict)  # by planned pattern
+    loads: dict[Stream, LinearExpression] = field(default_factory=dict)  # what keeping it costs
     # the columns of events that any pattern keeps, by operator, one per type
     transport_columns: dict[str, int] = field(default_factory=dict)
-    # the rows of each node's limit
-    limit_rows: dict[str, list[int]] = field(default_factory=dict)
+    limit_rows: dict[str, list[int]] = field(default_factory=dict)  # by node
 
     @property
     def program(self) -> LinearProgram:
@@ -72,14 +69,10 @@ def solve_reduced(
     unshed: Rates | None = None,
     time_limit: float = 60.0,
 ) -> LpSolution | None:
-    """Solve the reduced program; None if the constraints cannot all be met.
+    """Solve the reduced program for the nodes with limits; None if it is infeasible.
 
-    Args:
-        model: The application.
-        limits: Of the nodes to plan.
-        local: Whether the output of these nodes counts, and not that of the sinks.
-        unshed: The rates if nothing is shed, if they are known.
-        time_limit: For the solver, in seconds.
+    If `local`, the output of these nodes counts, and not that of the sinks. The rates if
+    nothing is shed need not be given; the time limit is for the solver, in seconds.
 
     Raises:
         SolverError: The solver ended without an answer.
@@ -202,10 +195,7 @@ def _add_transport_rows(reduced: ReducedLp, values: Floats) -> bool:
 
 
 def _charge(reduced: ReducedLp, pattern: PatternModel, chosen: Ints, first: int) -> None:
-    """Make a pattern pay transport, from column `first` on, for the chosen of its uses.
-
-    That is, paid - kept >= 0.
-    """
+    """Make a pattern pay transport, from column `first` on: paid - kept >= 0 if chosen."""
     kept = reduced.kept[pattern.stream]
     terms = kept.terms
     mine = np.flatnonzero(np.isin(terms.uses, chosen))
@@ -231,18 +221,15 @@ def _break_ties(reduced: ReducedLp, solution: Solution, time_limit: float) -> So
     return settled if settled.outcome is SolverOutcome.OPTIMAL else solution
 
 
-_BY_PATTERN, _BY_TYPE = 1e-3, 1e-5
-"""What declaring a pattern, a branch or a type first counts, against all of the work."""
+_BY_PATTERN, _BY_TYPE = 1e-3, 1e-5  # what being declared first counts, against all of the work
 
 
 def _tie_costs(reduced: ReducedLp) -> Floats:
     """Say what to maximise among optima: little work, what was declared first."""
     rows, planned = reduced.rows, list(reduced.kept)
     costs = np.zeros(reduced.program.column_count)
-    budgets = {
-        name: max(limit.budget(rows.unshed.outputs), 1e-12)
-        for name, limit in rows.limits.items()
-    }
+    outputs = rows.unshed.outputs
+    budgets = {name: max(limit.budget(outputs), 1e-12) for name, limit in rows.limits.items()}
     for rank, stream in enumerate(planned):
         columns, demand = rows.columns[stream], rows.patterns[stream].demand
         operator = rows.model.operators[str(stream.operator)]

@@ -22,12 +22,10 @@ from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.shares import scalable, scale_into_limits, to_shares
 
 _MAX_TRIES = 100  # how many plans are tried at most
-_MAX_PATTERNS_SWITCHED = 8
-"""With more patterns than this on the planned nodes none of them is tried on or off."""
+_MAX_PATTERNS_SWITCHED = 8  # with more on the planned nodes none of them is tried on or off
 _MAX_USES = 12  # a pattern of more types than this is changed as a whole only
 _FACTORS = (2.0, 1.4, 1.15, 1.05)  # by how much shares are changed, step after step
-_SPARSE_EVENTS_PER_WINDOW = 15.0
-"""With more events per window than this the program is nearly right: one step is enough."""
+_SPARSE_EVENTS_PER_WINDOW = 15.0  # with more the program is nearly right: one step is enough
 MIN_IMPROVEMENT = 1.001  # how much better a plan must be to be taken for better
 
 
