@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shedlight.generate.for_sources import SourceDemand, sparse_rate
 from shedlight.generate.specs import Bursty, Drifting, RateStep, StreamSpec
 from shedlight.generate.streams import (
     balanced,
@@ -17,7 +18,6 @@ from shedlight.generate.streams import (
     make_stream,
     scale_rate,
     skewed,
-    sparse,
     stepped,
 )
 
@@ -35,7 +35,7 @@ SPECS = {
     "skewed": skewed(rate=200, duration=100, seed=2),
     "bursty": bursty(rate=200, duration=100, seed=3),
     "drifting": drifting(rate=200, duration=100, seed=4),
-    "sparse": sparse(window=5, duration=10_000, seed=5),
+    "sparse": balanced(rate=0.8, duration=10_000, seed=5),
     "stepped": stepped(STEPS, duration=100, seed=6),
 }
 
@@ -146,8 +146,10 @@ def test_skewed_shares_are_those_of_zipf():
 
 
 def test_a_sparse_stream_has_a_handful_of_events_in_a_window():
-    """4 in 5 s are 0.8 a second."""
-    assert SPECS["sparse"].rate == pytest.approx(0.8)
+    """4 in 5 s, the shorter window, are 0.8 a second."""
+    demands = {str(w): SourceDemand("type", (0,), frozenset(), w) for w in (5.0, 20.0)}
+
+    assert sparse_rate(demands) == pytest.approx(0.8)
 
 
 def test_a_bursty_stream_varies_as_a_modulated_poisson_process_does():

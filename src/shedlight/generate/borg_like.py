@@ -75,11 +75,7 @@ def make_borg_like(spec: BorgLike, first_id: int = 0) -> pa.Table:
     """Draw a stream with the columns of a trace: time, id, type and key (the machine).
 
     A cluster is the same in every stream of the same seed, whatever the others are: split over
-    two sources, they are two streams of one world.
-
-    Args:
-        spec: What to draw.
-        first_id: Of the first event; the others count on.
+    two sources, they are two streams of one world. Ids count on from `first_id`.
 
     Example:
         >>> stream = make_borg_like(BorgLike(seed=1, days=1, compression=1_000))
@@ -123,13 +119,9 @@ def _wandering(rng: np.random.Generator, rate: float, seconds: float) -> Floats:
     ends = np.minimum(np.arange(1, np.ceil(seconds / _HOUR) + 1) * _HOUR, seconds)
     news = rng.standard_normal(len(ends))
     news[1:] *= np.sqrt(1 - HOURLY_MEMORY**2)
-    levels = np.array(list(accumulate(news.tolist(), _next_level)))
-    factors = np.exp(HOURLY_SPREAD * levels - HOURLY_SPREAD**2 / 2)  # of mean 1
+    walk = accumulate(news.tolist(), lambda level, new: HOURLY_MEMORY * level + new)
+    factors = np.exp(HOURLY_SPREAD * np.array(list(walk)) - HOURLY_SPREAD**2 / 2)  # of mean 1
     return poisson_times(rng, ends, rate * factors)
-
-
-def _next_level(level: float, new: float) -> float:
-    return HOURLY_MEMORY * level + new
 
 
 def _bursts(

@@ -19,7 +19,6 @@ from shedlight.generate.specs import RateStep, StreamSpec
 from shedlight.graph import Application, Source, Stream, readers
 from shedlight.graph.application import OperatorSpec, TimeUnit
 from shedlight.language.ast.pattern import WindowUnit
-from shedlight.matching.compile.predicates import Alphabet
 from shedlight.model.type_index import operator_vocabulary
 
 _OWN = frozenset({"source", "time", "id"})
@@ -97,15 +96,7 @@ def make_sources(
     duration: float,
     seed: int,
 ) -> dict[str, pa.Table]:
-    """Draw the events of all sources, each at the same rate.
-
-    Args:
-        demands: What patterns ask of them.
-        profile: What they are like.
-        rate: Events per second of each source, on average.
-        duration: In seconds.
-        seed: The same one gives the same events.
-    """
+    """Draw the events of all sources, each at the same rate per second on average."""
     tables = {}
     for number, (name, demand) in enumerate(demands.items()):
         first_id, values = number * _IDS, demand.values
@@ -163,9 +154,13 @@ def _source_demand(application: Application, source: str, read: Iterable[str]) -
     others = False
     for spec in specs:
         alphabet = operator_vocabulary(spec).alphabet
+        if alphabet.open:
+            raise _cannot_generate(source, f"{spec.name} asks for {str(alphabet.open[0])!r}")
         others |= any(test.negated for test in alphabet.tests)
-        for name, values in _constants(source, spec, alphabet).items():
-            constants.setdefault(name, {}).update(dict.fromkeys(values))
+        for closed in alphabet.closed:
+            if str(closed.column) != "source":
+                values = constants.setdefault(str(closed.column), {})
+                values.update(dict.fromkeys(closed.values))
     patterns = [pattern for spec in specs for pattern in spec.patterns.values()]
     keys = {key.path[0] for pattern in patterns for key in pattern.partition_by}
     if len(constants) > 1:
@@ -174,25 +169,11 @@ def _source_demand(application: Application, source: str, read: Iterable[str]) -
     missing = sorted({*read} - {attribute} - keys - _OWN)
     if missing:
         raise _cannot_generate(source, f"patterns read {missing[0]!r}")
-    values = tuple(constants.get(attribute, {0: None}))
+    compared = tuple(constants.get(attribute, {0: None}))
     if others:
-        values += (_other_value(values),)
-    return SourceDemand(
-        attribute, values, frozenset(keys - {attribute}), _shortest_window(specs)
-    )
-
-
-def _constants(
-    source: str, spec: OperatorSpec, alphabet: Alphabet
-) -> dict[str, tuple[int | str, ...]]:
-    """List what the patterns of an operator compare the attributes of a source with."""
-    if alphabet.open:
-        raise _cannot_generate(source, f"{spec.name} asks for {str(alphabet.open[0])!r}")
-    return {
-        str(test.column): test.values
-        for test in alphabet.closed
-        if str(test.column) != "source"
-    }
+        compared += (_other_value(compared),)
+    window = _shortest_window(specs)
+    return SourceDemand(attribute, compared, frozenset(keys - {attribute}), window)
 
 
 def _other_value(values: tuple[int | str, ...]) -> int | str:

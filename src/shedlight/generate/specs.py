@@ -78,16 +78,10 @@ class Bursty(StreamSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drifting(StreamSpec):
-    """A stream whose shares go from some to others and back, along a cosine.
+    """A stream whose shares go from some to others and back, along a cosine."""
 
-    Attributes:
-        shares: At the start, and after each whole period.
-        other_shares: Half a period later.
-        period: In seconds; None is twice the duration: the stream ends with the other shares.
-    """
-
-    other_shares: TypeShares
-    period: float | None = None
+    other_shares: TypeShares  # half a period after `shares`
+    period: float | None = None  # in seconds; None: it ends with the other shares
 
     def __post_init__(self) -> None:
         StreamSpec.__post_init__(self)

@@ -8,7 +8,6 @@ value gives the same bytes.
 |------------|---------------------------------------------|------------------------|
 | `balanced` | at one rate                                 | equal                  |
 | `skewed`   | at one rate                                 | 1, 1/2, 1/3, ...       |
-| `sparse`   | a handful per window                        | equal                  |
 | `bursty`   | calm or in a burst, by a Markov chain       | equal                  |
 | `drifting` | at one rate                                 | change smoothly        |
 | `stepped`  | at rates that jump at given times           | jump at given times    |
@@ -43,21 +42,6 @@ def skewed(*, rate: float, duration: float, seed: int, types: int = 4) -> Stream
     weights = [1 / (number + 1) for number in range(types)]
     shares = tuple(weight / sum(weights) for weight in weights)
     return StreamSpec(rate=rate, duration=duration, shares=shares, seed=seed)
-
-
-def sparse(
-    *, window: float, duration: float, seed: int, per_window: float = 4.0, types: int = 4
-) -> StreamSpec:
-    """Describe a stream with a handful of events, of all types together, in a window.
-
-    Args:
-        window: In seconds.
-        duration: In seconds.
-        seed: See `StreamSpec`.
-        per_window: Events in a window, on average.
-        types: How many types there are.
-    """
-    return balanced(rate=per_window / window, duration=duration, seed=seed, types=types)
 
 
 def bursty(*, rate: float, duration: float, seed: int, types: int = 4) -> Bursty:
@@ -112,9 +96,7 @@ def stepped(steps: Sequence[RateStep], *, duration: float, seed: int, keys: int 
 def make_stream(spec: StreamSpec, first_id: int = 0) -> pa.Table:
     """Draw a stream: columns time (microseconds), id and type, and key if the spec has keys.
 
-    Args:
-        spec: What to draw.
-        first_id: Of the first event; the others count on.
+    Ids count on from `first_id`.
 
     Example:
         >>> stream = make_stream(balanced(rate=100, duration=10, seed=1))
@@ -139,10 +121,7 @@ def make_stream(spec: StreamSpec, first_id: int = 0) -> pa.Table:
 def poisson_times(rng: np.random.Generator, ends: Floats, rates: Floats) -> Floats:
     """Draw the arrivals of a Poisson process whose rate is constant in stretches, in order.
 
-    Args:
-        rng: Where randomness comes from.
-        ends: Where each stretch ends; the first starts at 0.
-        rates: Of each stretch, events per unit of the ends.
+    The first stretch starts at 0; rates are events per unit of the ends.
     """
     lengths = np.diff(ends, prepend=0.0)
     counts = rng.poisson(rates * lengths)
