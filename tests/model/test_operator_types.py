@@ -213,8 +213,13 @@ def test_types_are_accepted_as_the_alphabet_says(pattern, data):
 
     assert list(types.signatures) == sorted(set(types.signatures))
     for each in elements(pattern.where):
-        predicate = words.alphabet.predicate(each)
-        passing = [predicate.met_by(one, len(words.closed)) for one in types.signatures]
+        passing = [
+            all(
+                test.allows(one[test.component], words.null_signature[test.component])
+                for test in words.tests_of(each)
+            )
+            for one in types.signatures
+        ]
         assert types.accepted[each].tolist() == np.flatnonzero(passing).tolist()
     assert types.sources["s1"].sum() + types.unused["s1"] == len(rates)
 

@@ -170,14 +170,14 @@ def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
         return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
     both = tuple(hash_rows(columns, rows, seed) for seed in (SEED, _OTHER_SEED))
     for start in range(0, len(columns), _MAX_NULL_FLAGS):
-        some = columns[start : start + _MAX_NULL_FLAGS]
-        if all(column.valid.all() for column in some):
-            for one in both:
-                _hash_same((1 << len(some)) - 1, one.view(np.uint64))
+        flagged = columns[start : start + _MAX_NULL_FLAGS]
+        if all(column.valid.all() for column in flagged):
+            for hashes in both:
+                _hash_same((1 << len(flagged)) - 1, hashes.view(np.uint64))
         else:
-            flags = _null_flags(some)
-            for one in both:
-                hash_onto(flags, one.view(np.uint64))
+            flags = _null_flags(flagged)
+            for hashes in both:
+                hash_onto(flags, hashes.view(np.uint64))
     return both[0], both[1]
 
 
@@ -187,8 +187,8 @@ _MAX_NULL_FLAGS = 62  # how many columns one column of null marks is for
 def _null_flags(columns: Sequence[Column]) -> Array:
     """Say which columns are not null, in bits, so that (null, 1) is not (1, null)."""
     flags = np.zeros(len(columns[0]), np.int64)
-    for place, column in enumerate(columns):
-        flags |= column.valid.astype(np.int64) << place
+    for bit, column in enumerate(columns):
+        flags |= column.valid.astype(np.int64) << bit
     return flags
 
 

@@ -154,8 +154,8 @@ def _steps(term: Term) -> Iterator[tuple[int, Term]]:
         case Interleaving(terms, forbidden, _):
             for i, part in enumerate(terms):
                 for element, left in _steps(part):
-                    now = (*terms[:i], left, *terms[i + 1 :])
-                    yield element, interleaving(now, forbidden, begun=True)
+                    lefts = (*terms[:i], left, *terms[i + 1 :])
+                    yield element, interleaving(lefts, forbidden, begun=True)
 
 
 def forbidden_now(term: Term) -> frozenset[int]:
@@ -164,7 +164,7 @@ def forbidden_now(term: Term) -> frozenset[int]:
         case Gap(element):
             return frozenset({element})
         case Chain(terms):
-            last = next((i for i, one in enumerate(terms) if not can_end(one)), len(terms))
+            last = next((i for i, t in enumerate(terms) if not can_end(t)), len(terms))
             return _union(map(forbidden_now, terms[: last + 1]))
         case Choice(terms):
             return _union(map(forbidden_now, terms))

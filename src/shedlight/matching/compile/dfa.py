@@ -32,23 +32,22 @@ NO_TARGET = -1
 
 TRANSITION = np.dtype(
     [
-        ("target", "i4"),  # the subset after taking the event, or NOWHERE
+        ("target", "i4"),  # the subset after taking the event, or NO_TARGET
         ("element", "i4"),  # the element that takes it, or -1 if several could
         ("region", "i4"),  # the region of the subsets before and after
         ("accepting", "i4"),  # how many more regions accept: -1, 0 or 1
-        (
-            "queued",
-            "i4",
-        ),  # whether partial matches in the subset after must be found by later events
+        ("queued", "i4"),  # whether later events must find partial matches in the subset after
         ("explored", "i4"),  # whether the subset after is explored
     ],
     align=True,
 )
-# What `DfaTables.subset_facts` says of a subset:
+# What `DfaTables.subset_facts` says: whether a subset accepts, later events must find partial
+# matches in it, and it is explored.
 ACCEPTING, QUEUED, EXPLORED = range(3)
-# What `DfaTables.symbol_facts` says of a symbol:
+# What `DfaTables.symbol_facts` says: whether a symbol's NOTs change anything, and close every
+# partial match of the key.
 HAS_NOTS, CLOSES_ALL = range(2)
-# What `DfaTables.bits` says of a symbol, a bit per subset:
+# What `DfaTables.bits` says: the subsets that can take a symbol, and that its NOTs change.
 TAKERS, CHANGED_BY_NOTS = range(2)
 
 
@@ -62,15 +61,9 @@ class DfaTables:
     opens: Array  # [symbol] what opening a partial match with it does (TRANSITION)
     # [subset, symbol] the subset after its NOTs, itself if they change nothing, or NO_TARGET
     after_not: Array
-    # [.., subset] ACCEPTING: whether it accepts; QUEUED: whether partial matches in it must be
-    # found by later events; EXPLORED: whether it is explored
-    subset_facts: Array
-    # [.., symbol] HAS_NOTS: whether its NOTs change anything; CLOSES_ALL: whether they close
-    # every partial match of the key
-    symbol_facts: Array
-    # [.., symbol, word] TAKERS: the subsets that can take it; CHANGED_BY_NOTS: the subsets that
-    # its NOTs change
-    bits: Array
+    subset_facts: Array  # [ACCEPTING.., subset]
+    symbol_facts: Array  # [HAS_NOTS.., symbol]
+    bits: Array  # [TAKERS.., symbol, word] a bit per subset
     # what was found out about pairs of subset and symbol, for larger tables
     entries: Mapping[tuple[Subset, Symbol], "Entry"]
 
@@ -85,13 +78,10 @@ def build_tables(
     subsets: Iterable[Subset] = (),
     explored: Iterable[int] = (),
 ) -> DfaTables:
-    """Make the tables for these symbols; numbers follow the order given.
+    """Make the tables for the symbols that occur; numbers follow the order given.
 
-    Args:
-        automaton: The pattern.
-        symbols: Symbols that occur; the empty one comes first in any case.
-        subsets: Sets of states that keep their numbers.
-        explored: The numbers of those that must be explored.
+    The empty symbol comes first in any case. Sets of states keep their numbers, and those that
+    `explored` names are explored.
     """
     return _build(automaton, tuple(symbols), tuple(subsets), tuple(explored), {})
 
@@ -151,7 +141,7 @@ def _explore_rows(
 
     What a NOT leaves of a subset is explored with it: the event of the NOT is offered next.
     """
-    found = list(numbers)
+    subsets = list(numbers)
     ahead, needed = deque(first), set(first)
     rows: dict[int, list[Entry]] = {}
     while ahead:
@@ -160,30 +150,28 @@ def _explore_rows(
             len(rows) >= len(first) + EXPLORED_AHEAD and number not in needed
         ):
             continue
-        rows[number] = [
-            _cached_entry(automaton, found[number], one, entries) for one in alphabet
-        ]
+        rows[number] = _row(automaton, subsets[number], alphabet, entries)
         for target, _, left_by_nots in rows[number]:
-            for new in (one for one in (target, left_by_nots) if one is not None):
-                if new not in numbers:
-                    numbers[new] = len(found)
-                    found.append(new)
-                ahead.append(numbers[new])
+            for subset in filter(None, (target, left_by_nots)):
+                if subset not in numbers:
+                    numbers[subset] = len(subsets)
+                    subsets.append(subset)
+                ahead.append(numbers[subset])
             if left_by_nots is not None:
                 needed.add(numbers[left_by_nots])
     return rows
 
 
-def _cached_entry(
+def _row(
     automaton: Automaton,
     subset: Subset,
-    symbol: Symbol,
+    alphabet: tuple[Symbol, ...],
     entries: dict[tuple[Subset, Symbol], Entry],
-) -> Entry:
-    entry = entries.get((subset, symbol))
-    if entry is None:
-        entry = entries[subset, symbol] = _entry(automaton, subset, symbol)
-    return entry
+) -> list[Entry]:
+    for symbol in alphabet:
+        if (subset, symbol) not in entries:
+            entries[subset, symbol] = _entry(automaton, subset, symbol)
+    return [entries[subset, symbol] for symbol in alphabet]
 
 
 def _entry(automaton: Automaton, subset: Subset, symbol: Symbol) -> Entry:

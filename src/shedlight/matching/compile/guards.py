@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shedlight.language.ast import expression as ast
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Binary, Expression, Operator
 from shedlight.language.check.expr_types import DataTypeError, data_type_of
@@ -55,16 +55,15 @@ class GuardPrograms:
     """The conditions of a pattern."""
 
     programs: tuple[GuardProgram, ...]  # one per condition
-    # what is computed of each event: expressions on the row at hand
-    cells: tuple[Expression, ...]
+    cells: tuple[Expression, ...]  # what is computed of each event, on the row at hand
     data_types: tuple[DataType, ...]  # the data types of the cells
     texts: tuple[str, ...]  # constants that are text; programs have their numbers
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the cells are computed of."""
-        nodes = (node for cell in self.cells for node in ast.walk(cell))
-        return frozenset(n.path[0] for n in nodes if isinstance(n, ast.Attribute) and n.path)
+        nodes = (node for cell in self.cells for node in ex.walk(cell))
+        return frozenset(n.path[0] for n in nodes if isinstance(n, ex.Attribute) and n.path)
 
 
 def build_programs(
@@ -105,46 +104,46 @@ class _Assembler:
             raise DataTypeError(
                 condition, "the condition is nested too deeply", "split it at AND"
             )
-        names = sorted(self.element_of[name] for name in ast.variables(condition))
+        names = sorted(self.element_of[name] for name in ex.variables(condition))
         return GuardProgram(code, tuple(names))
 
     def _data_type(self, expression: Expression) -> DataType:
         def scope(node: Expression) -> DataType:
-            return self.data_type_of_row(ast.without_variable(node))
+            return self.data_type_of_row(ex.without_variable(node))
 
         return data_type_of(expression, scope)
 
     def _code(self, node: Expression) -> Iterator[tuple[int, int]]:
-        names = ast.variables(node)
+        names = ex.variables(node)
         if len(names) == 1:
             yield self._load(node, *names)
             return
         match node:
-            case ast.Literal(value):
+            case ex.Literal(value):
                 yield self._constant(value)
-            case ast.Unary(ast.Sign.NOT, operand):
+            case ex.Unary(ex.Sign.NOT, operand):
                 yield from self._code(operand)
                 yield op.NEITHER, 0
-            case ast.Unary(_, operand):
+            case ex.Unary(_, operand):
                 yield from self._code(operand)
                 whole = self._data_type(operand) is DataType.BIGINT
                 yield (op.NEGATE if whole else op.NEGATE_DECIMAL), 0
             case Binary():
                 yield from self._binary(node)
-            case ast.IsNull(operand, is_negated):
+            case ex.IsNull(operand, is_negated):
                 yield from self._code(operand)
                 yield op.IS_NULL, 0
                 if is_negated:
                     yield op.NEITHER, 0
-            case ast.Case(branches, otherwise):
+            case ex.Case(branches, otherwise):
                 yield from self._case(node, branches, otherwise)
-            case ast.Cast(operand, DataType.DOUBLE):
+            case ex.Cast(operand, DataType.DOUBLE):
                 yield from self._as(operand, DataType.DOUBLE)
             case _:
                 yield from self._code(_spelled_out(node))
 
     def _load(self, node: Expression, variable: str) -> tuple[int, int]:
-        cell = self.cells.setdefault(ast.without_variable(node), len(self.cells))
+        cell = self.cells.setdefault(ex.without_variable(node), len(self.cells))
         return op.LOAD, cell * 65536 + self.element_of[variable]
 
     def _constant(self, value: object) -> tuple[int, int]:
@@ -173,7 +172,7 @@ class _Assembler:
         common = DataType.DOUBLE if decimal else DataType.BIGINT
         yield from self._as(node.left, common)
         yield from self._as(node.right, common)
-        if operator in ast.COMPARISONS:
+        if operator in ex.COMPARISONS:
             compare = op.COMPARE_DECIMAL if decimal else op.COMPARE
             yield (op.COMPARE_TEXT if DataType.STRING in data_types else compare), 0
             yield op.RELATE, _OUTCOMES[operator]
@@ -197,28 +196,28 @@ class _Assembler:
 def _spelled_out(node: Expression) -> Expression:
     """Say a function or IN by simpler means."""
     match node:
-        case ast.In(operand, options, is_negated):
+        case ex.In(operand, options, is_negated):
             same: Expression = Binary(Operator.EQUAL, operand, options[0])
             for option in options[1:]:
                 same = Binary(Operator.OR, same, Binary(Operator.EQUAL, operand, option))
-            return ast.Unary(ast.Sign.NOT, same) if is_negated else same
-        case ast.Call("coalesce", arguments):
+            return ex.Unary(ex.Sign.NOT, same) if is_negated else same
+        case ex.Call("coalesce", arguments):
             *firsts, last = arguments
-            branches = tuple((ast.IsNull(value, negated=True), value) for value in firsts)
-            return ast.Case(branches, last) if branches else last
-        case ast.Call("if", (test, then, otherwise)):
-            return ast.Case(((test, then),), otherwise)
-        case ast.Call("nullif", (value, other)):
+            branches = tuple((ex.IsNull(value, negated=True), value) for value in firsts)
+            return ex.Case(branches, last) if branches else last
+        case ex.Call("if", (test, then, otherwise)):
+            return ex.Case(((test, then),), otherwise)
+        case ex.Call("nullif", (value, other)):
             same = Binary(Operator.EQUAL, value, other)
-            return ast.Case(((same, ast.Literal(None)),), value)
-        case ast.Call("abs", (value,)):
-            negative = Binary(Operator.LESS, value, ast.Literal(0))
-            return ast.Case(((negative, ast.negate(value)),), value)
-        case ast.Call("least" | "greatest" as name, (first, *others)):
+            return ex.Case(((same, ex.Literal(None)),), value)
+        case ex.Call("abs", (value,)):
+            negative = Binary(Operator.LESS, value, ex.Literal(0))
+            return ex.Case(((negative, ex.negate(value)),), value)
+        case ex.Call("least" | "greatest" as name, (first, *others)):
             relation = Operator.LESS_EQUAL if name == "least" else Operator.GREATER_EQUAL
             for other in others:
-                keeps = Binary(Operator.OR, ast.IsNull(other), Binary(relation, first, other))
-                first = ast.Case(((keeps, first),), other)
+                keeps = Binary(Operator.OR, ex.IsNull(other), Binary(relation, first, other))
+                first = ex.Case(((keeps, first),), other)
             return first
     raise DataTypeError(
         node,

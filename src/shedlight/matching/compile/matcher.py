@@ -7,28 +7,16 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from shedlight.language.ast import expression as ex
+from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.expression import (
-    Aggregate,
-    Attribute,
-    Expression,
-    WholeEvent,
-    variables,
-    walk,
-)
-from shedlight.language.ast.pattern import (
-    Element,
-    Not,
-    Part,
-    Pattern,
-    Seq,
-    child_parts,
-    negated_elements,
-)
+from shedlight.language.ast.expression import Expression
+from shedlight.language.ast.pattern import Element, Pattern
 from shedlight.matching.compile.dfa import Symbol
 from shedlight.matching.compile.guards import GuardPrograms, build_programs
 from shedlight.matching.compile.nfa import Automaton, build_automaton
-from shedlight.matching.compile.predicates import Alphabet, ElementPredicate, Signature
+from shedlight.matching.compile.predicates import Signature
+from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary
 
 MAX_PARTIAL_MATCHES = 10_000_000
 """How many partial matches a pattern may have; past it the oldest goes, and is counted."""
@@ -40,11 +28,10 @@ class Matcher:
 
     name: str  # the pattern's name
     automaton: Automaton  # the pattern compiled
-    predicates: tuple[ElementPredicate, ...]  # what each element asks of an event
-    closed_sets: int  # how many closed sets the alphabet of the predicates has
+    predicates: tuple[tuple[PredicateTest, ...], ...]  # what each element asks of an event
+    null_signature: Signature  # that of an event of which nothing holds
     programs: GuardPrograms  # the conditions across events
-    # for each element, the conditions that its events decide
-    triggers: tuple[tuple[int, ...], ...]
+    triggers: tuple[tuple[int, ...], ...]  # by element, the conditions that its events decide
     store_schema: pa.Schema  # the columns that are kept of the events of partial matches
     cap: int  # how many partial matches there may be
     timed_out: bool = False  # whether partial matches that time out are asked for too
@@ -61,10 +48,11 @@ class Matcher:
 
     def symbol(self, signature: Signature) -> Symbol:
         """Say which elements events of a signature satisfy."""
+        codes = tuple(zip(signature, self.null_signature, strict=True))
         return frozenset(
             i
-            for i, predicate in enumerate(self.predicates)
-            if predicate.met_by(signature, self.closed_sets)
+            for i, tests in enumerate(self.predicates)
+            if all(test.allows(*codes[test.component]) for test in tests)
         )
 
 
@@ -77,7 +65,7 @@ def _fingerprint(matcher: Matcher) -> str:
 def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its stream
     name: str,
     pattern: Pattern,
-    alphabet: Alphabet,
+    vocabulary: Vocabulary,
     schema: pa.Schema,
     *,
     ids: Sequence[str],
@@ -85,17 +73,10 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     cap: int = MAX_PARTIAL_MATCHES,
     timed_out: bool = False,
 ) -> Matcher:
-    """Prepare a pattern for a stream.
+    """Prepare a pattern for a stream of these columns, of which `ids` identify an event.
 
-    Args:
-        name: The pattern's name.
-        pattern: What to look for.
-        alphabet: What all patterns of the operator ask of single events.
-        schema: The columns of the stream.
-        ids: The columns that identify an event.
-        data_type_of_row: Gives the data type of an attribute of the stream.
-        cap: How many partial matches there may be.
-        timed_out: Whether partial matches that time out are asked for.
+    The vocabulary is that of all patterns of the operator; `cap` is how many partial matches
+    there may be.
     """
     automaton = build_automaton(pattern)
     element_of = {element.variable: i for i, element in enumerate(automaton.elements)}
@@ -105,8 +86,8 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     return Matcher(
         name,
         automaton,
-        tuple(alphabet.predicate(element) for element in automaton.elements),
-        len(alphabet.closed),
+        tuple(map(vocabulary.tests_of, automaton.elements)),
+        vocabulary.null_signature,
         programs,
         _triggers(pattern, automaton.elements),
         pa.schema(stored),
@@ -120,25 +101,27 @@ def _columns(
 ) -> Iterable[str]:
     """List the columns that must be kept of an event."""
     expressions = [item.expression for item in pattern.select] + list(cells)
-    nodes = [node for expression in expressions for node in walk(expression)]
-    if not pattern.select or any(isinstance(node, WholeEvent) for node in nodes):
+    nodes = [node for expression in expressions for node in ex.walk(expression)]
+    if not pattern.select or any(isinstance(node, ex.WholeEvent) for node in nodes):
         yield from (name for name in names if not name.startswith("#"))  # those are our own
-    yield from (n.path[0] for n in nodes if isinstance(n, Attribute | Aggregate) and n.path)
+    yield from (
+        n.path[0] for n in nodes if isinstance(n, ex.Attribute | ex.Aggregate) and n.path
+    )
 
 
-def _triggers(pattern: Pattern, found: tuple[Element, ...]) -> tuple[tuple[int, ...], ...]:
+def _triggers(pattern: Pattern, elements: tuple[Element, ...]) -> tuple[tuple[int, ...], ...]:
     """Say for each element which conditions its events decide.
 
     An event of an element decides a condition unless another element of the condition comes
     after it in a SEQ. A condition that mentions an element under NOT belongs to that NOT alone.
     """
-    nots = {element.variable for element in negated_elements(pattern.where)}
+    nots = {element.variable for element in ast.negated_elements(pattern.where)}
     after = set(_orders(pattern.where)) if pattern.conditions else set()
-    triggers: list[list[int]] = [[] for _ in found]
+    triggers: list[list[int]] = [[] for _ in elements]
     for number, condition in enumerate(pattern.conditions):
-        names = variables(condition)
+        names = ex.variables(condition)
         forbidden = names & nots
-        for i, element in enumerate(found):
+        for i, element in enumerate(elements):
             variable = element.variable
             if variable not in names or (forbidden and variable not in forbidden):
                 continue
@@ -147,19 +130,19 @@ def _triggers(pattern: Pattern, found: tuple[Element, ...]) -> tuple[tuple[int, 
     return tuple(map(tuple, triggers))
 
 
-def _orders(part: Part) -> Iterable[tuple[str, str]]:
-    """List the pairs of variables whose second comes after the first in a SEQ."""
-    inner = child_parts(part)
-    for i, one in enumerate(inner):
-        yield from _orders(one)
-        if isinstance(part, Seq):
-            later = [name for other in inner[i + 1 :] for name in _names(other)]
-            yield from ((first, second) for first in _names(one) for second in later)
+def _orders(part: ast.Part) -> Iterable[tuple[str, str]]:
+    """List the pairs of ex.variables whose second comes after the first in a SEQ."""
+    children = ast.child_parts(part)
+    for i, child in enumerate(children):
+        yield from _orders(child)
+        if isinstance(part, ast.Seq):
+            later = [name for other in children[i + 1 :] for name in _names(other)]
+            yield from ((first, second) for first in _names(child) for second in later)
 
 
-def _names(part: Part) -> list[str]:
+def _names(part: ast.Part) -> list[str]:
     if isinstance(part, Element):
         return [part.variable]
-    if isinstance(part, Not):
+    if isinstance(part, ast.Not):
         return []
-    return [name for inner in child_parts(part) for name in _names(inner)]
+    return [name for inner in ast.child_parts(part) for name in _names(inner)]

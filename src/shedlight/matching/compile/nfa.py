@@ -13,17 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from shedlight.errors import CapError
-from shedlight.language.ast.pattern import (
-    And,
-    Element,
-    Not,
-    Or,
-    Part,
-    Pattern,
-    Repeat,
-    Seq,
-    elements,
-)
+from shedlight.language.ast import pattern as ast
+from shedlight.language.ast.pattern import Element, Part, Pattern
 from shedlight.matching.compile import derivatives as derive
 from shedlight.matching.compile.predicates import exclusive, same_predicate
 
@@ -32,18 +23,12 @@ MAX_STATES = 16_384  # how many states a pattern may have
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One state.
+    """One state."""
 
-    Attributes:
-        edges: Which element can take the next event, and the state after it, as written.
-        nots: For a NOT (by element) whose event changes something here: the states that are
-            left; none means that the partial match closes.
-        accepts: Whether what was taken so far is enough.
-    """
-
-    edges: tuple[tuple[int, int], ...]
+    edges: tuple[tuple[int, int], ...]  # who can take the next event, and the state after it
+    # for a NOT (by element) whose event changes something: the states left; none: it closes
     nots: tuple[tuple[int, tuple[int, ...]], ...]
-    accepting: bool
+    accepting: bool  # whether what was taken so far is enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +36,8 @@ class Automaton:
     """A pattern compiled."""
 
     pattern: Pattern  # where it comes from
-    # all elements, those under NOT included; edges name them by number
-    elements: tuple[Element, ...]
-    # the states of each region; nearly always there is one region
-    regions: tuple[tuple[State, ...], ...]
+    elements: tuple[Element, ...]  # those under NOT included; edges name them by number
+    regions: tuple[tuple[State, ...], ...]  # the states of each; nearly always there is one
     forbidden: frozenset[int]  # with several regions: the NOTs that close any partial match
     absence: bool  # whether a match comes at the end of the window, by what did not happen
 
@@ -97,7 +80,7 @@ class _Compiler:
     """Turns parts into terms; elements are numbered as written."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self.elements = elements(pattern.where)
+        self.elements = ast.elements(pattern.where)
         self._number = {element.variable: i for i, element in enumerate(self.elements)}
         self._keeps_apart = bool(pattern.conditions)
 
@@ -105,15 +88,15 @@ class _Compiler:
         match part:
             case Element(variable, _):
                 return derive.Leaf(self._number[variable])
-            case Not(element):
+            case ast.Not(element):
                 return derive.Gap(self._number[element.variable])
-            case Seq(parts):
+            case ast.Seq(parts):
                 return derive.chain(map(self.term, parts))
-            case Or(parts):
+            case ast.Or(parts):
                 return derive.Choice(tuple(map(self.term, parts)))
-            case Repeat(inner, least, most):
+            case ast.Repeat(inner, least, most):
                 return derive.loop(self.term(inner), least, most)
-            case And(parts):
+            case ast.And(parts):
                 return self._both(parts)
         raise TypeError(f"not a part of a pattern: {part!r}")
 
@@ -152,7 +135,7 @@ def _groups(
     """Group terms so that no event can be taken in two groups."""
     groups: list[tuple[list[derive.Term], set[int]]] = []
     for term in terms:
-        leaves = set(_leaves(term))
+        leaves = {t.element for t in _inside(term) if isinstance(t, derive.Leaf | derive.Gap)}
         joined: tuple[list[derive.Term], set[int]] = ([term], leaves)
         apart = []
         for group in groups:
@@ -162,17 +145,6 @@ def _groups(
                 joined = (group[0] + joined[0], group[1] | joined[1])
         groups = [*apart, joined]
     return [tuple(members) for members, _ in groups]
-
-
-def _leaves(term: derive.Term) -> Iterator[int]:
-    match term:
-        case derive.Leaf(element) | derive.Gap(element):
-            yield element
-        case derive.Chain(terms) | derive.Choice(terms) | derive.Interleaving(terms, _, _):
-            for inner in terms:
-                yield from _leaves(inner)
-        case derive.Loop(inner, _, _) | derive.NotEmpty(inner):
-            yield from _leaves(inner)
 
 
 def _ends_for_good(term: derive.Term) -> bool:

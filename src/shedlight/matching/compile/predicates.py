@@ -24,9 +24,7 @@ from shedlight.language.ast.pattern import Element
 Value = int | str
 Signature = tuple[int, ...]
 """What the conditions of an alphabet say of an event: a code for each; see `Alphabet`."""
-_MAX_EXACT_NUMBER = (
-    1 << 53
-)  # beyond it, two whole numbers may be one and the same decimal number
+_MAX_EXACT_NUMBER = 1 << 53  # beyond it, two whole numbers may be one decimal number
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,13 @@ class ValueTest:
             allowed, excluded = (other, self) if self.negated else (self, other)
             return allowed.values <= excluded.values
         return not self.values & other.values
+
+    def as_negation(self) -> Expression:
+        """Give the condition that says that it is none of the constants."""
+        options = tuple(Literal(value) for value in sorted(self.values))
+        if len(options) == 1:
+            return Binary(Operator.NOT_EQUAL, self.column, options[0])
+        return In(self.column, options, negated=True)
 
 
 def value_test(condition: Expression) -> ValueTest | None:
@@ -73,7 +78,7 @@ def _constants(options: Iterable[Expression]) -> frozenset[Value]:
     values = [option.value if isinstance(option, Literal) else None for option in options]
     texts = frozenset(value for value in values if isinstance(value, str))
     numbers = frozenset(v for v in values if type(v) is int and abs(v) <= _MAX_EXACT_NUMBER)
-    same = (found for found in (texts, numbers) if len(found) == len(set(values)))
+    same = (alike for alike in (texts, numbers) if len(alike) == len(set(values)))
     return next(same, frozenset())
 
 
@@ -91,21 +96,6 @@ class ClosedSet:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementPredicate:
-    """What an element asks of an event, in terms of an alphabet."""
-
-    # for a closed set (by number) the codes that pass
-    closed: tuple[tuple[int, frozenset[int]], ...]
-    open: tuple[int, ...]  # the other conditions (by number) that must hold
-
-    def met_by(self, signature: Sequence[int], closed_sets: int) -> bool:
-        """Whether events of this signature pass."""
-        return all(signature[i] in codes for i, codes in self.closed) and all(
-            signature[closed_sets + i] for i in self.open
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Alphabet:
     """What an operator's patterns ask of single events.
 
@@ -117,35 +107,15 @@ class Alphabet:
     open: tuple[Expression, ...]  # the other conditions, on the row at hand
     tests: tuple[ValueTest, ...]  # the tests behind the closed sets, for the labels of types
 
-    def predicate(self, element: Element) -> ElementPredicate:
-        """Say what an element asks in terms of this alphabet."""
-        closed: list[tuple[int, frozenset[int]]] = []
-        others: list[int] = []
-        for condition in _conditions(element):
-            test = value_test(condition)
-            if test is None:
-                others.append(self.open.index(condition))
-            else:
-                closed.append(self._passing(test))
-        return ElementPredicate(tuple(closed), tuple(others))
-
-    def _passing(self, test: ValueTest) -> tuple[int, frozenset[int]]:
-        number = [one.column for one in self.closed].index(test.column)
-        codes = {value: i for i, value in enumerate(self.closed[number].values)}
-        passing = frozenset(codes[value] for value in test.values)
-        if test.negated:
-            passing = frozenset(range(len(codes) + 1)) - passing
-        return number, passing
-
     def label(self, signature: Sequence[int]) -> str:
         """Name a type: `type=0`, or the conditions that hold; empty if none does."""
         words = []
-        for number, one in enumerate(self.closed):
-            code = signature[number]
-            if code < len(one.values):
-                words.append(f"{one.column}={one.values[code]}")
-            elif code == len(one.values):
-                words += [str(_negation(t)) for t in self.tests if _is_open_test(t, one)]
+        for code, closed in zip(signature, self.closed, strict=False):
+            if code < len(closed.values):
+                words.append(f"{closed.column}={closed.values[code]}")
+            elif code == len(closed.values):
+                tests = (t for t in self.tests if t.negated and t.column == closed.column)
+                words += (str(test.as_negation()) for test in tests)
         held = signature[len(self.closed) :]
         words += [str(test) for test, holds in zip(self.open, held, strict=True) if holds]
         return " & ".join(words)
@@ -157,7 +127,7 @@ def build_alphabet(elements: Iterable[Element]) -> Alphabet:
     tests: dict[ValueTest, None] = {}
     others: dict[Expression, None] = {}
     for element in elements:
-        for condition in _conditions(element):
+        for condition in conditions_of(element):
             test = value_test(condition)
             if test is None:
                 others[condition] = None
@@ -171,26 +141,16 @@ def build_alphabet(elements: Iterable[Element]) -> Alphabet:
 
 def exclusive(first: Element, second: Element) -> bool:
     """Whether no event can be taken by both elements, as far as their text tells."""
-    ours = [test for test in map(value_test, _conditions(first)) if test]
-    theirs = [test for test in map(value_test, _conditions(second)) if test]
-    return any(one.excludes(other) for one in ours for other in theirs)
+    ours = [test for test in map(value_test, conditions_of(first)) if test]
+    theirs = [test for test in map(value_test, conditions_of(second)) if test]
+    return any(mine.excludes(other) for mine in ours for other in theirs)
 
 
 def same_predicate(first: Element, second: Element) -> bool:
     """Whether two elements ask exactly the same of an event."""
-    return set(_conditions(first)) == set(_conditions(second))
+    return set(conditions_of(first)) == set(conditions_of(second))
 
 
-def _conditions(element: Element) -> tuple[Expression, ...]:
+def conditions_of(element: Element) -> tuple[Expression, ...]:
+    """List what an element asks of an event, on the row at hand."""
     return conjuncts(without_variable(element.condition))
-
-
-def _negation(test: ValueTest) -> Expression:
-    options = tuple(Literal(value) for value in sorted(test.values))
-    if len(options) == 1:
-        return Binary(Operator.NOT_EQUAL, test.column, options[0])
-    return In(test.column, options, negated=True)
-
-
-def _is_open_test(test: ValueTest, one: ClosedSet) -> bool:
-    return test.negated and test.column == one.column

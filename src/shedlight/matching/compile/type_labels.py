@@ -8,7 +8,7 @@ words that there are, longest first.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from shedlight.language.ast.expression import Attribute, Expression, conjuncts, without_variable
+from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.ast.pattern import Element
 from shedlight.matching.compile.predicates import (
     Alphabet,
@@ -16,6 +16,7 @@ from shedlight.matching.compile.predicates import (
     Value,
     ValueTest,
     build_alphabet,
+    conditions_of,
     value_test,
 )
 
@@ -27,16 +28,10 @@ _HOLDS = frozenset({1})
 
 @dataclass(frozen=True, slots=True)
 class PredicateTest:
-    """What one condition of an element asks of a signature.
+    """What one condition of an element asks of a signature."""
 
-    Attributes:
-        place: Which component of a signature it looks at.
-        codes: The codes that pass, or (negated) that do not, nor does null.
-        negated: See `codes`.
-    """
-
-    component: int
-    codes: frozenset[int]
+    component: int  # which one of a signature it looks at
+    codes: frozenset[int]  # the codes that pass, or (negated) that do not, nor does null
     negated: bool = False
 
     def allows(self, code: int, null: int) -> bool:
@@ -49,8 +44,7 @@ class Vocabulary:
     """The words of an alphabet, and what they say."""
 
     alphabet: Alphabet  # the alphabet
-    # for each word the component of a signature that it is about, and its code there
-    words: Mapping[str, tuple[int, int]]
+    words: Mapping[str, tuple[int, int]]  # the component of a signature, and the code there
     # for each column of a closed set its number, and the codes of its constants
     closed: Mapping[Attribute, tuple[int, Mapping[Value, int]]]
     open: Mapping[Expression, int]  # the numbers of the other conditions
@@ -59,12 +53,11 @@ class Vocabulary:
     def null_signature(self) -> Signature:
         """The signature of an event of which nothing holds: null in all columns."""
         alphabet = self.alphabet
-        return (*(one.codes - 1 for one in alphabet.closed), *(0 for _ in alphabet.open))
+        return (*(closed.codes - 1 for closed in alphabet.closed), *(0 for _ in alphabet.open))
 
     def tests_of(self, element: Element) -> tuple[PredicateTest, ...]:
         """Say what an element asks of a signature; all of it must hold."""
-        conditions = conjuncts(without_variable(element.condition))
-        return tuple(self._test(each, value_test(each)) for each in conditions)
+        return tuple(self._test(each, value_test(each)) for each in conditions_of(element))
 
     def _test(self, condition: Expression, test: ValueTest | None) -> PredicateTest:
         if test is None:
@@ -110,41 +103,30 @@ class Vocabulary:
 def build_vocabulary(elements: Iterable[Element]) -> Vocabulary:
     """Collect the words of the elements of all patterns of an operator."""
     alphabet = build_alphabet(elements)
-    columns = {one.column: component for component, one in enumerate(alphabet.closed)}
     words: dict[str, tuple[int, int]] = {}
-    for component, one in enumerate(alphabet.closed):
-        for code, value in enumerate(one.values):
-            words.setdefault(f"{one.column}={value}", (component, code))
+    columns: dict[Attribute, tuple[int, Mapping[Value, int]]] = {}
+    for component, closed in enumerate(alphabet.closed):
+        columns[closed.column] = component, {v: code for code, v in enumerate(closed.values)}
+        for code, value in enumerate(closed.values):
+            words.setdefault(f"{closed.column}={value}", (component, code))
     for test in alphabet.tests:
         if test.negated:
-            component = columns[test.column]
-            one = alphabet.closed[component]
-            word = Alphabet((one,), (), (test,)).label((len(one.values),))
-            words.setdefault(word, (component, len(one.values)))
+            component, codes = columns[test.column]
+            words.setdefault(str(test.as_negation()), (component, len(codes)))
     for number, condition in enumerate(alphabet.open):
         words.setdefault(str(condition), (len(columns) + number, 1))
-    return Vocabulary(
-        alphabet,
-        words,
-        {
-            column: (
-                component,
-                {v: code for code, v in enumerate(alphabet.closed[component].values)},
-            )
-            for column, component in columns.items()
-        },
-        {condition: number for number, condition in enumerate(alphabet.open)},
-    )
+    numbers = {condition: number for number, condition in enumerate(alphabet.open)}
+    return Vocabulary(alphabet, words, columns, numbers)
 
 
 def _split_label(label: str, known: Mapping[str, object]) -> tuple[str, ...] | None:
     """Find known words that make up a label, the longest first; None if there are none."""
     parts = label.split(_JOINT)
-    rest: list[tuple[str, ...] | None] = [None] * len(parts) + [()]
+    words_from: list[tuple[str, ...] | None] = [None] * len(parts) + [()]
     for start in range(len(parts) - 1, -1, -1):
         for end in range(len(parts), start, -1):
-            word, after = _JOINT.join(parts[start:end]), rest[end]
+            word, after = _JOINT.join(parts[start:end]), words_from[end]
             if after is not None and word in known:
-                rest[start] = (word, *after)
+                words_from[start] = (word, *after)
                 break
-    return rest[0]
+    return words_from[0]

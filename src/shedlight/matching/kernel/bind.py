@@ -185,13 +185,8 @@ def _bind_region(
 ) -> None:
     """Settle the elements of one region's events of one match.
 
-    Args:
-        nfa: The automaton.
-        output: What was written out.
-        span: Where the events of the match begin and end.
-        region: The region.
-        first: Its first state.
-        complete: Whether it is a match; else the best of all possibilities counts.
+    The span is where the events of the match begin and end; `first` is the region's first
+    state. Of what is not complete (it is no match), the best of all possibilities counts.
     """
     start, end = span
     number = _layers(nfa, output, start, end, region)

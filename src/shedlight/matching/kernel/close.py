@@ -6,15 +6,9 @@ import numpy as np
 
 from shedlight.matching.compile.dfa import ACCEPTING, QUEUED
 from shedlight.matching.jit import Array, compiled, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.kernel import partial_queue as queue
 from shedlight.matching.kernel import records as rec
-from shedlight.matching.kernel.partial_queue import (
-    Queues,
-    advance_region_heads,
-    dequeue,
-    lowest_bit,
-    oldest_in_queue,
-    pop_key_list,
-)
+from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.tables import KernelTables
 
@@ -34,7 +28,7 @@ def close(fifo: Fifo, partial_match: int) -> None:
     records, tables = fifo.records, fifo.tables
     record = records.partial_matches[idx(partial_match)]
     if tables.single_event_regions:
-        pop_key_list(records, partial_match)
+        queue.pop_key_list(records, partial_match)
     rec.free_chain(records, i64(record.node), i64(record.size))
     rec.free_partial_match(records, partial_match)
 
@@ -45,12 +39,12 @@ def dequeue_everywhere(fifo: Fifo, partial_match: int) -> None:
     records, queues, tables = fifo.records, fifo.queues, fifo.tables
     key_slot = i64(records.partial_matches[idx(partial_match)].key_slot)
     if tables.single_event_regions:
-        advance_region_heads(records, queues, key_slot, tables.regions, partial_match)
+        queue.advance_region_heads(records, queues, key_slot, tables.regions, partial_match)
         return
     for region in range(tables.regions):
         subset = i64(queues.links[idx(partial_match), idx(region)].state)
         if tables.subset_facts[QUEUED, subset]:
-            dequeue(records, queues, key_slot, subset, i64(region), partial_match)
+            queue.dequeue(records, queues, key_slot, subset, i64(region), partial_match)
 
 
 @jit_noinline
@@ -113,9 +107,9 @@ def _oldest_of_key(fifo: Fifo, key_slot: int) -> int:
     for w in range(queues.filled.shape[1]):
         bits = queues.filled[idx(key_slot), idx(w)]
         while bits:
-            subset = i64(w * 64 + lowest_bit(bits))
+            subset = i64(w * 64 + queue.lowest_bit(bits))
             bits &= bits - np.uint64(1)
-            head = oldest_in_queue(records, queues, key_slot, subset)
+            head = queue.oldest_in_queue(records, queues, key_slot, subset)
             if (
                 found == NONE
                 or records.partial_matches[idx(head)].opened

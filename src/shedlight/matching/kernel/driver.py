@@ -46,10 +46,7 @@ class MatchCollector:
 
     def __init__(self, *, has_nots: bool, timed_out: bool) -> None:
         self._has_nots, self._timed_out = has_nots, timed_out
-        self._matches: list[Array] = []
-        self._rows: list[Array] = []
-        self._elements: list[Array] = []
-        self._incomplete: list[Array] = []
+        self._parts: list[tuple[Array, Array, Array, Array]] = []
         self._size = 0
 
     def take(self, records: PartialMatchRecords, output: Output, *, last: bool) -> None:
@@ -57,34 +54,27 @@ class MatchCollector:
         number, size = int(records.counts[rec.MATCHES]), int(records.counts[rec.OUT])
         parts = (output.matches[:, :number], output.rows[:size], output.elements[:size])
         matches, rows, elements = parts if last else (part.copy() for part in parts)
+        incomplete = np.zeros(0, np.bool_)
         if self._timed_out:
             incomplete = matches[rec.END] < 0
             matches[rec.END, incomplete] = ~matches[rec.END, incomplete]
-            self._incomplete.append(incomplete)
         if self._has_nots:
             taken = rows != rec.NEGATION_HIT
             matches[rec.END] = np.concatenate([[0], np.cumsum(taken)])[matches[rec.END]]
             rows, elements = rows[taken], elements[taken]
         matches[rec.END] += self._size
         self._size += len(rows)
-        self._matches.append(matches)
-        self._rows.append(rows)
-        self._elements.append(elements)
+        self._parts.append((matches, rows, elements, incomplete))
         records.counts[[rec.MATCHES, rec.OUT]] = 0
 
-    def all(self) -> tuple[Array, Array, Array]:
-        """Give the matches, and the rows and elements of their events."""
-        if len(self._matches) == 1:
-            return self._matches[0], self._rows[0], self._elements[0]
-        return (
-            np.concatenate(self._matches, axis=1),
-            np.concatenate(self._rows),
-            np.concatenate(self._elements),
-        )
+    def all(self) -> tuple[Array, ...]:
+        """Give the matches, the rows and elements of their events, and which are incomplete.
 
-    def incomplete(self) -> Array:
-        """Say which of them are partial matches that timed out; empty if nobody asked."""
-        return np.concatenate([np.zeros(0, np.bool_), *self._incomplete])
+        Those are partial matches that timed out; the array is empty if nobody asked.
+        """
+        if len(self._parts) == 1:
+            return self._parts[0]
+        return tuple(np.concatenate(part, axis=-1) for part in zip(*self._parts, strict=True))
 
 
 class FifoRun:
@@ -133,18 +123,15 @@ class FifoRun:
         filled = self.queues.filled[: self.records.counts[rec.KEY_SLOTS]]
         occupied = np.bitwise_or.reduce(filled, axis=0).view(np.uint8)
         bits = np.unpackbits(occupied, bitorder="little")[: len(self.tables.subsets)]
-        accepted_elements = np.flatnonzero(
-            (bits == 1) & (self.tables.subset_facts[EXPLORED] == 0)
-        ).tolist()
-        self._use(explore(self.matcher.automaton, self.tables, accepted_elements))
+        unexplored = np.flatnonzero((bits == 1) & (self.tables.subset_facts[EXPLORED] == 0))
+        self._use(explore(self.matcher.automaton, self.tables, unexplored.tolist()))
         self.records.counts[rec.UNEXPLORED_SUBSET] = NONE
 
     def _ensure_capacity(self) -> None:
         takers = 2 if self._kernel_tables.timed_out else 1
         if self.matcher.pattern.reuse or self.tables.symbol_facts[HAS_NOTS].any():
             takers = 2 * (int(self.records.counts[rec.OPEN]) + 1)  # as in the kernel
-        keyed = bool(self.matcher.pattern.partition_by)
-        self.records, self._output = _grow(self.records, self._output, takers, keyed=keyed)
+        self.records, self._output = _grow(self.records, self._output, takers)
         partial_matches = len(self.records.partial_matches)
         queues = self.queues._replace(
             links=grow(self.queues.links, partial_matches),
@@ -191,13 +178,10 @@ class ScanRun:
             most += int(counts[rec.USED_BINDINGS]) * fan
             takers += int(counts[rec.OPEN])
         takers += self._settings.timed_out
-        keyed = bool(self.matcher.pattern.partition_by)
-        self.records, self._output = _grow(self.records, self._output, takers, keyed=keyed)
-        nodes = _grown_size(len(self.records.nodes), int(counts[rec.USED_NODES]) + most)
-        bindings = _grown_size(
-            len(self.bindings.records), int(counts[rec.USED_BINDINGS]) + most
-        )
-        self.records = self.records._replace(nodes=grow(self.records.nodes, nodes))
+        self.records, self._output = _grow(self.records, self._output, takers)
+        nodes = grow(self.records.nodes, int(counts[rec.USED_NODES]) + most)
+        self.records = self.records._replace(nodes=nodes)
+        bindings = int(counts[rec.USED_BINDINGS]) + most
         self.bindings = Bindings(*(grow(array, bindings) for array in self.bindings))
 
 
@@ -231,38 +215,21 @@ def _is_full(records: PartialMatchRecords, output: Output) -> bool:
     return matches * 8 > output.matches.shape[1] * 7 or nodes * 8 > len(output.rows) * 7
 
 
-def _grown_size(now: int, needed: int) -> int:
-    """Find a size that holds what is needed: what is there, or at least twice that."""
-    return now if needed <= now else max(needed, 2 * now)
-
-
 def _grow(
-    records: PartialMatchRecords, output: Output, takers: int, *, keyed: bool
+    records: PartialMatchRecords, output: Output, takers: int
 ) -> tuple[PartialMatchRecords, Output]:
     """Make room for one more event that `takers` partial matches may take."""
     counts = records.counts
-    partial_matches = _grown_size(len(records.partial_matches), int(counts[rec.OPEN]) + 1)
-    nodes = _grown_size(len(records.nodes), int(counts[rec.USED_NODES]) + takers)
-    key_slots = (
-        _grown_size(len(records.key_slots), int(counts[rec.USED_KEY_SLOTS]) + 1) if keyed else 2
-    )
-    matches = _grown_size(output.matches.shape[1], int(counts[rec.MATCHES]) + takers)
-    chain = int(counts[rec.LONGEST]) + 3
-    rows = _grown_size(len(output.rows), int(counts[rec.OUT]) + takers * chain)
     records = records._replace(
-        partial_matches=grow(records.partial_matches, partial_matches),
-        nodes=grow(records.nodes, nodes),
+        partial_matches=grow(records.partial_matches, int(counts[rec.OPEN]) + 1),
+        nodes=grow(records.nodes, int(counts[rec.USED_NODES]) + takers),
     )
+    key_slots = int(counts[rec.USED_KEY_SLOTS]) + 1 if counts[rec.KEYED] else 2
     if key_slots > len(records.key_slots):
         records = grow_key_slots(records, key_slots)
-    sizes = (matches, rows, rows if len(output.symbols) else 0, rows)
-    return records, Output(*map(_longer, output, sizes))
-
-
-def _longer(array: Array, size: int) -> Array:
-    """Copy an array into a longer one, along its last axis."""
-    if size <= array.shape[-1]:
-        return array
-    longer = np.empty((*array.shape[:-1], size), array.dtype)
-    longer[..., : array.shape[-1]] = array
-    return longer
+    matches = grow(output.matches, int(counts[rec.MATCHES]) + takers, axis=1)
+    rows = int(counts[rec.OUT]) + takers * (int(counts[rec.LONGEST]) + 3)
+    symbols = grow(output.symbols, rows) if len(output.symbols) else output.symbols
+    return records, Output(
+        matches, grow(output.rows, rows), symbols, grow(output.elements, rows)
+    )

@@ -11,6 +11,7 @@ import numpy as np
 
 from shedlight.matching.compile import dfa
 from shedlight.matching.jit import compiled, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.kernel import partial_queue as queue
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.close import (
     Fifo,
@@ -19,14 +20,6 @@ from shedlight.matching.kernel.close import (
     evict,
     expire,
     expire_by_count,
-)
-from shedlight.matching.kernel.partial_queue import (
-    append_to_key_list,
-    dequeue,
-    enqueue,
-    enqueue_newest,
-    lowest_bit,
-    oldest_in_queue,
 )
 from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.tables import Events
@@ -47,11 +40,11 @@ def apply_negation(fifo: Fifo, key_slot: int, symbol: int) -> None:
             queues.filled[idx(key_slot), idx(w)] & tables.bits[dfa.CHANGED_BY_NOTS, symbol, w]
         )
         while bits:
-            subset = i64(w * 64 + lowest_bit(bits))
+            subset = i64(w * 64 + queue.lowest_bit(bits))
             bits &= bits - np.uint64(1)
             while queues.heads[idx(key_slot), idx(subset)].head != NONE:
-                partial_match = oldest_in_queue(records, queues, key_slot, subset)
-                dequeue(records, queues, key_slot, subset, i64(0), partial_match)
+                partial_match = queue.oldest_in_queue(records, queues, key_slot, subset)
+                queue.dequeue(records, queues, key_slot, subset, i64(0), partial_match)
                 queues.moving[moved, 0] = partial_match
                 queues.moving[moved, 1] = tables.after_not[subset, symbol]
                 moved += 1
@@ -65,7 +58,7 @@ def apply_negation(fifo: Fifo, key_slot: int, symbol: int) -> None:
             records, i64(rec.NEGATION_HIT), symbol, i64(NONE), i64(record.node)
         )
         _count_node(records, partial_match)
-        enqueue(records, queues, partial_match, target, i64(0))
+        queue.enqueue(records, queues, partial_match, target, i64(0))
         if not tables.subset_facts[dfa.EXPLORED, target]:
             records.counts[rec.UNEXPLORED_SUBSET] = target
 
@@ -95,7 +88,9 @@ def take(fifo: Fifo, partial_match: int, event: tuple[int, int, int, TransitionR
         rec.emit_match(records, output, partial_match, time)
         close(fifo, partial_match)
     elif transition.queued:
-        enqueue(records, queues, partial_match, i64(transition.target), i64(transition.region))
+        queue.enqueue(
+            records, queues, partial_match, i64(transition.target), i64(transition.region)
+        )
         if not transition.explored:
             records.counts[rec.UNEXPLORED_SUBSET] = transition.target
     elif not tables.single_event_regions:
@@ -126,13 +121,13 @@ def open_partial_match(
     records.partial_matches[idx(partial_match)].regions_pending = tables.regions
     transition = tables.opens[symbol]
     if tables.single_event_regions:
-        append_to_key_list(
+        queue.append_to_key_list(
             records, queues, (key_slot, tables.regions, i64(transition.region)), partial_match
         )
     else:
         for region in range(tables.regions):
             if region != transition.region:
-                enqueue_newest(queues, key_slot, i64(region), partial_match)
+                queue.enqueue_newest(queues, key_slot, i64(region), partial_match)
     take(fifo, partial_match, (row, time, symbol, transition))
     if records.counts[rec.OPEN] > tables.cap:
         evict(fifo)
@@ -152,9 +147,9 @@ def _find_taker(fifo: Fifo, key_slot: int, symbol: int) -> tuple[int, int]:
     for w in range(queues.filled.shape[1]):
         bits = queues.filled[idx(key_slot), idx(w)] & tables.bits[dfa.TAKERS, symbol, w]
         while bits:
-            subset = i64(w * 64 + lowest_bit(bits))
+            subset = i64(w * 64 + queue.lowest_bit(bits))
             bits &= bits - np.uint64(1)
-            head = oldest_in_queue(records, queues, key_slot, subset)
+            head = queue.oldest_in_queue(records, queues, key_slot, subset)
             if (
                 best == NONE
                 or records.partial_matches[idx(head)].opened
@@ -175,7 +170,7 @@ def _dequeue_taker(fifo: Fifo, place: tuple[int, int, int], partial_match: int) 
             idx(partial_match)
         ].key_newer
     else:
-        dequeue(records, queues, key_slot, subset, region, partial_match)
+        queue.dequeue(records, queues, key_slot, subset, region, partial_match)
 
 
 @jit_inline

@@ -38,16 +38,8 @@ class MatchState:
 def new_state(matcher: Matcher) -> MatchState:
     """Make the state before any event."""
     counts = np.zeros(rec.COUNTS, np.int64)
-    nothing = [
-        rec.FREE_PARTIAL_MATCH,
-        rec.FREE_NODE,
-        rec.FREE_KEY_SLOT,
-        rec.FREE_BINDING,
-        rec.OLDEST,
-        rec.NEWEST,
-        rec.UNEXPLORED_SUBSET,
-    ]
-    counts[nothing] = NONE
+    counts[[rec.FREE_PARTIAL_MATCH, rec.FREE_NODE, rec.FREE_KEY_SLOT, rec.FREE_BINDING]] = NONE
+    counts[[rec.OLDEST, rec.NEWEST, rec.UNEXPLORED_SUBSET]] = NONE
     counts[rec.KEYED] = bool(matcher.pattern.partition_by)
     records = PartialMatchRecords(
         counts,
@@ -84,12 +76,8 @@ def open_keys(state: MatchState) -> Array:
 def cancel(matcher: Matcher, state: MatchState, keys: Array) -> MatchState:
     """Give the state without the partial matches of some keys; they are counted.
 
-    What comes later of these keys is matched as if they had not been seen before.
-
-    Args:
-        matcher: The pattern.
-        state: Where matching stands; not changed.
-        keys: [number, 2] hashes; keys without a partial match are left out.
+    What comes later of these keys ([number, 2] hashes) is matched as if they had not been seen
+    before; those without a partial match are left out.
     """
     records = PartialMatchRecords(*(array.copy() for array in state.records))
     if matcher.pattern.conditions:
@@ -107,26 +95,25 @@ def new_output(events: int = 0, *, with_symbols: bool = True) -> Output:
     nodes = max(_INITIAL_NODES, events)
     sizes = (nodes, nodes if with_symbols else 0, nodes)
     matches = np.empty((2, max(_INITIAL_MATCHES, events // 3)), np.int64)
-    kinds = (np.int32, np.int32, np.int16)
-    return Output(matches, *map(np.empty, sizes, kinds))
+    return Output(matches, *map(np.empty, sizes, (np.int32, np.int32, np.int16)))
 
 
-def grow(array: Array, rows: int) -> Array:
-    """Copy an array into one with more rows."""
-    if rows <= len(array):
+def grow(array: Array, needed: int, axis: int = 0) -> Array:
+    """Copy an array that is too small for what is needed into one at least twice as large."""
+    if needed <= array.shape[axis]:
         return array
-    larger = np.zeros((rows, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
+    shape = list(array.shape)
+    shape[axis] = max(needed, 2 * shape[axis])
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(map(slice, array.shape))] = array
     return larger
 
 
-def grow_key_slots(records: PartialMatchRecords, rows: int) -> PartialMatchRecords:
+def grow_key_slots(records: PartialMatchRecords, needed: int) -> PartialMatchRecords:
     """Make room for more keys, with a hash table twice as large."""
-    rows = max(rows, len(records.key_slots))
-    size = 2 << max(rows - 1, 1).bit_length()
-    bigger = records._replace(
-        key_slots=grow(records.key_slots, rows), table=np.full(size, NONE, np.int32)
-    )
+    key_slots = grow(records.key_slots, needed)
+    size = 2 << max(len(key_slots) - 1, 1).bit_length()
+    bigger = records._replace(key_slots=key_slots, table=np.full(size, NONE, np.int32))
     rec.enter_all(bigger)
     return bigger
 

@@ -197,7 +197,7 @@ def append_to_key_list(
 
 @jit_inline
 def pop_key_list(records: PartialMatchRecords, partial_match: int) -> None:
-    """Take the oldest partial match of a key out of the row."""
+    """Take the oldest partial match of a key out of its list."""
     record = records.partial_matches[idx(partial_match)]
     key = records.key_slots[idx(record.key_slot)]
     key.first = record.key_newer

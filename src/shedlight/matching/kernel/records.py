@@ -34,7 +34,7 @@ PARTIAL_MATCH = np.dtype(
 )
 NODE = np.dtype(
     [
-        ("row", "i4"),  # of the event; FORBIDDEN for a NOT that changed the state; FREE
+        ("row", "i4"),  # of the event; NEGATION_HIT for a NOT that changed the state; FREE
         ("symbol", "i4"),  # the symbol of the event
         ("element", "i4"),  # who took it, -1 where that is settled at the end
         ("before", "i4"),  # the node before

@@ -82,11 +82,8 @@ def _close(records: PartialMatchRecords, bindings: Array, partial_match: int) ->
         other = i64(records.nodes[node].other)
         rec.free_node(records, node)
         node = other
-    older, newer, key_slot = (
-        record.key_older,
-        record.key_newer,
-        records.key_slots[record.key_slot],
-    )
+    older, newer = record.key_older, record.key_newer
+    key_slot = records.key_slots[record.key_slot]
     if older != NONE:
         records.partial_matches[older].key_newer = newer
     else:
@@ -313,10 +310,7 @@ def _fits(scan: Scan, symbol: int) -> bool:
     if settings.reuse or scan.transitions.symbol_facts[symbol] & FORBIDS:
         most += records.counts[rec.USED_BINDINGS] * (settings.fan + 1)
         takers += records.counts[rec.OPEN]
-    if (
-        settings.timed_out and settings.events != NONE
-    ):  # the event may close a partial match besides
-        takers += 1
+    takers += settings.timed_out and settings.events != NONE  # it may close one besides
     return (
         rec.events_that_fit(records, scan.output, takers, i64(1)) > 0
         and records.counts[rec.USED_BINDINGS] + most <= scan.bindings.records.shape[0]

@@ -68,9 +68,7 @@ class TransitionTable(NamedTuple):
     targets: Array
     accepting: Array
     accepts: Array  # [symbol, element] TAKES, FORBIDS or 0
-    symbol_facts: (
-        Array  # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first of a match
-    )
+    symbol_facts: Array  # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first
     binds: Array  # [element] whether conditions mention it
 
 

@@ -13,19 +13,14 @@ from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.ast.pattern import Pattern, WindowUnit, elements
 from shedlight.language.eval.column import data_type_of_arrow
 from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES, Matcher, build_matcher
-from shedlight.matching.compile.predicates import Alphabet, build_alphabet
+from shedlight.matching.compile.predicates import Alphabet
+from shedlight.matching.compile.type_labels import build_vocabulary
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel.match_state import MatchState, new_state
+from shedlight.matching.operators import reorder
 from shedlight.matching.operators.classify import EventTypes, classify
-from shedlight.matching.operators.reorder import (
-    INPUT,
-    TIME,
-    ReorderBuffer,
-    StreamInput,
-    admit_arrivals,
-    new_reorder_buffer,
-)
+from shedlight.matching.operators.reorder import ReorderBuffer, StreamInput
 from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
 from shedlight.matching.output.timed_out import timed_out_name
@@ -81,11 +76,8 @@ def build_operator(
 ) -> CepOperator:
     """Prepare patterns for inputs of known columns.
 
-    Args:
-        inputs: The inputs with their columns.
-        patterns: The patterns by name.
-        cap: How many partial matches of a pattern may be open.
-        timed_out: The patterns that are asked for partial matches that time out.
+    Of each pattern, `cap` partial matches may be open; `timed_out` names the patterns that are
+    asked for partial matches that time out.
 
     Raises:
         InputError: A time or id column is missing, or inputs have one of different types.
@@ -94,36 +86,35 @@ def build_operator(
     for stream, schema in inputs:
         _check_columns(stream, schema)
     schema = _common_schema(inputs)
+    data_types = schema_of(schema)
     for pattern in patterns.values():
-        check(pattern, schema_of(schema))
-    alphabet = build_alphabet(
-        e for pattern in patterns.values() for e in elements(pattern.where)
-    )
+        check(pattern, data_types)
+    all_elements = (e for pattern in patterns.values() for e in elements(pattern.where))
+    vocabulary = build_vocabulary(all_elements)
     ids = dict.fromkeys(name for stream, _ in inputs for name in stream.ids)
-
-    def data_type_of_row(node: Expression) -> DataType:
-        return data_type_in(schema_of(schema), node)
 
     matchers = tuple(
         build_matcher(
             name,
             pattern,
-            alphabet,
+            vocabulary,
             schema,
             ids=list(ids),
-            data_type_of_row=data_type_of_row,
+            data_type_of_row=lambda node: data_type_in(data_types, node),
             cap=cap,
             timed_out=name in timed_out,
         )
         for name, pattern in patterns.items()
     )
-    return CepOperator(tuple(stream for stream, _ in inputs), schema, alphabet, matchers)
+    return CepOperator(
+        tuple(stream for stream, _ in inputs), schema, vocabulary.alphabet, matchers
+    )
 
 
 def new_operator_state(operator: CepOperator) -> OperatorState:
     """Make the state before any event."""
     return OperatorState(
-        new_reorder_buffer(operator.schema, len(operator.inputs)),
+        reorder.new_reorder_buffer(operator.schema, len(operator.inputs)),
         EventTypes(operator.alphabet),
         tuple(map(new_state, operator.matchers)),
     )
@@ -140,14 +131,9 @@ def step_operator(
     inputs_not_awaited: frozenset[int] = frozenset(),
     shed: Callable[[ReadyBatch], Masks] | None = None,
 ) -> tuple[OperatorState, OperatorResult]:
-    """Take in arrivals and match what is ready.
+    """Take in arrivals and match what is ready; see `ingest` and `match_batch`.
 
-    Args:
-        operator: The operator.
-        state: Where it stands; not changed.
-        arrivals: New events by the number of their input, in the order of their arrival.
-        inputs_not_awaited: Inputs that have ended.
-        shed: Says which of the events that are ready each pattern gets to see; None: all.
+    `shed` says which of the events that are ready each pattern gets to see (None: all).
     """
     state, ready, late = ingest(operator, state, arrivals, inputs_not_awaited)
     state, found = match_batch(operator, state, ready, shed(ready) if shed else {})
@@ -171,30 +157,25 @@ def ingest(
 ) -> tuple[OperatorState, ReadyBatch, pa.Table]:
     """Take in arrivals, and give the events that are ready and those that are late.
 
-    Args:
-        operator: The operator.
-        state: Where it stands; not changed.
-        arrivals: New events by the number of their input, in the order of their arrival.
-        inputs_not_awaited: Inputs that have ended.
-        watermarks: The watermark of each input after these arrivals; None: as they say.
-        unique: Whether it is known that no event comes twice; else ids are remembered for as
-            long as the longest window.
+    Arrivals are by the number of their input, in the order of their arrival. Inputs that are
+    not awaited have ended. Watermarks are those of each input after these arrivals; None: as
+    they say. If events are known to be unique, no ids are remembered.
     """
     full = _completed(operator, arrivals)
     length = None if unique else operator.dedup_horizon
-    reorder_buffer, arrived = admit_arrivals(
+    reorder_buffer, arrived = reorder.admit_arrivals(
         state.reorder_buffer, operator.inputs, full, length, inputs_not_awaited, watermarks
     )
     table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = ReadyBatch(
-        table.numbers(TIME),
-        table.without([TIME, INPUT]),
+        table.numbers(reorder.TIME),
+        table.without([reorder.TIME, reorder.INPUT]),
         types,
         numbers,
         operator_keys(operator, table),
         reorder_buffer.watermark,
-        table.numbers(INPUT),
+        table.numbers(reorder.INPUT),
     )
     return replace(state, reorder_buffer=reorder_buffer, types=types), ready, arrived.late
 
@@ -210,15 +191,9 @@ def match_batch(
     """Match events that are ready, and give the complex events of each pattern.
 
     Those of partial matches that timed out, where a pattern is asked for them, are under the
-    name that `timed_out_name` gives.
-
-    Args:
-        operator: The operator.
-        state: Where it stands; not changed.
-        ready: The events.
-        masks: Which of them each pattern gets to see.
-        without_event_ids: The patterns whose complex events need no list of event ids.
-        on_pattern_done: Called when a pattern is done, with its new state and what it found.
+    name that `timed_out_name` gives. The complex events of patterns `without_event_ids` need no
+    list of them. When a pattern is done, `on_pattern_done` is called with its new state and
+    what it found.
     """
     states, found = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):

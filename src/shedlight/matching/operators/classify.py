@@ -42,7 +42,7 @@ def classify(types: EventTypes, rows: int, lookup: Lookup) -> tuple[EventTypes, 
         if table is not None and column.valid.all():
             return _classify_by_table(types, column.values, table)
     components = list(_components(alphabet, rows, lookup))
-    sizes = [one.codes for one in alphabet.closed] + [2] * len(alphabet.open)
+    sizes = [closed.codes for closed in alphabet.closed] + [2] * len(alphabet.open)
     codes, size = _joined(components, sizes, rows)
     first = np.full(size, -1, np.int64)
     _find_first(codes, first)
@@ -84,8 +84,8 @@ def _classify_by_table(
     _find_first_by_table(values, table.low, table.codes, first)
 
     def signature_of(row: int) -> Signature:
-        place = int(values[row]) - table.low
-        return (int(table.codes[place if 0 <= place < len(table.codes) else -1]),)
+        offset = int(values[row]) - table.low
+        return (int(table.codes[offset if 0 <= offset < len(table.codes) else -1]),)
 
     types, known = _with_new(types, first, signature_of)
     numbers = np.empty(len(values), np.int32)
@@ -109,15 +109,15 @@ def _find_first_by_table(values: Array, low: int, table: Array, first: Array) ->
 
 def gather(table: Array, numbers: Array) -> Array:
     """Look numbers up in a table, without the wide copy that numpy makes of them."""
-    found = np.empty(len(numbers), table.dtype)
-    _gather(table, numbers, found)
-    return found
+    gathered = np.empty(len(numbers), table.dtype)
+    _gather(table, numbers, gathered)
+    return gathered
 
 
 @compiled
-def _gather(table: Array, numbers: Array, found: Array) -> None:
+def _gather(table: Array, numbers: Array, gathered: Array) -> None:
     for i in range(numbers.shape[0]):
-        found[i] = table[numbers[i]]
+        gathered[i] = table[numbers[i]]
 
 
 def count_numbers(numbers: Array, size: int, chosen: Array | None = None) -> Array:
@@ -151,57 +151,54 @@ def _find_first(codes: Array, first: Array) -> None:
 
 
 def _components(alphabet: Alphabet, rows: int, lookup: Lookup) -> Iterator[Array]:
-    for one in alphabet.closed:
-        yield _closed_codes(one, lookup(one.column))
+    for closed in alphabet.closed:
+        yield _closed_codes(closed, lookup(closed.column))
     for condition in alphabet.open:
         truth = is_true(evaluate(condition, rows, lookup))
         yield np.broadcast_to(truth, rows).astype(np.int32)
 
 
-def _closed_codes(one: ClosedSet, column: Column) -> Array:
+def _closed_codes(closed: ClosedSet, column: Column) -> Array:
     """Say which constant each value is: its number, one past them for others, two for null."""
-    other = len(one.values)
+    other = len(closed.values)
     if column.data_type is DataType.STRING:
-        texts = [v if isinstance(v, str) else None for v in one.values]
-        values = pa.array(texts, TEXT)
-        codes = (
-            pc.index_in(column.values, value_set=values)
-            .fill_null(other)
-            .to_numpy(zero_copy_only=False)
-        )
+        texts = pa.array([v if isinstance(v, str) else None for v in closed.values], TEXT)
+        numbers = pc.index_in(column.values, value_set=texts).fill_null(other)
+        codes = numbers.to_numpy(zero_copy_only=False)
     elif column.data_type in {DataType.BIGINT, DataType.TIMESTAMP, DataType.DOUBLE}:
-        return _number_codes(one, column)
+        return _number_codes(closed, column)
     else:
         codes = np.full(len(column), other)
     return np.where(column.valid, codes, other + 1).astype(np.int32)
 
 
-def _number_codes(one: ClosedSet, column: Column) -> Array:
-    table, values = _table(one, column), column.values
+def _number_codes(closed: ClosedSet, column: Column) -> Array:
+    table, values = _table(closed, column), column.values
     if table is not None:
         codes = np.empty(len(values), np.int32)
         _code_by_table(values, table.low, table.codes, codes)
         codes[~column.valid] = table.other + 1
         return codes
-    numbers = sorted((v, i) for i, v in enumerate(one.values) if isinstance(v, int))
-    other = len(one.values)
+    numbers = sorted((v, i) for i, v in enumerate(closed.values) if isinstance(v, int))
+    other = len(closed.values)
     if not numbers:
         return np.where(column.valid, other, other + 1).astype(np.int32)
     known = np.array([v for v, _ in numbers], values.dtype)
-    place = np.minimum(np.searchsorted(known, values), len(numbers) - 1)
-    codes = np.where(known[place] == values, np.array([i for _, i in numbers])[place], other)
+    nearest = np.minimum(np.searchsorted(known, values), len(numbers) - 1)
+    code_of = np.array([i for _, i in numbers])
+    codes = np.where(known[nearest] == values, code_of[nearest], other)
     return np.where(column.valid, codes, other + 1).astype(np.int32)
 
 
-def _table(one: ClosedSet, column: Column) -> _Table | None:
+def _table(closed: ClosedSet, column: Column) -> _Table | None:
     """Lay the constants out as a table, if they are whole numbers close together."""
-    numbers = [(v, i) for i, v in enumerate(one.values) if isinstance(v, int)]
+    numbers = [(v, i) for i, v in enumerate(closed.values) if isinstance(v, int)]
     if not numbers or column.data_type not in {DataType.BIGINT, DataType.TIMESTAMP}:
         return None
     low, high = min(numbers)[0], max(numbers)[0]
     if high - low >= _MAX_TABLE_RANGE:
         return None
-    codes = np.full(high - low + 2, len(one.values), np.int32)
+    codes = np.full(high - low + 2, len(closed.values), np.int32)
     codes[[v - low for v, _ in numbers]] = [i for _, i in numbers]
     return _Table(low, codes)
 

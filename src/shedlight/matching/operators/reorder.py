@@ -20,7 +20,7 @@ from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import data_type_of_arrow, to_column
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
-from shedlight.matching.permuted import PermutedTable, is_sorted, is_strictly_sorted
+from shedlight.matching.permuted import PermutedTable, is_sorted
 
 NEVER = -(1 << 62)
 """A time before all others: the watermark of an input that has said nothing yet."""
@@ -95,14 +95,10 @@ def admit_arrivals(
 ) -> tuple[ReorderBuffer, AdmitResult]:
     """Take in arrivals and give out what is ready.
 
-    Args:
-        state: The reorder buffer so far; not changed.
-        inputs: The inputs of the operator.
-        arrivals: New events by the number of their input, in the order of their arrival.
-        dedup_horizon: How long ids are remembered, in microseconds; None: it is known that none
-            comes twice.
-        inputs_not_awaited: Inputs that have ended, or are idle and hold nobody back.
-        watermarks: The watermark of each input after these arrivals; None: as they say.
+    Arrivals are by the number of their input, in the order of their arrival. Ids are remembered
+    for the horizon, in microseconds; None: it is known that none comes twice. Inputs that are
+    not awaited have ended, or are idle and hold nobody back. Watermarks are those of each input
+    after these arrivals; None: as they say.
 
     Raises:
         InputError: A null or missing timestamp or id.
@@ -115,7 +111,9 @@ def admit_arrivals(
             dedup[number], inputs[number], table, times, dedup_horizon
         )
         verdict[times < state.watermark] = _LATE
-        full = _with_schema(state.buffer.schema, _with_order(table, times, number))
+        numbers = pa.array(np.full(len(table), number, np.int32))
+        full = table.append_column(TIME, pa.array(times)).append_column(INPUT, numbers)
+        full = _with_schema(state.buffer.schema, full)
         fresh.append(filter_rows(full, verdict == _FINE))
         left_behind.append(filter_rows(full, verdict == _LATE))
         late[number] += len(left_behind[-1])
@@ -169,10 +167,10 @@ def filter_rows(table: pa.Table, chosen: Array) -> pa.Table:
 
 def _joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Put tables one after the other, in one chunk."""
-    some = [table for table in tables if len(table)]
-    if not some:
+    filled = [table for table in tables if len(table)]
+    if not filled:
         return schema.empty_table()
-    whole = some[0] if len(some) == 1 else pa.concat_tables(some)
+    whole = filled[0] if len(filled) == 1 else pa.concat_tables(filled)
     is_whole = all(column.num_chunks <= 1 for column in whole.columns)
     return whole if is_whole else whole.combine_chunks()
 
@@ -190,18 +188,18 @@ _FINE, _LATE, _DUPLICATE = range(3)
 def order_of(table: pa.Table, inputs: Sequence[StreamInput]) -> Array | None:
     """Find the order by timestamp, input and id; None if the events are in order already."""
     times, numbers = table[TIME].to_numpy(), table[INPUT].to_numpy()
-    if is_strictly_sorted(times):
+    if is_sorted(times, 1):
         return None
     order = _by_time_and_input(times, numbers)
     times, numbers = times[order], numbers[order]
     same = (times[1:] == times[:-1]) & (numbers[1:] == numbers[:-1])
     tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
     for number in np.unique(numbers[tied]):
-        places = np.flatnonzero(tied & (numbers == number))
-        rows = order[places]
+        positions = np.flatnonzero(tied & (numbers == number))
+        rows = order[positions]
         keys = table.select([TIME, *inputs[number].ids]).take(pa.array(rows))
         names = [(name, "ascending") for name in keys.column_names]
-        order[places] = rows[pc.sort_indices(keys, names).to_numpy()]
+        order[positions] = rows[pc.sort_indices(keys, names).to_numpy()]
     return None if (order == np.arange(len(order))).all() else order
 
 
@@ -210,11 +208,6 @@ def _by_time_and_input(times: Array, numbers: Array) -> Array:
     if (later | ((times[1:] == times[:-1]) & (numbers[1:] >= numbers[:-1]))).all():
         return np.arange(len(times))
     return np.lexsort((numbers, times))
-
-
-def _with_order(table: pa.Table, times: Array, number: int) -> pa.Table:
-    numbers = pa.array(np.full(len(table), number, np.int32))
-    return table.append_column(TIME, pa.array(times)).append_column(INPUT, numbers)
 
 
 def _times(stream: StreamInput, table: pa.Table) -> Array:
@@ -232,14 +225,17 @@ def _times(stream: StreamInput, table: pa.Table) -> Array:
     return np.ascontiguousarray(column.values)
 
 
+_ID_TYPES = {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN}
+
+
 def _ids(stream: StreamInput, table: pa.Table, start: int = 0) -> tuple[Array, Array]:
     """Hash ids, from a row on; all are looked at."""
     for name in stream.ids:
-        column, kind = table[name], data_type_of_arrow(table[name].type)
-        if kind not in {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN}:
+        column, data_type = table[name], data_type_of_arrow(table[name].type)
+        if data_type not in _ID_TYPES:
             raise InputError(
-                f"{stream.name}: the id column {name!r} has {kind}; ids are whole numbers, "
-                "text, true or false, or timestamps"
+                f"{stream.name}: the id column {name!r} has {data_type}; ids are whole "
+                "numbers, text, true or false, or timestamps"
             )
         if column.null_count or not pa.types.is_signed_integer(column.type):
             require_values(stream.name, name, to_column(column).valid)
@@ -277,7 +273,7 @@ def _check_lateness(dedup: DedupState, times: Array, lateness: int) -> tuple[Ded
 
 def _are_all_new(dedup: DedupState, times: Array) -> bool:
     """Say whether all timestamps rise, from those of remembered events on."""
-    if not len(times) or not is_strictly_sorted(times):
+    if not len(times) or not is_sorted(times, 1):
         return False
     return not len(dedup.times) or bool(dedup.times.max() < times[0])
 

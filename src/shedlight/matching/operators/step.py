@@ -63,13 +63,8 @@ def match(
 ) -> tuple[MatchState, Matches]:
     """Offer a batch of ready events to the partial matches, oldest partial match first.
 
-    No argument is changed; cutting the stream into other batches gives the same matches.
-
-    Args:
-        matcher: The pattern.
-        state: Where matching stands.
-        ready: The events.
-        kept: Which of them the pattern gets to see; None: all.
+    No argument is changed; cutting the stream into other batches gives the same matches. The
+    pattern gets to see the events that are kept (None: all).
     """
     tables, symbols = _symbols(matcher, state.tables, ready.types)
     numbers = ready.numbers
@@ -89,15 +84,15 @@ def match(
     else:
         run = FifoRun(matcher, started)
     run.advance(events, ready.watermark)
-    found, rows, elements = run.collector.all()
+    times_and_ends, rows, elements, incomplete = run.collector.all()
     nothing = state.store.slice(0, 0)  # without matches nobody looks at events
     table = (
         view_events(state.store, batch.table) if len(rows) else view_events(nothing, nothing)
     )
     rows = _rows_of(rows, stored, batch)
-    matches = Matches(found[rec.TIME], found[rec.END], table, rows, elements)
+    time, ends = times_and_ends[rec.TIME], times_and_ends[rec.END]
+    matches = Matches(time, ends, table, rows, elements)
     if matcher.timed_out:
-        incomplete = run.collector.incomplete()
         matches = replace(_select(matches, ~incomplete), timed_out=_select(matches, incomplete))
     bindings, store = _compact_store(run.records, run.bindings, state.store, batch)
     return MatchState(run.tables, run.records, run.queues, bindings, store), matches

@@ -8,14 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.expression import (
-    Aggregate,
-    AggregateFunction,
-    Attribute,
-    Expression,
-    WholeEvent,
-)
+from shedlight.language.ast.expression import Expression
 from shedlight.language.ast.pattern import Item, negated_elements
 from shedlight.language.eval.column import Column, to_arrow, to_column, to_one_chunk
 from shedlight.language.eval.evaluate import evaluate
@@ -65,15 +60,12 @@ class _Rows:
 
     def last_events(self, variable: str, names: Sequence[str] | None = None) -> pa.Table:
         """Give the last event of an element in each match, null where it has none."""
-        places = self.lasts[:, self.numbers[variable]]
+        rows = self.lasts[:, self.numbers[variable]]
         missing = self.misses(variable)
-        if missing.any():
-            return self.matches.table.take(self._rows_at(np.maximum(places, 0)), names, missing)
-        return self.matches.table.take(self._rows_at(places), names)
-
-    def _rows_at(self, places: Array) -> Array:
-        rows = self.matches.rows
-        return np.asarray(rows[places] if len(rows) else places)
+        is_missing = missing.any()
+        if len(self.matches.rows):
+            rows = self.matches.rows[np.maximum(rows, 0) if is_missing else rows]
+        return self.matches.table.take(rows, names, missing if is_missing else None)
 
 
 def complex_events(
@@ -86,21 +78,16 @@ def complex_events(
 ) -> pa.Table:
     """Make the complex events of matches: source, time, id, events, and what is selected.
 
-    Args:
-        matcher: The pattern.
-        matches: Its matches.
-        ids: The columns that identify an event.
-        with_event_ids: Whether to list the ids of their events.
-        timed_out: Whether they are partial matches that timed out; their ids are no match's.
+    `ids` are the columns that identify an event. Of partial matches that timed out, ids are
+    such that no match has them.
     """
     named = timed_out_name(matcher.name) if timed_out else matcher.name
     names = match_ids(named, matches.ends, _keys(matches, ids))
     time, each = matches.time, None
     if matcher.pattern.each:
-        each, place = _each(matches)
-        names = pc.binary_join_element_wise(
-            names.take(pa.array(each)), pa.array(place).cast(pa.string()), "-"
-        )
+        each, position = _each(matches)
+        positions = pa.array(position).cast(pa.string())
+        names = pc.binary_join_element_wise(names.take(pa.array(each)), positions, "-")
         time = time[each]
     columns = {
         SOURCE: pa.repeat(matcher.name, len(time)),
@@ -124,10 +111,10 @@ def _items(matcher: Matcher) -> Sequence[Item]:
         return pattern.select
     if pattern.each:
         names = [name for name in matcher.store_schema.names if name not in OWN]
-        return [Item(Attribute("", (name,)), name) for name in names]
+        return [Item(ex.Attribute("", (name,)), name) for name in names]
     nots = negated_elements(pattern.where)
     names = [e.variable for e in matcher.automaton.elements if e not in nots]
-    return [Item(WholeEvent(name), name) for name in names]
+    return [Item(ex.WholeEvent(name), name) for name in names]
 
 
 @compiled
@@ -157,34 +144,33 @@ def _selected(expression: Expression, rows: _Rows, each: Array | None) -> pa.Arr
     size = len(rows.matches) if each is None else len(each)
 
     def lookup(node: Expression) -> Column:
-        if isinstance(node, Attribute) and not node.variable:
+        if isinstance(node, ex.Attribute) and not node.variable:
             return _event_column(rows.matches, node)
         column = _looked_up(node, rows)
         if each is None:
             return column
-        taken = to_arrow(column).take(pa.array(each))
-        return to_column(taken)
+        return to_column(to_arrow(column).take(pa.array(each)))
 
-    if isinstance(expression, WholeEvent):
+    if isinstance(expression, ex.WholeEvent):
         return to_arrow(lookup(expression))
     return to_arrow(evaluate(expression, size, lookup))
 
 
 def _looked_up(node: Expression, rows: _Rows) -> Column:
     """Find a value of each match: of the last event of an element, or over all of them."""
-    if isinstance(node, Aggregate):
+    if isinstance(node, ex.Aggregate):
         return _folded(node, rows)
-    if isinstance(node, WholeEvent):
+    if isinstance(node, ex.WholeEvent):
         return to_column(_structs(rows.last_events(node.variable), rows.misses(node.variable)))
-    if isinstance(node, Attribute):
+    if isinstance(node, ex.Attribute):
         events = rows.last_events(node.variable, node.path[:1])
-        return row_column(events, Attribute("", node.path))
+        return row_column(events, ex.Attribute("", node.path))
     raise TypeError(f"not a value of a match: {node}")
 
 
-def _event_column(matches: Matches, node: Attribute | Aggregate) -> Column:
+def _event_column(matches: Matches, node: ex.Attribute | ex.Aggregate) -> Column:
     """Give an attribute of the events of all matches."""
-    return row_column(matches.events(node.path[:1]), Attribute("", node.path))
+    return row_column(matches.events(node.path[:1]), ex.Attribute("", node.path))
 
 
 def _structs(table: pa.Table, missing: Array | None = None) -> pa.Array:
@@ -196,12 +182,12 @@ def _structs(table: pa.Table, missing: Array | None = None) -> pa.Array:
     return pa.StructArray.from_arrays(columns, table.column_names, mask=mask)
 
 
-def _taken(values: pa.Array, places: Array) -> pa.Array:
-    """Take the values at some places, null where a place is -1."""
-    return values.take(pa.array(places, mask=places < 0))
+def _taken(values: pa.Array, positions: Array) -> pa.Array:
+    """Take the values at some positions, null where a position is -1."""
+    return values.take(pa.array(positions, mask=positions < 0))
 
 
-def _folded(node: Aggregate, rows: _Rows) -> Column:
+def _folded(node: ex.Aggregate, rows: _Rows) -> Column:
     """Compute an aggregate over the events of one element."""
     element = rows.numbers[node.variable]
     matches = rows.matches
@@ -211,11 +197,11 @@ def _folded(node: Aggregate, rows: _Rows) -> Column:
     if not node.path:
         return _whole_numbers(np.bincount(of_match, minlength=size))
     values = _event_column(matches, node)
-    if node.function in {AggregateFunction.FIRST, AggregateFunction.LAST}:
-        places = rows.firsts if node.function is AggregateFunction.FIRST else rows.lasts
-        return to_column(_taken(to_arrow(values), places[:, element]))
+    if node.function in {ex.AggregateFunction.FIRST, ex.AggregateFunction.LAST}:
+        positions = rows.firsts if node.function is ex.AggregateFunction.FIRST else rows.lasts
+        return to_column(_taken(to_arrow(values), positions[:, element]))
     table = pa.table({"match": of_match, "value": to_arrow(values).filter(pa.array(mine))})
-    if node.function is AggregateFunction.COUNT:
+    if node.function is ex.AggregateFunction.COUNT:
         return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
     return _grouped(table, node.function, values.data_type, size)
 
@@ -224,49 +210,55 @@ def _whole_numbers(values: Array) -> Column:
     return Column(DataType.BIGINT, values.astype(np.int64), np.ones(len(values), np.bool_))
 
 
-def _grouped(table: pa.Table, function: AggregateFunction, kind: DataType, size: int) -> Column:
+def _grouped(
+    table: pa.Table, function: ex.AggregateFunction, data_type: DataType, size: int
+) -> Column:
     """Aggregate values by match; null where there is none."""
     present = table.filter(pc.is_valid(table["value"]))
-    if function in {AggregateFunction.MIN, AggregateFunction.MAX}:
-        direction = "ascending" if function is AggregateFunction.MIN else "descending"
-        order = _order(present, kind, direction)
+    if function in {ex.AggregateFunction.MIN, ex.AggregateFunction.MAX}:
+        direction = "ascending" if function is ex.AggregateFunction.MIN else "descending"
+        order = _order(present, data_type, direction)
         match = present["match"].to_numpy()[order]
-        places = np.full(size, -1, np.int64)
+        positions = np.full(size, -1, np.int64)
         occurring, first = np.unique(match, return_index=True)
-        places[occurring] = first
-        return to_column(_taken(to_one_chunk(present["value"].take(pa.array(order))), places))
-    return _summed(present, function, kind, size)
+        positions[occurring] = first
+        return to_column(
+            _taken(to_one_chunk(present["value"].take(pa.array(order))), positions)
+        )
+    return _summed(present, function, data_type, size)
 
 
-def _order(table: pa.Table, kind: DataType, direction: str) -> Array:
+def _order(table: pa.Table, data_type: DataType, direction: str) -> Array:
     """Sort values, NaN as the greatest."""
-    if kind is DataType.DOUBLE:
+    if data_type is DataType.DOUBLE:
         values = table["value"].to_numpy()
         order = np.argsort(values, kind="stable")
         return order if direction == "ascending" else order[::-1]
     return pc.sort_indices(table, [("value", direction)]).to_numpy()
 
 
-def _summed(table: pa.Table, function: AggregateFunction, kind: DataType, size: int) -> Column:
+def _summed(
+    table: pa.Table, function: ex.AggregateFunction, data_type: DataType, size: int
+) -> Column:
     match, values = table["match"].to_numpy(), table["value"].to_numpy()
     counts = np.bincount(match, minlength=size)
     total = np.bincount(match, weights=values, minlength=size)
-    some = counts > 0
-    if function is AggregateFunction.AVG:
-        return Column(DataType.DOUBLE, np.divide(total, np.maximum(counts, 1)), some)
-    if kind is DataType.DOUBLE:
-        return Column(DataType.DOUBLE, total, some)
-    return _exact_sum(match, values, size, some)
+    has_any = counts > 0
+    if function is ex.AggregateFunction.AVG:
+        return Column(DataType.DOUBLE, np.divide(total, np.maximum(counts, 1)), has_any)
+    if data_type is DataType.DOUBLE:
+        return Column(DataType.DOUBLE, total, has_any)
+    return _exact_sum(match, values, size, has_any)
 
 
-def _exact_sum(match: Array, values: Array, size: int, some: Array) -> Column:
+def _exact_sum(match: Array, values: Array, size: int, has_any: Array) -> Column:
     """Add whole numbers in two halves, to see what does not fit 64 bits: it is null."""
     high, low = np.zeros(size, np.int64), np.zeros(size, np.int64)
     np.add.at(high, match, values >> 32)
     np.add.at(low, match, values & 0xFFFFFFFF)
     high += low >> 32
     fits = (high >= -(1 << 31)) & (high < 1 << 31)
-    return Column(DataType.BIGINT, (high << 32) | (low & 0xFFFFFFFF), some & fits)
+    return Column(DataType.BIGINT, (high << 32) | (low & 0xFFFFFFFF), has_any & fits)
 
 
 def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
@@ -285,7 +277,7 @@ def _key_column(matches: Matches, name: str) -> Column:
 
 def _event_ids(matches: Matches, events: pa.Table) -> pa.Array:
     """List the ids of the events of each match, in the order taken."""
-    one = events.num_columns == 1
-    values = to_one_chunk(events.column(0)) if one else _structs(events)
+    is_plain = events.num_columns == 1
+    values = to_one_chunk(events.column(0)) if is_plain else _structs(events)
     offsets = np.concatenate([[0], matches.ends]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)

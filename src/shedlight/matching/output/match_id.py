@@ -17,13 +17,7 @@ _LOW = np.uint64(0x0F0F0F0F0F0F0F0F)
 
 
 def match_ids(name: str, ends: Array, keys: tuple[Array, Array]) -> pa.Array:
-    """Derive the id of each match.
-
-    Args:
-        name: What the pattern is called.
-        ends: Where the events of each match end among all.
-        keys: The two hashes that identify each event.
-    """
+    """Derive the id of each match from its pattern, where its events end, and their hashes."""
     digest = hashlib.sha256(name.encode()).digest()
     salts = np.frombuffer(digest[:8], "<u4")
     positions = np.empty(len(keys[0]), np.int64)
@@ -90,11 +84,7 @@ def _as_text(x: np.uint64) -> np.uint64:
 
 
 def unhex_ids(texts: Array) -> Array | None:
-    """Give the bytes that ids stand for, a row each; None if one is no id.
-
-    Args:
-        texts: The digits, a row for each id.
-    """
+    """Give the bytes that ids stand for, a row each, as their digits; None if one is no id."""
     digits = np.ascontiguousarray(texts)
     if digits.ctypes.data % 8:
         digits = digits.copy()

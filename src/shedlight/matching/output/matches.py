@@ -47,13 +47,7 @@ class EventView:
     def take(
         self, rows: Array, names: Sequence[str] | None = None, missing: Array | None = None
     ) -> pa.Table:
-        """Take rows of some columns.
-
-        Args:
-            rows: Their numbers.
-            names: The columns; None: all.
-            missing: Which rows are null instead, whatever their number is; None: none.
-        """
+        """Take rows of some columns (None: all), null where they are said to be missing."""
         names = self.schema.names if names is None else list(names)
         schema = pa.schema([self.schema.field(name) for name in names])
         if missing is not None and missing.all():
@@ -84,12 +78,7 @@ def _any_valid(column: pa.Array, places: pa.Array) -> bool:
 
 
 def view_events(store: pa.Table, batch: pa.Table) -> EventView:
-    """Number events through.
-
-    Args:
-        store: Those that were stored.
-        batch: New ones, with the same columns.
-    """
+    """Number events through: those that were stored, then new ones of the same columns."""
     schema = store.schema
     if not batch.schema.equals(schema):
         batch = batch.cast(schema)
@@ -131,9 +120,7 @@ class Matches:
     table: EventView  # the events that there were, stored ones first
     rows: Array  # the rows of the table that are in matches, match by match in the order taken
     elements: Array  # the element that took each of these events
-    # the same of partial matches that timed out, in the order of their opening; None if nobody
-    # asked
-    timed_out: "Matches | None" = None
+    timed_out: "Matches | None" = None  # partial matches as they were opened; None: not asked
 
     def __len__(self) -> int:
         return len(self.time)

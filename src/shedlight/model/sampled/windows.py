@@ -184,7 +184,7 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
         pattern.stream.name,
         automaton,
         (),
-        0,
+        (),
         _NO_PROGRAMS,
         (),
         pa.schema([]),
