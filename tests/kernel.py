@@ -118,10 +118,9 @@ def step(
     """Do what `operator.process` does, but give the matches themselves."""
     tables = {i: table_of([e for e in arrivals if e.input == i]) for i in (0, 1)}
     everyone = frozenset({0, 1}) if ended else frozenset[int]()
-    reorder_buffer, arrived = admit_arrivals(
+    reorder_buffer, table, _ = admit_arrivals(
         state.reorder_buffer, operator.inputs, tables, operator.dedup_horizon, everyone
     )
-    table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = ReadyBatch(
         table.numbers("#time"),

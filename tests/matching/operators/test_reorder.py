@@ -24,9 +24,9 @@ def _outcome(inputs, batches):
     reorder_buffer, ready, late = new_reorder_buffer(SCHEMA, len(inputs)), [], []
     for batch in batches:
         arrivals = {number: _table(rows) for number, rows in enumerate(batch) if rows}
-        reorder_buffer, arrived = admit_arrivals(reorder_buffer, inputs, arrivals, 15)
-        ready += arrived.ready.select(SCHEMA.names).to_pylist()
-        late += arrived.late.to_pylist()
+        reorder_buffer, table, left = admit_arrivals(reorder_buffer, inputs, arrivals, 15)
+        ready += table.select(SCHEMA.names).to_pylist()
+        late += left.to_pylist()
     return ready, late, reorder_buffer
 
 
@@ -62,7 +62,7 @@ def test_little_is_remembered_of_a_long_stream_in_order():
     reorder_buffer = new_reorder_buffer(SCHEMA, 1)
     times = np.arange(100_000)
     table = pa.table({"id": times % 7, "at": times}, schema=SCHEMA)
-    reorder_buffer, _ = admit_arrivals(reorder_buffer, [one], {0: table}, 1 << 40)
+    reorder_buffer, *_ = admit_arrivals(reorder_buffer, [one], {0: table}, 1 << 40)
     assert len(reorder_buffer.dedup[0].times) == 11
 
 
@@ -87,16 +87,18 @@ def test_what_inputs_are_told_to_be_counts_after_what_arrives(
     at_once = afterwards = new_reorder_buffer(SCHEMA, 2)
     for batch, awaited_watermarks in zip(batches, watermarks, strict=False):
         arrivals = {number: _table(rows) for number, rows in enumerate(batch) if rows}
-        at_once, one = admit_arrivals(
+        at_once, ready, late = admit_arrivals(
             at_once, inputs, arrivals, dedup_horizon, watermarks=awaited_watermarks
         )
-        afterwards, first = admit_arrivals(afterwards, inputs, arrivals, dedup_horizon)
-        afterwards, second = admit_arrivals(
+        afterwards, first, first_late = admit_arrivals(
+            afterwards, inputs, arrivals, dedup_horizon
+        )
+        afterwards, second, _ = admit_arrivals(
             afterwards, inputs, {}, dedup_horizon, watermarks=awaited_watermarks
         )
-        parts = [part.ready.select(SCHEMA.names).to_pylist() for part in (first, second)]
-        assert one.ready.select(SCHEMA.names).to_pylist() == parts[0] + parts[1]
-        assert one.late.to_pylist() == first.late.to_pylist()
+        parts = [part.select(SCHEMA.names).to_pylist() for part in (first, second)]
+        assert ready.select(SCHEMA.names).to_pylist() == parts[0] + parts[1]
+        assert late.to_pylist() == first_late.to_pylist()
         assert at_once.watermark == afterwards.watermark
         assert at_once.buffer.to_pylist() == afterwards.buffer.to_pylist()
         assert at_once.late == afterwards.late

@@ -77,42 +77,14 @@ def build_tables(
     symbols: Iterable[Symbol] = (),
     subsets: Iterable[Subset] = (),
     explored: Iterable[int] = (),
+    known: Mapping[tuple[Subset, Symbol], Entry] | None = None,
 ) -> DfaTables:
     """Make the tables for the symbols that occur; numbers follow the order given.
 
     The empty symbol comes first in any case. Sets of states keep their numbers, and those that
-    `explored` names are explored.
+    `explored` names are explored. Entries that are known are not found out again.
     """
-    return _build(automaton, tuple(symbols), tuple(subsets), tuple(explored), {})
-
-
-def with_symbols(
-    automaton: Automaton, tables: DfaTables, symbols: Iterable[Symbol]
-) -> DfaTables:
-    """Make tables that have more symbols."""
-    more = (*tables.symbols, *symbols)
-    return _build(automaton, more, tables.subsets, explored_subsets(tables), tables.entries)
-
-
-def explore(automaton: Automaton, tables: DfaTables, wanted: Iterable[int]) -> DfaTables:
-    """Make tables in which some sets of states are explored, and some beyond them."""
-    explored = (*explored_subsets(tables), *wanted)
-    return _build(automaton, tables.symbols, tables.subsets, explored, tables.entries)
-
-
-def explored_subsets(tables: DfaTables) -> tuple[int, ...]:
-    """List the sets of states that are explored."""
-    return tuple(np.flatnonzero(tables.subset_facts[EXPLORED]).tolist())
-
-
-def _build(
-    automaton: Automaton,
-    symbols: tuple[Symbol, ...],
-    subsets: tuple[Subset, ...],
-    explored: tuple[int, ...],
-    known: Mapping[tuple[Subset, Symbol], Entry],
-) -> DfaTables:
-    entries = dict(known)  # other tables hold what was known
+    entries = dict(known or {})  # other tables hold what was known
     alphabet = tuple(dict.fromkeys((Symbol(), *symbols)))
     starts = [(region, frozenset({0})) for region in range(len(automaton.regions))]
     numbers: dict[Subset, int] = {}
@@ -128,6 +100,27 @@ def _build(
             "fewer parts that may take the same event, or its repetitions shorter"
         )
     return _pack_tables(automaton, alphabet, numbers, rows, entries)
+
+
+def with_symbols(
+    automaton: Automaton, tables: DfaTables, symbols: Iterable[Symbol]
+) -> DfaTables:
+    """Make tables that have more symbols."""
+    more = (*tables.symbols, *symbols)
+    return build_tables(
+        automaton, more, tables.subsets, explored_subsets(tables), tables.entries
+    )
+
+
+def explore(automaton: Automaton, tables: DfaTables, wanted: Iterable[int]) -> DfaTables:
+    """Make tables in which some sets of states are explored, and some beyond them."""
+    explored = (*explored_subsets(tables), *wanted)
+    return build_tables(automaton, tables.symbols, tables.subsets, explored, tables.entries)
+
+
+def explored_subsets(tables: DfaTables) -> tuple[int, ...]:
+    """List the sets of states that are explored."""
+    return tuple(np.flatnonzero(tables.subset_facts[EXPLORED]).tolist())
 
 
 def _explore_rows(

@@ -52,26 +52,24 @@ def expire(fifo: Fifo, before: int) -> bool:
     """Close the partial matches opened before a time; False if the output is full."""
     records, queues, tables, output = fifo.records, fifo.queues, fifo.tables, fifo.output
     counts = records.counts
-    while (
-        counts[rec.OLDEST] != NONE and records.partial_matches[counts[rec.OLDEST]].time < before
-    ):
-        writes = tables.absence or tables.timed_out
+    settings = tables.settings
+    partial_match = i64(counts[rec.OLDEST])
+    while partial_match != NONE and records.partial_matches[idx(partial_match)].time < before:
+        writes = settings.absence or settings.timed_out
         if writes and rec.events_that_fit(records, output, i64(1), i64(1)) < 1:
             return False
-        partial_match = i64(counts[rec.OLDEST])
         dequeue_everywhere(fifo, partial_match)
-        found = (
-            tables.absence
-            and tables.subset_facts[ACCEPTING, queues.links[idx(partial_match), 0].state]
-        )
-        if found or tables.timed_out:
-            end = records.partial_matches[idx(partial_match)].time + tables.window
+        subset = queues.links[idx(partial_match), 0].state
+        is_match = settings.absence and tables.subset_facts[ACCEPTING, subset]
+        if is_match or settings.timed_out:
+            end = records.partial_matches[idx(partial_match)].time + settings.window
             rec.emit_match(records, output, partial_match, end)
-        if not found:
+        if not is_match:
             counts[rec.EXPIRED] += 1
-            if tables.timed_out:
+            if settings.timed_out:
                 rec.mark_timed_out(records, output)
         close(fifo, partial_match)
+        partial_match = i64(counts[rec.OLDEST])
     return True
 
 
@@ -82,14 +80,14 @@ def expire_by_count(fifo: Fifo, key_slot: int, time: int) -> None:
     Only an event of the key opens a partial match of it, so each event closes one at most.
     """
     records, tables, output = fifo.records, fifo.tables, fifo.output
-    limit = records.key_slots[idx(key_slot)].count - tables.events
+    limit = records.key_slots[idx(key_slot)].count - tables.settings.events
     while True:
         partial_match = _oldest_of_key(fifo, key_slot)
         if partial_match == NONE or records.partial_matches[idx(partial_match)].count > limit:
             return
         dequeue_everywhere(fifo, partial_match)
         records.counts[rec.EXPIRED] += 1
-        if tables.timed_out:
+        if tables.settings.timed_out:
             rec.emit_match(records, output, partial_match, time)
             rec.mark_timed_out(records, output)
         last = records.key_slots[idx(key_slot)].open == 1
@@ -103,20 +101,16 @@ def _oldest_of_key(fifo: Fifo, key_slot: int) -> int:
     records, queues, tables = fifo.records, fifo.queues, fifo.tables
     if tables.single_event_regions:
         return i64(records.key_slots[idx(key_slot)].first)
-    found = i64(NONE)
+    oldest = i64(NONE)
     for w in range(queues.filled.shape[1]):
         bits = queues.filled[idx(key_slot), idx(w)]
         while bits:
             subset = i64(w * 64 + queue.lowest_bit(bits))
             bits &= bits - np.uint64(1)
             head = queue.oldest_in_queue(records, queues, key_slot, subset)
-            if (
-                found == NONE
-                or records.partial_matches[idx(head)].opened
-                < records.partial_matches[idx(found)].opened
-            ):
-                found = head
-    return found
+            if oldest == NONE or queue.is_older(records, head, oldest):
+                oldest = head
+    return oldest
 
 
 @jit_inline

@@ -35,7 +35,7 @@ from shedlight.matching.kernel.tables import (
     FORBIDS,
     Events,
     build_kernel_tables,
-    build_scan_settings,
+    build_settings,
     build_transition_table,
 )
 from shedlight.matching.permuted import row_column
@@ -128,7 +128,7 @@ class FifoRun:
         self.records.counts[rec.UNEXPLORED_SUBSET] = NONE
 
     def _ensure_capacity(self) -> None:
-        takers = 2 if self._kernel_tables.timed_out else 1
+        takers = 2 if self._kernel_tables.settings.timed_out else 1
         if self.matcher.pattern.reuse or self.tables.symbol_facts[HAS_NOTS].any():
             takers = 2 * (int(self.records.counts[rec.OPEN]) + 1)  # as in the kernel
         self.records, self._output = _grow(self.records, self._output, takers)
@@ -150,7 +150,7 @@ class ScanRun:
         self.collector = MatchCollector(has_nots=False, timed_out=matcher.timed_out)
         self._output = new_output()
         self._transitions = build_transition_table(matcher, state.tables)
-        self._settings = build_scan_settings(matcher)
+        self._settings = build_settings(matcher)
         self._code = code_arrays(matcher.programs, matcher.triggers)
         self._cells = _cells(matcher, table)
 
@@ -172,7 +172,7 @@ class ScanRun:
             self.collector.take(self.records, self._output, last=done == all_done)
 
     def _ensure_capacity(self) -> None:
-        counts, fan = self.records.counts, self._settings.fan + 1
+        counts, fan = self.records.counts, self._transitions.fan + 1
         most, takers = MAX_BINDINGS * fan, 1
         if self._settings.reuse or (self._transitions.symbol_facts & FORBIDS).any():
             most += int(counts[rec.USED_BINDINGS]) * fan

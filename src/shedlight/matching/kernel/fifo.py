@@ -84,13 +84,12 @@ def take(fifo: Fifo, partial_match: int, event: tuple[int, int, int, TransitionR
     record.node = rec.new_node(records, row, symbol, i64(transition.element), i64(record.node))
     _count_node(records, partial_match)
     record.regions_pending -= transition.accepting
-    if record.regions_pending == 0 and not tables.absence:
+    if record.regions_pending == 0 and not tables.settings.absence:
         rec.emit_match(records, output, partial_match, time)
         close(fifo, partial_match)
     elif transition.queued:
-        queue.enqueue(
-            records, queues, partial_match, i64(transition.target), i64(transition.region)
-        )
+        target, region = i64(transition.target), i64(transition.region)
+        queue.enqueue(records, queues, partial_match, target, region)
         if not transition.explored:
             records.counts[rec.UNEXPLORED_SUBSET] = transition.target
     elif not tables.single_event_regions:
@@ -121,15 +120,14 @@ def open_partial_match(
     records.partial_matches[idx(partial_match)].regions_pending = tables.regions
     transition = tables.opens[symbol]
     if tables.single_event_regions:
-        queue.append_to_key_list(
-            records, queues, (key_slot, tables.regions, i64(transition.region)), partial_match
-        )
+        key_list = (key_slot, tables.regions, i64(transition.region))
+        queue.append_to_key_list(records, queues, key_list, partial_match)
     else:
         for region in range(tables.regions):
             if region != transition.region:
                 queue.enqueue_newest(queues, key_slot, i64(region), partial_match)
     take(fifo, partial_match, (row, time, symbol, transition))
-    if records.counts[rec.OPEN] > tables.cap:
+    if records.counts[rec.OPEN] > tables.settings.cap:
         evict(fifo)
 
 
@@ -150,25 +148,20 @@ def _find_taker(fifo: Fifo, key_slot: int, symbol: int) -> tuple[int, int]:
             subset = i64(w * 64 + queue.lowest_bit(bits))
             bits &= bits - np.uint64(1)
             head = queue.oldest_in_queue(records, queues, key_slot, subset)
-            if (
-                best == NONE
-                or records.partial_matches[idx(head)].opened
-                < records.partial_matches[idx(best)].opened
-            ):
+            if best == NONE or queue.is_older(records, head, best):
                 best = head
                 source = subset
     return best, source
 
 
 @jit_inline
-def _dequeue_taker(fifo: Fifo, place: tuple[int, int, int], partial_match: int) -> None:
+def _dequeue_taker(fifo: Fifo, source: tuple[int, int, int], partial_match: int) -> None:
     """Take the oldest partial match out of its queue, given by key slot, subset and region."""
     records, queues, tables = fifo.records, fifo.queues, fifo.tables
-    key_slot, subset, region = place
+    key_slot, subset, region = source
     if tables.single_event_regions:
-        queues.heads[idx(key_slot), idx(region)].head = records.partial_matches[
-            idx(partial_match)
-        ].key_newer
+        newer = records.partial_matches[idx(partial_match)].key_newer
+        queues.heads[idx(key_slot), idx(region)].head = newer
     else:
         queue.dequeue(records, queues, key_slot, subset, region, partial_match)
 
@@ -216,7 +209,7 @@ def _count_and_negate(
     records, tables = fifo.records, fifo.tables
     key_slot, hash1, hash2 = key
     _, time, symbol = event
-    if tables.events != NONE:
+    if tables.settings.events != NONE:
         records.key_slots[idx(key_slot)].count += 1
         expire_by_count(fifo, key_slot, time)
         key_slot = rec.find_key_slot(records, hash1, hash2)
@@ -235,7 +228,7 @@ def _dispatch(fifo: Fifo, key: tuple[int, int], event: tuple[int, int, int]) -> 
     if key_slot != NONE and not tables.one_taker:
         key_slot = _count_and_negate(fifo, (key_slot, key[0], key[1]), event)
     if key_slot != NONE:
-        if tables.reuse:
+        if tables.settings.reuse:
             _dispatch_to_all(fifo, key_slot, event)
             key_slot = rec.find_key_slot(records, key[0], key[1])
         elif _dispatch_to_oldest(fifo, key_slot, event):
@@ -256,13 +249,13 @@ def _capacity(fifo: Fifo, symbol: int, capacity: int) -> int:
     time one out and complete another.
     """
     records, tables, output = fifo.records, fifo.tables, fifo.output
-    if not tables.one_taker and (tables.reuse or tables.symbol_facts[dfa.HAS_NOTS, symbol]):
-        return rec.events_that_fit(
-            records, output, 2 * (i64(records.counts[rec.OPEN]) + 1), i64(1)
-        )
+    settings, concerns_all = tables.settings, tables.symbol_facts[dfa.HAS_NOTS, symbol]
+    if not tables.one_taker and (settings.reuse or concerns_all):
+        takers = 2 * (i64(records.counts[rec.OPEN]) + 1)
+        return rec.events_that_fit(records, output, takers, i64(1))
     if capacity > 0:
         return capacity
-    ends = i64(2) if tables.timed_out and tables.events != NONE else i64(1)
+    ends = i64(2) if settings.timed_out and settings.events != NONE else i64(1)
     capacity = rec.events_that_fit(records, output, ends, i64(_EVENTS_PER_CHECK))
     return capacity if capacity > 0 else rec.events_that_fit(records, output, ends, i64(1))
 
@@ -271,22 +264,21 @@ def _capacity(fifo: Fifo, symbol: int, capacity: int) -> int:
 def run_fifo(fifo: Fifo, events: Events, start: int, watermark: int) -> int:
     """Offer events from number `start` on, then end what the watermark has passed.
 
-    Returns:
-        How many events are done, the watermark counting as one behind the last: fewer if the
-        arrays are too small to go on, or if a subset must be explored.
+    Gives how many events are done, the watermark counting as one behind the last: fewer if the
+    arrays are too small to go on, or if a subset must be explored.
     """
-    records, tables = fifo.records, fifo.tables
+    records, settings = fifo.records, fifo.tables.settings
     keyed, number = events.hash1.shape[0] > 0, events.number.shape[0]
     capacity = i64(0)
     for i in range(start, number):
         symbol = i64(events.symbols[events.number[i]])
-        if symbol == 0 and tables.events == NONE:
+        if symbol == 0 and settings.events == NONE:
             continue
         time = i64(events.time[i])
-        if rec.is_due(records, tables.window, time):
-            if not expire(fifo, time - tables.window):
+        if rec.is_due(records, settings.window, time):
+            if not expire(fifo, time - settings.window):
                 return i
-            capacity = i64(0) if tables.timed_out else capacity  # room may have been used up
+            capacity = i64(0) if settings.timed_out else capacity  # it may have been used up
         capacity = _capacity(fifo, symbol, capacity)
         if capacity <= 0:
             return i
@@ -297,6 +289,6 @@ def run_fifo(fifo: Fifo, events: Events, start: int, watermark: int) -> int:
         _dispatch(fifo, (hash1, hash2), event)
         if records.counts[rec.UNEXPLORED_SUBSET] != NONE:
             return i + 1
-    if tables.window == NONE or expire(fifo, i64(watermark - tables.window)):
+    if settings.window == NONE or expire(fifo, i64(watermark - settings.window)):
         return number + 1
     return number

@@ -58,6 +58,13 @@ def _meld(partial_matches: Array, links: Array, region: int, record: int, other:
 
 
 @jit_inline
+def is_older(records: PartialMatchRecords, partial_match: int, other: int) -> bool:
+    """Whether a partial match was opened before another."""
+    partial_matches = records.partial_matches
+    return partial_matches[idx(partial_match)].opened < partial_matches[idx(other)].opened
+
+
+@jit_inline
 def enqueue(
     records: PartialMatchRecords, queues: Queues, partial_match: int, subset: int, region: int
 ) -> None:
@@ -72,10 +79,7 @@ def enqueue(
         queue.head = partial_match
         queue.tail = partial_match
         queues.filled[idx(key_slot), idx(subset >> 6)] |= np.uint64(1) << np.uint64(subset & 63)
-    elif (
-        records.partial_matches[idx(queue.tail)].opened
-        < records.partial_matches[idx(partial_match)].opened
-    ):
+    elif is_older(records, queue.tail, partial_match):
         links[idx(queue.tail), idx(region)].next = partial_match
         queue.tail = partial_match
     else:
@@ -107,10 +111,7 @@ def oldest_in_queue(
     """Find the oldest partial match of a queue."""
     queue = queues.heads[idx(key_slot), idx(subset)]
     root, head = i64(queue.root), i64(queue.head)
-    if (
-        root == NONE
-        or records.partial_matches[idx(head)].opened < records.partial_matches[idx(root)].opened
-    ):
+    if root == NONE or is_older(records, head, root):
         return head
     return root
 
@@ -175,14 +176,14 @@ def dequeue(
 def append_to_key_list(
     records: PartialMatchRecords,
     queues: Queues,
-    place: tuple[int, int, int],
+    key_list: tuple[int, int, int],
     partial_match: int,
 ) -> None:
     """Put a new partial match behind all others of its key.
 
-    `place` is the key slot, the number of regions and the region whose event it has.
+    `key_list` is the key slot, the number of regions and the region whose event it has.
     """
-    key_slot, regions, filled = place
+    key_slot, regions, filled = key_list
     key = records.key_slots[idx(key_slot)]
     records.partial_matches[idx(partial_match)].key_newer = NONE
     if key.last == NONE:
@@ -216,6 +217,5 @@ def advance_region_heads(
     """Let the regions that wait at the oldest partial match of a key wait at the next."""
     for region in range(regions):
         if queues.heads[idx(key_slot), idx(region)].head == partial_match:
-            queues.heads[idx(key_slot), idx(region)].head = records.partial_matches[
-                idx(partial_match)
-            ].key_newer
+            newer = records.partial_matches[idx(partial_match)].key_newer
+            queues.heads[idx(key_slot), idx(region)].head = newer

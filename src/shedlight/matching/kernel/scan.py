@@ -24,7 +24,7 @@ from shedlight.matching.kernel.tables import (
     OPENS,
     TAKES,
     Events,
-    ScanSettings,
+    KernelSettings,
     TransitionTable,
 )
 
@@ -35,7 +35,7 @@ class Scan(NamedTuple):
     records: PartialMatchRecords
     bindings: Bindings
     transitions: TransitionTable
-    settings: ScanSettings
+    settings: KernelSettings
     code: Code
     cells: Cells
     output: Output
@@ -306,9 +306,9 @@ def _dispatch(  # noqa: C901  # a function less is much less to compile
 @jit_inline
 def _fits(scan: Scan, symbol: int) -> bool:
     records, settings = scan.records, scan.settings
-    most, takers = MAX_BINDINGS * (settings.fan + 1), i64(1)
+    most, takers = MAX_BINDINGS * (scan.transitions.fan + 1), i64(1)
     if settings.reuse or scan.transitions.symbol_facts[symbol] & FORBIDS:
-        most += records.counts[rec.USED_BINDINGS] * (settings.fan + 1)
+        most += records.counts[rec.USED_BINDINGS] * (scan.transitions.fan + 1)
         takers += records.counts[rec.OPEN]
     takers += settings.timed_out and settings.events != NONE  # it may close one besides
     return (
@@ -322,9 +322,8 @@ def _fits(scan: Scan, symbol: int) -> bool:
 def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
     """Offer events from number `start` on, then end what the watermark has passed.
 
-    Returns:
-        How many events are done, the watermark counting as one after the last: fewer than
-        there are if the arrays are too small to go on.
+    Gives how many events are done, the watermark counting as one after the last: fewer than
+    there are if the arrays are too small to go on.
     """
     keyed = events.hash1.shape[0] > 0
     number = events.time.shape[0]

@@ -15,8 +15,19 @@ from shedlight.matching.kernel.records import NONE
 TAKES, FORBIDS, OPENS = 1, 2, 4
 
 
+class KernelSettings(NamedTuple):
+    """The settings of a pattern."""
+
+    window: int  # microseconds, or NONE
+    events: int  # events, or NONE
+    reuse: bool
+    absence: bool
+    timed_out: bool  # whether partial matches that time out are written out
+    cap: int  # most partial matches there may be
+
+
 class KernelTables(NamedTuple):
-    """The tables of `dfa.py` and the settings of a pattern."""
+    """The tables of `dfa.py`, and what else the FIFO kernel knows of a pattern."""
 
     transitions: Array
     opens: Array
@@ -27,12 +38,7 @@ class KernelTables(NamedTuple):
     regions: int
     single_event_regions: bool  # whether each of several regions is over with its first event
     one_taker: bool  # whether an event concerns one alone: no REUSE, NOT or window of events
-    window: int  # microseconds, or NONE
-    events: int  # events, or NONE
-    reuse: bool
-    absence: bool
-    timed_out: bool  # whether partial matches that time out are written out
-    cap: int  # most partial matches there may be
+    settings: KernelSettings
 
 
 class Events(NamedTuple):
@@ -44,18 +50,6 @@ class Events(NamedTuple):
     hash1: Array  # of the key; empty where there are no keys
     hash2: Array
     row: int  # of the first event
-
-
-class ScanSettings(NamedTuple):
-    """The settings of a pattern for the scan kernel."""
-
-    window: int  # microseconds, or NONE
-    events: int  # events, or NONE
-    reuse: bool
-    absence: bool
-    timed_out: bool  # whether partial matches that time out are written out
-    cap: int  # most partial matches
-    fan: int  # most edges or alternatives of a state
 
 
 class TransitionTable(NamedTuple):
@@ -70,12 +64,13 @@ class TransitionTable(NamedTuple):
     accepts: Array  # [symbol, element] TAKES, FORBIDS or 0
     symbol_facts: Array  # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first
     binds: Array  # [element] whether conditions mention it
+    fan: int  # most edges or alternatives of a state
 
 
 def build_kernel_tables(matcher: Matcher, tables: DfaTables) -> KernelTables:
     """Put together what the FIFO kernel needs to know of a pattern."""
-    settings = _common_settings(matcher)
-    counted = settings[1] != NONE
+    settings = build_settings(matcher)
+    counted = settings.events != NONE
     return KernelTables(
         tables.transitions,
         tables.opens,
@@ -86,16 +81,8 @@ def build_kernel_tables(matcher: Matcher, tables: DfaTables) -> KernelTables:
         len(matcher.automaton.regions),
         matcher.automaton.single_event_regions,
         not (matcher.pattern.reuse or counted or tables.symbol_facts[HAS_NOTS].any()),
-        *settings,
+        settings,
     )
-
-
-def build_scan_settings(matcher: Matcher) -> ScanSettings:
-    """Put together what the scan kernel needs to know of a pattern, but its automaton."""
-    states = matcher.automaton.regions[0]
-    edges = [len(state.edges) for state in states]
-    lefts = [len(left) for state in states for _, left in state.nots]
-    return ScanSettings(*_common_settings(matcher), max(edges + lefts))
 
 
 def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTable:
@@ -117,6 +104,8 @@ def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTab
     )
     first = [element for element, _ in automaton.regions[0][0].edges]
     opens = (accepts[:, first] == TAKES).any(axis=1) * OPENS
+    edges = [len(state.edges) for state in automaton.regions[0]]
+    lefts = [len(left) for state in automaton.regions[0] for _, left in state.nots]
     binds = np.zeros(len(automaton.elements), np.bool_)
     for program in matcher.programs.programs:
         binds[list(program.elements)] = True
@@ -127,17 +116,17 @@ def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTab
         accepts.astype(np.int8),
         ((accepts == FORBIDS).any(axis=1) * FORBIDS | opens).astype(np.int8),
         binds,
+        max(edges + lefts),
     )
 
 
-def _common_settings(matcher: Matcher) -> tuple[int, int, bool, bool, bool, int]:
-    """Give the window in microseconds and in events, the policy, absence and so on."""
+def build_settings(matcher: Matcher) -> KernelSettings:
+    """Put together what a pattern asks of any kernel."""
     window = matcher.pattern.within
-    by_time = window is not None and window.unit is WindowUnit.TIME
-    by_count = window is not None and window.unit is WindowUnit.EVENTS
-    return (
-        window.length if window and by_time else NONE,
-        window.length if window and by_count else NONE,
+    length = {window.unit: window.length} if window else {}
+    return KernelSettings(
+        length.get(WindowUnit.TIME, NONE),
+        length.get(WindowUnit.EVENTS, NONE),
         matcher.pattern.reuse,
         matcher.automaton.absence,
         matcher.timed_out,

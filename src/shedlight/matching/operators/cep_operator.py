@@ -163,10 +163,9 @@ def ingest(
     """
     full = _completed(operator, arrivals)
     length = None if unique else operator.dedup_horizon
-    reorder_buffer, arrived = reorder.admit_arrivals(
+    reorder_buffer, table, late = reorder.admit_arrivals(
         state.reorder_buffer, operator.inputs, full, length, inputs_not_awaited, watermarks
     )
-    table = arrived.ready
     types, numbers = classify(state.types, len(table), lambda node: row_column(table, node))
     ready = ReadyBatch(
         table.numbers(reorder.TIME),
@@ -177,7 +176,7 @@ def ingest(
         reorder_buffer.watermark,
         table.numbers(reorder.INPUT),
     )
-    return replace(state, reorder_buffer=reorder_buffer, types=types), ready, arrived.late
+    return replace(state, reorder_buffer=reorder_buffer, types=types), ready, late
 
 
 def match_batch(

@@ -69,14 +69,6 @@ class ReorderBuffer:
     duplicates: tuple[int, ...]  # how many duplicates there were, per input
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AdmitResult:
-    """What became of a batch of arrivals: ready events in order, and the late ones."""
-
-    ready: PermutedTable
-    late: pa.Table
-
-
 def new_reorder_buffer(schema: pa.Schema, inputs: int) -> ReorderBuffer:
     """Make the reorder buffer before any event."""
     full = schema.append(pa.field(TIME, pa.int64())).append(pa.field(INPUT, pa.int32()))
@@ -92,8 +84,8 @@ def admit_arrivals(
     dedup_horizon: int | None,
     inputs_not_awaited: frozenset[int] = frozenset(),
     watermarks: Sequence[int] | None = None,
-) -> tuple[ReorderBuffer, AdmitResult]:
-    """Take in arrivals and give out what is ready.
+) -> tuple[ReorderBuffer, PermutedTable, pa.Table]:
+    """Take in arrivals; give out what is ready, in order, and what is late.
 
     Arrivals are by the number of their input, in the order of their arrival. Ids are remembered
     for the horizon, in microseconds; None: it is known that none comes twice. Inputs that are
@@ -118,7 +110,9 @@ def admit_arrivals(
         left_behind.append(filter_rows(full, verdict == _LATE))
         late[number] += len(left_behind[-1])
         duplicates[number] += len(full) - len(fresh[-1]) - len(left_behind[-1])
-    dedup = _advance_watermarks(dedup, watermarks) if watermarks is not None else dedup
+    if watermarks is not None:
+        pairs = zip(dedup, watermarks, strict=True)
+        dedup = [replace(each, watermark=max(each.watermark, new)) for each, new in pairs]
     awaited = (each.watermark for i, each in enumerate(dedup) if i not in inputs_not_awaited)
     watermark = max(state.watermark, min(awaited, default=FOREVER))
     buffer = _joined(fresh, state.buffer.schema)
@@ -128,7 +122,7 @@ def admit_arrivals(
         filter_rows(buffer, ~is_ready), tuple(dedup), watermark, tuple(late), tuple(duplicates)
     )
     late_events = _joined(left_behind, buffer.schema)
-    return new, AdmitResult(PermutedTable(ready, order_of(ready, inputs)), late_events)
+    return new, PermutedTable(ready, order_of(ready, inputs)), late_events
 
 
 def _judge(
@@ -144,16 +138,6 @@ def _judge(
         return _remember_ids(dedup, newest, times[last:]), verdict
     length = 0 if stream.id_has_time else horizon
     return _deduplicate(dedup, times, _ids(stream, table), stream.lateness, length)
-
-
-def _advance_watermarks(
-    dedup: Sequence[DedupState], watermarks: Sequence[int]
-) -> list[DedupState]:
-    """Raise the watermarks of inputs."""
-    return [
-        replace(state, watermark=watermark) if watermark > state.watermark else state
-        for state, watermark in zip(dedup, watermarks, strict=True)
-    ]
 
 
 def filter_rows(table: pa.Table, chosen: Array) -> pa.Table:

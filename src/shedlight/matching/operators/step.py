@@ -86,9 +86,8 @@ def match(
     run.advance(events, ready.watermark)
     times_and_ends, rows, elements, incomplete = run.collector.all()
     nothing = state.store.slice(0, 0)  # without matches nobody looks at events
-    table = (
-        view_events(state.store, batch.table) if len(rows) else view_events(nothing, nothing)
-    )
+    looked_at = (state.store, batch.table) if len(rows) else (nothing, nothing)
+    table = view_events(*looked_at)
     rows = _rows_of(rows, stored, batch)
     time, ends = times_and_ends[rec.TIME], times_and_ends[rec.END]
     matches = Matches(time, ends, table, rows, elements)

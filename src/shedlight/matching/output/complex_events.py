@@ -82,7 +82,8 @@ def complex_events(
     such that no match has them.
     """
     named = timed_out_name(matcher.name) if timed_out else matcher.name
-    names = match_ids(named, matches.ends, _keys(matches, ids))
+    keys = hash_keys([_key_column(matches, name) for name in ids], len(matches.rows))
+    names = match_ids(named, matches.ends, keys)
     time, each = matches.time, None
     if matcher.pattern.each:
         each, position = _each(matches)
@@ -259,12 +260,6 @@ def _exact_sum(match: Array, values: Array, size: int, has_any: Array) -> Column
     high += low >> 32
     fits = (high >= -(1 << 31)) & (high < 1 << 31)
     return Column(DataType.BIGINT, (high << 32) | (low & 0xFFFFFFFF), has_any & fits)
-
-
-def _keys(matches: Matches, ids: Sequence[str]) -> tuple[Array, Array]:
-    """Hash the ids of the events of all matches."""
-    columns = [_key_column(matches, name) for name in ids]
-    return hash_keys(columns, len(matches.rows))
 
 
 def _key_column(matches: Matches, name: str) -> Column:

@@ -65,10 +65,7 @@ def _compact_queues(
     rows = key_slots.rows if len(key_slots.rows) else np.zeros(1, np.int64)
     return Queues(
         _renumber_fields(
-            queues.heads[rows],
-            head=partial_matches,
-            tail=partial_matches,
-            root=partial_matches,
+            queues.heads[rows], head=partial_matches, tail=partial_matches, root=partial_matches
         ),
         queues.filled[rows],
         _renumber_fields(

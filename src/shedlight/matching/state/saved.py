@@ -23,11 +23,7 @@ from shedlight.matching.kernel.records import PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.operators.cep_operator import CepOperator, OperatorState
 from shedlight.matching.operators.classify import EventTypes
-from shedlight.matching.operators.reorder import (
-    DedupState,
-    ReorderBuffer,
-    new_reorder_buffer,
-)
+from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_reorder_buffer
 from shedlight.matching.state.compact import compact
 from shedlight.matching.state.container import Section
 
