@@ -28,8 +28,8 @@ class PermutedTable:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Give a column in order."""
-        found = self.table.column(name)
-        return found if self.order is None else found.take(pa.array(self.order))
+        column = self.table.column(name)
+        return column if self.order is None else column.take(pa.array(self.order))
 
     def select(self, names: Sequence[str]) -> pa.Table:
         """Give some columns in order."""
@@ -38,8 +38,8 @@ class PermutedTable:
 
     def numbers(self, name: str) -> Array:
         """Give a column of numbers without a null, in order."""
-        found = self.table.column(name).to_numpy()
-        return np.asarray(found if self.order is None else found[self.order])
+        values = self.table.column(name).to_numpy()
+        return np.asarray(values if self.order is None else values[self.order])
 
     def rows(self, positions: Array) -> Array:
         """Give the rows of the events at some positions."""

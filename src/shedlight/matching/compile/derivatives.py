@@ -201,27 +201,27 @@ def _after_not(term: Term, x: int) -> Iterator[Term]:
             if least == 0:
                 yield DONE
             again = loop(inner, max(least - 1, 0), None if most is None else most - 1)
-            for now in after_not(inner, x):
-                yield from (chain((some, again)) for some in _some(now))
+            for left in after_not(inner, x):
+                yield from (chain((begun, again)) for begun in _non_empty(left))
                 if least > 0:
-                    yield from _ends(now)
+                    yield from _ends(left)
         case NotEmpty(inner):
-            for now in after_not(inner, x):
-                yield from _some(now)
+            for left in after_not(inner, x):
+                yield from _non_empty(left)
 
 
-def _after_not_in_chain(first: Term, rest: Term, x: int) -> Iterator[Term]:
-    guarded_beyond = can_end(first) and x in forbidden_now(rest)
-    for now in after_not(first, x):
+def _after_not_in_chain(first: Term, later: Term, x: int) -> Iterator[Term]:
+    guarded_beyond = can_end(first) and x in forbidden_now(later)
+    for left in after_not(first, x):
         if not guarded_beyond:
-            yield chain((now, rest))
+            yield chain((left, later))
             continue
-        yield from (chain((some, rest)) for some in _some(now))
-        for gaps in _ends(now):
-            yield from (chain((gaps, left)) for left in after_not(rest, x))
+        yield from (chain((begun, later)) for begun in _non_empty(left))
+        for gaps in _ends(left):
+            yield from (chain((gaps, beyond)) for beyond in after_not(later, x))
 
 
-def _some(term: Term) -> Iterator[Term]:
+def _non_empty(term: Term) -> Iterator[Term]:
     """Give the term with at least one event, if that can be."""
     if not can_end(term):
         yield term

@@ -130,7 +130,7 @@ class _Compiler:
 
 
 def _groups(
-    terms: tuple[derive.Term, ...], found: tuple[Element, ...]
+    terms: tuple[derive.Term, ...], elements: tuple[Element, ...]
 ) -> list[tuple[derive.Term, ...]]:
     """Group terms so that no event can be taken in two groups."""
     groups: list[tuple[list[derive.Term], set[int]]] = []
@@ -139,7 +139,7 @@ def _groups(
         joined: tuple[list[derive.Term], set[int]] = ([term], leaves)
         apart = []
         for group in groups:
-            if all(exclusive(found[a], found[b]) for a in group[1] for b in leaves):
+            if all(exclusive(elements[a], elements[b]) for a in group[1] for b in leaves):
                 apart.append(group)
             else:
                 joined = (group[0] + joined[0], group[1] | joined[1])
@@ -171,13 +171,13 @@ def _inside(term: derive.Term) -> Iterator[derive.Term]:
 def _states(start: derive.Term) -> tuple[State, ...]:
     """Find all states that can be reached, in the order of their finding."""
     numbers: dict[derive.Term, int] = {start: 0}
-    found = [start]
+    terms = [start]
 
     def number(term: derive.Term) -> int:
         if term not in numbers:
-            numbers[term] = len(found)
-            found.append(term)
-            if len(found) > MAX_STATES:
+            numbers[term] = len(terms)
+            terms.append(term)
+            if len(terms) > MAX_STATES:
                 raise CapError(
                     f"the pattern needs more than {MAX_STATES:,} states; an AND doubles them "
                     "with every part unless no event fits two parts, it is the whole pattern "
@@ -187,7 +187,7 @@ def _states(start: derive.Term) -> tuple[State, ...]:
         return numbers[term]
 
     states = []
-    for term in found:  # grows while we go
+    for term in terms:  # grows while we go
         edges = tuple((element, number(left)) for element, left in derive.steps(term))
         nots = tuple(
             (x, tuple(number(left) for left in derive.after_not(term, x)))

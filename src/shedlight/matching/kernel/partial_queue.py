@@ -123,21 +123,21 @@ def _without_root(partial_matches: Array, links: Array, region: int, root: int) 
     child = i64(links[idx(root), idx(region)].child)
     while child != NONE:
         second = i64(links[idx(child), idx(region)].next)
-        rest = i64(NONE)
+        after = i64(NONE)
         links[idx(child), idx(region)].next = NONE
         if second != NONE:
-            rest = i64(links[idx(second), idx(region)].next)
+            after = i64(links[idx(second), idx(region)].next)
             links[idx(second), idx(region)].next = NONE
         joined = _meld(partial_matches, links, region, child, second)
         links[idx(joined), idx(region)].next = pairs
         pairs = joined
-        child = rest
+        child = after
     heap = i64(NONE)
     while pairs != NONE:
-        rest = i64(links[idx(pairs), idx(region)].next)
+        after = i64(links[idx(pairs), idx(region)].next)
         links[idx(pairs), idx(region)].next = NONE
         heap = _meld(partial_matches, links, region, heap, pairs)
-        pairs = rest
+        pairs = after
     return heap
 
 

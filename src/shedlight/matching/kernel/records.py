@@ -317,13 +317,13 @@ def is_due(records: PartialMatchRecords, window: int, time: int) -> bool:
 def _begin_match(records: PartialMatchRecords, output: Output, size: int, time: int) -> int:
     """Write a match of so many nodes out, and say where its chain ends."""
     counts = records.counts
-    place = counts[OUT] + size
-    counts[OUT] = place
+    position = counts[OUT] + size
+    counts[OUT] = position
     number = idx(counts[MATCHES])
     output.matches[TIME, number] = time
-    output.matches[END, number] = place
+    output.matches[END, number] = position
     counts[MATCHES] += 1
-    return place
+    return position
 
 
 @jit_inline
@@ -333,19 +333,19 @@ def emit_match(
     """Write the match of a partial match out, and give the nodes of its chain back."""
     counts = records.counts
     record = records.partial_matches[idx(partial_match)]
-    place = _begin_match(records, output, i64(record.size), time)
+    position = _begin_match(records, output, i64(record.size), time)
     with_symbols = output.symbols.shape[0] > 0
     free, node = i64(counts[FREE_NODE]), i64(record.node)
     counts[FREE_NODE] = node
     counts[USED_NODES] -= record.size
     while node != NONE:
-        place -= 1
+        position -= 1
         link = records.nodes[idx(node)]
         before = i64(link.before)
-        output.rows[idx(place)] = link.row
-        output.elements[idx(place)] = link.element
+        output.rows[idx(position)] = link.row
+        output.elements[idx(position)] = link.element
         if with_symbols:
-            output.symbols[idx(place)] = link.symbol
+            output.symbols[idx(position)] = link.symbol
         link.row = FREE
         if before == NONE:
             link.before = free
@@ -358,15 +358,15 @@ def write_match(
     records: PartialMatchRecords, output: Output, last: int, size: int, time: int
 ) -> None:
     """Write a match out: the chain of so many nodes that ends in `last`."""
-    place = _begin_match(records, output, size, time)
+    position = _begin_match(records, output, size, time)
     node = last
     while node != NONE:
-        place -= 1
+        position -= 1
         record = records.nodes[idx(node)]
-        output.rows[idx(place)] = record.row
-        output.elements[idx(place)] = record.element
+        output.rows[idx(position)] = record.row
+        output.elements[idx(position)] = record.element
         if output.symbols.shape[0]:
-            output.symbols[idx(place)] = record.symbol
+            output.symbols[idx(position)] = record.symbol
         node = i64(record.before)
 
 

@@ -53,8 +53,8 @@ def _extend_binding(
     """Add the bindings that follow from one binding when an element takes an event."""
     row, _, symbol = event
     counts, bindings = scan.records.counts, scan.bindings
-    place = bindings.records[binding].state * bindings.bound.shape[1] + element
-    start, end = scan.transitions.ends[place], scan.transitions.ends[place + 1]
+    entry = bindings.records[binding].state * bindings.bound.shape[1] + element
+    start, end = scan.transitions.ends[entry], scan.transitions.ends[entry + 1]
     if start == end or not holds(scan.code, scan.cells, element, row, bindings.bound, binding):
         return chosen
     for i in range(start, end):
@@ -165,8 +165,8 @@ def _negate_binding(
     """Add what a NOT leaves of a binding."""
     counts, bindings = scan.records.counts, scan.bindings
     state = i64(bindings.records[binding].state)
-    place = state * bindings.bound.shape[1] + element
-    start, end = scan.transitions.ends[place], scan.transitions.ends[place + 1]
+    entry = state * bindings.bound.shape[1] + element
+    start, end = scan.transitions.ends[entry], scan.transitions.ends[entry + 1]
     stays = end - start == 1 and scan.transitions.targets[start] == state
     bindings.records[binding].next = NONE
     if stays or not holds(scan.code, scan.cells, element, row, bindings.bound, binding):

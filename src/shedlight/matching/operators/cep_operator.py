@@ -136,13 +136,14 @@ def step_operator(
     `shed` says which of the events that are ready each pattern gets to see (None: all).
     """
     state, ready, late = ingest(operator, state, arrivals, inputs_not_awaited)
-    state, found = match_batch(operator, state, ready, shed(ready) if shed else {})
+    state, outputs = match_batch(operator, state, ready, shed(ready) if shed else {})
     names = [matcher.name for matcher in operator.matchers]
+    timed_out = ((name, timed_out_name(name)) for name in names)
     return state, OperatorResult(
-        {name: found[name] for name in names},
+        {name: outputs[name] for name in names},
         len(ready.time),
         late,
-        {name: found[timed_out_name(name)] for name in names if timed_out_name(name) in found},
+        {name: outputs[key] for name, key in timed_out if key in outputs},
     )
 
 
@@ -194,21 +195,21 @@ def match_batch(
     list of them. When a pattern is done, `on_pattern_done` is called with its new state and
     what it found.
     """
-    states, found = [], {}
+    states, outputs = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):
         new, matches = match(matcher, old, ready, masks.get(matcher.name))
         states.append(new)
         with_event_ids = matcher.name not in without_event_ids
-        found[matcher.name] = complex_events(
+        outputs[matcher.name] = complex_events(
             matcher, matches, operator.ids, with_event_ids=with_event_ids
         )
         if matches.timed_out is not None:
-            found[timed_out_name(matcher.name)] = complex_events(
+            outputs[timed_out_name(matcher.name)] = complex_events(
                 matcher, matches.timed_out, operator.ids, timed_out=True
             )
         if on_pattern_done is not None:
-            on_pattern_done(matcher, new, found[matcher.name])
-    return replace(state, states=tuple(states)), found
+            on_pattern_done(matcher, new, outputs[matcher.name])
+    return replace(state, states=tuple(states)), outputs
 
 
 def schema_of(schema: pa.Schema) -> Schema:

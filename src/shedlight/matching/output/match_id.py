@@ -31,11 +31,11 @@ def match_ids(name: str, ends: Array, keys: tuple[Array, Array]) -> pa.Array:
 
 def _hashed(first: Array, second: Array, positions: Array, salt: int) -> Array:
     """Hash events with their positions."""
-    found = np.empty(len(positions), np.uint64)
-    hash_with_seed(first, salt, found)
-    hash_onto(second, found)
-    hash_onto(positions, found)
-    return found
+    hashes = np.empty(len(positions), np.uint64)
+    hash_with_seed(first, salt, hashes)
+    hash_onto(second, hashes)
+    hash_onto(positions, hashes)
+    return hashes
 
 
 @compiled

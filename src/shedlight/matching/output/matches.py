@@ -25,9 +25,9 @@ class _Plain:
     new: Array
 
     def take(self, rows: Array) -> Array:
-        found = np.empty(len(rows), np.int64)
-        _gather(self.stored, self.new, rows, found)
-        return found
+        values = np.empty(len(rows), np.int64)
+        _gather(self.stored, self.new, rows, values)
+        return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +51,11 @@ class EventView:
         names = self.schema.names if names is None else list(names)
         schema = pa.schema([self.schema.field(name) for name in names])
         if missing is not None and missing.all():
-            return pa.table([pa.nulls(len(rows), one.type) for one in schema], schema)
-        places = pa.array(rows, mask=missing)
-        return pa.table([self._taken(one, rows, places) for one in schema], schema)
+            return pa.table([pa.nulls(len(rows), field.type) for field in schema], schema)
+        positions = pa.array(rows, mask=missing)
+        return pa.table([self._taken(field, rows, positions) for field in schema], schema)
 
-    def _taken(self, field: pa.Field, rows: Array, places: pa.Array) -> pa.Array:
+    def _taken(self, field: pa.Field, rows: Array, positions: pa.Array) -> pa.Array:
         """Take rows; of a struct that is null in all of them, nothing is looked at.
 
         That is what an operator of several inputs has: the structs of all, and each event has
@@ -63,18 +63,18 @@ class EventView:
         """
         column = self.columns[field.name]
         if isinstance(column, _Plain):
-            found = column.take(rows)
-            mask = np.asarray(places.is_null()) if places.null_count else None
-            return pa.array(found, mask=mask).view(field.type)
-        if pa.types.is_struct(field.type) and not _any_valid(column, places):
-            return pa.nulls(len(places), field.type)
-        return column.take(places)
+            values = column.take(rows)
+            mask = np.asarray(positions.is_null()) if positions.null_count else None
+            return pa.array(values, mask=mask).view(field.type)
+        if pa.types.is_struct(field.type) and not _any_valid(column, positions):
+            return pa.nulls(len(positions), field.type)
+        return column.take(positions)
 
 
-def _any_valid(column: pa.Array, places: pa.Array) -> bool:
+def _any_valid(column: pa.Array, positions: pa.Array) -> bool:
     if not column.null_count:
         return True
-    return bool(pc.any(column.is_valid().take(places)).as_py())
+    return bool(pc.any(column.is_valid().take(positions)).as_py())
 
 
 def view_events(store: pa.Table, batch: pa.Table) -> EventView:
@@ -82,7 +82,7 @@ def view_events(store: pa.Table, batch: pa.Table) -> EventView:
     schema = store.schema
     if not batch.schema.equals(schema):
         batch = batch.cast(schema)
-    pairs = ((one.name, store[one.name], batch[one.name]) for one in schema)
+    pairs = ((field.name, store[field.name], batch[field.name]) for field in schema)
     return EventView(schema, {name: _column(*pair) for name, *pair in pairs})
 
 
@@ -104,11 +104,11 @@ def _as_whole(column: pa.ChunkedArray) -> Array:
 
 
 @compiled
-def _gather(stored: Array, new: Array, rows: Array, found: Array) -> None:
+def _gather(stored: Array, new: Array, rows: Array, values: Array) -> None:
     size = stored.shape[0]
-    for i in range(found.shape[0]):
+    for i in range(values.shape[0]):
         row = rows[i]
-        found[i] = stored[row] if row < size else new[row - size]
+        values[i] = stored[row] if row < size else new[row - size]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,10 +38,10 @@ class Section:
 def write_container(sections: Iterable[Section]) -> bytes:
     """Put sections together."""
     contents, bodies = [], []
-    for one in sections:
-        bodies.append(pa.compress(one.body, codec="zstd", asbytes=True))
-        sizes = len(one.body), len(bodies[-1])
-        contents.append([one.kind, one.operator, one.name, one.facts, *sizes])
+    for section in sections:
+        bodies.append(pa.compress(section.body, codec="zstd", asbytes=True))
+        sizes = len(section.body), len(bodies[-1])
+        contents.append([section.kind, section.operator, section.name, section.facts, *sizes])
     table = json.dumps(contents, separators=(",", ":")).encode()
     rest, numbers = b"".join([table, *bodies]), _NUMBERS.pack(VERSION, len(table))
     checksum = _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(numbers)))

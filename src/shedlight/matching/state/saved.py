@@ -52,7 +52,7 @@ def operator_state(operator: CepOperator, sections: Iterable[Section]) -> Operat
     now = [matcher.fingerprint for matcher in operator.matchers]
     if sorted(names) != sorted(now):
         raise _other("patterns", "\n         ".join(names), "\n         ".join(now))
-    saved = {name: [one for one in patterns if one.name == name] for name in names}
+    saved = {name: [section for section in patterns if section.name == name] for name in names}
     return OperatorState(
         _reorder_buffer(operator, own),
         EventTypes(operator.alphabet),
