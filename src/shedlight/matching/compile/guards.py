@@ -175,7 +175,7 @@ class _Assembler:
         if operator in ex.COMPARISONS:
             compare = op.COMPARE_DECIMAL if decimal else op.COMPARE
             yield (op.COMPARE_TEXT if DataType.STRING in data_types else compare), 0
-            yield op.RELATE, _OUTCOMES[operator]
+            yield op.RELATE + _OUTCOMES[operator], 0
         else:
             yield (_DECIMAL if decimal else _WHOLE)[operator], 0
 
@@ -231,7 +231,7 @@ def _depth(code: tuple[tuple[int, int], ...]) -> int:
     """Find how many values a program has on the stack at most."""
     depth = most = 0
     for operation, _ in code:
-        depth += 1 if operation <= op.NULL else 0 if operation <= op.RELATE else -1
+        depth += 1 if operation <= op.NULL else 0 if operation < op.BOTH else -1
         depth -= operation == op.PICK
         most = max(most, depth)
     return most

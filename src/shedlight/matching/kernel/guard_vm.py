@@ -90,10 +90,10 @@ def _decimal(operation: int, a: float, b: float) -> float:
 
 
 @jit_inline
-def _one_operand(code: Code, operation: int, argument: int, top: int) -> None:
+def _one_operand(code: Code, operation: int, top: int) -> None:
     value = code.stack[top]
-    if operation == op.RELATE:
-        code.stack[top] = argument >> ((value + 1) & 3) & 1
+    if operation > op.RELATE:
+        code.stack[top] = (operation - op.RELATE) >> ((value + 1) & 3) & 1
     elif operation == op.TO_DECIMAL:
         code.decimals[top] = float(value)
     elif operation == op.NEGATE_DECIMAL:
@@ -153,8 +153,8 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, bindin
                 source = row if taken == element else i64(bound[binding, taken])
                 code.stack[top] = cells.numbers[source, cell]
                 code.nulls[top] = cells.nulls[source, cell]
-        elif operation <= op.RELATE:
-            _one_operand(code, operation, argument, top)
+        elif operation < op.BOTH:
+            _one_operand(code, operation, top)
         elif operation < op.PICK:
             top -= 1
             _two_operands(code, cells, operation, top)
