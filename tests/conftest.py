@@ -21,13 +21,15 @@ _SOAK_SECONDS = 3 * 3600
 """How long a test of the soak may take, if it does not say so itself."""
 
 
+@pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items):
-    """Give the tests of the soak the time that they need; keep those with Spark together."""
+    """Give the tests of the soak the time that they need; begin with those that take long."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one process
+        if "spark" in getattr(item, "fixturenames", ()):  # what a file has made is made once
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SOAK_SECONDS))
+    items.sort(key=lambda item: [not item.get_closest_marker(m) for m in ("spark", "timeout")])
 
 
 # a test is over before it would pay to optimise more; `make test` writes the archive

@@ -14,7 +14,6 @@ TEXT = PAGE.read_text("utf-8")
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("java")
 def test_every_command_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
     """From top to bottom, in an empty folder; then the Python, in the folder that they made."""

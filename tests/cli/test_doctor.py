@@ -111,7 +111,6 @@ def test_a_terminal_has_a_table(java, tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("java")
 def test_a_row_goes_through_spark(doctor):
     """Nothing else is on the terminal."""

@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from tests.page.browsing import OVERFLOW, OVERLAPS, chromium, looking, photograph
 from tests.page.conftest import TOKEN
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "overload"
 STARTING, SOON = 120_000, 150_000
@@ -48,6 +48,7 @@ def link_in(output):
     pytest.fail(f"no link in: {output.read_text('utf-8')}")
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(420)
 def test_a_run_on_spark_is_followed_from_its_start_until_it_sheds(tmp_path):
     """Far more payments come than the node can match; the web UI shows it and the plan."""

@@ -37,7 +37,7 @@ def _plans(draw):
     return model, keep
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(_plans(), TARGETS)
 def test_what_is_known_without_shedding_changes_nothing(plan, target):
     """Neither the rates nor how busy nodes are."""

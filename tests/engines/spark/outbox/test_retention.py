@@ -184,8 +184,8 @@ def hasty(spark):
 @pytest.mark.spark
 def test_what_everybody_has_read_leaves_the_log_and_the_disk(hasty, tmp_path):
     """While it runs; the sinks have all of it."""
-    options = Options(shares={}, delivery_interval=0.3, retention=3.0)
-    outbox, batches = _live(hasty, tmp_path, options, 20)
+    options = Options(shares={}, delivery_interval=0.3, retention=2.0)
+    outbox, batches = _live(hasty, tmp_path, options, 14)
     logged = committed_files(outbox)
     assert logged is not None
     assert len(logged) < batches

@@ -15,7 +15,7 @@ import pytest
 from tests.engines.applications import drawn_events, paper_application
 from tests.engines.spark.runs import locally
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[4]
@@ -102,7 +102,6 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.session.session import close_session, open_session
 from tests.engines.applications import drawn_events, paper_application
 from tests.engines.spark.runs import in_order, with_files
@@ -118,9 +117,9 @@ settings = {
     "spark.sql.shuffle.partitions": "2",
 }
 
-def placed(way):
-    application = with_files(paper_application(), tables, folder / way, [150])
-    sinks = {n: replace(s, path=f"{folder}/{way}/{n}") for n, s in application.sinks.items()}
+def placed():
+    application = with_files(paper_application(), tables, folder / "live", [150])
+    sinks = {n: replace(s, path=f"{folder}/live/{n}") for n, s in application.sinks.items()}
     return replace(application, sinks=sinks)
 
 def print_delivered(application):
@@ -130,10 +129,7 @@ def print_delivered(application):
 
 session = open_session("test", master=url, settings=settings)
 try:
-    once = placed("once")
-    run_on_spark(once, session, checkpoint=f"{folder}/once/run", deliver=True)
-    print_delivered(once)
-    live = placed("live")
+    live = placed()
     options = Options(shares={}, delivery_interval=1.0)
     with Live(live, session, checkpoint=f"{folder}/live/run", options=options) as running:
         running.process_all()
@@ -151,7 +147,7 @@ finally:
 def test_on_a_cluster_the_papers_application_finds_what_it_finds_without_spark(
     cluster, tmp_path
 ):
-    """Over finished files, and live; with tasks in other processes than the driver."""
+    """With tasks in other processes than the driver."""
     tables = {f"s{i}": drawn_events(20, 20, i) for i in (1, 2)}
     expected = locally(paper_application(), tables)
 
@@ -164,7 +160,6 @@ def test_on_a_cluster_the_papers_application_finds_what_it_finds_without_spark(
     )
 
     assert done.returncode == 0, done.stderr
-    once, live, executors = done.stdout.splitlines()
-    assert json.loads(once) == expected
+    live, executors = done.stdout.splitlines()
     assert json.loads(live) == expected
     assert int(executors) == 2

@@ -45,7 +45,6 @@ from tests.engines.spark.runs import in_order, locally
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc for processes"),
 ]
 

@@ -87,7 +87,6 @@ close_session(session)
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("java")
 def test_an_error_that_spark_logs_is_one_record():
     """Its exception is named on the same line; tasks that end with their query say nothing."""

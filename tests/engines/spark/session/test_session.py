@@ -472,7 +472,6 @@ close_session(one)
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("java")
 def test_a_session_opens_works_and_ends_for_good(tmp_path):
     """Also after one whose JVM was killed; what a query failed of is raised, and not said."""

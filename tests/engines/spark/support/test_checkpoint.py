@@ -264,6 +264,16 @@ def test_the_lock_of_a_process_that_was_killed_is_none(tmp_path):
         assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
 
 
+def test_what_a_killed_query_left_unfinished_is_removed(tmp_path):
+    """Spark does not begin where there is anything; a log that is finished stays."""
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    for name in (".0.eb0dfae0.tmp", "..0.eb0dfae0.tmp.crc"):
+        (offsets / name).touch()
+    assert check_logs(tmp_path) is None
+    assert list(offsets.iterdir()) == []
+
+
 def test_a_new_folder_may_have_what_a_killed_run_left_behind(tmp_path):
     """It was killed before it had written down what the checkpoint is of."""
     (tmp_path / "lock").touch()

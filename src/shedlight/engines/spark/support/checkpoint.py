@@ -115,10 +115,13 @@ def check_logs(
 ) -> int | None:
     """Hold the logs of a query against each other, and against those of the files it writes.
 
+    The query must not run: what a killed one left unfinished is removed.
+
     `logs` has the number of the log of each source, as they are in the query; two may have one
     if they read the same. None: each has its own. Gives the micro-batch that is repeated though
     its output is there already, if there is one.
     """
+    _remove_unfinished(query / "offsets")
     offsets, commits = (
         _SparkLog(query / "offsets", remedy),
         _SparkLog(query / "commits", remedy),
@@ -139,6 +142,13 @@ def check_logs(
     if written > begun:
         raise offsets.missing(written)
     return begun if done < begun == written else None
+
+
+def _remove_unfinished(log: Path) -> None:
+    """Remove what a query was killed while writing: Spark begins in an empty folder only."""
+    for pattern in (".*.tmp", ".*.tmp.crc"):
+        for file in log.glob(pattern):
+            file.unlink(missing_ok=True)
 
 
 def _check_identity(file: Path, remedy: str) -> None:
