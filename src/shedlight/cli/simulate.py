@@ -20,7 +20,8 @@ from shedlight.engines.event_files import cannot_write_error, written_whole
 from shedlight.engines.simulator import ServiceDistribution, scenario_run
 from shedlight.engines.simulator.csv_rows import provenance, write_results
 from shedlight.engines.simulator.latency_file import LatencyFile, latency_file
-from shedlight.engines.simulator.scenario import check_bounds
+from shedlight.engines.simulator.recall import compare_results
+from shedlight.engines.simulator.scenario import check_bounds, run_unshed
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.generate.for_sources import StreamProfile
 from shedlight.model.latency import LatencyModel, Target
@@ -108,8 +109,16 @@ def simulate(  # noqa: PLR0913  # one argument per option
             limits=limits,
             on_served=rows.add if rows else None,
             on_interval=step,
+            with_outputs=True,
         )
-    report = SimulationReport(scenario=scenario, unshed=unshed, outcome=outcome, events=events)
+    found = run_unshed(scenario, with_outputs=True).simulation.outputs
+    report = SimulationReport(
+        scenario=scenario,
+        unshed=unshed,
+        outcome=outcome,
+        recall=compare_results(scenario.application, outcome.simulation.outputs, found),
+        events=events,
+    )
     if output is not None:
         _write(report, output)
     print(json.dumps(as_json(report), indent=2) if as_json_ else as_text(report))

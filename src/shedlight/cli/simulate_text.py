@@ -6,12 +6,19 @@ from typing import Any
 
 from shedlight.control.controller import Decision
 from shedlight.engines.simulator import ServiceDistribution
+from shedlight.engines.simulator.recall import Recall
 from shedlight.engines.simulator.scenario import Scenario, Unshed
 from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.text_table import align_columns
 
 _MAX_PLANS = 10
+_MEASURES = {
+    "recall": "recall",
+    "precision": "precision",
+    "recall (half)": "recall_by_overlap",
+    "precision (half)": "precision_by_overlap",
+}
 _SHEDDERS = {
     Shedder.GLOBAL: "the controller sheds for the most results at the sinks",
     Shedder.LOCAL: "the controller sheds for the most results of the overloaded nodes",
@@ -28,6 +35,7 @@ class SimulationReport:
     scenario: Scenario  # what was simulated
     unshed: Unshed  # its results without shedding
     outcome: ScenarioResult  # its results
+    recall: Mapping[str, Recall]  # what the results of each sink have in common with those
     events: str  # where the events are from, as text
 
 
@@ -47,10 +55,7 @@ def as_json(report: SimulationReport) -> dict[str, Any]:
         },
         "nodes": {name: _node(report, name) for name in scenario.application.nodes},
         "operators": {k: asdict(v) for k, v in outcome.simulation.counts.items()},
-        "sinks": {
-            name: {"results": results, "unshed": report.unshed.sinks[name]}
-            for name, results in _results(report).items()
-        },
+        "sinks": {name: _sink(recall) for name, recall in report.recall.items()},
         "plans": [decision_row(d) for d in outcome.decisions if d.plan is not None],
         "states": {k: str(v) for k, v in _states(outcome.decisions).items()},
     }
@@ -138,12 +143,14 @@ def _events(report: SimulationReport) -> Iterator[str]:
 
 def _sinks(report: SimulationReport) -> Iterator[str]:
     yield "results, against those without shedding and with unlimited time"
-    rows = [["sink", "results", "unshed", "kept"]]
-    for name, results in _results(report).items():
-        unshed = report.unshed.sinks[name]
-        kept = f"{results / unshed:.1%}" if unshed else "-"
-        rows.append([name, f"{results:,}", f"{unshed:,}", kept])
+    rows = [["sink", "results", "unshed", "kept", *_MEASURES]]
+    for name, recall in report.recall.items():
+        kept = recall.results / recall.unshed if recall.unshed else None
+        shares = [kept, *(getattr(recall, measure) for measure in _MEASURES.values())]
+        texts = ("-" if share is None else f"{share:.1%}" for share in shares)
+        rows.append([name, f"{recall.results:,}", f"{recall.unshed:,}", *texts])
     yield from align_columns(rows, margin=2)
+    yield "  recall and precision: of the same events; or (half) of at least half of them"
 
 
 def _plans(report: SimulationReport) -> Iterator[str]:
@@ -166,8 +173,9 @@ def _states(decisions: Sequence[Decision]) -> Mapping[str, object]:
     return decisions[-1].health if decisions else {}
 
 
-def _results(report: SimulationReport) -> dict[str, int]:
-    return {name: len(table) for name, table in report.outcome.simulation.sinks.items()}
+def _sink(recall: Recall) -> dict[str, Any]:
+    measures = {name: getattr(recall, name) for name in _MEASURES.values()}
+    return {"results": recall.results, "unshed": recall.unshed, **measures}
 
 
 def _node(report: SimulationReport, name: str) -> dict[str, Any]:

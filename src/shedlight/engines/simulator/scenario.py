@@ -68,7 +68,7 @@ class Unshed:
     simulation: Simulation  # all of it
 
 
-def run_unshed(scenario: Scenario) -> Unshed:
+def run_unshed(scenario: Scenario, *, with_outputs: bool = False) -> Unshed:
     """Simulate a scenario without shedding."""
     done = simulate(
         scenario.application,
@@ -77,6 +77,7 @@ def run_unshed(scenario: Scenario) -> Unshed:
         interval=scenario.duration + 1,
         seed=scenario.seed,
         pace=scenario.pace,
+        with_outputs=with_outputs,
     )
     demand = {
         name: sum(i.busy.get(name, 0.0) for i in done.intervals) / scenario.duration

@@ -91,6 +91,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     limits: Mapping[str, float],
     on_served: Callable[[ServedEvents], None] | None = None,
     on_interval: Callable[[], None] = lambda: None,
+    with_outputs: bool = False,
 ) -> ScenarioResult:
     """Simulate a scenario under a shedder, which decides once an interval (in seconds).
 
@@ -115,6 +116,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
         seed=scenario.seed,
         pace=scenario.pace,
         on_served=collect,
+        with_outputs=with_outputs,
     )
     factors = policy.factors if policy else []
     rows = _node_rows(scenario.application, done.intervals, recording.history, factors)

@@ -99,6 +99,7 @@ class Server:
         timed_out: Collection[Stream] = (),
         *,
         unique: bool = False,
+        lists_events: bool = False,
     ) -> None:
         self.spec = spec
         reported = {stream.name for stream in spec.outputs if stream in timed_out}
@@ -109,6 +110,7 @@ class Server:
         self.choosers: Mapping[Stream, Chooser] = {}  # they choose whatever shares there are
         self._arrived = self._processed = self._shed = self._unused = 0
         self._windows, self._unique = windows, unique
+        self._lists_events = lists_events
         self._relevant: dict[str, Array] = {}
         self._labels: list[str] = []
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
@@ -220,7 +222,8 @@ class Server:
         self, batch: ServiceBatch, departures: Floats
     ) -> dict[Stream, tuple[pa.Table, Floats]]:
         """Match what is ready; give complex events with the times at which they leave."""
-        without_event_ids = self.spec.patterns.keys() - {s.name for s in self.choosers}
+        listed = self.spec.outputs if self._lists_events else self.choosers
+        without_event_ids = self.spec.patterns.keys() - {stream.name for stream in listed}
         self.state, matches = match_batch(
             self.operator, self.state, batch.ready, batch.masks, without_event_ids
         )
@@ -237,7 +240,6 @@ class Server:
             chooser.learn(*_brought(matches[stream.name][EVENTS], self.operator.ids))
         for stream in self.spec.outputs:
             table = matches[stream.name]
-            table = table.drop_columns([EVENTS]) if stream in self.choosers else table
             rows = np.searchsorted(times, table[TIME].to_numpy(), side="right") - 1
             at = leave[np.maximum(rows, 0)] if len(leave) else np.zeros(0)
             results[stream] = (table, at)

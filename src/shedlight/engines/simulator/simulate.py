@@ -6,7 +6,7 @@ downstream when the event that completed it leaves. Matching is that of every ot
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from shedlight.graph import Application, Stream, operator_order
 from shedlight.graph.topology import longest_windows
 from shedlight.matching.jit import compiled
 from shedlight.matching.operators.reorder import StreamInput
-from shedlight.matching.output.complex_events import ID, TIME
+from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
 
@@ -42,12 +42,15 @@ class Simulation:
         sinks: The complex events that reached each sink, without what is selected.
         shares: The active shares of each interval.
         counts: What became of the events at each operator.
+        outputs: All complex events of each pattern, and what timed out, with the ids of their
+            events; empty if nobody asked.
     """
 
     intervals: tuple[Interval, ...]
     sinks: Mapping[str, pa.Table]
     shares: tuple[Shares, ...]
     counts: Mapping[str, Counts]
+    outputs: Mapping[Stream, pa.Table] = field(default_factory=dict)
 
 
 OnServed = Callable[[ServedEvents], None]
@@ -65,6 +68,7 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     seed: int = 0,
     pace: float = 1.0,
     on_served: OnServed | None = None,
+    with_outputs: bool = False,
 ) -> Simulation:
     """Simulate an application over the events of its sources.
 
@@ -78,6 +82,7 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         seed: Of the processing times.
         pace: How many times as fast events come as their times say.
         on_served: Called with the events that were processed, how long they waited and took.
+        with_outputs: Whether to give the complex events of all patterns.
 
     Raises:
         InputError: A table lacks a column, or has null ids or times.
@@ -85,7 +90,8 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     """
     if not (interval > 0 and pace > 0):
         raise ValueError(f"an interval and a pace must be above zero, got {interval}, {pace}")
-    run = _Run(prepare_run(application, tables, pace), ServiceTimes(service, seed), on_served)
+    prepared, times = prepare_run(application, tables, pace), ServiceTimes(service, seed)
+    run = _Run(prepared, times, on_served, with_outputs=with_outputs)
     run.set_choosers(policy.choosers if isinstance(policy, Choosing) else {})
     intervals, history = [], []
     active: Shares = shares or {}
@@ -95,14 +101,21 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         history.append(active)
         if policy is not None and not builder.is_last:
             active = policy.decide(done) or active
-    return Simulation(tuple(intervals), run.sinks(), tuple(history), run.counts())
+    return Simulation(
+        tuple(intervals), run.sinks(), tuple(history), run.counts(), run.outputs()
+    )
 
 
 class _Run:
     """A simulation under way."""
 
     def __init__(
-        self, prepared: PreparedRun, service_times: ServiceTimes, on_served: OnServed | None
+        self,
+        prepared: PreparedRun,
+        service_times: ServiceTimes,
+        on_served: OnServed | None,
+        *,
+        with_outputs: bool,
     ) -> None:
         self.application, self._sources = prepared.application, prepared.sources
         self._service_times, self._on_served = service_times, on_served
@@ -113,6 +126,8 @@ class _Run:
         self._results: dict[str, list[pa.Table]] = {n: [] for n in self.application.sinks}
         self._servers: dict[str, Server] = {}
         self._depth: dict[str, int] = {}
+        self._outputs: dict[Stream, list[pa.Table]] = {}
+        self._with_outputs = with_outputs
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
             self._servers[spec.name] = Server(
@@ -121,6 +136,7 @@ class _Run:
                 windows,
                 self.application.timed_out,
                 unique=prepared.unique.issuperset(spec.inputs),
+                lists_events=with_outputs,
             )
             upstream = [self._depth[s.operator] for s in spec.inputs if s.operator]
             self._depth[spec.name] = 1 + max(upstream, default=0)
@@ -221,13 +237,16 @@ class _Run:
         """Send complex events to the operators and sinks that read them."""
         if not len(table):
             return
+        without = table.drop_columns([EVENTS]) if EVENTS in table.column_names else table
         for server in self._servers.values():
             if stream in server.channels:
-                server.channels[stream].in_transit.append((table, at))
+                server.channels[stream].in_transit.append((without, at))
         self._deliver(stream, table)
 
     def _deliver(self, stream: Stream, table: pa.Table) -> None:
         """Give complex events, or what timed out, to the sinks that take it."""
+        if self._with_outputs and len(table):
+            self._outputs.setdefault(stream, []).append(table)
         for sink in self.application.sinks.values():
             if sink.stream == stream and len(table):
                 self._results[sink.name].append(table)
@@ -238,6 +257,10 @@ class _Run:
             name: pa.concat_tables(tables) if tables else pa.table({})
             for name, tables in self._results.items()
         }
+
+    def outputs(self) -> Mapping[Stream, pa.Table]:
+        """Give all complex events, if they were asked for."""
+        return {stream: pa.concat_tables(tables) for stream, tables in self._outputs.items()}
 
     def counts(self) -> Mapping[str, Counts]:
         """Say what became of the events at each operator."""
