@@ -13,6 +13,7 @@ from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.load import node_load
 from shedlight.model.lp import LinearProgram
 from shedlight.model.model import NodeModel, OperatorModel, SinkModel
+from shedlight.model.rates import predict
 from shedlight.model.selectivity.demand import MatchDemand
 from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import PlanSettings, make_plan
@@ -221,6 +222,22 @@ def test_transport_is_paid_once_for_an_event_that_several_patterns_keep():
     assert _shares(plan, "c") == pytest.approx([0, 0], abs=0.05)
     assert _cost(dear, plan).fits
     assert _cost(dear, make_plan(dear, FILLED)).fits
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_an_event_that_is_reused_completes_several_matches(is_planned):
+    """With REUSE there may be more matches than events: only events take time."""
+    patterns = [replace(pattern("w", "a", [0, 1], [1, 1], 0.004), calibration=5.0)]
+    model = _model(patterns, rates=(60, 60))
+    operator = replace(model.operators["w"], capacity=100.0)
+    model = replace(model, operators={"w": operator})
+    if not is_planned:
+        assert predict(model).outputs[Stream("a", "w")] == pytest.approx(300)
+        return
+    plan = make_plan(_model(patterns, rates=(200, 200)), BARE)
+    kept = float(_shares(plan, "a")[0]) * 200
+    assert plan.objective == pytest.approx(5 * kept)
+    assert plan.loads["n"].cost == pytest.approx(plan.loads["n"].limit)
 
 
 def test_ties_go_to_what_was_declared_first():

@@ -46,6 +46,11 @@ class PatternModel:
         return len(self.seconds) > 0
 
     @property
+    def matches_per_event(self) -> float:
+        """How many matches an event completes at most: with REUSE it may be several."""
+        return max(1.0, self.calibration)
+
+    @property
     def yields(self) -> float:
         """Complex events per match of the model."""
         return self.emits * self.calibration

@@ -110,7 +110,7 @@ def _any_kept(offered: Floats, shares: Floats | None) -> Floats | None:
 def _emitted(pattern: PatternModel, kept: Floats | None, most: float) -> float:
     """Say how many complex events come of what is kept, if so many events can be processed."""
     matches = 0.0 if kept is None else match_rate(pattern.demand, kept)
-    return min(pattern.yields * matches, pattern.emits * most)
+    return min(pattern.yields * matches, pattern.emits * pattern.matches_per_event * most)
 
 
 def _is_fed_alike(

@@ -222,12 +222,13 @@ def _most_matches(rows: LpRows, operator: OperatorModel, pattern: PatternModel) 
     planned, that of the snapshot.
     """
     limit = rows.limits.get(operator.node)
+    modelled = pattern.matches_per_event / pattern.calibration
     if limit is None:
-        return operator.capacity / pattern.calibration
+        return operator.capacity * modelled
     if limit.target.latency is not LatencyModel.MM1 or not _has_fixed_arrivals(rows, limit):
         return INFINITY
     used, _ = limit.arrivals.at(rows.unshed.outputs)
-    return (used + 1 / limit.bound) / limit.target.aim / pattern.calibration
+    return (used + 1 / limit.bound) / limit.target.aim * modelled
 
 
 def _has_fixed_arrivals(rows: LpRows, limit: Limit) -> bool:
@@ -241,8 +242,9 @@ def _add_output_row(rows: LpRows, operator: OperatorModel, pattern: PatternModel
     if limit.target.latency is not LatencyModel.MM1 or _has_fixed_arrivals(rows, limit):
         return
     arrivals, aim = rows.node_arrivals(limit.arrivals), limit.target.aim
+    events_per_match = pattern.calibration / pattern.matches_per_event
     rows.program.add_row(
         np.append(rows.match_column(pattern.stream), arrivals.columns),
-        np.append(pattern.calibration, -arrivals.coefficients / aim),
+        np.append(events_per_match, -arrivals.coefficients / aim),
         upper=(arrivals.constant + 1 / limit.bound) / aim,
     )

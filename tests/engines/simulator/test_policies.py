@@ -1,5 +1,7 @@
 """The control loop in virtual time: the bound is kept, whoever sheds, and not without."""
 
+from dataclasses import replace
+
 import pytest
 
 from shedlight.control.controller import ControlSettings
@@ -46,6 +48,18 @@ def test_an_overloaded_node_keeps_its_bound_and_uses_its_budget(name, load):
     assert 0.8 * limit <= busy <= limit
     spent = sum(one.latency["edge-2"] for one in intervals)
     assert spent / sum(one.processed["edge-2"] for one in intervals) < 1.0
+
+
+@pytest.mark.parametrize("name", ["random", "utility"])
+def test_a_run_goes_on_if_a_single_event_took_longer_than_the_bound(name):
+    """At five times the capacity few are processed, and what they took says little."""
+    application = paper_application()
+    nodes = {n: replace(node, bound=0.01) for n, node in application.nodes.items()}
+    application = replace(application, nodes=nodes)
+    policy = BASELINES[name](application, every=1)
+    tables = {f"s{i}": drawn_events(CAPACITY * 5, 5, i) for i in (1, 2)}
+    done = simulate(application, tables, SERVICE, interval=0.02, policy=policy)
+    assert sum(interval.processed.get("edge-2", 0) for interval in done.intervals) > 100
 
 
 def test_a_dead_controller_leaves_the_plan_in_force():

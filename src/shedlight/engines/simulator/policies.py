@@ -5,6 +5,7 @@ All of them have the same limits and the same pressure between decisions.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
@@ -12,6 +13,7 @@ from shedlight.control.observation import Observation, remember_times, snapshot_
 from shedlight.control.pressure import pressure
 from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.observation import join_intervals, observation_of
+from shedlight.errors import PlanError
 from shedlight.graph import Application
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, node_limit
@@ -126,9 +128,11 @@ class LimitPolicy(PressurePolicy):
         target = replace(self._target, horizon=2 * observation.interval)
         rates = predict(self._model)
         for node in self._model.nodes.values():
-            limit = node_limit(self._model, node, target)
-            if limit is not None:
-                self._loads[node.name] = node_load(self._model, limit, rates)
+            # what a few events took may be longer than the bound; then the limit before stays
+            with suppress(PlanError):
+                limit = node_limit(self._model, node, target)
+                if limit is not None:
+                    self._loads[node.name] = node_load(self._model, limit, rates)
 
     def limit(self, node: str) -> float:
         """Give the limit of the last observation."""
