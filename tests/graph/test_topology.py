@@ -1,15 +1,19 @@
 """Who reads what, on lines, diamonds and fans."""
 
+from dataclasses import replace
+
 import pytest
 
 from shedlight.graph import Application, Stream, load_application
 from shedlight.graph.topology import (
     descendants,
     find_cycle,
+    longest_windows,
     operator_order,
     operators_on,
     readers,
 )
+from shedlight.language import parse_pattern
 from tests.graph.applications import PAPER, graph, stream
 
 LINE = graph("w1: s1 -> A", "w2: w1.A -> B", "w3: w2.B -> C", sinks="w3.C")
@@ -87,3 +91,24 @@ def test_a_long_line_needs_no_deep_stack():
 
     assert order(application)[-1] == "w2999"
     assert len(descendants(application, stream("s1"))) == 3000
+
+
+@pytest.mark.parametrize(
+    ("windows", "longest"),
+    [
+        (["2 s", "5 EVENTS", "1 s"], 2_000_000),
+        (
+            ["5 EVENTS", "9 EVENTS"],
+            60_000_000,
+        ),
+    ],
+)
+def test_the_longest_window_of_a_key_is_one_of_time(windows, longest):
+    """A window of events has no length in time; a minute stands for it where it is alone."""
+    text = "SELECT a WHERE SEQ(a.type = 0, b.type = 1) WITHIN {} PARTITION BY key"
+    spec = LINE.operators["w1"]
+    patterns = {
+        f"P{i}": parse_pattern(text.format(window)).pattern for i, window in enumerate(windows)
+    }
+    operators = {"w1": replace(spec, patterns=patterns)}
+    assert longest_windows(replace(LINE, operators=operators)) == {"key": longest}

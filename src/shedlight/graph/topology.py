@@ -79,12 +79,16 @@ def key_name(key: Sequence[Attribute]) -> str:
     return ", ".join(map(str, key))
 
 
+_WITHOUT_TIME = 60_000_000  # stands for a window of events, which has no length in time
+
+
 def longest_windows(application: Application) -> Mapping[str, int]:
     """Find the longest window of all patterns of each key, in microseconds."""
     longest: dict[str, int] = {}
     for spec in application.operators.values():
         for pattern in spec.patterns.values():
-            if pattern.within and pattern.within.unit is WindowUnit.TIME:
+            if pattern.within:
+                is_time = pattern.within.unit is WindowUnit.TIME
                 key = key_name(pattern.partition_by)
-                longest[key] = max(longest.get(key, 1), pattern.within.length)
-    return longest
+                longest[key] = max(longest.get(key, 0), pattern.within.length if is_time else 0)
+    return {key: length or _WITHOUT_TIME for key, length in longest.items()}
