@@ -20,7 +20,7 @@ def write_archive(path: Path) -> None:
     unfinished = path.with_suffix(".tmp")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # the JVM names each class that it cannot archive
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:disable"
+    os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={unfinished}" -Xlog:disable'
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         _run_example(Path(folder))
     if unfinished.exists():  # not every JVM can

@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items):
 # a test is over before it would pay to optimise more; `make test` writes the archive
 _ARCHIVE = Path(sys.prefix, "spark.jsa")
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + (
-    f" -XX:SharedArchiveFile={_ARCHIVE}" if _ARCHIVE.exists() else ""
+    f' "-XX:SharedArchiveFile={_ARCHIVE}"' if _ARCHIVE.exists() else ""
 )
 
 

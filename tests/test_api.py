@@ -19,6 +19,13 @@ PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
 NAMES = sorted(shedlight.MODULE_OF)
 
 
+def test_all_public_names_are_imported_by_a_star():
+    """And nothing else."""
+    imported: dict[str, object] = {}
+    exec("from shedlight import *", imported)  # noqa: S102  # only a module may say so
+    assert imported.keys() - {"__builtins__"} == {"__version__", *NAMES}
+
+
 def test_the_page_is_up_to_date():
     """If this fails: `make docs`."""
     assert runpy.run_path(str(ROOT / "scripts" / "api.py"))["page"]() == PAGE

@@ -62,14 +62,14 @@ def test_a_run_goes_on_if_a_single_event_took_longer_than_the_bound(name):
     assert sum(interval.processed.get("edge-2", 0) for interval in done.intervals) > 100
 
 
-def test_a_dead_controller_leaves_the_plan_in_force():
+def test_a_dead_controller_leaves_the_plan_active():
     """What it decided last is what is kept."""
     application, policy = _policy("global")
     tables = {f"s{i}": drawn_events(CAPACITY * 2, 60, i) for i in (1, 2)}
     simulate(application, tables, SERVICE, interval=1.0, policy=policy)
     shares = policy.memory.shares
     again = simulate(application, tables, SERVICE, interval=1.0, shares=shares)
-    assert all(in_force == shares for in_force in again.shares)
+    assert all(active == shares for active in again.shares)
     backlog = [one.backlog["edge-2"] for one in again.intervals[:-1]]
     assert max(backlog) < 3
 

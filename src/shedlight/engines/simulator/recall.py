@@ -35,22 +35,26 @@ class Recall:
     @property
     def recall(self) -> float | None:
         """The share of the results without shedding that are there; None if there is none."""
-        return self.same / self.unshed if self.unshed else None
+        return _share(self.same, self.unshed)
 
     @property
     def precision(self) -> float | None:
         """The share of the results that are there without shedding too."""
-        return self.same / self.results if self.results else None
+        return _share(self.same, self.results)
 
     @property
     def recall_by_overlap(self) -> float | None:
         """The share of the results without shedding that one under it overlaps."""
-        return self.covered / self.unshed if self.unshed else None
+        return _share(self.covered, self.unshed)
 
     @property
     def precision_by_overlap(self) -> float | None:
         """The share of the results that overlap one without shedding."""
-        return self.overlapping / self.results if self.results else None
+        return _share(self.overlapping, self.results)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def compare_results(
@@ -113,17 +117,17 @@ def _joined(parts: list[_Parts]) -> _Parts:
 
 
 def _parts(table: pa.Table, upstream: _Parts) -> _Parts:
+    """Take complex events apart, given those that they may be made of."""
     listing = table[EVENTS].combine_chunks()
     owners = np.repeat(np.arange(len(table)), pc.list_value_length(listing).to_numpy())
     values = pc.list_flatten(listing)
-    is_struct = pa.types.is_struct(values.type)
-    fields = values.flatten() if is_struct else [values]
-    names = [each.name for each in values.type] if is_struct else [""]
-    texts = [each for name, each in zip(names, fields, strict=True) if name in ("", ID)]
-    found = np.full(len(values), -1)
-    for each in texts:
-        if pa.types.is_string(each.type):
-            found = pc.index_in(each, upstream.ids).fill_null(-1).to_numpy()
+    fields, ids = [values], values
+    if pa.types.is_struct(values.type):  # events have several columns of ids
+        fields = values.flatten()
+        ids = pc.struct_field(values, ID) if values.type.get_field_index(ID) >= 0 else None
+    found = np.full(len(values), -1)  # the row upstream of a complex event, -1 of others
+    if ids is not None and pa.types.is_string(ids.type):
+        found = pc.index_in(ids, upstream.ids).fill_null(-1).to_numpy()
     is_source = found < 0
     columns = [str(number) for number in range(len(fields))]
     hashes = event_hashes(pa.table(fields, columns), columns)
