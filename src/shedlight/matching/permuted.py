@@ -49,10 +49,11 @@ class PermutedTable:
         """Leave columns out."""
         return PermutedTable(self.table.drop_columns(list(names)), self.order)
 
-    def one(self, position: int) -> "PermutedTable":
-        """Give the event at a position."""
-        row = position if self.order is None else int(self.order[position])
-        return PermutedTable(self.table.slice(row, 1))
+    def between(self, low: int, high: int) -> "PermutedTable":
+        """Give the events from one position to another, in order."""
+        if self.order is None:
+            return PermutedTable(self.table.slice(low, high - low))
+        return PermutedTable(self.table.take(pa.array(self.order[low:high])))
 
 
 @compiled

@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
+from shedlight.graph.closures import Closures, find_closures
 from shedlight.graph.columns import operator_columns
 from shedlight.graph.topology import key_name, operator_order
-from shedlight.language.ast.pattern import WindowUnit, elements
+from shedlight.language.ast.pattern import elements
 from shedlight.model.arrays import Flags, Floats
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.operator_types import OperatorTypes, operator_types
@@ -36,6 +37,7 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
     vocabularies = operator_vocabularies(application)
     check_snapshot(snapshot, application, vocabularies)
     columns = operator_columns(application)
+    closures = find_closures(application)
     operators = {}
     for spec in operator_order(application):
         types = operator_types(application, snapshot, spec, columns, vocabularies[spec.name])
@@ -46,8 +48,8 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
             sources=types.sources,
             feeds=types.feeds,
             patterns=tuple(
-                _pattern(snapshot, spec, s, types, or_as, timed_out=s in application.timed_out)
-                for s in spec.outputs
+                _pattern(snapshot, spec, stream, types, or_as, closures)
+                for stream in spec.outputs
             ),
             unused=types.unused,
         )
@@ -87,18 +89,15 @@ def _pattern(
     stream: Stream,
     types: OperatorTypes,
     or_as: OrAs,
-    *,
-    timed_out: bool,
+    closures: Closures,
 ) -> PatternModel:
     pattern = spec.patterns[stream.name]
     demand = build_demand(pattern.where, types.accepted.__getitem__, or_as)
-    key = "" if spec.shed_by is ShedBy.EVENT else key_name(pattern.partition_by)
-    if timed_out:  # any event may be the one without which a partial match times out
-        protected = np.ones(len(demand.uses), np.bool_)
-    else:
-        protected = _protected(spec, types, demand, by_key=bool(key))
-    if pattern.within and pattern.within.unit is WindowUnit.EVENTS:  # it counts all events
+    closure, switches = closures.by_watcher.get(stream), closures.switches.get(stream, ())
+    if closure and closure.watches_all:
         demand = replace(demand, watched=np.ones(len(demand.uses), np.bool_))
+    key = "" if spec.shed_by is ShedBy.EVENT else key_name(pattern.partition_by)
+    group = closures.groups.get(stream, "")
     seconds = _seconds(snapshot, stream, types, demand)
     return PatternModel(
         stream=stream,
@@ -108,28 +107,22 @@ def _pattern(
         emits=demand.size if pattern.each else 1.0,
         calibration=snapshot.calibration.get(stream, 1.0),
         measured=snapshot.output_rates.get(stream),
-        key=key,
-        protected=protected,
+        key="" if stream in switches else group or key,
+        group="" if stream in closures.feeders else group,
+        switches=switches,
+        members=closure.members if closure and stream in switches else (),
+        protected=_protected(spec, types, demand),
         pattern=pattern,
         accepts=tuple(types.accepted[each] for each in elements(pattern.where)),
     )
 
 
-def _protected(
-    spec: OperatorSpec, types: OperatorTypes, demand: MatchDemand, *, by_key: bool
-) -> Flags:
-    """Find the uses that must never be shed; an empty array if there is none.
-
-    These are the types of `never_shed`, and of a pattern that is shed by key what its NOTs
-    watch for: a partial match that is open when its key comes to be shed would else take for
-    absent what is only not shown to it.
-    """
-    protected = np.zeros(len(demand.uses), np.bool_)
-    if spec.never_shed:
-        never_shed = np.concatenate([types.types_with(label) for label in spec.never_shed])
-        protected |= np.isin(demand.uses, never_shed)
-    if by_key:
-        protected |= demand.watched
+def _protected(spec: OperatorSpec, types: OperatorTypes, demand: MatchDemand) -> Flags:
+    """Find the uses of which nothing is ever shed; an empty array if there is none."""
+    if not spec.never_shed:
+        return np.zeros(0, np.bool_)
+    never_shed = np.concatenate([types.types_with(label) for label in spec.never_shed])
+    protected = np.isin(demand.uses, never_shed)
     return protected if protected.any() else np.zeros(0, np.bool_)
 
 

@@ -35,10 +35,20 @@ class PatternModel:
     measured: float | None = None  # complex events per second as measured, if they were
     # what it is shed by if it is shed by key (attributes as text); empty: by event
     key: str = ""
+    # the patterns that are whole for the same keys or not at all: they have one share
+    group: str = ""
+    # the watchers without a key for which it must be whole, itself among them if it is one
+    switches: tuple[Stream, ...] = ()
+    members: tuple[Stream, ...] = ()  # of a watcher without a key: what must be whole upstream
     # for each use, whether it must never be shed; empty: none
     protected: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     pattern: Pattern | None = None  # its text, if it has one
     accepts: tuple[Ints, ...] = ()  # the types that each element of the text accepts, by number
+
+    @property
+    def is_switched(self) -> bool:
+        """Whether it watches something, and is on or off as a whole."""
+        return self.stream in self.switches
 
     @property
     def is_timed(self) -> bool:

@@ -31,6 +31,7 @@ ChooseShares = Callable[[PatternModel, Floats], Floats | None]
 """Says which shares a pattern keeps, given what arrives of its uses; None: all."""
 
 
+_WHOLE = 1 - 1e-9  # a share from which on nothing is shed, but for rounding
 OnKept = Callable[[OperatorModel, PatternModel, Floats], None]  # is given what a pattern keeps
 
 
@@ -52,7 +53,7 @@ def predict(
     )
 
 
-def propagate_rates(
+def propagate_rates(  # one loop that many functions would hide
     model: Model,
     choose: ChooseShares,
     nodes: Collection[str] = (),
@@ -72,6 +73,7 @@ def propagate_rates(
     chosen: dict[Stream, Floats] = {}
     outputs: dict[Stream, float] = {}
     key_shares: dict[Stream, _KeyShare] = {}
+    not_whole: set[Stream] = set()
     for operator in model.operators.values():
         same = unshed if _is_fed_alike(operator, outputs, unshed) else None
         here = same.arrivals[operator.name] if same else operator_arrivals(operator, outputs)
@@ -90,6 +92,8 @@ def propagate_rates(
             if on_kept and kept is not None:
                 on_kept(operator, pattern, kept)
             fixed = None if stream in changed else pattern.measured
+            if pattern.switches and _is_off(pattern, shares, not_whole):
+                fixed = 0.0
             outputs[stream] = _emitted(pattern, kept, most) if fixed is None else fixed
     sinks = {sink.name: outputs[sink.stream] for sink in model.sinks.values()}
 
@@ -98,6 +102,19 @@ def propagate_rates(
         return offered if shares is None else offered * shares
 
     return Rates(arrivals, LazyArrays(offers, kept_of), outputs, sinks)
+
+
+def _is_off(pattern: PatternModel, shares: Floats | None, not_whole: set[Stream]) -> bool:
+    """Whether a pattern is a watcher that must emit nothing, for what it watches is not whole.
+
+    `not_whole` gets the pattern if it is itself not whole.
+    """
+    if shares is not None and shares.min(initial=1.0) < _WHOLE:
+        not_whole.add(pattern.stream)
+    if not pattern.is_switched:
+        return False
+    watched = shares is None or shares[pattern.demand.watched].min(initial=1.0) >= _WHOLE
+    return not watched or not not_whole.isdisjoint(pattern.members)
 
 
 def _any_kept(offered: Floats, shares: Floats | None) -> Floats | None:
@@ -182,6 +199,9 @@ def _kept_by_key(
     """
     uses = pattern.demand.uses
     share = 1.0 if shares is None or not len(shares) else float(shares.min())
+    if pattern.group:  # a key that is not whole upstream is not looked at here
+        upstream = (key_shares[s] for s in operator.feeds if s in key_shares)
+        share = min([share, *(each.share for each in upstream if each.key == pattern.key)])
     kept, arriving = np.zeros(len(uses)), 0.0
     for rates in operator.sources.values():
         kept += rates[uses] * share

@@ -91,11 +91,10 @@ def _raisable(
 
 def _may_rise(pattern: PatternModel, shares: Floats, stage: _Stage, *, is_on: bool) -> Flags:
     """Say which shares a stage may raise."""
-    free = scalable(pattern)
+    free = scalable(pattern, shares)
     if stage is _Stage.KEPT_TYPES:
         return free & (shares > 0)
-    is_switched = pattern.demand.has_not and not pattern.key  # on or off, nothing between
-    if not is_on and (stage is _Stage.PATTERNS_WITH_MATCHES or is_switched):
+    if not is_on and (stage is _Stage.PATTERNS_WITH_MATCHES or pattern.is_switched):
         return np.zeros_like(free)
     return free
 

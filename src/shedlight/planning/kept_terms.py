@@ -97,8 +97,10 @@ def add_kept(
         least = 1.0 if protected.any() and relaxed is None else 0.0
         return _by_key(rows, pattern, arrivals, least)
     kept = _as_taken(rows, pattern)
-    if pattern.demand.has_not:
+    if pattern.is_switched:
         kept = _switched(rows, pattern, arrivals, kept)
+    if others := [stream for stream in pattern.switches if stream != pattern.stream]:
+        kept = _whole_if_on(rows, pattern, arrivals, kept, others)
     if protected.any():
         kept = _protected(pattern, arrivals, kept, protected)
         if relaxed:
@@ -118,7 +120,9 @@ def _by_key(
     rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, least: float
 ) -> KeptRateTerms:
     """Keep one share of everything, and at least so much; matches come in proportion."""
-    share = rows.program.add_columns(1, lower=least, upper=1.0)
+    share = rows.share_column(pattern, least)
+    for watcher in pattern.switches:
+        rows.program.add_row([share, rows.switch_column(watcher)], [1.0, -1.0], lower=0.0)
     full = arrivals.full[pattern.demand.uses]
     columns = np.full(len(full), share)
     taken = taken_terms(pattern.demand, rows.columns[pattern.stream])
@@ -130,27 +134,38 @@ def _by_key(
 def _switched(
     rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, kept: KeptRateTerms
 ) -> KeptRateTerms:
-    """Keep what is watched in full if the pattern is on, and let it have no match if not."""
-    demand, program = pattern.demand, rows.program
-    switch = program.add_columns(1, upper=1.0, integer=True)
-    most = arrivals.total + 1.0
-    program.add_row([rows.match_column(pattern.stream), switch], [1.0, -most], upper=0.0)
+    """Keep what is watched in full if the pattern is on; what goes into it is whole then."""
+    demand, switch = pattern.demand, rows.switch_column(pattern.stream)
     watched = np.flatnonzero(demand.watched)
-    full = arrivals.full[demand.uses[watched]]
     columns = np.full(len(watched), switch)
-    for i, number in enumerate(demand.uses[watched]):
-        feeds, spreads = arrivals.of_type(int(number))
-        if feeds:  # what arrives is variable: seen in full only if on
-            seen = program.add_columns(1)
-            program.add_row(
-                [seen, switch, *feeds],
-                [1.0, -full[i], *(-spread for spread in spreads)],
-                lower=float(arrivals.fixed[number] - full[i]),
-            )
-            columns[i] = seen
-            full[i] = 1.0
-    terms = _joined(kept.terms.restrict_to(~demand.watched), UseTerms(watched, columns, full))
+    full = UseTerms(watched, columns, arrivals.full[demand.uses[watched]])
+    terms = _joined(kept.terms.restrict_to(~demand.watched), full)
     return KeptRateTerms(kept.fixed, terms)
+
+
+def _whole_if_on(
+    rows: LpRows,
+    pattern: PatternModel,
+    arrivals: ArrivalTerms,
+    kept: KeptRateTerms,
+    watchers: list[Stream],
+) -> KeptRateTerms:
+    """Keep everything if a watcher that needs it is on, and else at least as before."""
+    program, full = rows.program, arrivals.full[pattern.demand.uses]
+    first = program.add_columns(len(full))
+    terms, switches = kept.terms, [rows.switch_column(stream) for stream in watchers]
+    for use, everything in enumerate(full):
+        mine = terms.uses == use
+        program.add_row(
+            np.append(terms.columns[mine], first + use),
+            np.append(-terms.factors[mine], 1.0),
+            lower=float(kept.fixed[use]),
+        )
+        for switch in switches:
+            program.add_row([first + use, switch], [1.0, -everything], lower=0.0)
+    uses = np.arange(len(full))
+    whole = UseTerms(uses, first + uses, np.ones(len(full)))
+    return KeptRateTerms(np.zeros(len(full)), whole)
 
 
 def _protected(

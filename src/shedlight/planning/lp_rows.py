@@ -67,6 +67,9 @@ class LpRows:
     program: LinearProgram = field(default_factory=LinearProgram)  # the program
     columns: dict[Stream, FlowColumns] = field(default_factory=dict)  # of patterns added
     arrivals: dict[str, ArrivalTerms] = field(default_factory=dict)  # at their operators
+    # the columns that say whether a watcher is on, and which share of keys a group keeps
+    switches: dict[Stream, int] = field(default_factory=dict)
+    shares: dict[str, int] = field(default_factory=dict)
 
     def planned(self) -> list[tuple[OperatorModel, PatternModel]]:
         """List the patterns of the nodes that are planned, with their operators."""
@@ -80,6 +83,32 @@ class LpRows:
     def match_column(self, stream: Stream) -> int:
         """Give the column of a pattern's matches per second."""
         return self.columns[stream].branch_rates
+
+    def switch_column(self, watcher: Stream) -> int:
+        """Give the column that says whether a watcher is on; if not, it has no matches."""
+        if watcher not in self.switches:
+            switch = self.switches[watcher] = self.program.add_columns(
+                1, upper=1.0, integer=True
+            )
+            most = self.arrivals[str(watcher.operator)].total + 1.0
+            matches = self.match_column(watcher)
+            self.program.add_row([matches, switch], [1.0, -most], upper=0.0)
+            for other in self.patterns[watcher].switches:
+                if other != watcher:  # which watches this one, or what it watches too
+                    columns = [switch, self.switch_column(other)]
+                    self.program.add_row(columns, [1.0, -1.0], lower=0.0)
+        return self.switches[watcher]
+
+    def share_column(self, pattern: PatternModel, least: float) -> int:
+        """Give the column of the share of keys that a pattern keeps, with its group."""
+        if not pattern.group:
+            return self.program.add_columns(1, lower=least, upper=1.0)
+        if pattern.group not in self.shares:
+            self.shares[pattern.group] = self.program.add_columns(1, upper=1.0)
+        share = self.shares[pattern.group]
+        if least:
+            self.program.add_row([share], [1.0], lower=least)
+        return share
 
     def add_constraints(self, slack: Mapping[str, int] | None = None) -> None:
         """Add a row for what each sink must get, less a share (a column) that may be missed."""

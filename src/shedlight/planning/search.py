@@ -64,6 +64,8 @@ def sample_problem(
     problem: PlanningProblem, history: RateHistory | None = None
 ) -> WindowSample | None:
     """Draw events to try plans on, if windows matter and sinks have no constraints."""
+    if any(each.group or each.switches for each in problem.model.patterns.values()):
+        return None  # the window-aware model takes what is shed for absent
     sinks = problem.model.sinks.values()
     if problem.local or any(sink.min_rate or sink.min_share for sink in sinks):
         return None
@@ -88,7 +90,7 @@ def local_search(
         search.offer(incumbent)
     for other in _candidates(problem):
         search.offer(other)
-    groups = _share_groups(problem)
+    groups = _share_groups(problem, candidate.keep)
     is_sparse = sample.per_window < _SPARSE_EVENTS_PER_WINDOW
     for factor in _FACTORS if is_sparse else _FACTORS[2:3]:
         while _ascend(search, groups, factor):
@@ -142,12 +144,12 @@ def _without_worth(model: Model, streams: set[Stream]) -> Model:
     return replace(model, operators=operators)
 
 
-def _share_groups(problem: PlanningProblem) -> list[_ShareGroup]:
+def _share_groups(problem: PlanningProblem, keep: Keep) -> list[_ShareGroup]:
     """List what can be changed: whole patterns, then single types."""
     patterns, types = [], []
     for node in problem.nodes:
         for pattern in problem.patterns_on(node):
-            free = scalable(pattern)
+            free = scalable(pattern, keep[pattern.stream])
             if not free.any():
                 continue
             patterns.append(_ShareGroup(pattern.stream, node, free))
@@ -198,7 +200,8 @@ def _free_besides(
     """Find all shares of a node that may be scaled, but for those of a group."""
     free = {}
     for pattern in problem.patterns_on(group.node):
-        uses = scalable(pattern) & (candidate.keep[pattern.stream] > 0)
+        shares = candidate.keep[pattern.stream]
+        uses = scalable(pattern, shares) & (shares > 0)
         if pattern.stream == group.stream:
             uses = uses & ~group.uses
         if uses.any():

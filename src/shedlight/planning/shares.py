@@ -62,21 +62,28 @@ def _scaled(problem: PlanningProblem, node: str, candidate: CandidatePlan) -> Ke
     patterns = problem.patterns_on(node)
     fixed = 0.0
     for pattern in patterns:
-        held, stream = ~scalable(pattern), pattern.stream
+        stream = pattern.stream
+        held = ~scalable(pattern, candidate.keep[stream])
         fixed += dot(candidate.rates.kept[stream][held], limit.costs[stream][held])
     loose = load.cost - fixed
     factor = max(0.0, min(1.0, (load.limit - fixed) / loose)) if loose > 0 else 0.0
     scaled = {pattern.stream: candidate.keep[pattern.stream].copy() for pattern in patterns}
     for pattern in patterns:
-        scaled[pattern.stream][scalable(pattern)] *= factor * (1 - 1e-12)
+        shares = scaled[pattern.stream]
+        shares[scalable(pattern, shares)] *= factor * (1 - 1e-12)
     return scaled
 
 
-def scalable(pattern: PatternModel) -> Flags:
-    """Say which uses of a pattern may be shed in part."""
+def scalable(pattern: PatternModel, shares: Floats) -> Flags:
+    """Say which uses of a pattern may be shed in part; shares are what it keeps.
+
+    What is whole for a watcher without a key stays so.
+    """
     free = np.ones(len(pattern.demand.uses), np.bool_)
+    if pattern.switches and not pattern.is_switched and shares.min(initial=1.0) >= 1:
+        return ~free
     if len(pattern.protected):
         free &= ~pattern.protected
     if pattern.key:
         return np.full(len(free), bool(free.all()))
-    return free & ~pattern.demand.watched
+    return free & ~pattern.demand.watched if pattern.is_switched else free

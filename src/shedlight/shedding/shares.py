@@ -1,16 +1,16 @@
 """Which share of which type each pattern keeps, as engines want it: by name, not by number.
 
-A share that is *exempt* is not lowered by pressure: types that are never to be shed, and all
-that a pattern with a NOT processes, which must see everything or be off.
+A share that is *exempt* is not lowered by pressure: that of a type that is never to be shed.
+One that is *spared* belongs to what must be whole: pressure leaves it, or takes all of it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
-from shedlight.language.ast.pattern import Pattern, WindowUnit, negated_elements
+from shedlight.graph.application import Application, ShedBy, Stream
+from shedlight.graph.closures import Closures, find_closures
 from shedlight.model.arrays import Floats
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 
@@ -23,12 +23,16 @@ class PatternShares:
         shares: The share of each type that it uses, by label, from 0 to 1.
         by_key: Whether whole keys are kept or shed, and not single events.
         pressure_exempt: The labels that pressure does not touch.
+        spared: The labels that are whole for a watcher, which pressure sheds last and at once.
+        spares_unknown: Whether the same holds for types that the shares do not have.
         default_share: What is kept of all types if no share of any is known.
     """
 
     shares: Mapping[str, float]
     by_key: bool = False
     pressure_exempt: frozenset[str] = frozenset()
+    spared: frozenset[str] = frozenset()
+    spares_unknown: bool = False
     default_share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -41,17 +45,23 @@ class PatternShares:
         """What is kept of a type that the plan does not know."""
         return float(np.mean(list(self.shares.values()))) if self.shares else self.default_share
 
+    def whole_share(self, labels: Iterable[str]) -> float:
+        """Say for which share of keys all of these types are kept; without a key, 1 or 0."""
+        shares = [self.shares.get(label, self.mean) for label in labels]
+        least = min(shares, default=1.0)
+        return least if self.by_key else float(least >= 1)
+
     def lower_by(self, pressure: float) -> "PatternShares":
         """Lower all shares that are not exempt by a factor."""
         if pressure >= 1:
             return self
+        held = self.pressure_exempt | (self.spared if pressure > 0 else frozenset())
         lowered = {
-            label: share if label in self.pressure_exempt else share * pressure
+            label: share if label in held else share * pressure
             for label, share in self.shares.items()
         }
-        return PatternShares(
-            lowered, self.by_key, self.pressure_exempt, self.default_share * pressure
-        )
+        factor = 1.0 if self.spares_unknown and pressure > 0 else pressure
+        return replace(self, shares=lowered, default_share=self.default_share * factor)
 
 
 Shares = Mapping[Stream, PatternShares]
@@ -73,16 +83,21 @@ def _pattern_shares(
 ) -> PatternShares:
     labels = [operator.types[number] for number in pattern.demand.uses]
     exempt = [label for label, flag in zip(labels, pattern.protected, strict=False) if flag]
-    if pattern.demand.has_not and not pattern.key:
-        exempt = labels
     shares = dict(zip(labels, keep.tolist(), strict=True))
-    return PatternShares(shares, bool(pattern.key), frozenset(exempt))
+    spared: list[str] = []
+    if pattern.is_switched:
+        under = zip(labels, pattern.demand.watched, strict=True)
+        spared = [label for label, watched in under if watched and shares[label] >= 1]
+    elif pattern.switches and not pattern.key and keep.min(initial=1.0) >= 1:
+        spared = labels
+    return PatternShares(shares, bool(pattern.key), frozenset(exempt), frozenset(spared))
 
 
 def sheddable(application: Application) -> Shares:
     """Say which patterns may shed before there is a plan: all on nodes with a bound."""
+    closures = find_closures(application)
     return {
-        stream: PatternShares({}, _by_key(spec, spec.patterns[stream.name]))
+        stream: PatternShares({}, is_shed_by_key(application, closures, stream))
         for spec in application.operators.values()
         if application.nodes[spec.node].bound is not None
         for stream in spec.outputs
@@ -91,20 +106,18 @@ def sheddable(application: Application) -> Shares:
 
 def sheddable_by_pressure(application: Application) -> Shares:
     """Say which of them may be shed by pressure alone, which knows no types."""
+    switched = find_closures(application).switches
     return {
-        stream: shares
+        stream: replace(shares, spares_unknown=stream in switched)
         for stream, shares in sheddable(application).items()
-        for spec in [application.operators[str(stream.operator)]]
-        if not (spec.never_shed or _needs_every_event(spec.patterns[stream.name]))
-        and stream not in application.timed_out  # a match with an event shed would time out
+        if not application.operators[str(stream.operator)].never_shed
     }
 
 
-def _by_key(spec: OperatorSpec, pattern: Pattern) -> bool:
-    return bool(pattern.partition_by) and spec.shed_by is not ShedBy.EVENT
-
-
-def _needs_every_event(pattern: Pattern) -> bool:
-    """Whether a pattern finds matches that are none if any of its events may be shed."""
-    counts = pattern.within is not None and pattern.within.unit is WindowUnit.EVENTS
-    return counts or bool(negated_elements(pattern.where))
+def is_shed_by_key(application: Application, closures: Closures, stream: Stream) -> bool:
+    """Whether a pattern is shed by key; a watcher that is on or off is not."""
+    closure = closures.by_watcher.get(stream)
+    if closure is not None:
+        return closure.by_key
+    spec = application.operators[str(stream.operator)]
+    return bool(spec.patterns[stream.name].partition_by) and spec.shed_by is not ShedBy.EVENT

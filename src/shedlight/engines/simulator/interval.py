@@ -29,7 +29,8 @@ class IntervalBuilder:
 
     def add(self, node: str, server: Server, batch: ServiceBatch, leave: Floats) -> None:
         """Add what was decided about a batch, and when its events leave."""
-        ready, labels = batch.ready, server.labels(batch.ready)
+        decided = batch.decided
+        ready, labels = batch.ready, server.decider.labels(batch.ready)
         inputs = server.spec.inputs
         self._arrivals[server.spec.name] = {
             stream: _counted(
@@ -40,13 +41,13 @@ class IntervalBuilder:
         }
         self._spent |= batch.spent
         for stream in server.spec.outputs:
-            self._kept[stream] = _counted(labels, ready.numbers[batch.masks[stream.name]])
+            self._kept[stream] = _counted(labels, ready.numbers[decided.masks[stream.name]])
         processed = int(np.count_nonzero(batch.kept))
         self._busy[node] += float(batch.service.sum())
         self._latency[node] += float((leave - batch.arrivals)[batch.kept].sum())
         self._processed[node] += processed
         self._shed[node] += batch.relevant - processed
-        self._unknown |= {stream: names for stream, names in batch.unknown.items() if names}
+        self._unknown |= {stream: names for stream, names in decided.unknown.items() if names}
 
     def build(self, free: Mapping[str, float]) -> Interval:
         """Build the record, given when each node is free."""

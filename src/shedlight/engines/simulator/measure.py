@@ -65,23 +65,10 @@ def _timed(
     rows = [i for i, number in enumerate(ready.numbers.tolist()) if is_relevant[number]]
     state = new_state(matcher)
     for count, row in enumerate(rows[: _WARM + _TIMED]):
-        event = _single_event(ready, row)
+        event = ready.between(row, row + 1, int(ready.time[row]))
         began = clock()
         state, matches = match(matcher, state, event)
         complex_events(matcher, matches, ids, with_event_ids=False)
         seconds = clock() - began
         if count >= min(_WARM, len(rows) - 1):
             yield seconds
-
-
-def _single_event(ready: ReadyBatch, row: int) -> ReadyBatch:
-    here = slice(row, row + 1)
-    return ReadyBatch(
-        ready.time[here],
-        ready.table.one(row),
-        ready.types,
-        ready.numbers[here],
-        {by: (low[here], high[here]) for by, (low, high) in ready.keys.items()},
-        int(ready.time[row]),
-        ready.inputs[here],
-    )

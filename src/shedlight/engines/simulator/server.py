@@ -7,12 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.engines.simulator.api import Chooser, Counts
+from shedlight.engines.simulator.api import Counts
+from shedlight.engines.simulator.completeness import Completeness
+from shedlight.engines.simulator.decide import Decided, Decider
 from shedlight.engines.simulator.service import ServiceTimes
 from shedlight.graph.application import OperatorSpec, Stream
-from shedlight.graph.topology import key_name
-from shedlight.language.ast.pattern import WindowUnit
-from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
@@ -22,14 +21,14 @@ from shedlight.matching.operators.cep_operator import (
     match_batch,
     new_operator_state,
 )
-from shedlight.matching.operators.classify import EventTypes, gather
+from shedlight.matching.operators.classify import gather
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, TIME
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.model.arrays import Floats
-from shedlight.shedding.shares import PatternShares, Shares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from shedlight.shedding.shares import Shares
+from shedlight.shedding.shedder import event_hashes
 
 _SECOND = 1e6
 
@@ -78,10 +77,9 @@ class ServiceBatch:
     service: Floats  # how long each takes, in seconds
     # seconds that each pattern takes, and the sum of their squares
     spent: Mapping[Stream, tuple[float, float]]
-    masks: Mapping[str, Array]  # which of them each pattern keeps
+    decided: Decided  # which of them each pattern keeps
     kept: Array  # which of them some pattern keeps
     relevant: int  # how many of them some pattern can take
-    unknown: Mapping[Stream, tuple[str, ...]]  # types that the shares did not know, by pattern
 
 
 class Server:
@@ -96,7 +94,8 @@ class Server:
         spec: OperatorSpec,
         inputs: list[tuple[StreamInput, pa.Schema]],
         windows: Mapping[str, int],
-        timed_out: Collection[Stream] = (),
+        timed_out: Collection[Stream],
+        completeness: Completeness,
         *,
         unique: bool = False,
         lists_events: bool = False,
@@ -107,12 +106,9 @@ class Server:
         self.timed_out: Mapping[Stream, pa.Table] = {}  # in the last batch
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
-        self.choosers: Mapping[Stream, Chooser] = {}  # they choose whatever shares there are
+        self.decider = Decider(spec, self.operator, windows, completeness)
         self._arrived = self._processed = self._shed = self._unused = 0
-        self._windows, self._unique = windows, unique
-        self._lists_events = lists_events
-        self._relevant: dict[str, Array] = {}
-        self._labels: list[str] = []
+        self._unique, self._lists_events = unique, lists_events
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
 
     def schema(self, name: str) -> pa.Schema:
@@ -142,29 +138,18 @@ class Server:
         service_times: ServiceTimes,
     ) -> ServiceBatch:
         """Admit what arrived, by the number of the input, and decide about what is ready."""
+        since = self.state.reorder_buffer.watermark
         self.state, ready, _ = ingest(
             self.operator, self.state, tables, ended, unique=self._unique
         )
-        hashes: dict[str, Array] = {}
-        masks, unknown, spent = {}, {}, {}
+        decided, spent = self.decider.decide(ready, since, shares), {}
         size = len(ready.time)
         work, kept_by_any, relevant = np.zeros(size), np.zeros(size, np.bool_), 0
-        by_pattern = self._relevant_types(ready)
         if size:
-            by_any = np.any(list(by_pattern.values()), 0)
+            by_any = np.any(list(self.decider.relevant(ready).values()), 0)
             relevant = int(np.count_nonzero(gather(by_any, ready.numbers)))
         for stream in self.spec.outputs:
-            mine = shares.get(stream)
-            mask = gather(by_pattern[stream.name], ready.numbers)
-            if stream in self.choosers:
-                mask = self._choose(ready, stream, mask, hashes)
-            elif mine is not None:
-                kept = kept_events(
-                    mine, ready.types, ready.numbers, self._hashes(ready, stream, mine, hashes)
-                )
-                mask &= kept.mask
-                unknown[stream] = kept.unknown
-            masks[stream.name] = mask
+            mask = decided.masks[stream.name]
             kept_by_any |= mask
             spent[stream] = service_times.spend(stream, mask, work)
         processed = int(np.count_nonzero(kept_by_any))
@@ -173,42 +158,7 @@ class Server:
         self._shed += relevant - processed
         self._unused += size - relevant
         arrivals = self._arrival_times(ready)
-        return ServiceBatch(ready, arrivals, work, spent, masks, kept_by_any, relevant, unknown)
-
-    def _relevant_types(self, ready: ReadyBatch) -> Mapping[str, Array]:
-        """Say which types each pattern can take."""
-        number = len(ready.types.signatures)
-        if not self._relevant or len(next(iter(self._relevant.values()))) != number:
-            self._relevant = {
-                matcher.name: _relevant_types(matcher, ready.types)
-                for matcher in self.operator.matchers
-            }
-        return self._relevant
-
-    def labels(self, ready: ReadyBatch) -> list[str]:
-        """Name the types so far."""
-        for number in range(len(self._labels), len(ready.types.signatures)):
-            self._labels.append(ready.types.label(number))
-        return self._labels
-
-    def _choose(
-        self, ready: ReadyBatch, stream: Stream, offered: Array, known: dict[str, Array]
-    ) -> Array:
-        hashes = self._hashes(ready, stream, PatternShares({}), known)
-        matcher = next(m for m in self.operator.matchers if m.name == stream.name)
-        return self.choosers[stream].choose(matcher, ready, offered, hashes)
-
-    def _hashes(
-        self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]
-    ) -> Array:
-        key = self.spec.patterns[stream.name].partition_by if shares.by_key else ()
-        name = key_name(key)
-        if name not in known:
-            if key:
-                known[name] = key_hashes(ready.table, key, ready.time, self._windows[name])
-            else:
-                known[name] = event_hashes(ready.table, self.operator.ids)
-        return known[name]
+        return ServiceBatch(ready, arrivals, work, spent, decided, kept_by_any, relevant)
 
     def _arrival_times(self, ready: ReadyBatch) -> Floats:
         arrivals = ready.time / _SECOND
@@ -222,10 +172,15 @@ class Server:
         self, batch: ServiceBatch, departures: Floats
     ) -> dict[Stream, tuple[pa.Table, Floats]]:
         """Match what is ready; give complex events with the times at which they leave."""
-        listed = self.spec.outputs if self._lists_events else self.choosers
+        listed = self.spec.outputs if self._lists_events else self.decider.choosers
         without_event_ids = self.spec.patterns.keys() - {stream.name for stream in listed}
         self.state, matches = match_batch(
-            self.operator, self.state, batch.ready, batch.masks, without_event_ids
+            self.operator,
+            self.state,
+            batch.ready,
+            batch.decided.masks,
+            without_event_ids,
+            steps={name: guard.match for name, guard in batch.decided.guards.items()},
         )
         self._departed = (
             np.concatenate([self._departed[0][-1:], batch.ready.time]),
@@ -236,7 +191,7 @@ class Server:
         times, leave = self._departed
         leave = np.maximum.accumulate(leave) if len(leave) else leave
         results = {}
-        for stream, chooser in self.choosers.items():
+        for stream, chooser in self.decider.choosers.items():
             chooser.learn(*_brought(matches[stream.name][EVENTS], self.operator.ids))
         for stream in self.spec.outputs:
             table = matches[stream.name]
@@ -244,14 +199,6 @@ class Server:
             at = leave[np.maximum(rows, 0)] if len(leave) else np.zeros(0)
             results[stream] = (table, at)
         return results
-
-
-def _relevant_types(matcher: Matcher, types: EventTypes) -> Array:
-    """Say which types a pattern can take; in a window of so many events, every one counts."""
-    within = matcher.pattern.within
-    if within is not None and within.unit is WindowUnit.EVENTS:
-        return np.ones(len(types.signatures), np.bool_)
-    return np.array([bool(matcher.symbol(s)) for s in types.signatures], np.bool_)
 
 
 def _brought(events: pa.ChunkedArray, ids: Sequence[str]) -> tuple[Array, Floats]:

@@ -19,6 +19,7 @@ from shedlight.engines.simulator.api import (
     Policy,
     ServedEvents,
 )
+from shedlight.engines.simulator.completeness import AppliedThreshold, Completeness
 from shedlight.engines.simulator.interval import IntervalBuilder, served_events
 from shedlight.engines.simulator.prepare import PreparedRun, prepare_run
 from shedlight.engines.simulator.server import Server, ServiceBatch
@@ -42,6 +43,7 @@ class Simulation:
         sinks: The complex events that reached each sink, without what is selected.
         shares: The active shares of each interval.
         counts: What became of the events at each operator.
+        thresholds: For which keys the patterns of protected closures were whole.
         outputs: All complex events of each pattern, and what timed out, with the ids of their
             events; empty if nobody asked.
     """
@@ -50,6 +52,7 @@ class Simulation:
     sinks: Mapping[str, pa.Table]
     shares: tuple[Shares, ...]
     counts: Mapping[str, Counts]
+    thresholds: tuple[AppliedThreshold, ...] = ()
     outputs: Mapping[Stream, pa.Table] = field(default_factory=dict)
 
 
@@ -102,7 +105,12 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         if policy is not None and not builder.is_last:
             active = policy.decide(done) or active
     return Simulation(
-        tuple(intervals), run.sinks(), tuple(history), run.counts(), run.outputs()
+        tuple(intervals),
+        run.sinks(),
+        tuple(history),
+        run.counts(),
+        tuple(run.completeness.thresholds),
+        run.outputs(),
     )
 
 
@@ -128,6 +136,7 @@ class _Run:
         self._depth: dict[str, int] = {}
         self._outputs: dict[Stream, list[pa.Table]] = {}
         self._with_outputs = with_outputs
+        self.completeness = Completeness(self.application)
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
             self._servers[spec.name] = Server(
@@ -135,6 +144,7 @@ class _Run:
                 [self._input(stream) for stream in spec.inputs],
                 windows,
                 self.application.timed_out,
+                self.completeness,
                 unique=prepared.unique.issuperset(spec.inputs),
                 lists_events=with_outputs,
             )
@@ -145,7 +155,7 @@ class _Run:
         """Let choosers say what some patterns keep."""
         for server in self._servers.values():
             mine = [stream for stream in server.spec.outputs if stream in choosers]
-            server.choosers = {stream: choosers[stream] for stream in mine}
+            server.decider.choosers = {stream: choosers[stream] for stream in mine}
 
     def _input(self, stream: Stream) -> tuple[StreamInput, pa.Schema]:
         if stream.operator is None:

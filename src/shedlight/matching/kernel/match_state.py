@@ -94,7 +94,8 @@ def new_output(events: int = 0, *, with_symbols: bool = True) -> Output:
     """Make room for the matches of most batches of so many events, with symbols or without."""
     nodes = max(_INITIAL_NODES, events)
     sizes = (nodes, nodes if with_symbols else 0, nodes)
-    matches = np.empty((2, max(_INITIAL_MATCHES, events // 3)), np.int64)
+    size = (len(rec.MATCH_FIELDS), max(_INITIAL_MATCHES, events // 3))
+    matches = np.empty(size, np.int64)
     return Output(matches, *map(np.empty, sizes, (np.int32, np.int32, np.int16)))
 
 

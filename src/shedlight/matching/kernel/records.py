@@ -107,9 +107,10 @@ class Output(NamedTuple):
     elements: Array
 
 
-# What `Output.matches` says of a match: its timestamp and where its chain ends. Of a partial
-# match that timed out END has every bit the other way round, and so is below zero.
-TIME, END = range(2)
+# What `Output.matches` says of a match: its timestamp, where its chain ends, the timestamp of
+# its first event, and the first hash of its key. Of a partial match that timed out END has
+# every bit the other way round, and so is below zero.
+MATCH_FIELDS = TIME, END, START, KEY = range(4)
 
 
 @jit_inline
@@ -314,14 +315,19 @@ def is_due(records: PartialMatchRecords, window: int, time: int) -> bool:
 
 
 @jit_inline
-def _begin_match(records: PartialMatchRecords, output: Output, size: int, time: int) -> int:
-    """Write a match of so many nodes out, and say where its chain ends."""
+def _begin_match(
+    records: PartialMatchRecords, output: Output, partial_match: int, time: int
+) -> int:
+    """Write the match of a partial match out, and say where its chain ends."""
     counts = records.counts
-    position = counts[OUT] + size
+    record = records.partial_matches[idx(partial_match)]
+    position = counts[OUT] + i64(record.size)
     counts[OUT] = position
     number = idx(counts[MATCHES])
     output.matches[TIME, number] = time
     output.matches[END, number] = position
+    output.matches[START, number] = record.time
+    output.matches[KEY, number] = records.key_slots[idx(record.key_slot)].hash1
     counts[MATCHES] += 1
     return position
 
@@ -333,7 +339,7 @@ def emit_match(
     """Write the match of a partial match out, and give the nodes of its chain back."""
     counts = records.counts
     record = records.partial_matches[idx(partial_match)]
-    position = _begin_match(records, output, i64(record.size), time)
+    position = _begin_match(records, output, partial_match, time)
     with_symbols = output.symbols.shape[0] > 0
     free, node = i64(counts[FREE_NODE]), i64(record.node)
     counts[FREE_NODE] = node
@@ -355,10 +361,10 @@ def emit_match(
 
 @jit_inline
 def write_match(
-    records: PartialMatchRecords, output: Output, last: int, size: int, time: int
+    records: PartialMatchRecords, output: Output, partial_match: int, last: int, time: int
 ) -> None:
-    """Write a match out: the chain of so many nodes that ends in `last`."""
-    position = _begin_match(records, output, size, time)
+    """Write the match of a partial match out: the chain of its nodes that ends in `last`."""
+    position = _begin_match(records, output, partial_match, time)
     node = last
     while node != NONE:
         position -= 1

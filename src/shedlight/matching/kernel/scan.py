@@ -107,7 +107,7 @@ def _emit_match(scan: Scan, partial_match: int, time: int) -> bool:
     if binding == NONE:
         return False
     last = i64(scan.bindings.records[binding].node)
-    rec.write_match(scan.records, scan.output, last, i64(record.size), time)
+    rec.write_match(scan.records, scan.output, partial_match, last, time)
     _close(scan.records, scan.bindings.records, partial_match)
     return True
 
@@ -117,7 +117,7 @@ def _emit_timed_out(scan: Scan, partial_match: int, time: int) -> None:
     """Write a partial match out that times out, as the first of its bindings has it."""
     record = scan.records.partial_matches[partial_match]
     last = i64(scan.bindings.records[record.bindings].node)
-    rec.write_match(scan.records, scan.output, last, i64(record.size), time)
+    rec.write_match(scan.records, scan.output, partial_match, last, time)
     rec.mark_timed_out(scan.records, scan.output)
 
 

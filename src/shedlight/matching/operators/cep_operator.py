@@ -23,6 +23,7 @@ from shedlight.matching.operators.classify import EventTypes, classify
 from shedlight.matching.operators.reorder import ReorderBuffer, StreamInput
 from shedlight.matching.operators.step import ReadyBatch, match
 from shedlight.matching.output.complex_events import complex_events
+from shedlight.matching.output.matches import Matches
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.matching.permuted import PermutedTable, row_column
 
@@ -180,36 +181,56 @@ def ingest(
     return replace(state, reorder_buffer=reorder_buffer, types=types), ready, late
 
 
-def match_batch(
+MatchStep = Callable[
+    [Matcher, MatchState, ReadyBatch, Array | None], tuple[MatchState, Sequence[Matches]]
+]
+"""Matches a batch in one step or several, each with its matches."""
+
+
+def match_batch(  # noqa: PLR0913  # what the patterns of an operator see, and what is asked for
     operator: CepOperator,
     state: OperatorState,
     ready: ReadyBatch,
     masks: Masks,
     without_event_ids: Container[str] = (),
+    *,
     on_pattern_done: Callable[[Matcher, MatchState, pa.Table], None] | None = None,
+    steps: Mapping[str, MatchStep] | None = None,
 ) -> tuple[OperatorState, Mapping[str, pa.Table]]:
     """Match events that are ready, and give the complex events of each pattern.
 
     Those of partial matches that timed out, where a pattern is asked for them, are under the
     name that `timed_out_name` gives. The complex events of patterns `without_event_ids` need no
     list of them. When a pattern is done, `on_pattern_done` is called with its new state and
-    what it found.
+    what it found. The patterns in `steps` are matched by what is given there.
     """
     states, outputs = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):
-        new, matches = match(matcher, old, ready, masks.get(matcher.name))
+        name = matcher.name
+        step = (steps or {}).get(name, _match_at_once)
+        new, matches = step(matcher, old, ready, masks.get(name))
         states.append(new)
-        with_event_ids = matcher.name not in without_event_ids
-        outputs[matcher.name] = complex_events(
-            matcher, matches, operator.ids, with_event_ids=with_event_ids
+        with_event_ids = name not in without_event_ids
+        outputs[name] = pa.concat_tables(
+            complex_events(matcher, each, operator.ids, with_event_ids=with_event_ids)
+            for each in matches
         )
-        if matches.timed_out is not None:
-            outputs[timed_out_name(matcher.name)] = complex_events(
-                matcher, matches.timed_out, operator.ids, timed_out=True
+        if matcher.timed_out:
+            outputs[timed_out_name(name)] = pa.concat_tables(
+                complex_events(matcher, each.timed_out, operator.ids, timed_out=True)
+                for each in matches
+                if each.timed_out is not None
             )
         if on_pattern_done is not None:
-            on_pattern_done(matcher, new, outputs[matcher.name])
+            on_pattern_done(matcher, new, outputs[name])
     return replace(state, states=tuple(states)), outputs
+
+
+def _match_at_once(
+    matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None
+) -> tuple[MatchState, Sequence[Matches]]:
+    state, matches = match(matcher, state, ready, kept)
+    return state, [matches]
 
 
 def schema_of(schema: pa.Schema) -> Schema:

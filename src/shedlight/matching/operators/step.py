@@ -39,6 +39,19 @@ class ReadyBatch:
     # the number of the input that each event came by; empty if nobody asks
     inputs: Array = field(default_factory=lambda: np.zeros(0, np.int32))
 
+    def between(self, low: int, high: int, watermark: int) -> "ReadyBatch":
+        """Give the events from one position to another, as a batch of its own."""
+        here = slice(low, high)
+        return ReadyBatch(
+            self.time[here],
+            self.table.between(low, high),
+            self.types,
+            self.numbers[here],
+            {by: (first[here], second[here]) for by, (first, second) in self.keys.items()},
+            watermark,
+            self.inputs[here],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PartialMatchCounts:
@@ -84,15 +97,17 @@ def match(
     else:
         run = FifoRun(matcher, started)
     run.advance(events, ready.watermark)
-    times_and_ends, rows, elements, incomplete = run.collector.all()
+    found, rows, elements, incomplete = run.collector.all()
     nothing = state.store.slice(0, 0)  # without matches nobody looks at events
     looked_at = (state.store, batch.table) if len(rows) else (nothing, nothing)
     table = view_events(*looked_at)
     rows = _rows_of(rows, stored, batch)
-    time, ends = times_and_ends[rec.TIME], times_and_ends[rec.END]
-    matches = Matches(time, ends, table, rows, elements)
+    matches = Matches(
+        found[rec.TIME], found[rec.START], found[rec.KEY], found[rec.END], table, rows, elements
+    )
     if matcher.timed_out:
-        matches = replace(_select(matches, ~incomplete), timed_out=_select(matches, incomplete))
+        timed_out = select_matches(matches, incomplete)
+        matches = replace(select_matches(matches, ~incomplete), timed_out=timed_out)
     bindings, store = _compact_store(run.records, run.bindings, state.store, batch)
     return MatchState(run.tables, run.records, run.queues, bindings, store), matches
 
@@ -110,13 +125,21 @@ def _symbols(matcher: Matcher, tables: DfaTables, types: EventTypes) -> tuple[Df
     return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
 
 
-def _select(matches: Matches, chosen: Array) -> Matches:
+def select_matches(matches: Matches, chosen: Array) -> Matches:
     """Choose some of the matches."""
     sizes = np.diff(matches.ends, prepend=0)
     taken = np.repeat(chosen, sizes)
     ends = np.cumsum(sizes[chosen])
     rows, elements = matches.rows[taken], matches.elements[taken]
-    return Matches(matches.time[chosen], ends, matches.table, rows, elements)
+    return Matches(
+        matches.time[chosen],
+        matches.start[chosen],
+        matches.key[chosen],
+        ends,
+        matches.table,
+        rows,
+        elements,
+    )
 
 
 def _cells_of(matcher: Matcher, store: pa.Table, batch: PermutedTable) -> pa.Table:

@@ -116,6 +116,8 @@ class Matches:
     """Matches of one pattern in the order in which they were found."""
 
     time: Array  # timestamp of each match, in microseconds
+    start: Array  # timestamp of its first event
+    key: Array  # the first hash of its key; 0 without one
     ends: Array  # where the events of each match end among all events
     table: EventView  # the events that there were, stored ones first
     rows: Array  # the rows of the table that are in matches, match by match in the order taken

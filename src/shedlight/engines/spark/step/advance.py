@@ -218,7 +218,7 @@ class _BatchExecution:
         masks = keep_masks(self._chain.spec, spec, operator, ready, self._shares)
         counter.starts(ready, masks)
         state, outputs = match_batch(
-            operator, state, ready, masks, without_event_ids, counter.is_done
+            operator, state, ready, masks, without_event_ids, on_pattern_done=counter.is_done
         )
         self.outputs.update((Stream(n, spec.name), table) for n, table in outputs.items())
         for stream in spec.outputs:

@@ -1,0 +1,128 @@
+"""Which events of a batch the patterns of an operator keep, in a simulation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shedlight.engines.simulator.api import Chooser
+from shedlight.engines.simulator.completeness import Completeness
+from shedlight.graph.application import OperatorSpec, Stream
+from shedlight.graph.topology import key_name
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array
+from shedlight.matching.operators.cep_operator import CepOperator
+from shedlight.matching.operators.classify import gather
+from shedlight.matching.operators.step import ReadyBatch
+from shedlight.shedding.guard import Guard, relevant_types, types_to_keep
+from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from shedlight.shedding.thresholds import salted_hashes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """What was decided about a batch, by pattern."""
+
+    masks: dict[str, Array] = field(default_factory=dict)  # which events it keeps
+    # types that the shares did not know
+    unknown: dict[Stream, tuple[str, ...]] = field(default_factory=dict)
+    guards: dict[str, Guard] = field(default_factory=dict)  # of those in a protected closure
+
+
+class Decider:
+    """Decides for the patterns of an operator.
+
+    Args:
+        spec: What the application says of it.
+        operator: The same, compiled.
+        windows: The longest window of all patterns of each key, in microseconds.
+        completeness: What must be whole, and for which keys it was so far.
+
+    Attributes:
+        choosers: Who chooses for patterns, whatever their shares are.
+    """
+
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        operator: CepOperator,
+        windows: Mapping[str, int],
+        completeness: Completeness,
+    ) -> None:
+        self.choosers: Mapping[Stream, Chooser] = {}
+        self._spec, self._operator, self._windows = spec, operator, windows
+        self._completeness = completeness
+        self._relevant: dict[str, Array] = {}
+        self._labels: list[str] = []
+
+    def labels(self, ready: ReadyBatch) -> list[str]:
+        """Name the types so far."""
+        for number in range(len(self._labels), len(ready.types.signatures)):
+            self._labels.append(ready.types.label(number))
+        return self._labels
+
+    def relevant(self, ready: ReadyBatch) -> Mapping[str, Array]:
+        """Say which types each pattern can take."""
+        number = len(ready.types.signatures)
+        if not self._relevant or len(next(iter(self._relevant.values()))) != number:
+            self._relevant = {
+                matcher.name: relevant_types(matcher, ready.types)
+                for matcher in self._operator.matchers
+            }
+        return self._relevant
+
+    def decide(self, ready: ReadyBatch, since: int, shares: Shares) -> Decided:
+        """Decide about what is ready after a watermark."""
+        decided, hashes = Decided(), dict[str, Array]()
+        for matcher in self._operator.matchers:
+            stream = Stream(matcher.name, self._spec.name)
+            mine = shares.get(stream)
+            offered = mask = gather(self.relevant(ready)[stream.name], ready.numbers)
+            if stream in self.choosers:
+                by_event = self._hashes(ready, stream, PatternShares({}), hashes)
+                mask = self.choosers[stream].choose(matcher, ready, mask, by_event)
+            elif mine is not None:
+                kept = kept_events(
+                    mine, ready.types, ready.numbers, self._hashes(ready, stream, mine, hashes)
+                )
+                mask = mask & kept.mask
+                decided.unknown[stream] = kept.unknown
+            if stream in self._completeness.guards:
+                share = self._whole_share(matcher, ready, mine)
+                if stream in self.choosers:
+                    share = float((mask == offered).all())
+                self._completeness.record(stream, since, ready.watermark, share)
+                guard = self._completeness.guard(stream, since)
+                decided.guards[stream.name] = guard
+                whole = guard.mask(matcher, ready)
+                mask = mask if whole is None else mask & whole
+            decided.masks[stream.name] = mask
+        return decided
+
+    def _whole_share(
+        self, matcher: Matcher, ready: ReadyBatch, shares: PatternShares | None
+    ) -> float:
+        """Say for which share of keys a pattern in a closure keeps what it must."""
+        if shares is None:
+            return 1.0
+        guard = self._completeness.guards[Stream(matcher.name, self._spec.name)]
+        needed = np.flatnonzero(types_to_keep(matcher, ready.types, guard)).tolist()
+        labels = self.labels(ready)
+        return shares.whole_share(labels[number] for number in needed)
+
+    def _hashes(
+        self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]
+    ) -> Array:
+        key = self._spec.patterns[stream.name].partition_by if shares.by_key else ()
+        guard = self._completeness.guards.get(stream)
+        epoch = guard.epoch if guard and key else 0
+        name = f"{key_name(key)} of a closure" if epoch else key_name(key)
+        if name not in known:
+            if epoch:
+                known[name] = salted_hashes(ready.keys[key][0], ready.time // epoch)
+            elif key:
+                known[name] = key_hashes(ready.table, key, ready.time, self._windows[name])
+            else:
+                known[name] = event_hashes(ready.table, self._operator.ids)
+        return known[name]

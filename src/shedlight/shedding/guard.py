@@ -1,0 +1,182 @@
+"""Matching of patterns in a protected closure: by stretches in which a key is whole.
+
+What such a pattern finds is what it finds without shedding on each stretch of event time in
+which its key was whole in all that it depends on. So it sees a key while the key is whole, and
+when the key is no longer, its partial matches are cancelled: they are neither completed nor
+absent nor timed out. A watcher also leaves out what began too soon after the stretch did, for
+what it watches may have begun before.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from shedlight.graph.application import Application, Stream
+from shedlight.graph.closures import Closures, ancestors
+from shedlight.language.ast import pattern as ast
+from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.jit import Array
+from shedlight.matching.kernel import records as rec
+from shedlight.matching.kernel.match_state import MatchState, cancel, open_keys
+from shedlight.matching.operators.classify import EventTypes
+from shedlight.matching.operators.step import ReadyBatch, match, select_matches
+from shedlight.matching.output.matches import Matches
+from shedlight.shedding.thresholds import (
+    BEGINNING,
+    Step,
+    ThresholdHistory,
+    split_at_epochs,
+    whole_keys,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardSpec:
+    """What a pattern in a closure depends on."""
+
+    streams: tuple[Stream, ...]  # those that must be whole: itself, and patterns upstream
+    epoch: int  # how long keys are salted alike, in microseconds; 0: it has no key
+    # a watcher's: for how long before a match all must have been whole; None: ever
+    horizon: int | None = 0
+    # whether all types that it can take must be whole, or those that a NOT watches for
+    needs_all: bool = True
+
+
+def find_guards(application: Application, closures: Closures) -> Mapping[Stream, GuardSpec]:
+    """Say of each pattern in a closure what it depends on."""
+    guards: dict[Stream, GuardSpec] = {}
+    watched_again = {s for each in closures.by_watcher.values() for s in each.members}
+    for stream in application.streams:
+        closure, group = closures.by_watcher.get(stream), closures.groups.get(stream)
+        if closure is None and group is None and stream not in closures.switches:
+            continue
+        upstream = ancestors(application, (stream,)) if closure is None else closure.upstream
+        if closure is None and group is not None:
+            upstream = tuple(s for s in upstream if closures.groups.get(s) == group)
+        guards[stream] = GuardSpec(
+            streams=tuple(dict.fromkeys((stream, *upstream))),
+            epoch=0 if group is None else closures.epoch,
+            horizon=0 if closure is None else closure.horizon,
+            needs_all=closure is None or closure.watches_all or stream in watched_again,
+        )
+    return guards
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """What a pattern in a closure may see and emit in a batch."""
+
+    spec: GuardSpec
+    history: ThresholdHistory  # the least share of all that it depends on
+    since: int  # the watermark before the batch
+
+    def mask(self, matcher: Matcher, ready: ReadyBatch) -> Array | None:
+        """Say which events are of keys that are whole when they happen; None: all of them."""
+        steps = self._steps(ready)
+        if all(step.share >= 1 for step in steps):
+            return None
+        hashes = _key_hashes(matcher, ready)
+        masks = [
+            whole_keys(hashes[low:high], step, self.spec.epoch)
+            for low, high, step in _cut(ready, steps)
+        ]
+        return np.concatenate(masks)
+
+    def match(
+        self, matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None
+    ) -> tuple[MatchState, list[Matches]]:
+        """Match a batch, stretch by stretch; see `match` for the arguments."""
+        steps = self._steps(ready)
+        found = []
+        for low, high, step in _cut(ready, steps):
+            batch, mask = ready, kept
+            if len(steps) > 1:
+                watermark = ready.watermark if step is steps[-1] else step.end
+                batch = ready.between(low, high, watermark)
+                mask = None if kept is None else kept[low:high]
+            if step.share < 1:
+                state = self._cancel(matcher, state, step)
+            state, matches = match(matcher, state, batch, mask)
+            state, matches = self._filter(state, matches)
+            found.append(matches)
+        return state, found
+
+    def _steps(self, ready: ReadyBatch) -> list[Step]:
+        end = max(ready.watermark, self.since + 1)
+        return list(_epochs(self.history.between(self.since, end), self.spec.epoch))
+
+    def _cancel(self, matcher: Matcher, state: MatchState, step: Step) -> MatchState:
+        """Cancel the partial matches of keys that are not whole any more."""
+        keys = open_keys(state)
+        gone = keys[~whole_keys(keys[:, 0], step, self.spec.epoch)]
+        return cancel(matcher, state, gone) if len(gone) else state
+
+    def _filter(self, state: MatchState, matches: Matches) -> tuple[MatchState, Matches]:
+        """Leave out what began too soon after its stretch, and count it as cancelled."""
+        if self.spec.horizon == 0:
+            return state, matches
+        chosen = self._is_late_enough(matches)
+        number = len(matches) - int(np.count_nonzero(chosen))
+        timed_out = matches.timed_out
+        matches = replace(select_matches(matches, chosen), timed_out=timed_out)
+        if timed_out is not None:
+            chosen = self._is_late_enough(timed_out)
+            number += len(timed_out) - int(np.count_nonzero(chosen))
+            matches = replace(matches, timed_out=select_matches(timed_out, chosen))
+        if number:
+            counts = state.records.counts.copy()
+            counts[rec.CANCELLED] += number
+            state = replace(state, records=state.records._replace(counts=counts))
+        return state, matches
+
+    def _is_late_enough(self, matches: Matches) -> Array:
+        """Say which matches began when their key had been whole for long enough."""
+        chosen = np.ones(len(matches), np.bool_)
+        if not len(matches):
+            return chosen
+        horizon = self.spec.horizon
+        needed = (
+            np.full(len(matches), BEGINNING) if horizon is None else matches.start - horizon
+        )
+        steps = self.history.between(int(needed.min()), int(matches.start.max()))
+        for step in _epochs(steps, self.spec.epoch):
+            touched = (needed < step.end) & (matches.start > step.start)
+            if step.share < 1 and touched.any():
+                chosen[touched] &= whole_keys(matches.key[touched], step, self.spec.epoch)
+        return chosen
+
+
+def types_to_keep(matcher: Matcher, types: EventTypes, spec: GuardSpec) -> Array:
+    """Say which types must all be kept for a pattern to be whole."""
+    if spec.needs_all:
+        return relevant_types(matcher, types)
+    nots = ast.negated_elements(matcher.pattern.where)
+    numbers = {i for i, each in enumerate(matcher.automaton.elements) if each in nots}
+    symbols = (matcher.symbol(signature) for signature in types.signatures)
+    return np.array([not numbers.isdisjoint(symbol) for symbol in symbols], np.bool_)
+
+
+def relevant_types(matcher: Matcher, types: EventTypes) -> Array:
+    """Say which types a pattern can take; in a window of so many events, every one counts."""
+    within = matcher.pattern.within
+    if within is not None and within.unit is ast.WindowUnit.EVENTS:
+        return np.ones(len(types.signatures), np.bool_)
+    return np.array([bool(matcher.symbol(s)) for s in types.signatures], np.bool_)
+
+
+def _epochs(steps: Iterable[Step], epoch: int) -> Iterable[Step]:
+    return split_at_epochs(steps, epoch) if epoch else steps
+
+
+def _key_hashes(matcher: Matcher, ready: ReadyBatch) -> Array:
+    keys = ready.keys.get(matcher.pattern.partition_by)
+    return np.zeros(len(ready.time), np.int64) if keys is None else keys[0]
+
+
+def _cut(ready: ReadyBatch, steps: list[Step]) -> Iterator[tuple[int, int, Step]]:
+    """Say from which position to which the events of a batch are in each step."""
+    ends = [int(np.searchsorted(ready.time, step.end)) for step in steps[:-1]]
+    for (low, high), step in zip(pairwise([0, *ends, len(ready.time)]), steps, strict=True):
+        yield low, high, step

@@ -1,0 +1,370 @@
+"""Nothing is invented: a checker of what applications emit under shedding.
+
+It shares no code with engines or planner. It reads the events of sources, the record of for
+which keys the patterns of protected closures were whole, and what all patterns emitted, and
+works out by the slow reference what may have been emitted:
+
+- Every complex event is a word of its pattern, down to events of the sources.
+- A pattern that watches something emits exactly what it emits without shedding on each stretch
+  of event time in which its key was whole in all that it depends on, less what began too soon
+  after the beginning of the stretch. Without a key and with shed events that it need not see, it
+  emits no more than words in which nothing that it watches happened.
+
+It knows the applications of `tests/drawn_graphs.py`: conditions are `x.type = 1` on events of
+sources and `x.source = 'P'` on complex events, keys are called `key` everywhere.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from shedlight.graph import Application, Stream
+from shedlight.language.ast import expression as ex
+from shedlight.language.ast import pattern as ast
+from tests.reference import Event, Match, match_and_time_out, selected
+
+BEGINNING, END = -(1 << 62), 1 << 62
+MASK = (1 << 64) - 1
+P1, P2, P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+P4, P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+
+def hash_number(value: int, seed: int) -> int:
+    """Give xxHash64 of a whole number, as Spark computes it."""
+
+    def rotated(number: int, by: int) -> int:
+        return (number << by | number >> (64 - by)) & MASK
+
+    mixed = rotated(value * P2 & MASK, 31) * P1 & MASK
+    h = (seed + P5 + 8 & MASK) ^ mixed
+    h = (rotated(h, 27) * P1 + P4) & MASK
+    h = (h ^ h >> 33) * P2 & MASK
+    h = (h ^ h >> 29) * P3 & MASK
+    return h ^ h >> 32
+
+
+Name = tuple[Any, ...]
+"""Identifies a complex event: pattern, time, and its events, which may be such names."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What there is to check."""
+
+    application: Application
+    events: Mapping[str, pa.Table]  # of each source, in order
+    record: Iterable[tuple[Stream, int, int, float]]  # pattern, since, until, share of keys
+    outputs: Mapping[Stream, pa.Table]  # of all patterns, and what timed out of them
+    epoch_windows: int = 40
+
+    @cached_property
+    def names(self) -> Mapping[str, Name]:
+        """What each complex event consists of, by its id."""
+        names: dict[str, Name] = {}
+        for spec in self.application.operators.values():  # declared upstream first
+            for stream in spec.outputs:
+                for row in self.rows(stream):
+                    names[row["id"]] = (stream.name, row["time"], self.parts(row, names))
+        return names
+
+    def rows(self, stream: Stream) -> list[dict[str, Any]]:
+        """Give what a pattern emitted."""
+        return self.outputs[stream].to_pylist() if stream in self.outputs else []
+
+    def parts(self, row: Mapping[str, Any], names: Mapping[str, Name]) -> Name:
+        """Say of which events a complex event consists."""
+        ids = ((i.get("n"), i.get("id")) if isinstance(i, dict) else (i, i) for i in row["events"])
+        return tuple(n if name not in names else names[name] for n, name in ids)
+
+    # What depends on what
+
+    def pattern(self, stream: Stream) -> ast.Pattern:
+        """Find a pattern."""
+        return self.application.pattern(stream)
+
+    def feeds(self, stream: Stream, elements: Iterable[ast.Element] | None = None) -> list[Stream]:
+        """List the patterns that these elements of a pattern name; None: all it reads."""
+        spec = self.application.operators[str(stream.operator)]
+        upstream = [each for each in spec.inputs if each.operator]
+        if elements is None:
+            return upstream
+        texts = " ".join(map(str, elements))
+        return [each for each in upstream if f"source = '{each.name}'" in texts]
+
+    def counts(self, stream: Stream) -> bool:
+        """Say whether a pattern has a window of events."""
+        within = self.pattern(stream).within
+        return within is not None and within.unit is ast.WindowUnit.EVENTS
+
+    def watches_all(self, stream: Stream) -> bool:
+        """Say whether all that a pattern takes must be seen."""
+        return self.counts(stream) or stream in self.application.timed_out
+
+    def watches(self, stream: Stream) -> bool:
+        """Say whether a pattern claims that something is absent."""
+        return self.watches_all(stream) or bool(ast.negated_elements(self.pattern(stream).where))
+
+    def reads(self, stream: Stream) -> list[Stream]:
+        """List the patterns that a pattern reads, as far as it can use them."""
+        where = self.pattern(stream).where
+        return self.feeds(stream, None if self.counts(stream) else ast.elements(where))
+
+    def ancestors(self, streams: Iterable[Stream]) -> list[Stream]:
+        """List patterns and all that goes into them."""
+        found: list[Stream] = []
+        for stream in streams:
+            found += [*self.ancestors(self.reads(stream)), stream]
+        return list(dict.fromkeys(found))
+
+    def members(self, stream: Stream) -> list[Stream]:
+        """List the patterns upstream that must be whole."""
+        where = self.pattern(stream).where
+        watched = self.reads(stream)
+        if not self.watches_all(stream):
+            watched = self.feeds(stream, ast.negated_elements(where))
+        return self.ancestors(watched)
+
+    def horizon(self, streams: Iterable[Stream]) -> float:
+        """Add up the windows upstream."""
+        lengths = [0.0]
+        for each in streams:
+            within = self.pattern(each).within
+            own = 0 if within is None else within.length
+            if self.counts(each):
+                own = float("inf")
+            lengths.append(own + self.horizon(self.reads(each)))
+        return max(lengths)
+
+    def watched_directly(self, stream: Stream) -> list[Stream]:
+        """List the patterns whose complex events a pattern watches."""
+        if self.watches_all(stream):
+            return self.reads(stream)
+        return self.feeds(stream, ast.negated_elements(self.pattern(stream).where))
+
+    def is_keyed(self, stream: Stream) -> bool:
+        """Say whether a watcher and its closure have a key in common."""
+        closure = [stream, *self.members(stream)]
+        finite = self.horizon(self.watched_directly(stream)) < float("inf")
+        return finite and all(self.pattern(each).partition_by for each in closure)
+
+    def depends_on(self, stream: Stream) -> list[Stream]:
+        """List the patterns that must be whole for a watcher, itself among them."""
+        needed = [*self.members(stream), stream]
+        if self.is_keyed(stream):  # other patterns with the key go with it
+            others = self.ancestors(self.reads(stream))
+            needed += [each for each in others if self.pattern(each).partition_by]
+        return list(dict.fromkeys(needed))
+
+    @cached_property
+    def epoch(self) -> int:
+        """How long keys are salted alike."""
+        keyed = [s for s in self.watchers if self.is_keyed(s)]
+        groups = {each for stream in keyed for each in self.depends_on(stream)}
+        windows = [self.pattern(each).within for each in groups]
+        lengths = [w.length for w in windows if w and w.unit is ast.WindowUnit.TIME]
+        return max(1, self.epoch_windows * max(lengths, default=0))
+
+    @cached_property
+    def watchers(self) -> list[Stream]:
+        """List the patterns that claim absences."""
+        patterns = [s for s in self.application.streams if s.operator]
+        return [stream for stream in patterns if self.watches(stream)]
+
+    # Stretches
+
+    def stretches(self, stream: Stream, key: int | None) -> Iterator[tuple[int, int]]:
+        """Give the stretches in which a key was whole in all that a watcher depends on."""
+        needed = set(self.depends_on(stream))
+        steps = [row for row in self.record if row[0] in needed and row[3] < 1]
+        cuts = {BEGINNING, END}
+        for _, since, until, share in steps:
+            cuts |= {since, until}
+            if key is not None and share > 0:
+                low, high = max(since, -self.epoch), min(until, 1 << 50)
+                cuts |= {e * self.epoch for e in range(low // self.epoch + 1, -(-high // self.epoch))}
+        bounds = sorted(cuts)
+        start = None
+        for low, high in zip(bounds, bounds[1:], strict=False):
+            whole = all(
+                self._is_whole(key, low, share)
+                for _, since, until, share in steps
+                if since <= low < until
+            )
+            if whole and start is None:
+                start = low
+            if not whole and start is not None:
+                yield start, low
+                start = None
+        if start is not None:
+            yield start, END
+
+    def _is_whole(self, key: int | None, time: int, share: float) -> bool:
+        if key is None:
+            return share >= 1
+        salted = hash_number(time // self.epoch, hash_number(key, 42))
+        signed = salted - (1 << 64) if salted >> 63 else salted
+        return signed < -(1 << 63) + min(int(share * (1 << 64)), MASK)
+
+    # What is found without shedding
+
+    def unshed(
+        self, stream: Stream, between: tuple[int, int], key: int | None
+    ) -> tuple[list[Match], list[Match]]:
+        """Match a pattern on a stretch, and all that it depends on before it."""
+        return match_and_time_out(self.pattern(stream), self.inputs(stream, between, key))
+
+    def inputs(
+        self, stream: Stream, between: tuple[int, int], key: int | None
+    ) -> list[Event]:
+        """Give the events that a pattern has on a stretch without shedding, in order."""
+        spec = self.application.operators[str(stream.operator)]
+        needed = set(self.reads(stream))
+        events: list[Event] = []
+        for number, each in enumerate(spec.inputs):
+            if each.operator is None:
+                rows = self.events[each.name].to_pylist()
+                events += [
+                    Event(row["time"], number, (row["n"],), {"source": None, **row})
+                    for row in rows
+                    if between[0] <= row["time"] < between[1] and key in (None, row["key"])
+                ]
+            elif each in needed:
+                found, _ = self.unshed(each, between, key)
+                events += [
+                    self.as_event(each, number, one) for one in found if one.time < between[1]
+                ]
+        return sorted(events, key=lambda event: (event.time, event.input))
+
+    def as_event(self, stream: Stream, number: int, match: Match) -> Event:
+        """Make a complex event of a match."""
+        values = {"source": stream.name, "time": match.time, "type": None, "n": None}
+        values |= selected(self.pattern(stream), match)
+        return Event(match.time, number, (name_of(stream, match),), values)
+
+    # The law
+
+    def check(self) -> dict[str, int]:
+        """See that nothing is invented; count what was looked at."""
+        checked = {"words": 0, "exact": 0, "absent": 0}
+        for stream in self.application.streams:
+            if stream.operator is not None and not self.watches(stream):
+                checked["words"] += self._check_words(stream)
+        for stream in self.watchers:
+            if self.is_keyed(stream) or self.watches_all(stream):
+                checked["exact"] += self._check_exact(stream)
+            else:
+                checked["absent"] += self._check_absences(stream)
+        return checked
+
+    def _emitted(self, stream: Stream) -> list[Name]:
+        return [
+            (stream.name, row["time"], self.parts(row, self.names)) for row in self.rows(stream)
+        ]
+
+    def _check_words(self, stream: Stream) -> int:
+        """A pattern that watches nothing emits words of events that there were."""
+        emitted = self._emitted(stream)
+        for name in emitted:
+            events = sorted(map(self._event(stream), name[2]), key=lambda e: (e.time, e.input))
+            found, _ = match_and_time_out(self.pattern(stream), events)
+            assert name in [name_of(stream, one) for one in found], name
+        return len(emitted)
+
+    def _event(self, stream: Stream) -> Any:
+        """Make events of what names stand for, as a pattern reads them."""
+        spec = self.application.operators[str(stream.operator)]
+        sources = {
+            row["n"]: Event(row["time"], number, (row["n"],), {"source": None, **row})
+            for number, each in enumerate(spec.inputs)
+            if each.operator is None
+            for row in self.events[each.name].to_pylist()
+        }
+        rows = {
+            self.names[row["id"]]: (number, row)
+            for number, each in enumerate(spec.inputs)
+            if each.operator
+            for row in self.rows(each)
+        }
+
+        def make(name: Any) -> Event:
+            if name in sources:
+                return sources[name]
+            number, row = rows[name]
+            return Event(row["time"], number, (name,), {"type": None, "n": None, **row})
+
+        return make
+
+    def _keys(self, stream: Stream) -> list[int | None]:
+        if not self.is_keyed(stream):
+            return [None]
+        keys = {key for table in self.events.values() for key in table["key"].to_pylist()}
+        return sorted(keys)
+
+    def _check_exact(self, stream: Stream) -> int:
+        """What a watcher emits is what is found without shedding on the stretches."""
+        expected: list[Name] = []
+        late: list[Name] = []
+        horizon = self.horizon(self.watched_directly(stream))
+        for key in self._keys(stream):
+            for start, end in self.stretches(stream, key):
+                found, timed_out = self.unshed(stream, (start, end), key)
+                for matches, into in ((found, expected), (timed_out, late)):
+                    into += [
+                        name_of(stream, one)
+                        for one in matches
+                        if one.time < end or end == END
+                        if start == BEGINNING or one.events[0].time - horizon >= start
+                    ]
+        assert sorted(self._emitted(stream), key=repr) == sorted(expected, key=repr), stream
+        if stream in self.application.timed_out:
+            timed = Stream(f"#timed out {stream.name}", stream.operator)
+            emitted = [
+                (stream.name, row["time"], self.parts(row, self.names))
+                for row in self.rows(timed)
+            ]
+            assert sorted(emitted, key=repr) == sorted(late, key=repr), timed
+        return len(expected) + len(late)
+
+    def _check_absences(self, stream: Stream) -> int:
+        """A watcher without a key emits words, and nothing that it watches happened in them."""
+        pattern, horizon = self.pattern(stream), self.horizon(self.watched_directly(stream))
+        stretches = list(self.stretches(stream, None))
+        nots = ast.negated_elements(pattern.where)
+        emitted = self._emitted(stream)
+        inputs: dict[tuple[int, int], list[Event]] = {}
+        for name in emitted:
+            own = list(map(self._event(stream), name[2]))
+            first = min(event.time for event in own)
+            around = [(a, b) for a, b in stretches if a <= first and name[1] <= b]
+            assert around, f"{name} is not within a stretch"
+            start, end = around[0]
+            assert start == BEGINNING or first - horizon >= start, f"{name} began too soon"
+            if around[0] not in inputs:
+                inputs[around[0]] = self.inputs(stream, (start, end), None)
+            watched = [
+                event
+                for event in inputs[around[0]]
+                if first <= event.time <= name[1]
+                and any(_accepts(each, event) for each in nots)
+            ]
+            events = sorted([*own, *watched], key=lambda event: (event.time, event.input))
+            found, _ = match_and_time_out(pattern, events)
+            assert name in [name_of(stream, one) for one in found], f"{name} is no word"
+        return len(emitted)
+
+
+def _accepts(element: ast.Element, event: Event) -> bool:
+    """Whether an element of such applications accepts an event."""
+    condition = element.condition
+    assert isinstance(condition, ex.Binary)
+    assert isinstance(condition.left, ex.Attribute)
+    assert isinstance(condition.right, ex.Literal)
+    return bool(event.values.get(condition.left.path[0]) == condition.right.value)
+
+
+def name_of(stream: Stream, match: Match) -> Name:
+    """Identify a match."""
+    return (stream.name, match.time, tuple(event.id[0] for event in match.events))
