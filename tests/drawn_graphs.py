@@ -3,13 +3,12 @@
 import random
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from shedlight.graph import Application, Node, OperatorSpec, Sink, Source, Stream
 from shedlight.graph.application import build_application
-from shedlight.graph.closures import find_closures
 from shedlight.graph.check import check_application
+from shedlight.graph.closures import find_closures
 from shedlight.language import DataType, parse_pattern
 from shedlight.shedding.shares import PatternShares, Shares, is_shed_by_key
 
@@ -41,10 +40,12 @@ def draw_events(rng: random.Random, number: int = 150, seconds: float = 5.0) -> 
 def draw_application(rng: random.Random) -> Application:
     """Draw an application: each level reads the one before, and perhaps the source."""
     keyed, levels = rng.choice(KEYED), rng.randint(1, 3)
+    is_mixed = keyed.startswith("at")  # a node has one key
     below = [Stream("s")]
-    operators, patterns = [], []
+    operators: list[OperatorSpec] = []
+    patterns: list[Stream] = []
     for level in range(levels):
-        here = []
+        here: list[Stream] = []
         is_keyed = {
             "everywhere": True,
             "nowhere": False,
@@ -55,14 +56,14 @@ def draw_application(rng: random.Random) -> Application:
             inputs = list(below)
             if level and rng.random() < 0.3:
                 inputs.append(Stream("s"))
-            name = f"w{level}{number}"
+            name, by = f"w{level}{number}", " PARTITION BY key" if is_keyed else ""
             texts = {
-                f"P{level}{number}{i}": _draw_pattern(rng, inputs, is_keyed, f"p{level}{number}{i}")
+                f"P{level}{number}{i}": _draw_pattern(rng, inputs, f"p{level}{number}{i}", by)
                 for i in range(rng.randint(1, 3))
             }
             spec = OperatorSpec(
                 name=name,
-                node=f"n{rng.randint(0, level)}",
+                node=f"n{level if is_mixed else rng.randint(0, level)}",
                 inputs=tuple(inputs),
                 patterns={key: parse_pattern(text).pattern for key, text in texts.items()},
             )
@@ -74,7 +75,9 @@ def draw_application(rng: random.Random) -> Application:
     windows = {s: each.patterns[s.name].within for each in operators for s in each.outputs}
     late = [stream for stream in patterns if windows[stream] and rng.random() < 0.15]
     sinks += [_sink(stream, timed_out=True) for stream in late]
-    source = Source(name="s", format="parquet", path="in", time="time", id=("n",), schema=SCHEMA)
+    source = Source(
+        name="s", format="parquet", path="in", time="time", id=("n",), schema=SCHEMA
+    )
     nodes = [Node(name=f"n{i}", bound=1.0) for i in range(levels)]
     application = build_application("drawn", [source], nodes, operators, sinks)
     check_application(application)
@@ -93,7 +96,7 @@ def _sink(stream: Stream, *, timed_out: bool) -> Sink:
     )
 
 
-def _draw_pattern(rng: random.Random, inputs: list[Stream], is_keyed: bool, prefix: str) -> str:  # noqa: FBT001
+def _draw_pattern(rng: random.Random, inputs: list[Stream], prefix: str, by: str) -> str:
     """Draw a pattern; what is under NOT is nothing that it takes."""
     words = [f"source = '{each.name}'" for each in inputs if each.operator]
     if any(each.operator is None for each in inputs):
@@ -101,8 +104,6 @@ def _draw_pattern(rng: random.Random, inputs: list[Stream], is_keyed: bool, pref
     rng.shuffle(words)
     words = (words * 4)[:4] if len(words) > 1 else words * 4
     first, second, third = (f"{prefix}{name}.{words[i]}" for i, name in enumerate("abc"))
-    reuse = " REUSE" if rng.random() < 0.2 else ""
-    by = " PARTITION BY key" if is_keyed else ""
     shapes = ["plain", "pair"]
     if words[1] not in (words[0], words[2]):
         shapes += ["not", "absence", "not", "absence"]
@@ -119,7 +120,8 @@ def _draw_pattern(rng: random.Random, inputs: list[Stream], is_keyed: bool, pref
     if shape == "count":
         window = f"{rng.randint(3, 6)} EVENTS"
     within = "" if shape == "plain" else f" WITHIN {window}"
-    return f"SELECT {prefix}a.key AS key WHERE {where}{within}{by}{'' if shape == 'plain' else reuse}"
+    reuse = " REUSE" if shape != "plain" and rng.random() < 0.2 else ""
+    return f"SELECT {prefix}a.key AS key WHERE {where}{within}{by}{reuse}"
 
 
 class DrawnPlans:
@@ -151,7 +153,7 @@ class DrawnPlans:
                 share = rng.choice([0.0, 0.3, 0.7, 1.0, 1.0, 1.0])
                 names = [f"type={i}" for i in range(TYPES)]
                 names += [f"source={s.name}" for s in spec.inputs if s.operator]
-                labels = {name: share for name in names}
+                labels = dict.fromkeys(names, share)
                 if not by_key:
                     labels |= {name: 1.0 for name in names if rng.random() < 0.7}
                 spared = frozenset(names if rng.random() < 0.5 else ())

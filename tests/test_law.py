@@ -24,8 +24,7 @@ def simulated(seed: int) -> Run:
         policy=DrawnPlans(application, rng),
         with_outputs=True,
     )
-    record = [tuple(row) for row in done.thresholds]
-    return Run(application, {"s": events}, record, done.outputs)
+    return Run(application, {"s": events}, done.thresholds, done.outputs)
 
 
 @pytest.mark.parametrize("tenth", range(10))

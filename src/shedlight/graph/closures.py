@@ -6,18 +6,20 @@ to the sources, is kept whole: always, or by a key that all of it has in common,
 and then the pattern emits nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
+from shedlight.graph.columns import Columns, stream_columns
 from shedlight.graph.topology import key_name
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast import pattern as ast
-from shedlight.matching.compile.predicates import value_test
+from shedlight.matching.compile.predicates import ValueTest, value_test
 
 EPOCH_WINDOWS = 40
 """For so many windows the same keys are kept: a change of keys costs what is open then."""
 
+_WITHOUT_TIME = 60_000_000  # stands for a window of events, which has no length
 _SOURCE = ("source",)
 _OF_ONE_EVENT = {
     ex.AggregateFunction.FIRST,
@@ -26,6 +28,37 @@ _OF_ONE_EVENT = {
     ex.AggregateFunction.MAX,
 }
 _Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Graph:
+    """An application, and the columns of its streams."""
+
+    application: Application
+    columns: Mapping[Stream, Columns]
+
+    def inputs(self, stream: Stream) -> tuple[Stream, ...]:
+        """List the patterns that feed a pattern."""
+        spec = self.application.operators[str(stream.operator)]
+        pattern = spec.patterns[stream.name]
+        under = ast.elements(pattern.where)
+        return tuple(
+            each
+            for each in spec.inputs
+            if each.operator
+            and (_counts_events(pattern) or _may_accept(under, each, self.columns[each]))
+        )
+
+    def ancestors(self, streams: Iterable[Stream]) -> tuple[Stream, ...]:
+        """List patterns among streams and all patterns that feed them, as declared."""
+        reached: set[Stream] = set()
+        ahead = [stream for stream in streams if stream.operator]
+        while ahead:
+            stream = ahead.pop()
+            if stream not in reached:
+                reached.add(stream)
+                ahead += self.inputs(stream)
+        return tuple(stream for stream in self.application.streams if stream in reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +105,9 @@ class Closures:
 
 def find_closures(application: Application) -> Closures:
     """Find the closure of each pattern that watches something."""
+    graph = _Graph(application, stream_columns(application))
     closures = {
-        stream: _closure(application, spec, stream, reasons)
+        stream: _closure(graph, spec, stream, reasons)
         for spec in application.operators.values()
         for stream in spec.outputs
         if (reasons := tuple(_reasons(application, stream)))
@@ -81,7 +115,7 @@ def find_closures(application: Application) -> Closures:
     if not closures:
         return Closures()
     groups = _groups(closures)
-    windows = (window_length(application.pattern(stream)) or 0 for stream in groups)
+    windows = [window_length(application.pattern(stream)) or 0 for stream in groups]
     switches: dict[Stream, list[Stream]] = {}
     for closure in closures.values():
         for stream in () if closure.by_key else (closure.watcher, *closure.members):
@@ -89,7 +123,7 @@ def find_closures(application: Application) -> Closures:
     return Closures(
         by_watcher=closures,
         groups=groups,
-        epoch=max(1, EPOCH_WINDOWS * max(windows, default=0)),
+        epoch=EPOCH_WINDOWS * (max(windows, default=0) or _WITHOUT_TIME),
         switches={stream: tuple(watchers) for stream, watchers in switches.items()},
     )
 
@@ -116,21 +150,25 @@ def window_length(pattern: ast.Pattern) -> int | None:
 
 
 def _closure(
-    application: Application, spec: OperatorSpec, stream: Stream, reasons: tuple[str, ...]
+    graph: _Graph, spec: OperatorSpec, stream: Stream, reasons: tuple[str, ...]
 ) -> Closure:
     pattern = spec.patterns[stream.name]
     watches_all = reasons != ("a NOT",)
     part = pattern.where
     under = ast.elements(part) if watches_all else ast.negated_elements(part)
-    watched = tuple(s for s in spec.inputs if _counts_events(pattern) or _may_accept(under, s))
-    members = ancestors(application, watched)
-    horizon = _horizon(application, watched)
-    keyed, problem = _keyed(application, stream)
+    watched = tuple(
+        s
+        for s in spec.inputs
+        if _counts_events(pattern) or _may_accept(under, s, graph.columns[s])
+    )
+    members = graph.ancestors(watched)
+    horizon = _horizon(graph, watched)
+    keyed, problem = _keyed(graph, stream)
     if not problem:
         problem = next((why for s in members if (why := keyed.get(s, ""))), "")
     if not problem and horizon is None:
         problem = "a window of events upstream has no length in time"
-    others = [s for s in ancestors(application, spec.inputs) if s not in members]
+    others = [s for s in graph.ancestors(spec.inputs) if s not in members]
     return Closure(
         watcher=stream,
         reasons=reasons,
@@ -144,52 +182,37 @@ def _closure(
     )
 
 
-def _may_accept(under: tuple[ast.Element, ...], stream: Stream) -> bool:
-    """Whether one of these elements can accept an event of a stream, by its source."""
+def _may_accept(under: tuple[ast.Element, ...], stream: Stream, columns: Columns) -> bool:
+    """Whether one of these elements can accept an event of a stream.
+
+    Not one that asks for another source, or for a value of a column that the stream lacks.
+    """
     if stream.operator is None:
         return bool(under)
+
+    def passes(test: ValueTest) -> bool:
+        if test.column.path == _SOURCE:
+            return (stream.name in test.values) is not test.negated
+        return test.column.path[0] in columns
+
     return any(
         all(
-            (stream.name in test.values) is not test.negated
+            passes(test)
             for test in map(value_test, ex.conjuncts(ex.without_variable(element.condition)))
-            if test and test.column.path == _SOURCE
+            if test
         )
         for element in under
     )
 
 
-def _inputs(application: Application, stream: Stream) -> tuple[Stream, ...]:
-    """List the patterns that feed a pattern."""
-    spec = application.operators[str(stream.operator)]
-    pattern = spec.patterns[stream.name]
-    under = ast.elements(pattern.where)
-    return tuple(
-        s
-        for s in spec.inputs
-        if s.operator and (_counts_events(pattern) or _may_accept(under, s))
-    )
-
-
-def ancestors(application: Application, streams: tuple[Stream, ...]) -> tuple[Stream, ...]:
-    """List patterns among streams and all patterns that feed them, as declared."""
-    reached: set[Stream] = set()
-    ahead = [stream for stream in streams if stream.operator]
-    while ahead:
-        stream = ahead.pop()
-        if stream not in reached:
-            reached.add(stream)
-            ahead += _inputs(application, stream)
-    return tuple(stream for stream in application.streams if stream in reached)
-
-
-def _horizon(application: Application, streams: tuple[Stream, ...]) -> int | None:
+def _horizon(graph: _Graph, streams: tuple[Stream, ...]) -> int | None:
     """Add up the windows on the longest way upstream; None if one has no length."""
     longest = 0
     for stream in streams:
         if stream.operator is None:
             continue
-        window = window_length(application.pattern(stream))
-        before = _horizon(application, _inputs(application, stream))
+        window = window_length(graph.application.pattern(stream))
+        before = _horizon(graph, graph.inputs(stream))
         if window is None or before is None:
             return None
         longest = max(longest, window + before)
@@ -199,27 +222,27 @@ def _horizon(application: Application, streams: tuple[Stream, ...]) -> int | Non
 # Keys, followed upstream through what patterns select
 
 
-def _keyed(application: Application, stream: Stream) -> tuple[dict[Stream, str], str]:
+def _keyed(graph: _Graph, stream: Stream) -> tuple[dict[Stream, str], str]:
     """Say of all patterns upstream whether they have a pattern's key: why not, or nothing.
 
     The second is why the pattern itself is not shed by key.
     """
-    spec = application.operators[str(stream.operator)]
+    spec = graph.application.operators[str(stream.operator)]
     key = spec.patterns[stream.name].partition_by
     if not key:
         return {}, f"{stream} has no PARTITION BY"
     if spec.shed_by is ShedBy.EVENT:
         return {}, f"operator {spec.name} has shed_by: event"
     answers: dict[Stream, str] = {}
-    _follow(application, stream, tuple(column.path for column in key), answers)
+    _follow(graph, stream, tuple(column.path for column in key), answers)
     return answers, ""
 
 
 def _follow(
-    application: Application, stream: Stream, key: tuple[_Path, ...], answers: dict[Stream, str]
+    graph: _Graph, stream: Stream, key: tuple[_Path, ...], answers: dict[Stream, str]
 ) -> None:
-    for before in _inputs(application, stream):
-        spec = application.operators[str(before.operator)]
+    for before in graph.inputs(stream):
+        spec = graph.application.operators[str(before.operator)]
         pattern = spec.patterns[before.name]
         paths = tuple(_selected(pattern, path) for path in key)
         mine = tuple(column.path for column in pattern.partition_by)
@@ -231,9 +254,9 @@ def _follow(
             problem = f"{before} is not partitioned by what becomes {text} of {stream}"
         answers[before] = answers.get(before) or problem
         if not problem:
-            _follow(application, before, mine, answers)
+            _follow(graph, before, mine, answers)
         else:
-            for further in ancestors(application, _inputs(application, before)):
+            for further in graph.ancestors(graph.inputs(before)):
                 answers[further] = answers.get(further) or problem
 
 
@@ -251,6 +274,11 @@ def _selected(pattern: ast.Pattern, path: _Path) -> _Path | None:
                 case ex.Aggregate(function, _, inner) if function in _OF_ONE_EVENT:
                     return (*inner, *path[1:])
     return None
+
+
+def ancestors(application: Application, streams: Iterable[Stream]) -> tuple[Stream, ...]:
+    """List patterns among streams and all patterns that feed them, as declared."""
+    return _Graph(application, stream_columns(application)).ancestors(streams)
 
 
 def _groups(closures: Mapping[Stream, Closure]) -> Mapping[Stream, str]:

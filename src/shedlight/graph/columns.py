@@ -153,11 +153,18 @@ def union_columns(operator: str, columns: Mapping[Stream, Columns]) -> Columns:
 
 def operator_columns(application: Application) -> Mapping[str, Columns]:
     """Find the columns that each operator of a checked application sees."""
+    streams = stream_columns(application)
+    return {
+        spec.name: union_columns(spec.name, {s: streams[s] for s in spec.inputs})
+        for spec in operator_order(application)
+    }
+
+
+def stream_columns(application: Application) -> Mapping[Stream, Columns]:
+    """Find the columns of each source and pattern of a checked application."""
     streams = {Stream(name): source_columns(s) for name, s in application.sources.items()}
-    operators = {}
     for spec in operator_order(application):
         columns = union_columns(spec.name, {s: streams[s] for s in spec.inputs})
-        operators[spec.name] = columns
         for stream in spec.outputs:
             streams[stream] = output_columns(stream, application.pattern(stream), columns)
-    return operators
+    return streams

@@ -14,13 +14,15 @@ from itertools import pairwise
 import numpy as np
 
 from shedlight.graph.application import Application, Stream
-from shedlight.graph.closures import Closures, ancestors
+from shedlight.graph.closures import Closures, ancestors, window_length
 from shedlight.language.ast import pattern as ast
-from shedlight.matching.compile.matcher import Matcher
+from shedlight.language.eval.column import to_column
+from shedlight.matching.compile.matcher import BEGAN, Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.match_state import MatchState, cancel, open_keys
 from shedlight.matching.operators.classify import EventTypes
+from shedlight.matching.operators.reorder import FOREVER, NEVER
 from shedlight.matching.operators.step import ReadyBatch, match, select_matches
 from shedlight.matching.output.matches import Matches
 from shedlight.shedding.thresholds import (
@@ -40,6 +42,8 @@ class GuardSpec:
     epoch: int  # how long keys are salted alike, in microseconds; 0: it has no key
     # a watcher's: for how long before a match all must have been whole; None: ever
     horizon: int | None = 0
+    # how long a partial match can be open, in microseconds; None: for ever
+    window: int | None = None
     # whether all types that it can take must be whole, or those that a NOT watches for
     needs_all: bool = True
 
@@ -59,6 +63,7 @@ def find_guards(application: Application, closures: Closures) -> Mapping[Stream,
             streams=tuple(dict.fromkeys((stream, *upstream))),
             epoch=0 if group is None else closures.epoch,
             horizon=0 if closure is None else closure.horizon,
+            window=window_length(application.pattern(stream)),
             needs_all=closure is None or closure.watches_all or stream in watched_again,
         )
     return guards
@@ -74,15 +79,25 @@ class Guard:
 
     def mask(self, matcher: Matcher, ready: ReadyBatch) -> Array | None:
         """Say which events are of keys that are whole when they happen; None: all of them."""
+        began = self._began_whole(matcher, ready)
         steps = self._steps(ready)
         if all(step.share >= 1 for step in steps):
-            return None
+            return began
         hashes = _key_hashes(matcher, ready)
         masks = [
             whole_keys(hashes[low:high], step, self.spec.epoch)
             for low, high, step in _cut(ready, steps)
         ]
-        return np.concatenate(masks)
+        mask = np.concatenate(masks)
+        return mask if began is None else mask & began
+
+    def _began_whole(self, matcher: Matcher, ready: ReadyBatch) -> Array | None:
+        """Say which events are not complex events that began before the stretch; None: all."""
+        if BEGAN not in ready.table.table.column_names:
+            return None
+        began = to_column(ready.table.column(BEGAN))
+        starts = np.where(began.valid, began.values, ready.time)
+        return self._whole_between(starts, ready.time, _key_hashes(matcher, ready))
 
     def match(
         self, matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None
@@ -104,8 +119,14 @@ class Guard:
         return state, found
 
     def _steps(self, ready: ReadyBatch) -> list[Step]:
-        end = max(ready.watermark, self.since + 1)
-        return list(_epochs(self.history.between(self.since, end), self.spec.epoch))
+        """Give the steps in which there are events, or partial matches can be open."""
+        first = int(ready.time[0]) if len(ready.time) else self.since
+        last = int(ready.time[-1]) if len(ready.time) else self.since
+        start = first if self.since == NEVER else self.since
+        end = max(ready.watermark, start + 1)
+        if self.spec.window is not None or end == FOREVER:
+            end = min(end, max(last, start) + (self.spec.window or 0) + 1)
+        return list(_epochs(self.history.between(start, end), self.spec.epoch))
 
     def _cancel(self, matcher: Matcher, state: MatchState, step: Step) -> MatchState:
         """Cancel the partial matches of keys that are not whole any more."""
@@ -133,18 +154,22 @@ class Guard:
 
     def _is_late_enough(self, matches: Matches) -> Array:
         """Say which matches began when their key had been whole for long enough."""
-        chosen = np.ones(len(matches), np.bool_)
-        if not len(matches):
-            return chosen
         horizon = self.spec.horizon
         needed = (
             np.full(len(matches), BEGINNING) if horizon is None else matches.start - horizon
         )
-        steps = self.history.between(int(needed.min()), int(matches.start.max()))
+        return self._whole_between(needed, matches.start, matches.key)
+
+    def _whole_between(self, since: Array, until: Array, hashes: Array) -> Array:
+        """Say which keys were whole between two times of each."""
+        chosen = np.ones(len(since), np.bool_)
+        if not len(since):
+            return chosen
+        steps = self.history.between(int(since.min()), int(until.max()))
         for step in _epochs(steps, self.spec.epoch):
-            touched = (needed < step.end) & (matches.start > step.start)
+            touched = (since < step.end) & (until > step.start)
             if step.share < 1 and touched.any():
-                chosen[touched] &= whole_keys(matches.key[touched], step, self.spec.epoch)
+                chosen[touched] &= whole_keys(hashes[touched], step, self.spec.epoch)
         return chosen
 
 

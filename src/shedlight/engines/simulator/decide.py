@@ -122,7 +122,8 @@ class Decider:
             if epoch:
                 known[name] = salted_hashes(ready.keys[key][0], ready.time // epoch)
             elif key:
-                known[name] = key_hashes(ready.table, key, ready.time, self._windows[name])
+                window = self._windows.get(name, 1)
+                known[name] = key_hashes(ready.table, key, ready.time, window)
             else:
                 known[name] = event_hashes(ready.table, self._operator.ids)
         return known[name]

@@ -89,7 +89,7 @@ class Server:
     `timed_out` a sink takes what timed out; where events are unique, none comes twice.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what an operator is, and what a simulation asks of it
         self,
         spec: OperatorSpec,
         inputs: list[tuple[StreamInput, pa.Schema]],
@@ -106,6 +106,7 @@ class Server:
         self.timed_out: Mapping[Stream, pa.Table] = {}  # in the last batch
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
+        self._guarded = {s.name for s in spec.outputs if s in completeness.guards}
         self.decider = Decider(spec, self.operator, windows, completeness)
         self._arrived = self._processed = self._shed = self._unused = 0
         self._unique, self._lists_events = unique, lists_events
@@ -115,7 +116,9 @@ class Server:
         """Give the columns of the complex events of a pattern."""
         state = new_operator_state(self.operator)
         state, ready, _ = ingest(self.operator, state, {}, frozenset())
-        _, matches = match_batch(self.operator, state, ready, {}, self.spec.patterns)
+        _, matches = match_batch(
+            self.operator, state, ready, {}, self.spec.patterns, with_began=self._guarded
+        )
         return matches[name].schema
 
     def counts(self) -> Counts:
@@ -181,6 +184,7 @@ class Server:
             batch.decided.masks,
             without_event_ids,
             steps={name: guard.match for name, guard in batch.decided.guards.items()},
+            with_began=self._guarded,
         )
         self._departed = (
             np.concatenate([self._departed[0][-1:], batch.ready.time]),

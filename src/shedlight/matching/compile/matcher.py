@@ -22,6 +22,10 @@ MAX_PARTIAL_MATCHES = 10_000_000
 """How many partial matches a pattern may have; past it the oldest goes, and is counted."""
 
 
+BEGAN = "#began"
+"""The column of complex events in a protected closure that says when they began."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Matcher:
     """A pattern over a stream of known columns."""
@@ -81,7 +85,7 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     automaton = build_automaton(pattern)
     element_of = {element.variable: i for i, element in enumerate(automaton.elements)}
     programs = build_programs(pattern.conditions, element_of, data_type_of_row)
-    needed = set(ids) | set(_columns(pattern, schema.names, programs.cells))
+    needed = {*ids, BEGAN, *_columns(pattern, schema.names, programs.cells)}
     stored = [field for field in schema if field.name in needed]
     return Matcher(
         name,

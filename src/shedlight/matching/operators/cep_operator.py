@@ -196,13 +196,15 @@ def match_batch(  # noqa: PLR0913  # what the patterns of an operator see, and w
     *,
     on_pattern_done: Callable[[Matcher, MatchState, pa.Table], None] | None = None,
     steps: Mapping[str, MatchStep] | None = None,
+    with_began: Container[str] = (),
 ) -> tuple[OperatorState, Mapping[str, pa.Table]]:
     """Match events that are ready, and give the complex events of each pattern.
 
     Those of partial matches that timed out, where a pattern is asked for them, are under the
     name that `timed_out_name` gives. The complex events of patterns `without_event_ids` need no
     list of them. When a pattern is done, `on_pattern_done` is called with its new state and
-    what it found. The patterns in `steps` are matched by what is given there.
+    what it found. The patterns in `steps` are matched by what is given there, and
+    those in `with_began` say when their complex events began.
     """
     states, outputs = [], {}
     for matcher, old in zip(operator.matchers, state.states, strict=True):
@@ -212,7 +214,13 @@ def match_batch(  # noqa: PLR0913  # what the patterns of an operator see, and w
         states.append(new)
         with_event_ids = name not in without_event_ids
         outputs[name] = pa.concat_tables(
-            complex_events(matcher, each, operator.ids, with_event_ids=with_event_ids)
+            complex_events(
+                matcher,
+                each,
+                operator.ids,
+                with_event_ids=with_event_ids,
+                with_began=name in with_began,
+            )
             for each in matches
         )
         if matcher.timed_out:

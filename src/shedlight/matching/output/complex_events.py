@@ -14,7 +14,7 @@ from shedlight.language.ast.expression import Expression
 from shedlight.language.ast.pattern import Item, negated_elements
 from shedlight.language.eval.column import Column, to_arrow, to_column, to_one_chunk
 from shedlight.language.eval.evaluate import evaluate
-from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.compile.matcher import BEGAN, Matcher
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.output.match_id import match_ids
@@ -75,6 +75,7 @@ def complex_events(
     *,
     with_event_ids: bool = True,
     timed_out: bool = False,
+    with_began: bool = False,
 ) -> pa.Table:
     """Make the complex events of matches: source, time, id, events, and what is selected.
 
@@ -98,11 +99,23 @@ def complex_events(
     if with_event_ids:
         listing = _event_ids(matches, matches.events(ids))
         columns[EVENTS] = listing if each is None else listing.take(pa.array(each))
+    if with_began:
+        began = _began(matches)
+        columns[BEGAN] = pa.array(began if each is None else began[each])
     variables = {e.variable: i for i, e in enumerate(matcher.automaton.elements)}
     rows = _Rows(matches, variables)
     for item in _items(matcher):
         columns[item.name] = _selected(item.expression, rows, each)
     return pa.table(columns)
+
+
+def _began(matches: Matches) -> Array:
+    """Say when the first event of a source happened that each match goes back to."""
+    began = matches.start.copy()
+    if len(matches) and BEGAN in matches.table.schema.names:
+        inner = to_column(matches.events([BEGAN])[BEGAN])
+        np.minimum.at(began, _match_of_event(matches)[inner.valid], inner.values[inner.valid])
+    return began
 
 
 def _items(matcher: Matcher) -> Sequence[Item]:
