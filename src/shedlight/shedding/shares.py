@@ -46,10 +46,10 @@ class PatternShares:
         return float(np.mean(list(self.shares.values()))) if self.shares else self.default_share
 
     def whole_share(self, labels: Iterable[str]) -> float:
-        """Say for which share of keys all of these types are kept; without a key, 1 or 0."""
-        shares = [self.shares.get(label, self.mean) for label in labels]
-        least = min(shares, default=1.0)
-        return least if self.by_key else float(least >= 1)
+        """Say for which share of keys all is kept; without a key 1 or 0, for some types."""
+        if self.by_key:
+            return min(self.shares.values(), default=self.default_share)
+        return float(all(self.shares.get(label, self.mean) >= 1 for label in labels))
 
     def lower_by(self, pressure: float) -> "PatternShares":
         """Lower all shares that are not exempt by a factor."""
