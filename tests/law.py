@@ -14,7 +14,7 @@ It knows the applications of `tests/drawn_graphs.py`: conditions are `x.type = 1
 sources and `x.source = 'P'` on complex events, keys are called `key` everywhere.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -76,9 +76,9 @@ class Run:
 
     def parts(self, row: Mapping[str, Any], names: Mapping[str, Name]) -> Name:
         """Say of which events a complex event consists."""
-        ids = (
+        ids: list[tuple[Any, Any]] = [
             (i.get("n"), i.get("id")) if isinstance(i, dict) else (i, i) for i in row["events"]
-        )
+        ]
         return tuple(names.get(name, n) for n, name in ids)
 
     # What depends on what
@@ -138,7 +138,7 @@ class Run:
         lengths = [0.0]
         for each in streams:
             within = self.pattern(each).within
-            own = 0 if within is None else within.length
+            own = 0.0 if within is None else float(within.length)
             if self.counts(each):
                 own = float("inf")
             lengths.append(own + self.horizon(self.reads(each)))
@@ -248,7 +248,7 @@ class Run:
         """Make a complex event of a match."""
         values = {"source": stream.name, "time": match.time, "type": None, "n": None}
         values |= selected(self.pattern(stream), match)
-        return Event(match.time, number, (name_of(stream, match),), values)
+        return Event(match.time, number, _as_id(name_of(stream, match)), values)
 
     # The law
 
@@ -259,11 +259,17 @@ class Run:
             if stream.operator is not None and not self.watches(stream):
                 checked["words"] += self._check_words(stream)
         for stream in self.watchers:
-            if self.is_keyed(stream) or self.watches_all(stream):
+            if self._sees_all(stream):
                 checked["exact"] += self._check_exact(stream)
             else:
                 checked["absent"] += self._check_absences(stream)
         return checked
+
+    def _sees_all(self, stream: Stream) -> bool:
+        """Say whether a watcher sees all of a key, or of the stream, while it is whole."""
+        upstream = set(self.ancestors(self.reads(stream)))
+        whole = set(self.depends_on(stream))
+        return upstream <= whole and (self.is_keyed(stream) or self.watches_all(stream))
 
     def _emitted(self, stream: Stream) -> list[Name]:
         return [
@@ -299,15 +305,15 @@ class Run:
             if name in sources:
                 return sources[name]
             number, row = rows[name]
-            return Event(row["time"], number, (name,), {"type": None, "n": None, **row})
+            values = {"type": None, "n": None, **row}
+            return Event(row["time"], number, _as_id(name), values)
 
         return make
 
-    def _keys(self, stream: Stream) -> list[int | None]:
+    def _keys(self, stream: Stream) -> Sequence[int | None]:
         if not self.is_keyed(stream):
             return [None]
-        keys = {key for table in self.events.values() for key in table["key"].to_pylist()}
-        return sorted(keys)
+        return sorted(set(self.keys.values()))
 
     def _check_exact(self, stream: Stream) -> int:
         """What a watcher emits is what is found without shedding on the stretches."""
@@ -335,24 +341,25 @@ class Run:
         return len(expected) + len(late)
 
     def _check_absences(self, stream: Stream) -> int:
-        """A watcher without a key emits words, and nothing that it watches happened in them."""
+        """A watcher emits words, and nothing that it watches happened in them."""
         pattern, horizon = self.pattern(stream), self.horizon(self.watched_directly(stream))
-        stretches = list(self.stretches(stream, None))
         nots = ast.negated_elements(pattern.where)
+        stretches = {key: list(self.stretches(stream, key)) for key in self._keys(stream)}
+        inputs: dict[Any, list[Event]] = {}
         emitted = self._emitted(stream)
-        inputs: dict[tuple[int, int], list[Event]] = {}
         for name in emitted:
+            key = self._key_of(name) if self.is_keyed(stream) else None
             own = list(map(self._event(stream), name[2]))
             first = min(event.time for event in own)
-            around = [(a, b) for a, b in stretches if a <= first and name[1] <= b]
+            around = [(a, b) for a, b in stretches[key] if a <= first and name[1] <= b]
             assert around, f"{name} is not within a stretch"
             start, end = around[0]
             assert start == BEGINNING or first - horizon >= start, f"{name} began too soon"
-            if around[0] not in inputs:
-                inputs[around[0]] = self.inputs(stream, (start, end), None)
+            if (start, end, key) not in inputs:
+                inputs[start, end, key] = self.inputs(stream, (start, end), key)
             watched = [
                 event
-                for event in inputs[around[0]]
+                for event in inputs[start, end, key]
                 if first <= event.time <= name[1]
                 and any(_accepts(each, event) for each in nots)
             ]
@@ -360,6 +367,17 @@ class Run:
             found, _ = match_and_time_out(pattern, events)
             assert name in [name_of(stream, one) for one in found], f"{name} is no word"
         return len(emitted)
+
+    def _key_of(self, name: Name) -> int:
+        """Find the key of a complex event: that of its first event."""
+        first = name[2][0]
+        return self._key_of(first) if isinstance(first, tuple) else self.keys[first]
+
+    @cached_property
+    def keys(self) -> Mapping[int, int]:
+        """The key of each event of a source."""
+        rows = (row for table in self.events.values() for row in table.to_pylist())
+        return {row["n"]: row["key"] for row in rows}
 
 
 def _accepts(element: ast.Element, event: Event) -> bool:
@@ -369,6 +387,11 @@ def _accepts(element: ast.Element, event: Event) -> bool:
     assert isinstance(condition.left, ex.Attribute)
     assert isinstance(condition.right, ex.Literal)
     return bool(event.values.get(condition.left.path[0]) == condition.right.value)
+
+
+def _as_id(name: Any) -> Any:
+    """Take a name for the id of an event: the matcher hands it through."""
+    return (name,)
 
 
 def name_of(stream: Stream, match: Match) -> Name:

@@ -13,6 +13,7 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator
 from shedlight.matching.operators.classify import gather
+from shedlight.matching.operators.reorder import NEVER
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.guard import Guard, relevant_types, types_to_keep
 from shedlight.shedding.shares import PatternShares, Shares
@@ -92,7 +93,7 @@ class Decider:
                 share = self._whole_share(matcher, ready, mine)
                 if stream in self.choosers:
                     share = float((mask == offered).all())
-                self._completeness.record(stream, since, ready.watermark, share)
+                self._completeness.record(stream, *_covered(ready, since), share)
                 guard = self._completeness.guard(stream, since)
                 decided.guards[stream.name] = guard
                 whole = guard.mask(matcher, ready)
@@ -127,3 +128,10 @@ class Decider:
             else:
                 known[name] = event_hashes(ready.table, self._operator.ids)
         return known[name]
+
+
+def _covered(ready: ReadyBatch, since: int) -> tuple[int, int]:
+    """Say from which time to which a batch decides; before the first event nothing is shed."""
+    if since == NEVER:
+        since = int(ready.time[0]) if len(ready.time) else ready.watermark
+    return since, ready.watermark
