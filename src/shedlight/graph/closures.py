@@ -6,59 +6,24 @@ to the sources, is kept whole: always, or by a key that all of it has in common,
 and then the pattern emits nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
-from shedlight.graph.columns import Columns, stream_columns
-from shedlight.graph.topology import key_name
-from shedlight.language.ast import expression as ex
+from shedlight.graph.lineage import (
+    StreamGraph,
+    build_stream_graph,
+    counts_events,
+    follow_key,
+    join_groups,
+    may_accept,
+)
 from shedlight.language.ast import pattern as ast
-from shedlight.matching.compile.predicates import ValueTest, value_test
 
 EPOCH_WINDOWS = 40
 """For so many windows the same keys are kept: a change of keys costs what is open then."""
 
 _WITHOUT_TIME = 60_000_000  # stands for a window of events, which has no length
-_SOURCE = ("source",)
-_OF_ONE_EVENT = {
-    ex.AggregateFunction.FIRST,
-    ex.AggregateFunction.LAST,
-    ex.AggregateFunction.MIN,
-    ex.AggregateFunction.MAX,
-}
-_Path = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Graph:
-    """An application, and the columns of its streams."""
-
-    application: Application
-    columns: Mapping[Stream, Columns]
-
-    def inputs(self, stream: Stream) -> tuple[Stream, ...]:
-        """List the patterns that feed a pattern."""
-        spec = self.application.operators[str(stream.operator)]
-        pattern = spec.patterns[stream.name]
-        under = ast.elements(pattern.where)
-        return tuple(
-            each
-            for each in spec.inputs
-            if each.operator
-            and (_counts_events(pattern) or _may_accept(under, each, self.columns[each]))
-        )
-
-    def ancestors(self, streams: Iterable[Stream]) -> tuple[Stream, ...]:
-        """List patterns among streams and all patterns that feed them, as declared."""
-        reached: set[Stream] = set()
-        ahead = [stream for stream in streams if stream.operator]
-        while ahead:
-            stream = ahead.pop()
-            if stream not in reached:
-                reached.add(stream)
-                ahead += self.inputs(stream)
-        return tuple(stream for stream in self.application.streams if stream in reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +70,7 @@ class Closures:
 
 def find_closures(application: Application) -> Closures:
     """Find the closure of each pattern that watches something."""
-    graph = _Graph(application, stream_columns(application))
+    graph = build_stream_graph(application)
     closures = {
         stream: _closure(graph, spec, stream, reasons)
         for spec in application.operators.values()
@@ -114,7 +79,8 @@ def find_closures(application: Application) -> Closures:
     }
     if not closures:
         return Closures()
-    groups = _groups(closures)
+    joined = ((c.watcher, *c.upstream) for c in closures.values() if c.by_key)
+    groups = join_groups(joined)
     windows = [window_length(application.pattern(stream)) or 0 for stream in groups]
     switches: dict[Stream, list[Stream]] = {}
     for closure in closures.values():
@@ -132,25 +98,21 @@ def _reasons(application: Application, stream: Stream) -> Iterator[str]:
     pattern = application.pattern(stream)
     if ast.negated_elements(pattern.where):
         yield "a NOT"
-    if _counts_events(pattern):
+    if counts_events(pattern):
         yield f"WITHIN {pattern.within}"
     if stream in application.timed_out:
         yield "a sink of what timed out"
 
 
-def _counts_events(pattern: ast.Pattern) -> bool:
-    return pattern.within is not None and pattern.within.unit is ast.WindowUnit.EVENTS
-
-
 def window_length(pattern: ast.Pattern) -> int | None:
     """Give the window in microseconds; None if it is one of events."""
-    if _counts_events(pattern):
+    if counts_events(pattern):
         return None
     return pattern.within.length if pattern.within else 0
 
 
 def _closure(
-    graph: _Graph, spec: OperatorSpec, stream: Stream, reasons: tuple[str, ...]
+    graph: StreamGraph, spec: OperatorSpec, stream: Stream, reasons: tuple[str, ...]
 ) -> Closure:
     pattern = spec.patterns[stream.name]
     watches_all = reasons != ("a NOT",)
@@ -159,7 +121,7 @@ def _closure(
     watched = tuple(
         s
         for s in spec.inputs
-        if _counts_events(pattern) or _may_accept(under, s, graph.columns[s])
+        if counts_events(pattern) or may_accept(under, s, graph.columns[s])
     )
     members = graph.ancestors(watched)
     horizon = _horizon(graph, watched)
@@ -182,30 +144,7 @@ def _closure(
     )
 
 
-def _may_accept(under: tuple[ast.Element, ...], stream: Stream, columns: Columns) -> bool:
-    """Whether one of these elements can accept an event of a stream.
-
-    Not one that asks for another source, or for a value of a column that the stream lacks.
-    """
-    if stream.operator is None:
-        return bool(under)
-
-    def passes(test: ValueTest) -> bool:
-        if test.column.path == _SOURCE:
-            return (stream.name in test.values) is not test.negated
-        return test.column.path[0] in columns
-
-    return any(
-        all(
-            passes(test)
-            for test in map(value_test, ex.conjuncts(ex.without_variable(element.condition)))
-            if test
-        )
-        for element in under
-    )
-
-
-def _horizon(graph: _Graph, streams: tuple[Stream, ...]) -> int | None:
+def _horizon(graph: StreamGraph, streams: tuple[Stream, ...]) -> int | None:
     """Add up the windows on the longest way upstream; None if one has no length."""
     longest = 0
     for stream in streams:
@@ -219,76 +158,19 @@ def _horizon(graph: _Graph, streams: tuple[Stream, ...]) -> int | None:
     return longest
 
 
-# Keys, followed upstream through what patterns select
-
-
-def _keyed(graph: _Graph, stream: Stream) -> tuple[dict[Stream, str], str]:
+def _keyed(graph: StreamGraph, stream: Stream) -> tuple[Mapping[Stream, str], str]:
     """Say of all patterns upstream whether they have a pattern's key: why not, or nothing.
 
     The second is why the pattern itself is not shed by key.
     """
     spec = graph.application.operators[str(stream.operator)]
-    key = spec.patterns[stream.name].partition_by
-    if not key:
+    if not spec.patterns[stream.name].partition_by:
         return {}, f"{stream} has no PARTITION BY"
-    if spec.shed_by is ShedBy.EVENT:
-        return {}, f"operator {spec.name} has shed_by: event"
-    answers: dict[Stream, str] = {}
-    _follow(graph, stream, tuple(column.path for column in key), answers)
-    return answers, ""
+    if problem := _shed_by_event(spec):
+        return {}, problem
+    return follow_key(graph, stream, _shed_by_event), ""
 
 
-def _follow(
-    graph: _Graph, stream: Stream, key: tuple[_Path, ...], answers: dict[Stream, str]
-) -> None:
-    for before in graph.inputs(stream):
-        spec = graph.application.operators[str(before.operator)]
-        pattern = spec.patterns[before.name]
-        paths = tuple(_selected(pattern, path) for path in key)
-        mine = tuple(column.path for column in pattern.partition_by)
-        problem = ""
-        if spec.shed_by is ShedBy.EVENT:
-            problem = f"operator {spec.name} has shed_by: event"
-        elif None in paths or paths != mine:
-            text = key_name([ex.Attribute("", path) for path in key])
-            problem = f"{before} is not partitioned by what becomes {text} of {stream}"
-        answers[before] = answers.get(before) or problem
-        if not problem:
-            _follow(graph, before, mine, answers)
-        else:
-            for further in graph.ancestors(graph.inputs(before)):
-                answers[further] = answers.get(further) or problem
-
-
-def _selected(pattern: ast.Pattern, path: _Path) -> _Path | None:
-    """Find the attribute of the events that becomes an attribute of complex events."""
-    if pattern.each and not pattern.select:
-        return path
-    for item in ast.selected_items(pattern):
-        if item.name == path[0]:
-            match item.expression:
-                case ex.WholeEvent():
-                    return path[1:] or None
-                case ex.Attribute(_, inner):
-                    return (*inner, *path[1:])
-                case ex.Aggregate(function, _, inner) if function in _OF_ONE_EVENT:
-                    return (*inner, *path[1:])
-    return None
-
-
-def ancestors(application: Application, streams: Iterable[Stream]) -> tuple[Stream, ...]:
-    """List patterns among streams and all patterns that feed them, as declared."""
-    return _Graph(application, stream_columns(application)).ancestors(streams)
-
-
-def _groups(closures: Mapping[Stream, Closure]) -> Mapping[Stream, str]:
-    """Join patterns that are shed by keys in common, and name each group by its first."""
-    groups: dict[Stream, str] = {}
-    for closure in closures.values():
-        if closure.by_key:
-            joined = (closure.watcher, *closure.upstream)
-            old = {groups[stream] for stream in joined if stream in groups}
-            name = min(old, default=f"key of {closure.watcher}")
-            groups |= dict.fromkeys(joined, name)
-            groups |= {stream: name for stream, group in groups.items() if group in old}
-    return groups
+def _shed_by_event(spec: OperatorSpec) -> str:
+    by_event = spec.shed_by is ShedBy.EVENT
+    return f"operator {spec.name} has shed_by: event" if by_event else ""

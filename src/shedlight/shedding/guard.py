@@ -14,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from shedlight.graph.application import Application, Stream
-from shedlight.graph.closures import Closures, ancestors, window_length
+from shedlight.graph.closures import Closures, window_length
+from shedlight.graph.lineage import ancestors
 from shedlight.language.ast import pattern as ast
 from shedlight.language.eval.column import to_column
 from shedlight.matching.compile.matcher import BEGAN, Matcher
