@@ -24,6 +24,8 @@ from shedlight.cli.serve import serve
 from shedlight.cli.simulate import simulate
 from shedlight.errors import ShedlightError
 from shedlight.graph import LoadResult, explain, load_application
+from shedlight.graph.closures import find_closures
+from shedlight.graph.shedding_notes import closure_values, note_shedding
 from shedlight.model.selectivity.formula import selectivities
 
 app = typer.Typer(
@@ -88,6 +90,7 @@ def check(application: ApplicationFile, *, as_json_: Json = False) -> None:
 
 def _as_json(loaded: LoadResult) -> dict[str, object]:
     application, rates = loaded.application, selectivities(loaded.application)
+    notes, closures = note_shedding(application), find_closures(application).by_watcher
     operators = {
         name: {
             "node": spec.node,
@@ -96,6 +99,10 @@ def _as_json(loaded: LoadResult) -> dict[str, object]:
                 stream.name: {
                     "pattern": str(spec.patterns[stream.name]),
                     "matches_per_second": str(rates[stream]),
+                    "closure": closure_values(application, closures[stream])
+                    if stream in closures
+                    else None,
+                    "notes": dict(notes.get(stream, {})),
                 }
                 for stream in spec.outputs
             },

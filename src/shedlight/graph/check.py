@@ -7,6 +7,7 @@ from itertools import chain
 from shedlight.errors import known_names
 from shedlight.graph import application as app
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.closures import find_closures
 from shedlight.graph.column_types import data_type_problems, pattern_path
 from shedlight.graph.file.problem import (
     Path,
@@ -17,6 +18,7 @@ from shedlight.graph.file.problem import (
     shorten,
 )
 from shedlight.graph.lint import lint_application
+from shedlight.graph.shedding_notes import name_streams
 from shedlight.graph.topology import find_cycle, key_name, list_elements
 from shedlight.language import Pattern, Schema
 from shedlight.language.ast.expression import Aggregate, AggregateFunction, Attribute
@@ -72,11 +74,14 @@ def content_problems(
     application: Application, texts: Mapping[Path, str] | None = None
 ) -> Iterator[Problem]:
     """Find wrong keys, columns and constraints, where the references hold."""
-    return chain(
-        _key_problems(application),
-        data_type_problems(application, texts),
-        _constraint_problems(application),
-    )
+    yield from _key_problems(application)
+    wrong = False
+    for problem in data_type_problems(application, texts):
+        wrong = True
+        yield problem
+    yield from _constraint_problems(application)
+    if not wrong:  # else what a pattern watches is not known
+        yield from _closure_problems(application)
 
 
 def _wrong_references(application: Application) -> Iterator[Problem]:
@@ -264,3 +269,22 @@ def _shed_by_problems(spec: OperatorSpec) -> Iterator[Problem]:
             problem = f"is 'key', but {name} has no PARTITION BY"
             path = ("operators", spec.name, "shed_by")
             yield problem_at(path, problem, "add one, or write 'event'")
+
+
+def _closure_problems(application: Application) -> Iterator[Problem]:
+    """Find patterns that are to be shed by a key which what they watch does not have."""
+    asked = [s for s in application.operators.values() if s.shed_by is app.ShedBy.KEY]
+    closures = find_closures(application).by_watcher if asked else {}
+    for stream, closure in closures.items():
+        spec = application.operators[str(stream.operator)]
+        if spec not in asked or closure.by_key or not spec.patterns[stream.name].partition_by:
+            continue
+        problem = f"is 'key', but {stream.name} watches {name_streams(closure.watched)}, and"
+        hint = "partition and shed all that it watches by the same key"
+        if closure.horizon is None:
+            hint = "give the patterns that it watches windows of time"
+        yield problem_at(
+            ("operators", spec.name, "shed_by"),
+            f"{problem} {closure.no_key}",
+            f"{hint}, or leave shed_by out: then {stream.name} is kept whole or switched off",
+        )
