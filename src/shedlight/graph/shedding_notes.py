@@ -8,7 +8,8 @@ from typing import Any
 
 from shedlight.errors import join_words
 from shedlight.graph.application import Application, Stream
-from shedlight.graph.closures import Closure, ancestors, find_closures
+from shedlight.graph.closures import Closure, find_closures
+from shedlight.graph.lineage import ancestors
 from shedlight.graph.topology import key_name
 from shedlight.language import Pattern, Window
 from shedlight.language.ast import expression as ex
