@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from shedlight.cli.main import main
+from tests.planning.closures import ALARM_LOAD, ALARMS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "paper"
 APP, SNAPSHOT = EXAMPLE / "app.yaml", EXAMPLE / "snapshot.json"
@@ -172,3 +173,21 @@ def test_the_example_of_the_docs_is_what_is_printed(plan):
     printed = plan().output.splitlines()
     assert shown[0].split("solved in")[0] == printed[0].split("solved in")[0]
     assert shown[1:] == printed[1 : len(shown)]
+
+
+def test_what_becomes_of_watchers_is_said(plan, tmp_path):
+    """On, off or a share of the keys; and what the closure would have needed."""
+    app, snapshot = tmp_path / "alarms.yaml", tmp_path / "snapshot.json"
+    app.write_text(ALARMS)
+    snapshot.write_text(json.dumps(ALARM_LOAD))
+    done = plan(app=app, snapshot=snapshot)
+    reason = "with w1.Q whole, it takes 1.2 s of work a second at edge, which has 0.887"
+    assert f"\nprotected closures\n  w2.alarm  off  {reason}\n" in done.output
+
+    value = json.loads(plan("--json", app=app, snapshot=snapshot).output)
+    assert value["watchers"] == {"w2.alarm": {"keep": 0.0, "key": None, "reason": reason}}
+
+    app.write_text(ALARMS.replace("WITHIN 1 s", "WITHIN 1 s PARTITION BY host"))
+    value = json.loads(plan("--json", app=app, snapshot=snapshot).output)
+    assert value["watchers"]["w2.alarm"]["key"] == "host"
+    assert 0 < value["watchers"]["w2.alarm"]["keep"] < 1

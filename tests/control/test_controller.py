@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from experiments.shedders import PAPER_POLICY
 from shedlight.control.controller import ControlSettings, Memory, decide
 from shedlight.control.node_status import NodeStatus
+from shedlight.control.observation import Observation
 from shedlight.control.replan_trigger import ControlHistory
 from shedlight.language.ast.expression import Attribute
 from shedlight.planning.plan import PlanSettings
 from tests.control.loops import FITS, START, TOO_MUCH, run, still
 from tests.control.observations import APPLICATION, NODE, RATES, observed
 from tests.graph.applications import stream
+from tests.planning.closures import ALARM_LOAD, alarms
 
 AT_AIM, AT_LIMIT = 0.724, 0.804
 Q21, Q22 = stream("w2.Q21"), stream("w2.Q22")
@@ -355,3 +357,31 @@ def test_a_new_type_is_kept_as_its_pattern_keeps_on_average():
     _, decision = decide(memory, observed(TOO_MUCH, rates=RATES["s2"]), clock=still)
 
     assert decision.loads[NODE] > 0
+
+
+def test_a_decision_says_which_watchers_are_off_and_why():
+    """The log and the web UI have the reason as it stands."""
+    rates = {label: float(each) for label, each in ALARM_LOAD["rates"]["s"].items()}
+    uses = {"P": (0, 1), "Q": (2, 3), "R": (4, 5)}
+    fed = {"P": 20.0, "Q": 40.0}
+    observation = Observation(
+        time=0.0,
+        interval=5.0,
+        arrivals={
+            "w1": {stream("s"): rates},
+            "w2": {stream(f"w1.{name}"): {f"source={name}": fed[name]} for name in fed},
+        },
+        kept={
+            stream(f"w1.{name}"): {f"type={i}": rates[f"type={i}"] for i in numbers}
+            for name, numbers in uses.items()
+        },
+        processing_time={stream(k): v for k, v in ALARM_LOAD["processing_time"].items()},
+        busy={"edge": 1.76},
+    )
+
+    _, decision = decide(Memory(application=alarms()), observation)
+
+    assert decision.reason.endswith(
+        "the new plan sheds at edge; w2.alarm is off: with w1.Q whole, it takes 1.2 s of work "
+        "a second at edge, which has 0.887"
+    )

@@ -247,3 +247,26 @@ def test_nothing_says_where_on_the_machine_it_is(page, recorded_run):
     assert all(str(recorded_run.parent.parent) not in one for one in replies)
     assert all("site-packages" not in one and "Traceback" not in one for one in replies)
     assert json.loads(page.ask("/openapi.json").text)["info"]["title"] == "Shedlight"
+
+
+def test_what_watchers_need_is_the_reason_of_a_share(tmp_path):
+    """What is whole for a watcher, what is shed by its key, and which watcher is off."""
+    closures = {
+        "flows.On": {"watches": ["flows.A"], "members": ["flows.A"]},
+        "flows.Off": {"watches": ["payments"]},
+        "flows.Keyed": {"watches": ["flows.B"], "members": ["flows.B"], "key": "host"},
+    }
+    shares = {"On": 0.5, "A": 1.0, "Off": 0.0, "Keyed": 0.4, "B": 0.4, "C": 0.0}
+    page = written(
+        tmp_path,
+        header(100.0, closures=closures),
+        batch(101.0),
+        decision(102.0, shares={f"flows.{n}": {"type=0": each} for n, each in shares.items()}),
+    )
+    reasons = {row["pattern"]: row["reason"] for row in page.get("/api/status")["keep_rows"]}
+    assert reasons["flows.A"] == "kept whole, for flows.On watches it"
+    assert reasons["flows.Off"].startswith("off, for what it watches cannot all be kept")
+    assert reasons["flows.B"] == reasons["flows.Keyed"]
+    assert reasons["flows.B"].startswith("the same host are kept in all that flows.Keyed")
+    assert reasons["flows.C"].startswith("other types bring more")
+    assert page.get("/api/run")["closures"]["flows.Keyed"]["key"] == "host"

@@ -135,6 +135,8 @@ def _with_not(name, seconds):
             demand.entry_leaf,
             demand.entry_use,
         ),
+        watches=True,
+        switches=(made.stream,),
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shedlight.graph import load_application
 from shedlight.runlog.records import (
+    ClosureRecord,
     DecisionRecord,
     LogFormatError,
     MicroBatchRecord,
@@ -17,6 +18,7 @@ from shedlight.runlog.records import (
     parse_record,
     run_header,
 )
+from tests.planning.closures import alarms
 from tests.runlog.logs import batch, decision
 
 APPLICATION = Path(__file__).parents[2] / "examples/overload/app.yaml"
@@ -152,3 +154,14 @@ def test_the_first_record_says_what_is_run():
     )
     assert record.sinks == {"mules": "cases.Mule", "rings": "cases.Ring"}
     assert record == run_header(application, 5.0, version="0.1")
+
+
+def test_the_header_has_the_protected_closures():
+    """By their watchers, with the key if they are shed by one."""
+    plain, keyed = (run_header(alarms(keyed=each), 5.0).closures for each in (False, True))
+
+    assert plain["w2.alarm"] == ClosureRecord(watches=["w1.Q"], members=["w1.Q"])
+    assert keyed["w2.alarm"] == ClosureRecord(
+        watches=["w1.Q"], members=["w1.Q", "w1.P"], key="host"
+    )
+    assert run_header(load_application(APPLICATION).application, 5.0).closures == {}

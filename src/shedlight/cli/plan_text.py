@@ -44,6 +44,14 @@ def as_json(model: Model, plan: Plan) -> dict[str, Any]:
             for name, load in plan.loads.items()
         },
         "prices": dict(plan.prices),
+        "watchers": {
+            str(watcher.stream): {
+                "keep": watcher.keep,
+                "key": watcher.key or None,
+                "reason": watcher.reason,
+            }
+            for watcher in plan.watchers
+        },
         "solve_seconds": plan.seconds,
     }
 
@@ -63,6 +71,7 @@ def as_text(model: Model, plan: Plan, target: Target) -> str:
         _sinks(model, plan),
         _busy(plan),
         _keep_table(model, plan),
+        _watchers(plan),
         _flows(model, plan),
     )
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
@@ -131,6 +140,14 @@ def _list_shares(shares: Mapping[str, float], *, by_key: bool) -> str:
     if others:
         texts.append(f"and {len(others):,} more types, {np.mean(others):.1%} on average")
     return ", ".join(texts)
+
+
+def _watchers(plan: Plan) -> Iterator[str]:
+    if not plan.nodes or not plan.watchers:
+        return
+    yield "protected closures"
+    rows = [[str(each.stream), each.state, each.reason] for each in plan.watchers]
+    yield from align_columns(rows, left=3, margin=2)
 
 
 def _flows(model: Model, plan: Plan) -> Iterator[str]:

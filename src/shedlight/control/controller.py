@@ -44,6 +44,7 @@ from shedlight.model.model import Model
 from shedlight.model.snapshot import Snapshot
 from shedlight.planning.infeasible import InfeasibleError
 from shedlight.planning.plan import KEEP_INCUMBENT_RATIO, Plan, PlanSettings, make_plan
+from shedlight.planning.watchers import list_watchers
 from shedlight.shedding.shares import Shares, shares_by_label
 
 HORIZON_INTERVALS = 2  # in how many intervals a backlog is to be worked off
@@ -280,7 +281,8 @@ def _attempt(
         remark = "everything fits, so nothing is shed"
         return _Attempt(None, remark, seconds=plan.seconds)
     what = f"sheds at {', '.join(plan.nodes)}" if plan.nodes else "keeps everything"
-    return _Attempt(plan, f"the new plan {what}", seconds=plan.seconds)
+    remark = "; ".join(filter(None, (f"the new plan {what}", list_watchers(plan.watchers))))
+    return _Attempt(plan, remark, seconds=plan.seconds)
 
 
 def _with_health(memory: Memory, assessment: LoadAssessment) -> Memory:

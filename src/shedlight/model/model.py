@@ -39,7 +39,8 @@ class PatternModel:
     group: str = ""
     # the watchers without a key for which it must be whole, itself among them if it is one
     switches: tuple[Stream, ...] = ()
-    members: tuple[Stream, ...] = ()  # of a watcher without a key: what must be whole upstream
+    watches: bool = False  # whether it is a watcher: it has a protected closure
+    members: tuple[Stream, ...] = ()  # of a watcher: the patterns upstream that must be whole
     # for each use, whether it must never be shed; empty: none
     protected: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     pattern: Pattern | None = None  # its text, if it has one

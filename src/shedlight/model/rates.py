@@ -200,7 +200,9 @@ def _kept_by_key(
     uses = pattern.demand.uses
     share = 1.0 if shares is None or not len(shares) else float(shares.min())
     if pattern.group:  # a key that is not whole upstream is not looked at here
-        upstream = (key_shares[s] for s in operator.feeds if s in key_shares)
+        taken = (s for s, spread in operator.feeds.items() if spread[uses].any())
+        needed = pattern.members if pattern.watches else taken
+        upstream = (key_shares[s] for s in needed if s in key_shares)
         share = min([share, *(each.share for each in upstream if each.key == pattern.key)])
     kept, arriving = np.zeros(len(uses)), 0.0
     for rates in operator.sources.values():

@@ -1,13 +1,13 @@
 """The requests and answers of the web UI's interface, for its code and for `/openapi.json`.
 
-A decision and an operator are answered as they are in the log (`runlog/records.py`).
+A decision, an operator and a closure are answered as they are in the log (`runlog/records.py`).
 """
 
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shedlight.runlog.records import OperatorRecord
+from shedlight.runlog.records import ClosureRecord, OperatorRecord
 
 Bound = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -61,6 +61,7 @@ class RunAnswer(BaseModel):
     sources: list[str]
     operators: dict[str, OperatorRecord]
     sinks: dict[str, SinkAnswer]
+    closures: dict[str, ClosureRecord]
 
 
 class NodeStatusAnswer(NodeAnswer):

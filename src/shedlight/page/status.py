@@ -40,6 +40,7 @@ def run_answer(view: RunView) -> schemas.RunAnswer:
             name: schemas.SinkAnswer(input=stream, weight=totals.weights.get(name, 1.0))
             for name, stream in header.sinks.items()
         },
+        closures=header.closures,
     )
 
 
@@ -209,6 +210,7 @@ def _order_by_shed(row: schemas.KeepRow) -> tuple[float, float, str, str]:
 def _keep_rows(totals: RunTotals) -> Iterator[schemas.KeepRow]:
     operators = totals.header.operators if totals.header else {}
     decision = totals.decision or DecisionRecord(time=0)
+    closures = _closure_reasons(totals.header, decision) if totals.header else {}
     for pattern, shares in decision.shares.items():
         node = operators.get(pattern.partition(".")[0], OperatorRecord()).node
         rates = decision.rates.get(pattern, {})
@@ -219,8 +221,31 @@ def _keep_rows(totals: RunTotals) -> Iterator[schemas.KeepRow]:
                 rate=rates.get(label),
                 share=share,
                 price=totals.prices.get(node),
-                reason=_explain_share(share, sanitize(node, 60)),
+                reason=closures.get(pattern) or _explain_share(share, sanitize(node, 60)),
             )
+
+
+def _closure_reasons(header: RunHeader, decision: DecisionRecord) -> Mapping[str, str]:
+    """Say of patterns why they are kept alike or whole, or off: what watchers need."""
+    least = {
+        name: min(shares.values(), default=1.0) for name, shares in decision.shares.items()
+    }
+    most = {name: max(shares.values(), default=1.0) for name, shares in decision.shares.items()}
+    reasons: dict[str, str] = {}
+    for watcher, closure in header.closures.items():
+        name, streams = sanitize(watcher, 100), (watcher, *closure.members)
+        if closure.key:
+            key = sanitize(closure.key, 60)
+            shared = f"the same {key} are kept in all that {name} watches, as many as fit"
+            reasons |= dict.fromkeys(streams, shared)
+        elif most.get(watcher, 1.0) <= _NONE:
+            reasons[watcher] = (
+                "off, for what it watches cannot all be kept, or others bring more"
+            )
+        elif all(least.get(stream, 1.0) >= _ALL for stream in closure.members):
+            whole = f"kept whole, for {name} watches it"
+            reasons |= dict.fromkeys(closure.members, whole)
+    return reasons
 
 
 def _explain_share(share: float, node: str) -> str:

@@ -123,6 +123,13 @@ def _by_key(
     share = rows.share_column(pattern, least)
     for watcher in pattern.switches:
         rows.program.add_row([share, rows.switch_column(watcher)], [1.0, -1.0], lower=0.0)
+    return limit_by_share(rows, pattern, arrivals, share)
+
+
+def limit_by_share(
+    rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, share: int
+) -> KeptRateTerms:
+    """Let a pattern take at most a share, which is a column, of all that there is."""
     full = arrivals.full[pattern.demand.uses]
     columns = np.full(len(full), share)
     taken = taken_terms(pattern.demand, rows.columns[pattern.stream])

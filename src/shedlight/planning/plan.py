@@ -19,6 +19,7 @@ from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.search import local_search, sample_problem, sampled_value
 from shedlight.planning.shares import to_shares
+from shedlight.planning.watchers import WatcherPlan, plan_watchers
 
 KEEP_INCUMBENT_RATIO = 0.99  # the incumbent is kept if it brings this share of the best plan
 _NEARLY = 1 - 1e-6
@@ -59,6 +60,7 @@ class Plan:
         unshed_loads: How busy each would be without.
         objective: What it brings: the weighted rate at the sinks, or the output of the nodes.
         prices: What one more busy millisecond per second of a node would bring.
+        watchers: What it does with each watcher: on, off, or a share of the keys; and why.
         seconds: How long it took to make.
     """
 
@@ -71,6 +73,7 @@ class Plan:
     unshed_loads: Mapping[str, NodeLoad]
     objective: float
     prices: Mapping[str, float]
+    watchers: tuple[WatcherPlan, ...] = ()
     seconds: float
 
 
@@ -122,6 +125,7 @@ def make_plan(
         unshed_loads=unshed_loads,
         objective=problem.value(candidate.rates),
         prices={name: prices.get(name, 0.0) / 1e3 for name in problem.limits},
+        watchers=plan_watchers(problem, candidate),
         seconds=clock() - began,
     )
 

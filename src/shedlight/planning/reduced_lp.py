@@ -20,7 +20,13 @@ from shedlight.model.lp import LinearExpression, LinearProgram, Solution, Solver
 from shedlight.model.model import Model, PatternModel
 from shedlight.model.rates import Rates
 from shedlight.model.selectivity.flow_lp import NONE
-from shedlight.planning.kept_terms import KeptRateTerms, LpSolution, RelaxedColumns, add_kept
+from shedlight.planning.kept_terms import (
+    KeptRateTerms,
+    LpSolution,
+    RelaxedColumns,
+    add_kept,
+    limit_by_share,
+)
 from shedlight.planning.lp_rows import LpRows, build_lp_rows
 
 _MAX_ROUNDS = 60
@@ -51,6 +57,7 @@ def reduced_program(rows: LpRows, relaxed: RelaxedColumns | None = None) -> Redu
         kept = reduced.kept[pattern.stream] = add_kept(rows, operator, pattern, relaxed)
         costs = rows.limits[operator.node].costs[pattern.stream]
         reduced.loads[pattern.stream] = kept.weighted(costs)
+    _limit_groups(rows)
     for name, limit in rows.limits.items():
         if limit.transport:
             for operator in rows.model.operators_on(name):
@@ -59,6 +66,15 @@ def reduced_program(rows: LpRows, relaxed: RelaxedColumns | None = None) -> Redu
         used, read = limit.arrivals.at(rows.unshed.outputs)
         _add_limit(reduced, limit, used, read)
     return reduced
+
+
+def _limit_groups(rows: LpRows) -> None:
+    """Let patterns that are not planned match only the keys that their group keeps."""
+    for stream in rows.columns:
+        pattern, operator = rows.patterns[stream], rows.model.operators[str(stream.operator)]
+        if pattern.group in rows.shares and operator.node not in rows.limits:
+            share = rows.shares[pattern.group]
+            limit_by_share(rows, pattern, rows.arrivals[operator.name], share)
 
 
 def solve_reduced(

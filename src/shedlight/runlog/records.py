@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shedlight.graph import Application
+from shedlight.graph.closures import find_closures
+from shedlight.graph.topology import key_name
 
 LOG_FORMAT = 2
 """The format of the log that this version writes and reads; 1 had other names for its keys."""
@@ -43,6 +45,14 @@ class OperatorRecord(LogModel):
     patterns: list[str] = []
 
 
+class ClosureRecord(LogModel):
+    """What a pattern watches, and what must be whole for that."""
+
+    watches: list[str] = []
+    members: list[str] = []  # the patterns upstream that are whole, for a key or altogether
+    key: str = ""  # the key by which all of it is shed; empty: it is on or off
+
+
 class RunHeader(LogModel):
     """What is run, written at each start."""
 
@@ -58,6 +68,7 @@ class RunHeader(LogModel):
     operators: dict[str, OperatorRecord] = {}  # the operators, by name
     sinks: dict[str, str] = {}  # the pattern that each sink is given
     weights: dict[str, Number] = {}  # what a complex event is worth at each sink
+    closures: dict[str, ClosureRecord] = {}  # the protected closures, by their watchers
 
 
 class PatternRecord(LogModel):
@@ -185,6 +196,14 @@ def run_header(
         },
         sinks={name: str(sink.input) for name, sink in sinks.items()},
         weights={name: sink.weight for name, sink in sinks.items()},
+        closures={
+            str(stream): ClosureRecord(
+                watches=list(map(str, closure.watched)),
+                members=list(map(str, closure.upstream)),
+                key=key_name(application.pattern(stream).partition_by) * closure.by_key,
+            )
+            for stream, closure in find_closures(application).by_watcher.items()
+        },
     )
 
 
