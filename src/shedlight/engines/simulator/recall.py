@@ -98,9 +98,11 @@ def source_events(application: Application, outputs: Outputs) -> Mapping[Stream,
     parts: dict[Stream, _Parts] = {}
     for spec in operator_order(application):
         upstream = _joined([parts[stream] for stream in spec.inputs if stream in parts])
+        # two sources may have events of the same id
+        sources = " ".join(str(stream) for stream in spec.inputs if stream.operator is None)
         for stream, table in outputs.items():
             if stream.operator == spec.name:
-                parts[stream] = _parts(table, upstream)
+                parts[stream] = _parts(table, upstream, sources)
     return parts
 
 
@@ -116,8 +118,8 @@ def _joined(parts: list[_Parts]) -> _Parts:
     )
 
 
-def _parts(table: pa.Table, upstream: _Parts) -> _Parts:
-    """Take complex events apart, given those that they may be made of."""
+def _parts(table: pa.Table, upstream: _Parts, sources: str) -> _Parts:
+    """Take complex events apart, given those and the sources that they may be made of."""
     listing = table[EVENTS].combine_chunks()
     owners = np.repeat(np.arange(len(table)), pc.list_value_length(listing).to_numpy())
     values = pc.list_flatten(listing)
@@ -129,6 +131,7 @@ def _parts(table: pa.Table, upstream: _Parts) -> _Parts:
     if ids is not None and pa.types.is_string(ids.type):
         found = pc.index_in(ids, upstream.ids).fill_null(-1).to_numpy()
     is_source = found < 0
+    fields = [*fields, pa.repeat(sources, len(values))]
     columns = [str(number) for number in range(len(fields))]
     hashes = event_hashes(pa.table(fields, columns), columns)
     inner, events = upstream.of_rows(found[~is_source])
