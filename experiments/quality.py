@@ -1,4 +1,4 @@
-"""The experiment on quality: how many results are left, by shedder, load and data set.
+"""The experiment on quality: how many results are left, and which, by shedder, load and data.
 
 A job is one data set at one load with one seed. All shedders of a job have the same events and
 the same bound. The global one is also run without pressure, which shows what pressure costs.
@@ -7,6 +7,7 @@ the same bound. The global one is also run without pressure, which shows what pr
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from experiments.data_sets import (
 )
 from experiments.run import ExperimentRun, RunSetting, run
 from experiments.shedders import ShedderSettings
+from shedlight.engines.simulator.recall import Recall
 from shedlight.engines.simulator.shedders import Shedder
 
 
@@ -42,6 +44,16 @@ class QualityRow:
         sink2: Results of AND with AND.
         results: Of both sinks.
         unshed: Results of both sinks if nothing is shed.
+        unshed1: Results of SEQ with SEQ if nothing is shed.
+        recall1: The share of these that is there, of the same events; None if there is none.
+        precision1: The share of `sink1` that is there if nothing is shed, too.
+        recall1_by_overlap: As `recall1`, if half of the events in common are enough.
+        precision1_by_overlap: As `precision1`, if half of the events in common are enough.
+        unshed2: As `unshed1`, of AND with AND; and so are those below.
+        recall2: See there.
+        precision2: See there.
+        recall2_by_overlap: See there.
+        precision2_by_overlap: See there.
         loss: The share of the results of `global` that is missing, as in the paper; less than
             nothing if there are more.
         lost_to_pressure: How many results more there are without pressure; None if it was not
@@ -69,6 +81,16 @@ class QualityRow:
     sink2: int
     results: int
     unshed: int
+    unshed1: int
+    recall1: float | None
+    precision1: float | None
+    recall1_by_overlap: float | None
+    precision1_by_overlap: float | None
+    unshed2: int
+    recall2: float | None
+    precision2: float | None
+    recall2_by_overlap: float | None
+    precision2_by_overlap: float | None
     loss: float
     lost_to_pressure: int | None
     bound: float
@@ -151,7 +173,7 @@ def run_job(job: QualityJob) -> tuple[QualityRow, ...]:
 
     def run_one(which: tuple[Shedder, bool]) -> ExperimentRun:
         control = ShedderSettings(every=job.every, with_pressure=which[1])
-        return run(data, which[0], control, job.setting, seed=job.seed)
+        return run(data, which[0], control, job.setting, seed=job.seed, with_outputs=True)
 
     runs = {which: run_one(which) for which in _RUNS}
     pressed = runs[Shedder.GLOBAL, True]
@@ -175,6 +197,8 @@ def _quality_row(
     best = _results(runs[Shedder.GLOBAL, True])
     results = _results(mine)
     unpressed = runs.get((shedder, False)) if pressed else None
+    unshed = runs[Shedder.NONE, True]
+    recalls = mine.compare_results(unshed)
     return QualityRow(
         data=job.data.name,
         load=job.load,
@@ -186,7 +210,9 @@ def _quality_row(
         sink1=mine.count_results("sink1"),
         sink2=mine.count_results("sink2"),
         results=results,
-        unshed=_results(runs[Shedder.NONE, True]),
+        unshed=_results(unshed),
+        **_measures("1", recalls["sink1"]),
+        **_measures("2", recalls["sink2"]),
         loss=1 - results / best if best else 0.0,
         lost_to_pressure=None if unpressed is None else _results(unpressed) - results,
         bound=job.setting.bound,
@@ -200,6 +226,17 @@ def _quality_row(
         planning_seconds=mine.planning_seconds,
         seconds=mine.seconds,
     )
+
+
+def _measures(sink: str, recall: Recall) -> dict[str, Any]:
+    """Give the columns of a sink."""
+    return {
+        f"unshed{sink}": recall.unshed,
+        f"recall{sink}": recall.recall,
+        f"precision{sink}": recall.precision,
+        f"recall{sink}_by_overlap": recall.recall_by_overlap,
+        f"precision{sink}_by_overlap": recall.precision_by_overlap,
+    }
 
 
 def _results(run: ExperimentRun) -> int:
@@ -229,6 +266,11 @@ class SeedGroup:
         """Compute the mean, the minimum and the maximum of a value."""
         values = [value(row) for row in self.rows]
         return Spread(sum(values) / len(values), min(values), max(values))
+
+    def mean(self, column: str) -> float | None:
+        """Compute the mean of a column where it has values; None: nowhere."""
+        values = [v for row in self.rows if (v := getattr(row, column)) is not None]
+        return sum(values) / len(values) if values else None
 
 
 GroupKey = tuple[str, float, Shedder, bool]

@@ -7,16 +7,20 @@ Khinchine). By mean s and second moment m2 of processing times, 1 / (1 + m2 / (2
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from experiments.data_sets import DrawnData
 from experiments.running_example import BOTTLENECK, BOUND, SERVICE, running_example
 from experiments.shedders import ShedderSettings, bottleneck_policy, planning_effort
 from shedlight.engines.simulator import ServedEvents, Simulation, simulate
+from shedlight.engines.simulator.recall import Recall, compare_results
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.generate.streams import MICROSECONDS
+from shedlight.graph import Application, Stream
 from shedlight.matching.output.complex_events import TIME
 from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
@@ -63,6 +67,7 @@ class ExperimentRun:
         replans: How often there was a new plan.
         planning_seconds: How long planning took, in all.
         seconds: How long the run took on a processor.
+        outputs: The complex events of all patterns; empty if nobody asked.
     """
 
     setting: RunSetting
@@ -79,6 +84,7 @@ class ExperimentRun:
     replans: int
     planning_seconds: float
     seconds: float
+    outputs: Mapping[Stream, pa.Table] = field(default_factory=dict)
 
     @property
     def is_measured(self) -> Mask:
@@ -93,6 +99,24 @@ class ExperimentRun:
     def count_results(self, sink: str) -> int:
         """Count the results of a sink after the warm-up."""
         return int(np.count_nonzero(self.results[sink] >= self.setting.warm_up))
+
+    def compare_results(self, unshed: "ExperimentRun") -> Mapping[str, Recall]:
+        """Compare the results of each sink after the warm-up with those of a run unshed."""
+        application = running_example(self.setting.bound, self.setting.window)
+        return compare_results(
+            application,
+            self.measured_outputs(application),
+            unshed.measured_outputs(application),
+        )
+
+    def measured_outputs(self, application: Application) -> Mapping[Stream, pa.Table]:
+        """Leave out what reached a sink before the measurement began."""
+        warm_up = round(self.setting.warm_up * MICROSECONDS)
+        ends = {sink.stream for sink in application.sinks.values()}
+        return {
+            stream: table.filter(pc.field(TIME) >= warm_up) if stream in ends else table
+            for stream, table in self.outputs.items()
+        }
 
     def latencies(self) -> Floats:
         """Compute the mean time of the events of each interval; NaN if none was processed."""
@@ -113,7 +137,7 @@ class ExperimentRun:
         return 1 / (1 + float((kept * kept).mean()) / (2 * mean * spare))
 
 
-def run(
+def run(  # noqa: PLR0913  # what a run is of
     data: DrawnData,
     shedder: Shedder,
     control: ShedderSettings,
@@ -121,6 +145,7 @@ def run(
     *,
     seed: int = 0,
     shares: Shares | None = None,
+    with_outputs: bool = False,
 ) -> ExperimentRun:
     """Run the paper's application.
 
@@ -131,6 +156,7 @@ def run(
         setting: The bound, the windows and the times.
         seed: Of the processing times.
         shares: Kept at first, or all the time if nothing is planned.
+        with_outputs: Whether to give the complex events of all patterns.
     """
     application = running_example(setting.bound, setting.window)
     policy = bottleneck_policy(shedder, application, control)
@@ -145,6 +171,7 @@ def run(
         policy=policy,
         seed=seed,
         on_served=served.append,
+        with_outputs=with_outputs,
     )
     seconds = time.process_time() - began
     replans, planning_seconds = planning_effort(policy)
@@ -165,6 +192,7 @@ def run(
         replans=replans,
         planning_seconds=planning_seconds,
         seconds=seconds,
+        outputs=simulation.outputs,
     )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
 from experiments.latency import IntervalRow, Method, SteadyStateRow, limit_deviation
 from experiments.quality import QualityRow, SeedGroup, Spread, data_and_loads, group_by_seed
@@ -9,16 +10,24 @@ from shedlight.engines.simulator.shedders import Shedder
 from shedlight.text_table import align_columns
 
 _SHARES = (Shedder.GLOBAL, Shedder.LOCAL, Shedder.UTILITY, Shedder.RANDOM)
+RECALLS = ("recall{}", "precision{}", "recall{}_by_overlap", "precision{}_by_overlap")
+"""The columns of rows that compare results, by the number of a sink."""
 
 
 def quality_lines(rows: Sequence[QualityRow]) -> Iterator[str]:
-    """Write what is left of the results, and how the global shedder kept the bound."""
+    """Write what is left of the results, which, and how the global shedder kept the bound."""
     groups = group_by_seed(rows)
     seeds = len({row.seed for row in rows})
     yield f"Results left, in % of those without shedding (means of {seeds} seeds), and the part"
     yield "of the results of `global` that `local` loses: mean (least to most)"
     yield ""
     yield from align_columns([_RESULTS_HEADER, *_result_rows(rows, groups)])
+    yield ""
+    yield "Results by sink, in % of those without shedding: how many there are (kept), and how"
+    yield "many of the same (recall); in % of those there are, how many of those (precision)."
+    yield "The same: of the same events; or (half) with half of the events of both in common"
+    yield ""
+    yield from align_columns([_RECALL_HEADER, *_recall_rows(rows, groups)], left=4)
     yield ""
     yield f"The bottleneck under `global`; the bound is {rows[0].bound:g} s on average"
     yield ""
@@ -30,6 +39,10 @@ _Groups = dict[tuple[str, float, Shedder, bool], SeedGroup]
 _RESULTS_HEADER = (
     *("data set", "load", "unshed", *(one.value for one in _SHARES)),
     "local loses, %",
+)
+_RECALL_HEADER = (
+    *("data set", "load", "shedder", "sink", "unshed", "results", "kept"),
+    *("recall", "precision", "recall (half)", "precision (half)"),
 )
 _LATENCY_HEADER = (
     *(
@@ -57,6 +70,26 @@ def _result_rows(rows: Sequence[QualityRow], groups: _Groups) -> Iterator[tuple[
             *(f"{100 * one:.1f}" for one in left),
             _percents(by_shedder[Shedder.LOCAL].spread(lambda row: row.loss)),
         )
+
+
+def _recall_rows(rows: Sequence[QualityRow], groups: _Groups) -> Iterator[tuple[str, ...]]:
+    for data, load in data_and_loads(rows):
+        for shedder, sink in product(_SHARES, "12"):
+            group = groups[data, load, shedder, True]
+            unshed, results = group.mean(f"unshed{sink}"), group.mean(f"sink{sink}")
+            shares = (
+                results / unshed if unshed and results is not None else None,
+                *(group.mean(column.format(sink)) for column in RECALLS),
+            )
+            yield (
+                data,
+                f"{load:g}",
+                shedder.value,
+                f"sink{sink}",
+                f"{unshed or 0:,.0f}",
+                f"{results or 0:,.0f}",
+                *("-" if share is None else f"{100 * share:.1f}" for share in shares),
+            )
 
 
 def _latency_rows(rows: Sequence[QualityRow], groups: _Groups) -> Iterator[tuple[str, ...]]:

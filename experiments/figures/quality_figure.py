@@ -1,5 +1,6 @@
 """Figures of the experiment on quality, drawn from its file of results alone."""
 
+import math
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -11,10 +12,15 @@ from shedlight.engines.simulator.shedders import Shedder
 from shedlight.errors import InputError
 
 _SHOWN = (Shedder.GLOBAL, Shedder.LOCAL, Shedder.UTILITY, Shedder.RANDOM)
+_LABELS = (
+    "results, % of those without shedding",
+    "recall of sink1, %: the same events;\nhollow: half of them",
+    "recall of sink2, %: the same events;\nhollow: half of them",
+)
 
 
 def draw_quality(results: Path, image: Path) -> None:
-    """Draw what `local` loses against `global`, and what is left by each shedder.
+    """Draw what `local` loses against `global`, and what and which are left by each shedder.
 
     Args:
         results: What `python -m experiments quality` wrote.
@@ -29,15 +35,22 @@ def draw_quality(results: Path, image: Path) -> None:
     groups = group_by_seed(rows)
     data = list(dict.fromkeys(row.data for row in rows))
     loads = sorted({row.load for row in rows})
-    figure = new_figure(max(2.1 * len(data), 8.0), 7.6)
-    above, below = figure.subfigures(2, 1, height_ratios=(1.0, 1.15), squeeze=False)[:, 0]
+    figure = new_figure(max(2.1 * len(data), 8.0), 12.4)
+    above, below = figure.subfigures(2, 1, height_ratios=(1.0, 2.9), squeeze=False)[:, 0]
     _draw_loss(above.subplots(), groups, data, loads)
-    panels = below.subplots(1, len(data), sharey=True, squeeze=False)[0]
-    for panel, name in zip(panels, data, strict=True):
-        _draw_left(panel, groups, name, loads)
-    panels[0].set_ylim(bottom=0)
-    panels[0].set_ylabel("results, % of those without shedding")
-    handles, labels = panels[0].get_legend_handles_labels()
+    panels = below.subplots(3, len(data), sharex=True, sharey="row", squeeze=False)
+    for column, name in zip(panels.T, data, strict=True):
+        column[0].set_title(name, fontsize=10)
+        _draw_shares(column[0], groups, (name, "results", ()), loads)
+        for sink, panel in zip("12", column[1:], strict=True):
+            overlap = (f"recall{sink}_by_overlap",)
+            _draw_shares(panel, groups, (name, f"recall{sink}", overlap), loads)
+        column[-1].set_xticks(loads, [f"{load:g}" for load in loads], fontsize=8)
+        column[-1].set_xlabel("load / capacity", fontsize=9)
+    for panel, label in zip(panels[:, 0], _LABELS, strict=True):
+        panel.set_ylim(bottom=0)
+        panel.set_ylabel(label)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
     below.legend(handles, labels, loc="outside lower center", ncols=len(_SHOWN), frameon=False)
     save(figure, image)
 
@@ -74,27 +87,36 @@ def _draw_loss(
     despine(panel)
 
 
-def _draw_left(
-    panel: Axes, groups: dict[GroupKey, SeedGroup], name: str, loads: list[float]
+def _draw_shares(
+    panel: Axes,
+    groups: dict[GroupKey, SeedGroup],
+    what: tuple[str, str, tuple[str, ...]],
+    loads: list[float],
 ) -> None:
+    """Draw a share by each shedder: data set, column, and a column for thin lines."""
+    name, column, thin = what
     for shedder in _SHOWN:
         look = LOOKS[shedder.value]
-        left = [
-            groups[name, load, shedder, True].spread(
-                lambda row: row.results / row.unshed if row.unshed else 1.0
+        mine = [groups[name, load, shedder, True] for load in loads]
+        for each in (column, *thin):
+            is_thin = each in thin
+            panel.plot(
+                loads,
+                [_percent(group, each) for group in mine],
+                color=look.colour,
+                marker=look.marker,
+                markerfacecolor="white" if is_thin else look.colour,
+                markersize=5,
+                linewidth=0.9 if is_thin else 1.3,
+                linestyle=":" if is_thin else "-",
+                label=None if is_thin else look.label,
             )
-            for load in loads
-        ]
-        panel.plot(
-            loads,
-            [100 * one.mean for one in left],
-            color=look.colour,
-            marker=look.marker,
-            markersize=5,
-            linewidth=1.3,
-            label=look.label,
-        )
-    panel.set_xticks(loads, [f"{load:g}" for load in loads], fontsize=8)
-    panel.set_title(name, fontsize=10)
-    panel.set_xlabel("load / capacity", fontsize=9)
     despine(panel)
+
+
+def _percent(group: SeedGroup, column: str) -> float:
+    """Compute the mean of a share over seeds, in %; NaN if no seed has one."""
+    if column == "results":
+        return 100 * group.spread(lambda r: r.results / r.unshed if r.unshed else 1.0).mean
+    mean = group.mean(column)
+    return math.nan if mean is None else 100 * mean

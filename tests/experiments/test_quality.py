@@ -13,11 +13,14 @@ from experiments.figures.quality_figure import draw_quality
 from experiments.pool import map_jobs
 from experiments.quality import FIGURE, QualityExperiment, QualityRow, group_by_seed, run_job
 from experiments.results_file import read_results
-from experiments.run import ExperimentRun, RunSetting
-from experiments.text import quality_lines
+from experiments.run import ExperimentRun, RunSetting, run
+from experiments.shedders import ShedderSettings
+from experiments.text import RECALLS, quality_lines
 from shedlight.engines.simulator.csv_rows import write_results
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.errors import InputError
+from shedlight.graph import Stream
+from tests.engines.simulator.recall_by_sets import recall_by_sets
 from tests.experiments.points import PNG
 
 SMALL = QualityExperiment(
@@ -60,6 +63,30 @@ def test_loss_is_as_the_paper_has_it(rows):
             assert row.loss == pytest.approx(1 - row.results / best.results)
             assert row.unshed == group[0].results
         assert best.lost_to_pressure == group[-1].results - best.results
+
+
+def test_recall_and_precision_are_what_sets_of_events_say():
+    """Of each sink, after the warm-up, by the events of both runs in plain Python."""
+    setting = RunSetting(duration=8.0, warm_up=1.0)
+    (job,) = replace(SMALL, data=(MIRRORED,), seeds=(1,), setting=setting).jobs
+    rows = {(row.shedder, row.pressed): row for row in run_job(job)}
+    data = MIRRORED.draw(job.load, job.setting.duration, job.seed)
+
+    def outputs(shedder):
+        control = ShedderSettings(every=job.every)
+        return run(
+            data, shedder, control, job.setting, seed=job.seed, with_outputs=True
+        ).outputs
+
+    unshed = outputs(Shedder.NONE)
+    assert (rows[Shedder.NONE, True].recall1, rows[Shedder.NONE, True].precision2) == (1, 1)
+    for shedder in (Shedder.GLOBAL, Shedder.RANDOM):
+        row, shed = rows[shedder, True], outputs(shedder)
+        for sink, stream in (("1", Stream("Q31", "w3")), ("2", Stream("Q41", "w4"))):
+            expected = recall_by_sets(shed, unshed, stream, setting.warm_up * 1e6)
+            columns = [name.format(sink) for name in ("sink{}", "unshed{}", *RECALLS)]
+            assert tuple(getattr(row, column) for column in columns) == expected
+            assert 0 < expected.recall < expected.recall_by_overlap
 
 
 def test_balanced_data_are_all_the_same_to_global_and_local(rows):
@@ -169,7 +196,11 @@ def test_the_limit_is_that_of_pollaczek_and_khinchine():
     done = ExperimentRun(
         setting=RunSetting(bound=0.1, warm_up=0.0),
         results={},
-        **dict.fromkeys(("starts", "busy", "relevant", "backlog", "pressure"), none),
+        starts=none,
+        busy=none,
+        relevant=none,
+        backlog=none,
+        pressure=none,
         sheds=none.astype(bool),
         arrival=np.ones(len(processing)),
         times_in_node=processing,
