@@ -9,6 +9,7 @@ from shedlight.planning.kept_terms import LpSolution
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
 
 _MAX_ROUNDS = 200
+_WHOLE = 1 - 1e-5  # a share from which on a closure is whole: a solver rounds
 
 
 def to_shares(problem: PlanningProblem, solution: LpSolution) -> CandidatePlan:
@@ -40,6 +41,8 @@ def _pattern_shares(pattern: PatternModel, solution: LpSolution, arrivals: Float
         np.divide(shares, arrivals, out=shares, where=arrivals > 0)
         shares[arrivals <= 0] = 1.0 if stream in solution.on else 0.0
     np.minimum(shares, 1.0, out=shares)
+    if pattern.switches:
+        shares[shares >= _WHOLE] = 1.0
     return shares
 
 
