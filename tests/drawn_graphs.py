@@ -37,15 +37,20 @@ def draw_events(rng: random.Random, number: int = 150, seconds: float = 5.0) -> 
     )
 
 
-def draw_application(rng: random.Random) -> Application:
-    """Draw an application: each level reads the one before, and perhaps the source."""
+def draw_application(rng: random.Random, *, in_order: bool = False) -> Application:
+    """Draw an application: each level reads the one before, and perhaps the source.
+
+    In order, no node feeds one before it, as it must be on Spark.
+    """
     keyed, levels = rng.choice(KEYED), rng.randint(1, 3)
     is_mixed = keyed.startswith("at")  # a node has one key
     below = [Stream("s")]
     operators: list[OperatorSpec] = []
     patterns: list[Stream] = []
+    place = 0
     for level in range(levels):
         here: list[Stream] = []
+        place = rng.randint(place, level) if in_order else place
         is_keyed = {
             "everywhere": True,
             "nowhere": False,
@@ -69,7 +74,7 @@ def draw_application(rng: random.Random) -> Application:
             }
             spec = OperatorSpec(
                 name=name,
-                node=f"n{level if is_mixed else rng.randint(0, level)}",
+                node=f"n{level if is_mixed else place if in_order else rng.randint(0, level)}",
                 inputs=tuple(inputs),
                 patterns={key: parse_pattern(text).pattern for key, text in texts.items()},
             )

@@ -14,10 +14,10 @@ It knows the applications of `tests/drawn_graphs.py`: conditions are `x.type = 1
 sources and `x.source = 'P'` on complex events, keys are called `key` everywhere.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -50,15 +50,27 @@ Name = tuple[Any, ...]
 """Identifies a complex event: pattern, time, and its events, which may be such names."""
 
 
+class Kept(NamedTuple):
+    """For which share of keys a pattern was whole, from one time to another."""
+
+    stream: Stream
+    since: int
+    until: int
+    share: float
+    shard: int | None = None  # as a shard has it; None: as all have
+
+
 @dataclass(frozen=True)
 class Run:
     """What there is to check."""
 
     application: Application
     events: Mapping[str, pa.Table]  # of each source, in order
-    record: Iterable[tuple[Stream, int, int, float]]  # pattern, since, until, share of keys
+    record: Iterable[Kept]  # for which share of keys patterns were whole
     outputs: Mapping[Stream, pa.Table]  # of all patterns, and what timed out of them
     epoch_windows: int = 40
+    # the shard of a key at a node, where what is on record differs by shard
+    shard_of: Callable[[str, int], int] | None = None
 
     @cached_property
     def names(self) -> Mapping[str, Name]:
@@ -184,12 +196,17 @@ class Run:
     def stretches(self, stream: Stream, key: int | None) -> Iterator[tuple[int, int]]:
         """Give the stretches in which a key was whole in all that a watcher depends on."""
         needed = set(self.depends_on(stream))
-        steps = [row for row in self.record if row[0] in needed and row[3] < 1]
+        steps = [
+            row[1:4]
+            for row in self.record
+            if row.stream in needed and row.share < 1 and self._counts(row, stream, key)
+        ]
         cuts = {BEGINNING, END}
-        for _, since, until, share in steps:
+        for since, until, share in steps:
             cuts |= {since, until}
             if key is not None and share > 0:
-                low, high = max(since, 0), min(until, 10**7)  # events end before
+                low, high = max(since, -(10**6)), min(until, 10**7)  # no event is further off
+                cuts |= {low}
                 cuts |= {
                     e * self.epoch for e in range(low // self.epoch + 1, -(-high // self.epoch))
                 }
@@ -198,7 +215,7 @@ class Run:
         for low in bounds[:-1]:
             whole = all(
                 self._is_whole(key, low, share)
-                for _, since, until, share in steps
+                for since, until, share in steps
                 if since <= low < until
             )
             if whole and start is None:
@@ -208,6 +225,16 @@ class Run:
                 start = None
         if start is not None:
             yield start, END
+
+    def _counts(self, row: Kept, stream: Stream, key: int | None) -> bool:
+        """Say whether what is on record counts: not what other shards have of a node's own."""
+        specs = self.application.operators
+        node = specs[str(stream.operator)].node
+        if row.shard is None or key is None or self.shard_of is None:
+            return True
+        return specs[str(row.stream.operator)].node != node or row.shard == self.shard_of(
+            node, key
+        )
 
     def _is_whole(self, key: int | None, time: int, share: float) -> bool:
         if key is None:

@@ -6,7 +6,7 @@ import pytest
 
 from shedlight.engines.simulator import Service, simulate
 from tests.drawn_graphs import DrawnPlans, draw_application, draw_events
-from tests.law import Run
+from tests.law import Kept, Run
 
 RUNS, SOAK_RUNS = 200, 20_000
 
@@ -24,7 +24,8 @@ def simulated(seed: int) -> Run:
         policy=DrawnPlans(application, rng),
         with_outputs=True,
     )
-    return Run(application, {"s": events}, done.thresholds, done.outputs)
+    record = [Kept(*row) for row in done.thresholds]
+    return Run(application, {"s": events}, record, done.outputs)
 
 
 @pytest.mark.parametrize("tenth", range(10))

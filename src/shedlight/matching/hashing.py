@@ -169,8 +169,8 @@ def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     if len(columns) == 1 and columns[0].data_type is not DataType.STRING:
         return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
     both = tuple(hash_rows(columns, rows, seed) for seed in (SEED, _OTHER_SEED))
-    for start in range(0, len(columns), _MAX_NULL_FLAGS):
-        flagged = columns[start : start + _MAX_NULL_FLAGS]
+    for start in range(0, len(columns), MAX_NULL_FLAGS):
+        flagged = columns[start : start + MAX_NULL_FLAGS]
         if all(column.valid.all() for column in flagged):
             for hashes in both:
                 _hash_same((1 << len(flagged)) - 1, hashes.view(np.uint64))
@@ -181,7 +181,7 @@ def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     return both[0], both[1]
 
 
-_MAX_NULL_FLAGS = 62  # how many columns one column of null marks is for
+MAX_NULL_FLAGS = 62  # how many columns one column of null marks is for
 
 
 def _null_flags(columns: Sequence[Column]) -> Array:

@@ -7,7 +7,7 @@ absent nor timed out. A watcher also leaves out what began too soon after the st
 what it watches may have begun before.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -19,10 +19,10 @@ from shedlight.graph.lineage import ancestors
 from shedlight.language.ast import pattern as ast
 from shedlight.language.eval.column import to_column
 from shedlight.matching.compile.matcher import BEGAN, Matcher
+from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.match_state import MatchState, cancel, open_keys
-from shedlight.matching.operators.classify import EventTypes
 from shedlight.matching.operators.reorder import FOREVER, NEVER
 from shedlight.matching.operators.step import ReadyBatch, match, select_matches
 from shedlight.matching.output.matches import Matches
@@ -174,22 +174,34 @@ class Guard:
         return chosen
 
 
-def types_to_keep(matcher: Matcher, types: EventTypes, spec: GuardSpec) -> Array:
+def has_evicted(before: MatchState, after: MatchState) -> bool:
+    """Say whether partial matches went because there were too many."""
+    return bool(after.records.counts[rec.EVICTED] > before.records.counts[rec.EVICTED])
+
+
+def covered(ready: ReadyBatch, since: int) -> tuple[int, int]:
+    """Say from which time to which a batch decides; before the first event nothing is shed."""
+    if since == NEVER:
+        since = int(ready.time[0]) if len(ready.time) else ready.watermark
+    return since, ready.watermark
+
+
+def types_to_keep(matcher: Matcher, signatures: Sequence[Signature], spec: GuardSpec) -> Array:
     """Say which types must all be kept for a pattern to be whole."""
     if spec.needs_all:
-        return relevant_types(matcher, types)
+        return relevant_types(matcher, signatures)
     nots = ast.negated_elements(matcher.pattern.where)
     numbers = {i for i, each in enumerate(matcher.automaton.elements) if each in nots}
-    symbols = (matcher.symbol(signature) for signature in types.signatures)
+    symbols = map(matcher.symbol, signatures)
     return np.array([not numbers.isdisjoint(symbol) for symbol in symbols], np.bool_)
 
 
-def relevant_types(matcher: Matcher, types: EventTypes) -> Array:
+def relevant_types(matcher: Matcher, signatures: Sequence[Signature]) -> Array:
     """Say which types a pattern can take; in a window of so many events, every one counts."""
     within = matcher.pattern.within
     if within is not None and within.unit is ast.WindowUnit.EVENTS:
-        return np.ones(len(types.signatures), np.bool_)
-    return np.array([bool(matcher.symbol(s)) for s in types.signatures], np.bool_)
+        return np.ones(len(signatures), np.bool_)
+    return np.array([bool(matcher.symbol(signature)) for signature in signatures], np.bool_)
 
 
 def _epochs(steps: Iterable[Step], epoch: int) -> Iterable[Step]:

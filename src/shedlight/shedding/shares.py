@@ -45,10 +45,15 @@ class PatternShares:
         """What is kept of a type that the plan does not know."""
         return float(np.mean(list(self.shares.values()))) if self.shares else self.default_share
 
-    def whole_share(self, labels: Iterable[str]) -> float:
-        """Say for which share of keys all is kept; without a key 1 or 0, for some types."""
+    def whole_share(self, labels: Iterable[str] | None) -> float:
+        """Say for which share of keys all is kept; without a key 1 or 0, for some types.
+
+        If the types are too many to list, all that the shares have counts.
+        """
         if self.by_key:
             return min(self.shares.values(), default=self.default_share)
+        if labels is None:
+            labels = self.shares or ("",)
         return float(all(self.shares.get(label, self.mean) >= 1 for label in labels))
 
     def lower_by(self, pressure: float) -> "PatternShares":

@@ -52,6 +52,15 @@ class ThresholdHistory:
         starts[0] = BEGINNING
         return ThresholdHistory(starts, self.shares[first:])
 
+    def shorten(self, steps: int) -> "ThresholdHistory":
+        """Have at most so many steps: the first ones become one of their least share."""
+        surplus = len(self.starts) - steps
+        if surplus <= 0:
+            return self
+        least = self.shares[: surplus + 1].min(keepdims=True)
+        starts = np.append(self.starts[:1], self.starts[surplus + 1 :])
+        return ThresholdHistory(starts, np.append(least, self.shares[surplus + 1 :]))
+
     def between(self, start: int, end: int) -> Iterator[Step]:
         """Give the steps between two times, in order."""
         first = max(int(np.searchsorted(self.starts, start, side="right")) - 1, 0)

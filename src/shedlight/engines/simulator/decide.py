@@ -13,9 +13,8 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator
 from shedlight.matching.operators.classify import gather
-from shedlight.matching.operators.reorder import NEVER
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.shedding.guard import Guard, relevant_types, types_to_keep
+from shedlight.shedding.guard import Guard, covered, relevant_types, types_to_keep
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 from shedlight.shedding.thresholds import salted_hashes
@@ -68,7 +67,7 @@ class Decider:
         number = len(ready.types.signatures)
         if not self._relevant or len(next(iter(self._relevant.values()))) != number:
             self._relevant = {
-                matcher.name: relevant_types(matcher, ready.types)
+                matcher.name: relevant_types(matcher, ready.types.signatures)
                 for matcher in self._operator.matchers
             }
         return self._relevant
@@ -93,7 +92,7 @@ class Decider:
                 share = self._whole_share(matcher, ready, mine)
                 if stream in self.choosers:
                     share = float((mask == offered).all())
-                self._completeness.record(stream, *_covered(ready, since), share)
+                self._completeness.record(stream, *covered(ready, since), share)
                 guard = self._completeness.guard(stream, since)
                 decided.guards[stream.name] = guard
                 whole = guard.mask(matcher, ready)
@@ -108,7 +107,7 @@ class Decider:
         if shares is None:
             return 1.0
         guard = self._completeness.guards[Stream(matcher.name, self._spec.name)]
-        needed = np.flatnonzero(types_to_keep(matcher, ready.types, guard)).tolist()
+        needed = np.flatnonzero(types_to_keep(matcher, ready.types.signatures, guard)).tolist()
         labels = self.labels(ready)
         return shares.whole_share(labels[number] for number in needed)
 
@@ -128,10 +127,3 @@ class Decider:
             else:
                 known[name] = event_hashes(ready.table, self._operator.ids)
         return known[name]
-
-
-def _covered(ready: ReadyBatch, since: int) -> tuple[int, int]:
-    """Say from which time to which a batch decides; before the first event nothing is shed."""
-    if since == NEVER:
-        since = int(ready.time[0]) if len(ready.time) else ready.watermark
-    return since, ready.watermark

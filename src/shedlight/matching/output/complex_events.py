@@ -124,7 +124,7 @@ def _items(matcher: Matcher) -> Sequence[Item]:
     if pattern.select:
         return pattern.select
     if pattern.each:
-        names = [name for name in matcher.store_schema.names if name not in OWN]
+        names = [name for name in matcher.store_schema.names if name not in {*OWN, BEGAN}]
         return [Item(ex.Attribute("", (name,)), name) for name in names]
     nots = negated_elements(pattern.where)
     names = [e.variable for e in matcher.automaton.elements if e not in nots]
@@ -175,7 +175,10 @@ def _looked_up(node: Expression, rows: _Rows) -> Column:
     if isinstance(node, ex.Aggregate):
         return _folded(node, rows)
     if isinstance(node, ex.WholeEvent):
-        return to_column(_structs(rows.last_events(node.variable), rows.misses(node.variable)))
+        events = rows.last_events(node.variable)
+        if BEGAN in events.column_names:
+            events = events.drop_columns([BEGAN])
+        return to_column(_structs(events, rows.misses(node.variable)))
     if isinstance(node, ex.Attribute):
         events = rows.last_events(node.variable, node.path[:1])
         return row_column(events, ex.Attribute("", node.path))

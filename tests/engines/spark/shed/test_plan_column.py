@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 WAYS = ("by callback", "by a job")
 TABLES = {
-    name: KeepTable(np.array([[0.4, 1.0, share]]), np.zeros((1, 3), np.bool_))
+    name: KeepTable(np.zeros((1, 3)), np.zeros((1, 3)), np.array([[0.4, 1.0, share]]))
     for name, share in (("w", 0.0), ("another one's", 0.7))
 }
 

@@ -1,11 +1,14 @@
 """What a micro-batch used stays what it used, whoever asks and however often."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.shed.plan_column import keep_limits
+from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.plan_store import (
     UNUSED,
     WORD,
@@ -27,7 +30,12 @@ SHARES = {
         default_share=0.3,
     )
 }
-TABLE = KeepTable(np.array([[0.4, 1.0, UNUSED]]), np.array([[False, True, False]]))
+TABLE = KeepTable(np.array([[0, 1.0, UNUSED]]), np.zeros((1, 3)), np.array([[0.4, 0, 0]]))
+
+
+def scaled(shares):
+    """Make a table of shares that pressure multiplies."""
+    return KeepTable(np.zeros(shares.shape), np.zeros(shares.shape), shares)
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ def test_a_plan_is_read_as_it_was_published(plans):
     assert used == ActivePlan(1)
     assert plans.shares(used) == SHARES
     assert plans.shares(ActivePlan(1, 0.5))[Q].shares == {"type=0": 0.2, "type=1": 1.0}
-    np.testing.assert_array_equal(plans.tables(used)["w"].shares, TABLE.shares)
+    np.testing.assert_array_equal(plans.tables(used)["w"].under(0.5), TABLE.under(0.5))
 
 
 def test_a_micro_batch_keeps_what_it_began_with(plans):
@@ -57,43 +65,56 @@ def test_a_micro_batch_keeps_what_it_began_with(plans):
     assert PlanStore(plans.folder).plan_for_batch(7) == first
 
 
-def test_records_are_forgotten_when_they_cannot_be_asked_for_again(plans):
-    """Only those before."""
-    for batch in range(5):
+def test_what_is_on_record_is_forgotten_after_its_time(plans):
+    """Whole files, and never the latest two; plans that no other used go with them."""
+    for batch in range(3 * SEGMENT):
+        plans.activate(ActivePlan(plans.publish(SHARES, {}) if batch % SEGMENT == 0 else 1))
         plans.plan_for_batch(batch)
-    plans.prune(3)
-    assert sorted(path.name for path in (plans.folder / "batches").iterdir()) == ["3", "4"]
+    plans.activate(ActivePlan(4))
+    plans.prune(time.time() - 60)
+    assert plans.plan_for_batch(0) == ActivePlan(2)
+    plans.prune(time.time() + 60)
+    assert plans.record.find(0) is None
+    assert plans.record.find(SEGMENT) is not None
+    with pytest.raises(StateError, match="does not have micro-batch 0; put the file back"):
+        plans.check(0)
+    left = sorted(int(path.stem) for path in (plans.folder / "plans").glob("*.json"))
+    assert left == [3, 4]
+    assert plans.publish(SHARES, {"w": TABLE}) == 5
 
 
-def test_plans_that_nobody_can_ask_for_again_are_removed(plans):
-    """A number is never given twice all the same."""
-    shares, tables = plans.shares(plans.active), plans.tables(plans.active)
-    for batch in range(4):
-        plans.activate(ActivePlan(plans.publish(shares, tables)))
-        plans.plan_for_batch(batch)
-    last = plans.active
-    plans.prune(3)
-    left = sorted(int(path.stem) for path in (plans.folder / "plans").glob("*.npz"))
-    assert left == [last.plan]
-    assert plans.shares(plans.plan_for_batch(3)) == shares
-    assert plans.publish(shares, tables) == last.plan + 1
+def test_a_line_that_was_cut_off_was_never_used(plans):
+    """It is dropped; a line that is damaged is an error."""
+    first = plans.plan_for_batch(0)
+    path = plans.record.missing(0)
+    whole = path.read_text()
+    path.write_text(whole + '{"batch": 1, "pl')
+    plans.activate(ActivePlan(1, 0.5))
+    assert plans.plan_for_batch(1) == ActivePlan(1, 0.5)
+    assert plans.plan_for_batch(0) == first
+    path.write_text("{\n" + whole)
+    with pytest.raises(StateError, match=r"line 1 of .* is damaged .*new checkpoint"):
+        plans.plan_for_batch(0)
 
 
-def test_without_a_plan_or_with_a_damaged_one_it_says_so(tmp_path, plans):
+def test_who_comes_second_gets_what_the_first_one_wrote(plans):
+    """As two processes that ask at the same time do."""
+    plans.record.append(3, {"plan": 1, "pressure": 0.5, "after": 2, "latest": {"s": 7}})
+    later = {"plan": 1, "pressure": 0.25, "after": 2, "latest": {}}
+    assert plans.record.append(3, later)["pressure"] == 0.5
+    assert plans.plan_for_batch(3) == ActivePlan(1, 0.5, 2, {"s": 7})
+
+
+def test_without_a_plan_it_says_so(tmp_path):
     """And what to do."""
     with pytest.raises(StateError, match=r"no plan in .*start with a new one"):
         PlanStore(tmp_path / "nothing").plan_for_batch(0)
-    (plans.folder / "batches").mkdir()
-    (plans.folder / "batches" / "3").write_text("{")
-    with pytest.raises(StateError, match=r"3 is damaged .*new checkpoint"):
-        plans.plan_for_batch(3)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0, 1))
 def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
     """To the last bit, and everything is kept where the share is one."""
-    table = KeepTable(np.array([shares]), np.zeros((1, len(shares)), np.bool_))
-    found = keep_limits(table, pressure).tolist()
+    found = keep_limits(scaled(np.array([shares])), pressure).tolist()
     lowered = [share * pressure for share in shares]
     everything = [int(share >= 1) for share in lowered]
     asked = [int(0 < share < 1) for share in lowered]
@@ -111,7 +132,7 @@ def test_what_a_pattern_has_no_use_for_is_never_kept():
 def test_flags_of_many_patterns_go_into_several_words(patterns):
     """Each pattern has its own bit."""
     shares = np.eye(patterns)
-    found = keep_limits(KeepTable(shares, np.zeros(shares.shape, np.bool_)), 1.0).tolist()
+    found = keep_limits(scaled(shares), 1.0).tolist()
     words = -(-patterns // WORD)
     assert len(found) == patterns * (words + 1 + patterns)
     for number in range(patterns):

@@ -17,6 +17,7 @@ from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, walk
 from shedlight.language.ast.pattern import Item, Pattern, expressions, selected_items
+from shedlight.matching.compile.matcher import BEGAN
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator, build_operator
 from shedlight.matching.operators.reorder import StreamInput
@@ -128,7 +129,7 @@ def with_event_refs(
 ) -> CepOperator:
     """Build an operator that refers to events by row number, with the columns it looks at."""
     looked_at = {path[0] for path in _paths_of(spec) if path}
-    looked_at |= {name for stream_input, _ in inputs for name in stream_input.ids}
+    looked_at |= {BEGAN, *(name for stream_input, _ in inputs for name in stream_input.ids)}
     row = pa.field(ROW, pa.int64())
     narrowed = [
         (

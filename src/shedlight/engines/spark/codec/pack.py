@@ -8,7 +8,7 @@ This is kept apart from matching, and imports next to nothing: Spark runs it in 
 their own, which start the sooner.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +25,19 @@ from shedlight.engines.spark.support.malloc import keep_memory
 SHARD = "#shard"  # the column of the shard that an event goes to
 
 OUTBOX_SCHEMA = (
-    "operator string, name string, origin int, watermark bigint, idle boolean, number int, "
-    "events binary"
+    "operator string, name string, origin int, watermark bigint, idle boolean, steps string, "
+    "number int, events binary"
 )
 """What a shard emits: complex events, how many, of which stream; the watermark of an operator
-if the name is empty; or late events."""
+if the name is empty, with what was kept upstream as steps (`step/completeness.py`); or late
+events."""
 STEP_OUTPUT_SCHEMA = f"{OUTBOX_SCHEMA}, metrics string"
 """The same, and the metrics of the shard."""
 PACKED = f"shard int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
 """A stream by operator (empty for a source) and name; the watermark counts if events is null.
 Arrival is the mean of that of all events, arrivals are the points of an `ArrivalSketch`; null
 if all events arrived at once."""
+PLAN_ONLY = -1  # the number of events in a row that comes for the sake of the plan with it
 LATE = "#late"  # what stands in place of the name of a pattern for late events
 
 Batches = Iterable[pa.RecordBatch]
@@ -57,11 +59,22 @@ def arrow_columns(ddl: str) -> pa.Schema:
 _PACKED = arrow_columns(PACKED)
 
 
-def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Make the function that packs the events of a stream by shard."""
+def packer(
+    operator: str, name: str, woken: Sequence[int] = ()
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Make the function that packs the events of a stream by shard.
+
+    Shards that are woken get a row whether or not there are events for them.
+    """
+
+    def row(shard: int, **values: object) -> pa.RecordBatch:
+        start = {"origin": 0, "watermark": 0, "idle": False, "operator": operator, "name": name}
+        return pa.RecordBatch.from_pylist([{"shard": shard, **start, **values}], _PACKED)
 
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
         keep_memory()
+        for shard in woken:
+            yield row(shard, number=PLAN_ONLY)
         for batch in batches:
             shards = batch.column(SHARD).to_numpy()
             arrivals = batch.column(ARRIVAL).to_numpy()
@@ -72,9 +85,13 @@ def packer(operator: str, name: str) -> Callable[[Batches], Iterator[pa.RecordBa
                 events = table if every else table.filter(pa.array(mine))
                 sketch = sketch_arrivals(arrivals if every else arrivals[mine])
                 points = None if len(sketch.points) == 1 else np.array(sketch.points).tobytes()
-                row = [shard, operator, name, 0, 0, False, len(events), plain_bytes(events)]
-                named = dict(zip(_PACKED.names, [*row, sketch.mean, points], strict=True))
-                yield pa.RecordBatch.from_pylist([named], _PACKED)
+                yield row(
+                    shard,
+                    number=len(events),
+                    events=plain_bytes(events),
+                    arrival=sketch.mean,
+                    arrivals=points,
+                )
 
     return pack
 

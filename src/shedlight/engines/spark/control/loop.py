@@ -162,8 +162,24 @@ class ControlLoop:
     def _publish_pressure(self, batch: MicroBatchReport, pressure: float) -> None:
         """Put pressure on a node, and record after which micro-batch this was decided."""
         if batch.node in self._bounded:
-            plan = self._nodes[batch.node].active.plan
-            self._activate(batch.node, ActivePlan(plan, pressure, batch.number))
+            active = self._nodes[batch.node].active
+            latest = self._latest(batch, active)
+            plan = ActivePlan(active.plan, pressure, batch.number, latest)
+            self._activate(batch.node, plan)
+
+    def _latest(self, batch: MicroBatchReport, active: ActivePlan) -> dict[str, int]:
+        """Give the latest timestamps of sources in all micro-batches so far.
+
+        Of micro-batches that nobody saw, before a restart, they are later by the lateness at
+        most: events of this one that are not late say so.
+        """
+        latest, was_unseen = dict(active.latest), batch.number > active.after + 1
+        for (_, stream), stats in batch.arrived.items():
+            source = self._application.sources.get(stream)
+            if source is not None and stats.latest is not None:
+                time = stats.latest + (source.lateness if was_unseen else 0)
+                latest[stream] = max(latest.get(stream, time), time)
+        return latest
 
     def _activate(self, name: str, active: ActivePlan) -> None:
         self._nodes[name].active = active
@@ -212,9 +228,8 @@ class ControlLoop:
                 node = self._nodes[name]
                 number = node.planned.publish(shares)
                 node.work *= self._work_ratio(name, decision)
-                self._activate(
-                    name, ActivePlan(number, self._pressure(name), node.active.after)
-                )
+                pressure = self._pressure(name)
+                self._activate(name, replace(node.active, plan=number, pressure=pressure))
 
     def _work_ratio(self, name: str, decision: Decision) -> float:
         """Say by which factor a new plan changes the work of an event."""

@@ -26,6 +26,7 @@ from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.reorder import INPUT
 
 _MAX_FILES = 64  # how many files of an outbox are read in a micro-batch at most
+_WATERMARK = "origin", "watermark", "idle", "steps"
 LATE_AT = "late_at"  # the column that says at which operator an event was late
 
 
@@ -82,5 +83,5 @@ def late_of(
 
 
 def watermarks_of(outbox: DataFrame, operator: str) -> DataFrame:
-    """Give the watermarks of an operator by shard: `origin`, `watermark` and `idle`."""
-    return packed_of(outbox, Stream("", operator)).select("origin", "watermark", "idle")
+    """Give the watermarks of an operator by shard: `origin`, `watermark`, `idle`, `steps`."""
+    return packed_of(outbox, Stream("", operator)).select(*_WATERMARK)

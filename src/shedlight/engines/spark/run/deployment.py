@@ -1,5 +1,6 @@
 """An application deployed on Spark: the query of each node, each after those that it reads."""
 
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from shedlight.engines.spark.support.placement import node_context, node_order, 
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import InputError
 from shedlight.graph import Application, Stream, with_schemas
+from shedlight.language.eval.spark_sql import quote_name
+from shedlight.matching.compile.matcher import BEGAN
 from shedlight.shedding.shares import Shares
 
 
@@ -79,7 +82,9 @@ class Deployment:
             first = query.own_shares(shares if plan is None else plan)
             active = query.plans.active
             if active is None or (plan is None and query.plans.shares(active) != first):
-                query.plans.activate(ActivePlan(query.publish(first)))
+                number = query.publish(first)
+                old = active or ActivePlan(number)
+                query.plans.activate(replace(old, plan=number, pressure=1.0))
 
     def _build_query(self, node: str) -> NodeQuery:
         self.paths.outbox(node).mkdir(parents=True, exist_ok=True)
@@ -121,7 +126,8 @@ class Deployment:
         """Give the complex events of a pattern, or its timed-out partial matches."""
         node = self._node_of(stream)
         outbox = self._read_outbox(node, streaming=streaming)
-        return events_of(outbox, stream, self.nodes[node].outputs[stream])
+        events = events_of(outbox, stream, self.nodes[node].outputs[stream])
+        return events.drop(quote_name(BEGAN)) if BEGAN in events.columns else events
 
     def late_events(self, source: str) -> DataFrame:
         """Give the late events of a source that has a side output for them, as a stream."""

@@ -13,7 +13,8 @@ from shedlight.engines.spark.codec.blobs import MIN_BLOB_BYTES
 from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
 from shedlight.engines.spark.shed import keep_sql
-from shedlight.engines.spark.shed.plan_column import Limits, read_plan
+from shedlight.engines.spark.shed.plan_column import Limits, read_plan, read_text
+from shedlight.engines.spark.shed.shard_plan import find_needs, shard_plan
 from shedlight.engines.spark.shed.type_catalog import Catalogs, type_catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql
 from shedlight.engines.spark.source.arrival import arrivals_name, observe_packed
@@ -26,7 +27,6 @@ from shedlight.engines.spark.support.placement import (
     ChainSpec,
     NodeContext,
     OperatorChain,
-    has_shares,
     is_passthrough,
 )
 from shedlight.engines.spark.support.plan_store import PlanStore
@@ -42,7 +42,7 @@ class InputStream:
 
     input: StreamInput  # its id and time columns
     events: DataFrame  # its events, with the time of their arrival
-    watermarks: DataFrame  # its watermark updates: `origin`, `watermark` and `idle`
+    watermarks: DataFrame  # its watermark updates: `origin`, `watermark`, `idle`, `steps`
     origins: tuple[int, ...]  # the shards that send them
     packed: DataFrame | None = None  # its complex events, if another node packed them
 
@@ -102,16 +102,12 @@ def node_query(
     ]
     plan = read_plan(spark, plans, shedding) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
-    specs = [spec for chain in chains for spec in chain.spec.placement.operators]
-    has_plans = any(has_shares(spec, context.shares) for spec in specs)
-    step = Step(
-        tuple(chain.definition for chain in chains),
-        context,
-        str(blobs),
-        MIN_BLOB_BYTES,
-        str(plans) if has_plans else None,
-    )
+    definitions = tuple(chain.definition for chain in chains)
+    step = Step(definitions, context, str(blobs), MIN_BLOB_BYTES)
     all_rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), packed)
+    needed = find_needs(chains, catalogs)
+    text = read_text(spark, partial(shard_plan, plans, needed)).scalar() if needed else None
+    all_rows = all_rows.withColumn("plan", F.lit(None).cast("string") if text is None else text)
     shards = all_rows.groupBy("shard")
     emitted = shards.applyInPandasWithState(
         stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
@@ -152,7 +148,9 @@ def _packed(
                 chain, catalogs, stream, inputs[stream].events, plan
             )
             kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, kept)))
-            yield kept.mapInArrow(packer(stream.operator or "", stream.name), PACKED)
+            # who guards what may be shed must know of every micro-batch that sheds
+            woken = list(shards) if _is_guarded(chain) else []
+            yield kept.mapInArrow(packer(stream.operator or "", stream.name, woken), PACKED)
         yield inputs[stream].watermarks.select(
             F.expr(all_shards).alias("shard"),
             F.lit(stream.operator or "").alias("operator"),
@@ -160,6 +158,10 @@ def _packed(
             "*",
             F.lit(0).alias("number"),
         )
+
+
+def _is_guarded(chain: ChainRuntime) -> bool:
+    return any(s in chain.spec.context.guards for s in chain.spec.placement.outputs)
 
 
 def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:

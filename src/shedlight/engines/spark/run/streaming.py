@@ -35,6 +35,7 @@ from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of
+from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
@@ -56,6 +57,8 @@ class Options:
         restarts: How often a query is restarted, if it does not run for long in between.
         restart_delay: How long to wait before that, in seconds; twice as long each time.
         retention: For how long outboxes are kept once everybody has read them, in seconds.
+        record_retention: For how long it stays on record which plan a micro-batch used, in
+            seconds: so long it can be said of an event whether it was shed, and why.
     """
 
     shares: Shares | None = None
@@ -68,6 +71,7 @@ class Options:
     restarts: int = 5
     restart_delay: float = 1.0
     retention: float = 3600.0
+    record_retention: float = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +265,9 @@ class Live:
         self._idleness[node].on_micro_batch(batch.arrived, batch.start, time.time())
         if self.loop is not None:
             self.loop.on_micro_batch(batch)
-        if batch.number % _BATCHES_ON_RECORD == 0:
-            self.deployment.nodes[node].plans.prune(batch.number - _BATCHES_ON_RECORD)
+        if batch.number % SEGMENT == 0:
+            before = time.time() - self._options.record_retention
+            self.deployment.nodes[node].plans.prune(before)
         if not self._retention.tick(node, time.time()):
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
@@ -274,10 +279,6 @@ class Live:
             is_busy = partial(self._supervisor.is_busy, _query_name(node))
             updates = idleness.updates(time.time(), is_busy)
             self.deployment.watermark_files(node).write(updates)
-
-
-_BATCHES_ON_RECORD = 1000
-"""For how many micro-batches at least the plan that they used is kept on record."""
 
 
 def _query_name(node: str) -> str:

@@ -1,4 +1,4 @@
-"""An array that Spark asks this process for, by a callback, while it plans a micro-batch.
+"""Values that Spark asks this process for, by a callback, while it plans a micro-batch.
 
 Spark computes what is selected from a table that it has at hand when it plans a query, not when
 it runs it, and it plans each micro-batch anew. A function that is selected there is called in
@@ -21,9 +21,10 @@ from shedlight.engines.spark.support.plan_store import BATCH_PROPERTY
 
 _OPTIMIZER_RULE = "ConvertToLocalRelation"  # the rule by which Spark computes when it plans
 _ARRAY_TYPE = '{"type": "array", "elementType": "long", "containsNull": false}'
+_TEXT_TYPE = '"string"'
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-Answer = Callable[[int], Numbers]
+Answer = Callable[[int], Numbers] | Callable[[int], str]
 
 
 def supports_jvm_callback(spark: SparkSession) -> bool:
@@ -34,16 +35,25 @@ def supports_jvm_callback(spark: SparkSession) -> bool:
     return isinstance(_gateway(spark), ClientServer) and _OPTIMIZER_RULE not in excluded
 
 
-def jvm_computed_array(spark: SparkSession, answer: Answer) -> DataFrame:
+def jvm_computed_array(spark: SparkSession, answer: Callable[[int], Numbers]) -> DataFrame:
     """Make a table of one row and column: the array that is answered for a micro-batch's id."""
+    return _jvm_computed(spark, answer, _ARRAY_TYPE)
+
+
+def jvm_computed_text(spark: SparkSession, answer: Callable[[int], str]) -> DataFrame:
+    """Make a table of one row and column: the text that is answered for a micro-batch's id."""
+    return _jvm_computed(spark, answer, _TEXT_TYPE)
+
+
+def _jvm_computed(spark: SparkSession, answer: Answer, data_type: str) -> DataFrame:
     gateway = _gateway(spark)
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     java: Any = spark._jsparkSession  # noqa: SLF001  # as PySpark does for foreachBatch
     name = f"shedlight_{uuid4().hex}"
     callback = _Callback(gateway, spark.sparkContext.getLocalProperty, answer)
-    java.udf().register(name, callback, java.parseDataType(_ARRAY_TYPE))
+    java.udf().register(name, callback, java.parseDataType(data_type))
     try:
-        return spark.sql("VALUES (1)").selectExpr(f"{name}() AS numbers")
+        return spark.sql("VALUES (1)").selectExpr(f"{name}() AS answer")
     finally:
         spark.sql(f"DROP TEMPORARY FUNCTION {name}")
 
@@ -63,11 +73,13 @@ class _Callback:
         self._wrap = gateway.jvm.java.nio.ByteBuffer.wrap  # found once: that takes a while
 
     def call(self) -> Any:  # noqa: ANN401
-        """Answer with an array of the JVM, filled at once and not number by number."""
+        """Answer with a text, or an array of the JVM, filled at once and not one by one."""
         batch = self._property_of(BATCH_PROPERTY)
         if batch is None:
             raise RuntimeError("this is no micro-batch of a streaming query")
         numbers = self._answer(int(batch))
+        if isinstance(numbers, str):
+            return numbers
         filled = self._new_array(self._long, len(numbers))
         self._wrap(numbers.astype(">i8").tobytes()).asLongBuffer().get(filled)
         return filled

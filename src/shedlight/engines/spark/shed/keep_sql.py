@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from shedlight.engines.spark.codec.event_refs import ROW
 from shedlight.engines.spark.shed.plan_column import Limits
 from shedlight.engines.spark.shed.type_catalog import Catalogs, TypeCatalog
-from shedlight.engines.spark.shed.type_sql import hash_sql, type_sql
+from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import TYPE, arrivals_name, observe_arrivals
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import KEPT, flag_names, flag_types
@@ -31,6 +31,7 @@ from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import CepOperator, schema_of
 from shedlight.matching.operators.reorder import NEVER
+from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import EPOCH_WINDOWS
 
@@ -106,27 +107,39 @@ def tabulate_plan(
     for shed in _shed_operators(chain, catalogs):
         if not shed.catalog.is_numbered or not shed.has_shares:
             continue
-        labels = shed.catalog.labels
-        kept, exempt = [], []
-        for stream, relevant in zip(shed.spec.outputs, shed.relevant, strict=True):
-            kept.append(_shares_by_number(shares.get(stream), labels, relevant))
-            lasting = shares[stream].pressure_exempt if stream in shares else frozenset(labels)
-            exempt.append([label in lasting for label in labels])
-        table = KeepTable(np.array(kept, np.float64), np.array(exempt, np.bool_))
-        tables[shed.spec.name] = table
+        parts = [
+            _shares_by_number(shares.get(stream), shed.catalog.labels, relevant)
+            for stream, relevant in zip(shed.spec.outputs, shed.relevant, strict=True)
+        ]
+        tables[shed.spec.name] = KeepTable(*np.stack(parts, axis=1))
     return tables
 
 
 def _shares_by_number(
     shares: PatternShares | None, labels: Sequence[str], relevant: Sequence[bool]
-) -> list[float]:
+) -> Floats:
+    """Write what a pattern keeps of each type, as a `KeepTable` has it: in three parts."""
+    parts = np.zeros((3, len(labels)))
+    unused = ~np.array(relevant, np.bool_)
     if shares is None:
-        return [1.0 if is_relevant else UNUSED for is_relevant in relevant]
-    mean = shares.mean
-    return [
-        shares.shares.get(label, mean if label else 0.0) if is_relevant else UNUSED
-        for label, is_relevant in zip(labels, relevant, strict=True)
-    ]
+        parts[0] = 1.0
+    else:
+        known = {label: _parts(shares, label) for label in shares.shares}
+        mean = np.mean(list(known.values()), axis=0) if known else _default_parts(shares)
+        nothing = np.zeros(3)
+        for number, label in enumerate(labels):
+            parts[:, number] = known.get(label, mean if label else nothing)
+    parts[:, unused] = [[UNUSED], [0.0], [0.0]]
+    return parts
+
+
+def _parts(shares: PatternShares, label: str) -> Floats:
+    part = 0 if label in shares.pressure_exempt else 1 if label in shares.spared else 2
+    return np.asarray(np.eye(3)[part] * shares.shares[label])
+
+
+def _default_parts(shares: PatternShares) -> Floats:
+    return np.asarray(np.eye(3)[1 if shares.spares_unknown else 2] * shares.default_share)
 
 
 def add_keep_flags_and_filter(
@@ -230,11 +243,18 @@ def _with_planned_flags(frame: DataFrame, shed: _ShedOperator, time: str) -> Dat
 
 def _hash_sql(shed: _ShedOperator, stream: Stream, time: str) -> str:
     """Write the hash that decides about an event for a pattern: of its id, or of its key."""
-    shares = shed.chain.context.shares.get(stream)
+    context = shed.chain.context
+    shares, guard = context.shares.get(stream), context.guards.get(stream)
     schema = schema_of(shed.operator.schema)
     key = shed.spec.patterns[stream.name].partition_by
     if shares is not None and shares.by_key and key:
-        epoch = EPOCH_WINDOWS * shed.chain.context.windows.get(key_name(key), 1)
-        at = quote_name(time)
-        return hash_sql(key, schema, f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)")
+        if guard is not None and guard.epoch:
+            return key_hash_sql(key, schema, _epoch_sql(time, guard.epoch))
+        epoch = EPOCH_WINDOWS * context.windows.get(key_name(key), 1)
+        return hash_sql(key, schema, _epoch_sql(time, epoch))
     return hash_sql([Attribute("", (name,)) for name in shed.operator.ids], schema)
+
+
+def _epoch_sql(time: str, epoch: int) -> str:
+    at = quote_name(time)
+    return f"(({at} - pmod({at}, {epoch}L)) DIV {epoch}L)"

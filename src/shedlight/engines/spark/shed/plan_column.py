@@ -9,7 +9,7 @@ the first time. It is read as Spark plans the micro-batch (`jvm_callback.py`) or
 not possible, in a job of its own.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,18 @@ def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Li
     return {
         name: jvm_callback.jvm_computed_array(spark, answer) for name, answer in answers.items()
     }
+
+
+def read_text(spark: SparkSession, answer: Callable[[int], str]) -> DataFrame:
+    """Have a text for each micro-batch, by its id: a table of one row and one column."""
+    if jvm_callback.supports_jvm_callback(spark):
+        return jvm_callback.jvm_computed_text(spark, answer)
+
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"answer": [answer(batch_id())]})
+
+    return spark.range(0, 1, 1, 1).mapInArrow(read, "answer string")
 
 
 def _batch_limits(folder: Path, operator: str, batch: int) -> jvm_callback.Numbers:

@@ -13,6 +13,7 @@ from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.eval.spark_sql import quote_text, spark_sql
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
+from shedlight.matching.hashing import MAX_NULL_FLAGS
 from shedlight.matching.operators.cep_operator import CepOperator, data_type_in, schema_of
 
 MAX_SIGNATURES = 1 << 15  # how many signatures are listed at most
@@ -88,6 +89,22 @@ def _constant_sql(closed: ClosedSet, column: str, data_type: DataType) -> str:
 
 def hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
     """Hash columns as `matching/hashing.py` does: whole numbers as bigints, and texts."""
+    return f"xxhash64({', '.join([*_terms(columns, schema), *more])})"
+
+
+def key_hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
+    """Hash a key as `hash_keys` does first, with marks of what is null, and then others."""
+    terms = _terms(columns, schema)
+    if len(columns) == 1 and data_type_in(schema, columns[0]) is not DataType.STRING:
+        return f"xxhash64({', '.join([*terms, *more])})"
+    marks = []
+    for start in range(0, len(terms), MAX_NULL_FLAGS):
+        bits = enumerate(terms[start : start + MAX_NULL_FLAGS])
+        marks.append(" | ".join(f"IF({term} IS NULL, 0L, {1 << bit}L)" for bit, term in bits))
+    return f"xxhash64({', '.join([*terms, *marks, *more])})"
+
+
+def _terms(columns: Sequence[Attribute], schema: Schema) -> list[str]:
     terms = []
     for column in columns:
         data_type = data_type_in(schema, column)
@@ -97,4 +114,4 @@ def hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
         if data_type is DataType.DOUBLE:
             text = f"({text} + 0.0D)"  # the two zeros are one key
         terms.append(text)
-    return f"xxhash64({', '.join([*terms, *more])})"
+    return terms

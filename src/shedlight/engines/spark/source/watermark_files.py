@@ -50,7 +50,9 @@ class WatermarkFiles:
         folder.mkdir(parents=True, exist_ok=True)
         reader = spark.readStream.schema(_SCHEMA).option("cleanSource", "delete")
         updates = reader.json(str(folder))
-        return updates.selectExpr("CAST(0 AS INT) AS origin", "watermark", "idle")
+        return updates.selectExpr(
+            "CAST(0 AS INT) AS origin", "watermark", "idle", "CAST(NULL AS STRING) AS steps"
+        )
 
     def write(self, updates: Iterable[SourceWatermark]) -> None:
         """Send updates to the shards."""

@@ -6,8 +6,9 @@ watermark (a `WatermarkUpdate`), and that of the stream is the lowest of them. A
 source that is idle holds nobody back until it sends something again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +16,21 @@ import pyarrow as pa
 from shedlight.engines.spark.codec.decode import field_at
 from shedlight.engines.spark.codec.event_refs import ROW, EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
-from shedlight.engines.spark.step.keep_flags import keep_masks
+from shedlight.engines.spark.step.completeness import (
+    Ranges,
+    add_steps,
+    begin_batch,
+    end_batch,
+)
+from shedlight.engines.spark.step.keep_flags import keep_masks, with_guards
 from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import run_all
+from shedlight.engines.spark.support.batch_plan import BatchPlan
 from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language.eval.column import to_column
 from shedlight.matching.jit import Array
+from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
     OperatorState,
@@ -29,8 +38,10 @@ from shedlight.matching.operators.cep_operator import (
     match_batch,
 )
 from shedlight.matching.operators.reorder import INPUT, NEVER
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.permuted import is_sorted
-from shedlight.shedding.shares import Shares
+from shedlight.shedding.guard import Guard, covered, has_evicted
+from shedlight.shedding.thresholds import BEGINNING, END
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,7 @@ class WatermarkUpdate:
     origin: int
     watermark: int
     idle: bool = False
+    steps: str | None = None  # what was kept upstream since the last one, where guards need it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +67,8 @@ class StepResult:
     parallelism_ratio: float = 1.0  # wall seconds over the seconds of all operators
     # the events that row numbers in outputs refer to
     event_tables: Mapping[str, EventTable] = field(default_factory=dict)
+    # what was kept upstream of each operator since its last watermark; without what was whole
+    steps: Mapping[str, str] = field(default_factory=dict)
 
 
 OnOutput = Callable[[Stream, pa.Table, Mapping[str, EventTable]], None]
@@ -66,22 +80,28 @@ def advance(
     state: ChainState,
     arrivals: Mapping[Stream, pa.Table],
     updates: Iterable[WatermarkUpdate],
-    shares: Shares | None = None,
+    plan: BatchPlan | None = None,
     on_output: OnOutput | None = None,
 ) -> tuple[ChainState, StepResult]:
     """Admit what arrived at a shard, in any order, and match what is ready.
 
-    Updates are the watermarks of external streams, the new events included. Shares are what
-    patterns keep now, where that is not decided yet; None: as at first. `on_output` is called
-    with the complex events of a pattern as soon as they are there, while other operators run.
+    Updates are the watermarks of external streams, the new events included. The plan is that of
+    the micro-batch; None: patterns keep what they kept at first. `on_output` is called with the
+    complex events of a pattern as soon as they are there, while other operators run.
     """
+    updates = list(updates)
     watermarks, idle = _update_watermarks(state, arrivals, updates)
+    completeness = state.completeness
+    for update in updates:
+        if update.steps is not None:
+            completeness = add_steps(completeness, update.steps)
+    ranges = _ranges(chain, state, watermarks) if chain.spec.context.guards else {}
     execution = _BatchExecution(
         chain,
         {stream: _sort_by_time(chain, stream, table) for stream, table in arrivals.items()},
         *_stream_watermarks(chain, watermarks, idle),
-        chain.spec.context.shares if shares is None else shares,
-        state.event_tables,
+        plan,
+        replace(state, completeness=begin_batch(completeness, chain.spec, plan, ranges)),
     )
     specs = chain.spec.placement.operators
     states = list(state.operators)
@@ -103,11 +123,33 @@ def advance(
         frozenset(execution.idle_operators),
         parallelism_ratio,
         tables,
+        execution.steps,
     )
     kept = {
         name: one.keep(_referenced_rows(chain, states, name)) for name, one in tables.items()
     }
-    return ChainState(tuple(states), watermarks, idle, kept), result
+    completeness = execution.completeness
+    if chain.spec.context.guards:
+        own = {
+            spec.name: s.reorder_buffer.watermark for spec, s in zip(specs, states, strict=True)
+        }
+        completeness = end_batch(completeness, chain.spec, own)
+    return ChainState(tuple(states), watermarks, idle, kept, completeness), result
+
+
+def _ranges(
+    chain: ChainRuntime, state: ChainState, watermarks: Mapping[tuple[str, int], int]
+) -> Ranges:
+    """Say from which time to which new complex events of other nodes are."""
+    before, _ = _stream_watermarks(chain, state.watermarks, state.idle)
+    return {
+        stream: (
+            BEGINNING if before[stream] == NEVER else before[stream],
+            1 + max(watermarks.get((str(stream), origin), NEVER) for origin in origins),
+        )
+        for stream, origins in chain.spec.origins.items()
+        if stream.operator
+    }
 
 
 def _referenced_rows(chain: ChainRuntime, states: Iterable[OperatorState], name: str) -> Array:
@@ -180,12 +222,13 @@ class _BatchExecution:
         tables: dict[Stream, pa.Table],
         watermarks: dict[Stream, int],
         idle: set[Stream],
-        shares: Shares,
-        event_tables: Mapping[str, EventTable],
+        plan: BatchPlan | None,
+        state: ChainState,
     ) -> None:
-        self.event_tables = dict(event_tables)
+        self.event_tables, self.completeness = dict(state.event_tables), state.completeness
         self._chain, self._tables, self._watermarks = chain, tables, watermarks
-        self._idle, self._shares = idle, shares
+        self._idle, self._plan = idle, plan
+        self._lock = Lock()  # of `completeness`, which is replaced as a whole
         spec = chain.spec
         self._uncounted = {
             *spec.placement.outputs,
@@ -195,6 +238,7 @@ class _BatchExecution:
         self.late: dict[str, pa.Table] = {}
         self.metrics: dict[str, OperatorMetrics] = {}
         self.idle_operators: set[str] = set()
+        self.steps: dict[str, str] = {}
 
     def run(
         self, spec: OperatorSpec, operator: CepOperator, state: OperatorState
@@ -214,12 +258,25 @@ class _BatchExecution:
         unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
         counter = MetricsCounter(spec, operator, self._uncounted)
         watermarks = [self._watermarks[stream] for stream in spec.inputs]
+        since, before = state.reorder_buffer.watermark, state.states
         state, ready, late = ingest(operator, state, arrivals, ended, watermarks, unique=unique)
-        masks = keep_masks(self._chain.spec, spec, operator, ready, self._shares)
+        context = self._chain.spec.context
+        shares = context.shares if self._plan is None else self._plan.shares
+        masks = keep_masks(self._chain.spec, spec, operator, ready, shares)
+        guards = self._guards(spec, ready, since)
+        masks = with_guards(operator, ready, masks, guards)
         counter.starts(ready, masks)
         state, outputs = match_batch(
-            operator, state, ready, masks, without_event_ids, on_pattern_done=counter.is_done
+            operator,
+            state,
+            ready,
+            masks,
+            without_event_ids,
+            on_pattern_done=counter.is_done,
+            steps={name: guard.match for name, guard in guards.items()},
+            with_began=guards,
         )
+        self._report(spec, since, before, state)
         self.outputs.update((Stream(n, spec.name), table) for n, table in outputs.items())
         for stream in spec.outputs:
             tables[stream] = self.outputs[stream]
@@ -227,6 +284,38 @@ class _BatchExecution:
         self.late[spec.name] = self._whole_events(spec.name, late)
         self.metrics[spec.name] = counter.metrics(state)
         return state
+
+    def _guards(self, spec: OperatorSpec, ready: ReadyBatch, since: int) -> dict[str, Guard]:
+        """Give the guards of patterns, after what is decided here is in their histories."""
+        chain = self._chain.spec
+        guarded = [stream for stream in spec.outputs if stream in chain.context.guards]
+        for stream in guarded:
+            if self._plan is not None and stream in self._plan.shares:
+                self._lower(stream, *covered(ready, since), self._plan.whole[stream])
+        return {s.name: self.completeness.guard(chain, s, since) for s in guarded}
+
+    def _lower(self, stream: Stream, start: int, end: int, share: float) -> None:
+        with self._lock:
+            self.completeness = self.completeness.lower(stream, start, end, share)
+
+    def _report(
+        self,
+        spec: OperatorSpec,
+        since: int,
+        before: Sequence[MatchState],
+        state: OperatorState,
+    ) -> None:
+        """Say what was kept between two watermarks; where partial matches went, nothing was."""
+        context, watermark = self._chain.spec.context, state.reorder_buffer.watermark
+        for stream, old, new in zip(spec.outputs, before, state.states, strict=True):
+            if stream in context.guards and has_evicted(old, new):
+                window = context.guards[stream].window
+                end = END if window is None else watermark + window + 1
+                self._lower(stream, since, end, 0.0)
+        upstream = context.guarded_upstream.get(spec.name, ())
+        text = self.completeness.steps_text(upstream, since, watermark)
+        if text is not None:
+            self.steps[spec.name] = text
 
     def _add_row_numbers(
         self, name: str, arrivals: Mapping[int, pa.Table]

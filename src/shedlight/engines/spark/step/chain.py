@@ -15,8 +15,9 @@ from shedlight.engines.spark.codec.event_refs import (
     find_event_refs,
     with_event_refs,
 )
+from shedlight.engines.spark.step.completeness import Completeness
 from shedlight.engines.spark.step.keep_flags import flag_names, flag_types
-from shedlight.engines.spark.support.placement import ChainSpec, has_shares
+from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, has_shares
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
@@ -75,6 +76,8 @@ class ChainState:
     idle: frozenset[tuple[str, int]] = frozenset()  # the origins of streams that are idle
     # the events of each operator that row numbers refer to
     event_tables: Mapping[str, EventTable] = field(default_factory=dict)
+    # for which keys streams of protected closures were whole
+    completeness: Completeness = field(default_factory=Completeness)
 
 
 def define_chain(spec: ChainSpec) -> ChainRuntime:
@@ -124,9 +127,7 @@ def _build_operators(
             operator = with_event_refs(spec, inputs, timed_out)
         else:
             operator = build_operator(inputs, spec.patterns, timed_out=timed_out)
-        for stream, schema in output_schemas(
-            operator, spec, chain.context.with_event_ids
-        ).items():
+        for stream, schema in output_schemas(operator, spec, chain.context).items():
             outputs[stream] = schema
             known[stream] = outside_input(stream, schema)
         operators.append(operator)
@@ -134,13 +135,16 @@ def _build_operators(
 
 
 def output_schemas(
-    operator: CepOperator, spec: OperatorSpec, with_event_ids: frozenset[Stream]
+    operator: CepOperator, spec: OperatorSpec, context: NodeContext
 ) -> Mapping[Stream, pa.Schema]:
     """Find the columns of an operator's complex events, and of timed-out partial matches."""
     state, ready, _ = ingest(operator, new_operator_state(operator), {}, frozenset())
-    listed = {stream.name for stream in with_event_ids}
+    listed = {stream.name for stream in context.with_event_ids}
     without_event_ids = {stream.name for stream in spec.outputs} - listed
-    _, outputs = match_batch(operator, state, ready, {}, without_event_ids)
+    with_began = {stream.name for stream in spec.outputs if stream in context.guards}
+    _, outputs = match_batch(
+        operator, state, ready, {}, without_event_ids, with_began=with_began
+    )
     return {Stream(name, spec.name): table.schema for name, table in outputs.items()}
 
 

@@ -21,7 +21,7 @@ Payloads = Iterator[tuple[int, bytes]]
 """The number of events in a payload, and what stands for it in the outbox."""
 Put = Callable[[pa.Buffer], bytes]
 """Writes a payload to where it is to be, and gives what stands for it; threads call it."""
-Row = tuple[str | None, str, int, int, bool, int, bytes | None, str | None]
+Row = tuple[str | None, str, int, int, bool, str | None, int, bytes | None, str | None]
 """Operator, name, origin, watermark, idle, number of events, events, metrics."""
 
 
@@ -60,7 +60,7 @@ def output_rows(shard: int, payloads: Mapping[Stream, Payloads]) -> Iterator[Row
     """Give the complex events that others read."""
     for stream, of_stream in payloads.items():
         for number, data in of_stream:
-            yield (stream.operator, stream.name, shard, 0, False, number, data, None)
+            yield (stream.operator, stream.name, shard, 0, False, None, number, data, None)
 
 
 def late_rows(shard: int, late: Mapping[str, pa.Table], put: Put) -> Iterator[Row]:
@@ -69,7 +69,20 @@ def late_rows(shard: int, late: Mapping[str, pa.Table], put: Put) -> Iterator[Ro
         size = _events_per_payload(table)
         for start in range(0, len(table), size):
             events = table.slice(start, size)
-            yield (name, LATE, shard, 0, False, len(events), put(encode_table(events)), None)
+            data = put(encode_table(events))
+            yield (name, LATE, shard, 0, False, None, len(events), data, None)
+
+
+def watermark_row(
+    shard: int, operator: str, watermark: int, *, idle: bool, steps: str | None
+) -> Row:
+    """Give the watermark of an operator, with what was kept upstream since the last one."""
+    return (operator, "", shard, watermark, idle, steps, 0, None, None)
+
+
+def metrics_row(shard: int, metrics: str) -> Row:
+    """Give the metrics of a shard."""
+    return ("", "", shard, 0, False, None, 0, None, metrics)
 
 
 _DTYPES = {

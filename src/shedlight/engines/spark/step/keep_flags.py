@@ -1,5 +1,7 @@
 """Keep flags: which patterns keep an event, as it carries it from the JVM or by its hash."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,8 +12,10 @@ from shedlight.graph.topology import key_name
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator, Masks
 from shedlight.matching.operators.step import ReadyBatch
+from shedlight.shedding.guard import Guard
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
+from shedlight.shedding.thresholds import salted_hashes
 
 KEPT = "#kept"  # what the name of such a column begins with
 
@@ -56,6 +60,20 @@ def keep_masks(
     return masks
 
 
+def with_guards(
+    operator: CepOperator, ready: ReadyBatch, masks: Masks, guards: Mapping[str, Guard]
+) -> Masks:
+    """Have patterns in protected closures see only keys that are whole."""
+    guarded = dict(masks)
+    for matcher in operator.matchers:
+        if matcher.name in guards:
+            whole = guards[matcher.name].mask(matcher, ready)
+            mask = guarded.get(matcher.name)
+            if whole is not None:
+                guarded[matcher.name] = whole if mask is None else mask & whole
+    return guarded
+
+
 def _flags(word: pa.ChunkedArray, bit: int) -> Array | None:
     """Read the flags of a pattern; None if all events have it."""
     words = (word.fill_null(0) if word.null_count else word).to_numpy()
@@ -73,7 +91,10 @@ def _masks_by_hash(
         return np.ones(len(ready.time), np.bool_)
     matcher = next(one for one in operator.matchers if one.name == stream.name)
     key = matcher.pattern.partition_by if shares.by_key else ()
-    if key:
+    guard = chain.context.guards.get(stream)
+    if key and guard is not None and guard.epoch:
+        hashes = salted_hashes(ready.keys[key][0], ready.time // guard.epoch)
+    elif key:
         hashes = key_hashes(
             ready.table, key, ready.time, chain.context.windows.get(key_name(key), 1)
         )

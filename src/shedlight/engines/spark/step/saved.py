@@ -1,14 +1,19 @@
 """The state of a shard as bytes: watermarks, the operators of its chain, events referred to."""
 
+from typing import Any
+
 import numpy as np
 
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
+from shedlight.engines.spark.step.completeness import Completeness, OpenThreshold
 from shedlight.errors import StateError
+from shedlight.graph.application import parse_stream
 from shedlight.matching.state.container import Section, read_container, write_container
 from shedlight.matching.state.saved import OPERATOR, PATTERN, operator_sections, operator_state
+from shedlight.shedding.thresholds import ThresholdHistory
 
 CHAIN, EVENTS = "chain", "events"
 
@@ -19,6 +24,7 @@ def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
         "operators": _names(chain),
         "watermarks": [[*origin, watermark] for origin, watermark in state.watermarks.items()],
         "idle": sorted(state.idle),
+        "completeness": _completeness_facts(state.completeness),
     }
     sections = [Section(CHAIN, facts=facts)]
     for name, operator, each in zip(
@@ -51,12 +57,33 @@ def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
         {(stream, origin): time for stream, origin, time in own.facts["watermarks"]},
         frozenset((stream, origin) for stream, origin in own.facts["idle"]),
         {each.operator: _event_table(each) for each in sections if each.kind == EVENTS},
+        _completeness(own.facts["completeness"]),
     )
 
 
 def _event_table(section: Section) -> EventTable:
     old = np.frombuffer(section.body, np.int64, section.facts["earlier"]).copy()
     return EventTable(decode_table(section.body[old.nbytes :]), old, section.facts["start"])
+
+
+def _completeness_facts(completeness: Completeness) -> dict[str, Any]:
+    return {
+        "histories": {
+            str(stream): [history.starts.tolist(), history.shares.tolist()]
+            for stream, history in completeness.histories.items()
+        },
+        "open": [[str(e.stream), e.batch, e.since, e.share] for e in completeness.open],
+    }
+
+
+def _completeness(facts: dict[str, Any]) -> Completeness:
+    return Completeness(
+        {
+            parse_stream(name): ThresholdHistory(np.array(starts, np.int64), np.array(shares))
+            for name, (starts, shares) in facts["histories"].items()
+        },
+        tuple(OpenThreshold(parse_stream(name), *rest) for name, *rest in facts["open"]),
+    )
 
 
 def _names(chain: ChainRuntime) -> list[str]:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.state import GroupState
 from shedlight.engines.spark.codec.blobs import BlobFile, read_blob
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
-from shedlight.engines.spark.codec.pack import read_sketch
+from shedlight.engines.spark.codec.pack import PLAN_ONLY, read_sketch
 from shedlight.engines.spark.step import emit
 from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
 from shedlight.engines.spark.step.chain import (
@@ -27,11 +27,10 @@ from shedlight.engines.spark.step.chain import (
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
+from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.engines.spark.support.placement import NodeContext
-from shedlight.engines.spark.support.plan_store import PlanStore, batch_id
 from shedlight.graph import Stream
-from shedlight.shedding.shares import Shares
 
 STATE = "state binary"
 
@@ -46,7 +45,6 @@ class Step:
     context: NodeContext  # what others read of it
     blobs: str  # the folder of large payloads
     min_blob_bytes: int  # from how many bytes on a payload is large
-    plans: str | None = None  # the folder of the plans, if any operator sheds
 
 
 def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
@@ -72,9 +70,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
                     chain, stream, table, event_tables, blobs.put
                 )
 
-        new, result = advance(
-            chain, old, given.events, given.watermarks, _shares(step), on_output
-        )
+        new, result = advance(chain, old, given.events, given.watermarks, given.plan, on_output)
         saved = to_bytes(chain, new)
         state.update((saved,))
         late = {name: table for name, table in result.late.items() if name in step.context.late}
@@ -83,7 +79,13 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
             *emit.output_rows(shard, payloads),
             *emit.late_rows(shard, late, blobs.put),
             *(
-                (operator, "", shard, watermark, operator in result.idle, 0, None, None)
+                emit.watermark_row(
+                    shard,
+                    operator,
+                    watermark,
+                    idle=operator in result.idle,
+                    steps=result.steps.get(operator),
+                )
                 for operator, watermark in watermarks
                 if operator in step.context.published_watermarks
             ),
@@ -92,7 +94,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         spent, ratio = time.perf_counter() - start, result.parallelism_ratio
         metrics = ShardMetrics(shard, spent, len(saved), result.metrics, given.kept, ratio)
         text = METRICS_JSON.dump_json(metrics).decode()
-        yield emit.rows_frame([*rows, ("", "", shard, 0, False, 0, None, text)])
+        yield emit.rows_frame([*rows, emit.metrics_row(shard, text)])
 
     return match
 
@@ -108,21 +110,14 @@ def _build_step(pickled: bytes) -> tuple[Step, dict[int, ChainRuntime]]:
     return step, chains
 
 
-def _shares(step: Step) -> Shares | None:
-    """Find what patterns keep in this micro-batch, where that is decided in the shard."""
-    if step.plans is None:
-        return None
-    plans = PlanStore(Path(step.plans))
-    return plans.shares(plans.plan_for_batch(batch_id()))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShardInput:
-    """What came to a shard: events by stream, when they had arrived, and watermarks."""
+    """What came to a shard: events by stream, when they had arrived, watermarks, the plan."""
 
     events: dict[Stream, pa.Table]
     kept: dict[str, ArrivalSketch]
     watermarks: list[WatermarkUpdate]
+    plan: BatchPlan | None
 
 
 def _decode_input(frames: Frames) -> _ShardInput:
@@ -130,15 +125,22 @@ def _decode_input(frames: Frames) -> _ShardInput:
     tables: dict[Stream, list[pa.Table]] = {}
     sketches: dict[str, list[ArrivalSketch]] = {}
     watermarks: list[WatermarkUpdate] = []
+    plan: str | None = None
     for frame in frames:
         for row in frame.itertuples():
+            plan = row.plan
             stream = Stream(row.name, row.operator or None)
+            if row.number == PLAN_ONLY:
+                continue
             if row.events is None:
                 numbers = int(row.origin), int(row.watermark)
-                watermarks.append(WatermarkUpdate(stream, *numbers, bool(row.idle)))
+                update = WatermarkUpdate(stream, *numbers, bool(row.idle), row.steps)
+                watermarks.append(update)
                 continue
             tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))
             sketch = read_sketch(int(row.number), row.arrival, row.arrivals)
             sketches.setdefault(str(stream), []).append(sketch)
     events = {stream: pa.concat_tables(of_stream) for stream, of_stream in tables.items()}
-    return _ShardInput(events, merge_by_stream(sketches), watermarks)
+    return _ShardInput(
+        events, merge_by_stream(sketches), watermarks, from_text(plan) if plan else None
+    )

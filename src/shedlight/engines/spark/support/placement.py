@@ -6,7 +6,7 @@ read each other, has several shards, and the hash of its key says which shard an
 any other chain has one. Shards are numbered through the node.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from shedlight.errors import ApplicationError
 from shedlight.graph import Application, OperatorSpec, Stream, operator_order
+from shedlight.graph.closures import ancestors, find_closures
 from shedlight.graph.topology import longest_windows
 from shedlight.language.ast.expression import Attribute
 from shedlight.matching.operators.reorder import StreamInput
+from shedlight.shedding.guard import GuardSpec, find_guards
 from shedlight.shedding.shares import Shares
 
 
@@ -110,6 +112,12 @@ class NodeContext:
     published_watermarks: frozenset[str] = frozenset()  # of operators that other nodes read
     late: frozenset[str] = frozenset()  # the operators whose late events go to a side output
     timed_out: frozenset[Stream] = frozenset()  # whose timed-out partial matches are read
+    # what patterns in protected closures depend on, where any of it may be shed
+    guards: Mapping[Stream, GuardSpec] = field(default_factory=dict)
+    # the patterns upstream of each operator, and its own, that some guard depends on
+    guarded_upstream: Mapping[str, tuple[Stream, ...]] = field(default_factory=dict)
+    # how long a guard looks back at most, in microseconds; None: for ever
+    lookback: int | None = 0
 
 
 def node_context(application: Application, shares: Shares) -> NodeContext:
@@ -122,12 +130,18 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
         for stream in spec.inputs
         if stream.operator and specs[stream.operator].node != spec.node
     }
+    guards = {
+        stream: guard
+        for stream, guard in find_guards(application, find_closures(application)).items()
+        if any(each in shares for each in guard.streams)
+    }
+    reported = {*crossing, *guards}  # watermarks carry what guards need
     return NodeContext(
         shares=shares,
         windows=longest_windows(application),
         with_event_ids=sunk,
         published_streams=sunk | crossing,
-        published_watermarks=frozenset(str(stream.operator) for stream in crossing),
+        published_watermarks=frozenset(str(stream.operator) for stream in reported),
         late=frozenset(
             spec.name
             for spec in specs.values()
@@ -135,7 +149,31 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
             if stream.operator is None and application.sources[stream.name].late
         ),
         timed_out=application.timed_out,
+        guards=guards,
+        guarded_upstream=_guarded_upstream(application, guards),
+        lookback=_lookback(guards.values()),
     )
+
+
+def _guarded_upstream(
+    application: Application, guards: Mapping[Stream, GuardSpec]
+) -> Mapping[str, tuple[Stream, ...]]:
+    needed = {stream for guard in guards.values() for stream in guard.streams}
+    return {
+        spec.name: tuple(s for s in ancestors(application, spec.outputs) if s in needed)
+        for spec in application.operators.values()
+        if needed
+    }
+
+
+def _lookback(guards: Iterable[GuardSpec]) -> int | None:
+    """Add up all windows: no complex event goes back further."""
+    total = 0
+    for guard in guards:
+        if guard.window is None or guard.horizon is None:
+            return None
+        total += guard.window + guard.horizon
+    return total
 
 
 @dataclass(frozen=True, slots=True)

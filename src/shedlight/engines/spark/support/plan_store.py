@@ -4,21 +4,19 @@
         active              the active plan and pressure
         plans/<n>.json      the keep shares of plan n, by event type
         plans/<n>.npz       the same by the number of an event type, for the JVM
-        batches/<id>        the plan and the pressure that a micro-batch used
+        record/             which plan and pressure each micro-batch used (`batch_record.py`)
 
-Whoever runs a micro-batch asks here for its plan by its id. The first who asks decides: what is
-active then is written down, and everybody after that, in a replay too, gets the same. The
-folder must be one that the driver and all workers see.
+Spark asks the driver for the plan of a micro-batch by its id. What is active then goes on
+record, and whoever asks after that, in a replay too, gets the same. Workers get what they need
+with their rows. Only where Spark cannot ask the driver a job asks, and needs to see the folder.
 """
 
 import json
-import os
 import time
-import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,10 +26,11 @@ import numpy as np
 from pyspark import TaskContext
 
 from shedlight.engines.spark.support.atomic_file import replacing, write_atomically
+from shedlight.engines.spark.support.batch_plan import shares_from_rows, shares_to_rows
+from shedlight.engines.spark.support.batch_record import BatchRecord
 from shedlight.errors import StateError
-from shedlight.graph import Stream
 from shedlight.model.arrays import Floats
-from shedlight.shedding.shares import PatternShares, Shares
+from shedlight.shedding.shares import Shares
 
 BATCH_PROPERTY = "streaming.sql.batchId"
 """The property of Spark's threads and tasks that holds the id of the micro-batch."""
@@ -48,19 +47,25 @@ class ActivePlan:
     plan: int  # the number of a plan
     pressure: float = 1.0  # by what its shares are multiplied
     after: int = -1  # after which micro-batch this was decided; -1: nobody decides after each
+    # the latest timestamp of each source in micro-batches up to that one, in microseconds
+    latest: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepTable:
-    """The keep shares of an operator: a row for each pattern, a column for each event type."""
+    """The keep shares of an operator: a row for each pattern, a column for each event type.
 
-    shares: Floats  # from 0 to 1, or `UNUSED`
-    pressure_exempt: np.ndarray[Any, np.dtype[np.bool_]]  # whether pressure does not touch it
+    A share is the sum of three: of most types only one of them is not zero.
+    """
+
+    fixed: Floats  # what pressure does not touch; `UNUSED` where a pattern has no use for it
+    spared: Floats  # what pressure leaves, or takes all of
+    scaled: Floats  # what pressure multiplies
 
     def under(self, pressure: float) -> Floats:
-        """Multiply the shares that are not exempt by the pressure."""
-        exempt = self.pressure_exempt | (self.shares < 0)
-        return np.asarray(np.where(exempt, self.shares, self.shares * pressure))
+        """Give the shares under a pressure."""
+        spared = self.spared if pressure > 0 else 0.0
+        return np.asarray(self.fixed + spared + self.scaled * pressure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,11 @@ class PlanStore:
         number = 1 + max([*taken, active.plan if active else 0])
         arrays: dict[str, Any] = {}
         for operator, table in tables.items():
-            arrays[f"shares {operator}"] = table.shares
-            arrays[f"pressure_exempt {operator}"] = table.pressure_exempt
+            arrays |= {f"{each.name} {operator}": getattr(table, each.name) for each in _PARTS}
         with replacing(plans / f"{number}.npz") as path, path.open("wb") as file:
             np.savez(file, **arrays)
-        write_atomically(plans / f"{number}.json", _shares_to_json(shares))
+        rows = shares_to_rows(shares)  # with sets, which are written as lists
+        write_atomically(plans / f"{number}.json", json.dumps(rows, default=sorted))
         return number
 
     def activate(self, plan: ActivePlan) -> None:
@@ -95,37 +100,31 @@ class PlanStore:
         """The active plan; None if there never was one."""
         return _read_plan(self.folder / "active")
 
+    @property
+    def record(self) -> BatchRecord:
+        """What micro-batches used."""
+        return BatchRecord(self.folder / "record")
+
     def plan_for_batch(self, batch: int) -> ActivePlan:
         """Find the plan of a micro-batch: the active one at first, then the same for ever."""
-        record = self.folder / "batches" / str(batch)
-        recorded = _read_plan(record)
-        if recorded is not None:
-            return recorded
-        active = self._decided_plan(batch)
-        if active is None:
-            raise StateError(
-                f"there is no plan in {self.folder}; the checkpoint is damaged: "
-                "start with a new one"
-            )
-        record.parent.mkdir(exist_ok=True)
-        own = record.with_name(f".{batch}-{uuid.uuid4().hex}")
-        plan = replace(active, after=-1)
-        own.write_text(json.dumps(asdict(plan)))
-        try:
-            os.link(own, record)
-        except FileExistsError:  # another was first
-            return self.plan_for_batch(batch)
-        finally:
-            own.unlink()
-        return plan
+        row = self.record.find(batch)
+        if row is None:
+            active = self._decided_plan(batch)
+            if active is None:
+                raise StateError(
+                    f"there is no plan in {self.folder}; the checkpoint is damaged: "
+                    "start with a new one"
+                )
+            row = self.record.append(batch, {"time": round(time.time(), 3), **asdict(active)})
+        return ActivePlan(**{name: row[name] for name in _PLAN_FIELDS})
 
     def check(self, batch: int) -> None:
         """See that a micro-batch whose output is there already is repeated as it was."""
-        records = self.folder / "batches"
-        record = records / str(batch)
-        if records.exists() and any(records.iterdir()) and not record.exists():
+        record = self.record
+        if not record.is_empty and record.find(batch) is None:
             raise StateError(
-                f"{record} is missing; put it back, or start with a new checkpoint"
+                f"{record.missing(batch)} does not have micro-batch {batch}; put the file back "
+                "as it was, or start with a new checkpoint"
             )
 
     def _decided_plan(self, batch: int) -> ActivePlan | None:
@@ -149,17 +148,13 @@ class PlanStore:
         """Give the keep shares before pressure, by the number of an event type."""
         return _read_tables(*_version(self.folder / "plans" / f"{plan.plan}.npz"))
 
-    def prune(self, before: int) -> None:
-        """Remove records of micro-batches before one, and plans that no other one used."""
-        plans = [self.active]
-        for record in (self.folder / "batches").glob("[0-9]*"):
-            if int(record.name) < before:
-                record.unlink(missing_ok=True)
-            else:
-                plans.append(_read_plan(record))
-        oldest = min((plan.plan for plan in plans if plan is not None), default=0)
+    def prune(self, before: float) -> None:
+        """Remove what is on record from before a time, and plans that no other one used."""
+        oldest = self.record.prune(before)
+        if oldest is None:
+            return
         for file in (self.folder / "plans").glob("[0-9]*.*"):
-            if int(file.stem) < oldest:
+            if int(file.stem) < oldest["plan"]:
                 file.unlink(missing_ok=True)
 
 
@@ -174,6 +169,8 @@ def batch_id() -> int:
 
 # Files
 
+_PLAN_FIELDS, _PARTS = [each.name for each in fields(ActivePlan)], fields(KeepTable)
+
 
 def _read_plan(path: Path) -> ActivePlan | None:
     with _reading(path):
@@ -184,14 +181,6 @@ def _read_plan(path: Path) -> ActivePlan | None:
         return ActivePlan(**json.loads(text))
 
 
-def _shares_to_json(shares: Shares) -> str:
-    patterns = [
-        {"operator": stream.operator, "pattern": stream.name, **asdict(kept)}
-        for stream, kept in shares.items()
-    ]
-    return json.dumps(patterns, default=sorted)  # a set is written as a list
-
-
 def _version(path: Path) -> tuple[Path, int]:
     """Tell a file from another that was in its place; a checkpoint may be begun anew."""
     with _reading(path):
@@ -200,22 +189,16 @@ def _version(path: Path) -> tuple[Path, int]:
 
 @lru_cache(maxsize=16)
 def _read_shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of this version
-    shares = {}
     with _reading(path):
-        for row in json.loads(path.read_text()):
-            stream = Stream(row.pop("pattern"), row.pop("operator"))
-            exempt = frozenset(row.pop("pressure_exempt"))
-            shares[stream] = PatternShares(**row, pressure_exempt=exempt)
-    return shares
+        return shares_from_rows(json.loads(path.read_text()))
 
 
 @lru_cache(maxsize=16)
 def _read_tables(path: Path, version: int) -> Mapping[str, KeepTable]:  # noqa: ARG001
     with _reading(path), path.open("rb") as opened, np.load(opened) as file:
-        names = [name.removeprefix("shares ") for name in file if name.startswith("shares ")]
+        names = [name.removeprefix("fixed ") for name in file if name.startswith("fixed ")]
         return {
-            name: KeepTable(file[f"shares {name}"], file[f"pressure_exempt {name}"])
-            for name in names
+            name: KeepTable(*(file[f"{each.name} {name}"] for each in _PARTS)) for name in names
         }
 
 

@@ -1,0 +1,75 @@
+"""What shards are sent of a plan: shares to apply, and for which keys patterns are whole.
+
+Most shares are applied in the JVM, before an event comes to a shard. A shard applies those of
+operators that read others of their chain, or whose event types are too many to number.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import compress
+from pathlib import Path
+
+from shedlight.engines.spark.shed.type_catalog import Catalogs
+from shedlight.engines.spark.shed.type_sql import all_signatures
+from shedlight.engines.spark.step.chain import ChainRuntime
+from shedlight.engines.spark.support.batch_plan import BatchPlan, to_text
+from shedlight.engines.spark.support.placement import has_shares
+from shedlight.engines.spark.support.plan_store import PlanStore
+from shedlight.graph import Stream
+from shedlight.shedding.guard import types_to_keep
+
+
+@dataclass(frozen=True, slots=True)
+class ShardNeeds:
+    """What the shards of a node need of a plan; it may travel to a worker."""
+
+    decided: frozenset[Stream] = frozenset()  # the patterns whose shares shards apply
+    # the types that must all be kept for a pattern in a protected closure to be whole; None:
+    # they are too many to list
+    guarded: Mapping[Stream, tuple[str, ...] | None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Say whether they need anything."""
+        return bool(self.decided or self.guarded)
+
+
+def find_needs(chains: Iterable[ChainRuntime], catalogs: Catalogs) -> ShardNeeds:
+    """Find what the shards of a node need of its plans."""
+    decided: set[Stream] = set()
+    guarded: dict[Stream, tuple[str, ...] | None] = {}
+    for chain in chains:
+        made, context = set(chain.spec.placement.outputs), chain.spec.context
+        for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
+            if not has_shares(spec, context.shares):
+                continue
+            catalog = catalogs[spec.name]
+            if not catalog.is_numbered or not made.isdisjoint(spec.inputs):
+                decided |= {stream for stream in spec.outputs if stream in context.shares}
+            signatures = all_signatures(operator.alphabet)
+            for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
+                guard = context.guards.get(stream)
+                if guard is not None and stream in context.shares:
+                    flags = signatures and types_to_keep(matcher, signatures, guard)
+                    labels = None if flags is None else tuple(compress(catalog.labels, flags))
+                    guarded[stream] = labels
+    return ShardNeeds(frozenset(decided), guarded)
+
+
+def shard_plan(folder: Path, needs: ShardNeeds, batch: int) -> str:
+    """Write what the shards of a node need of the plan of a micro-batch."""
+    plans = PlanStore(folder)
+    active = plans.plan_for_batch(batch)
+    shares = plans.shares(active)
+    whole = {
+        stream: shares[stream].whole_share(labels) if stream in shares else 1.0
+        for stream, labels in needs.guarded.items()
+    }
+    return to_text(
+        BatchPlan(
+            batch=batch,
+            after=active.after,
+            latest=active.latest,
+            whole=whole,
+            shares={stream: kept for stream, kept in shares.items() if stream in needs.decided},
+        )
+    )

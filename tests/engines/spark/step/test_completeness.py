@@ -1,0 +1,64 @@
+"""Nothing is invented by the steps of nodes that shed, whatever order they run in."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from shedlight.graph.closures import find_closures
+from shedlight.matching.operators.reorder import FOREVER
+from shedlight.shedding.shares import PatternShares, is_shed_by_key
+from tests.drawn_graphs import DrawnPlans, draw_application, draw_events
+from tests.law import Run
+from tests.step_nodes import StepWorld, slices
+
+RUNS, SOAK_RUNS = 30, 2_000
+
+
+def run_steps(seed: int) -> Run:
+    """Run a random application node by node, and give what the checker reads."""
+    rng = random.Random(seed)
+    application, events = draw_application(rng, in_order=True), draw_events(rng)
+    closures = find_closures(application)
+    bounded = [name for name in application.nodes if rng.random() < 0.8]
+    shares = {
+        stream: PatternShares({}, is_shed_by_key(application, closures, stream))
+        for stream in application.streams
+        if stream.operator and application.operators[stream.operator].node in bounded
+    }
+    world, policy = StepWorld(application, shares), DrawnPlans(application, rng)
+    is_slow, sends_watermarks = rng.random() < 0.3, rng.random() < 0.5
+    latest = 0
+    for each in slices(rng, events, rng.choice([2, 4, 9])):
+        world.send("s", each)
+        latest = max([latest, *each["time"].to_pylist()])
+        if sends_watermarks:
+            world.send_watermark("s", latest)
+        plan = policy.decide(None)
+        for name in world.nodes:
+            if rng.random() < 0.8:
+                world.run(name, {s: plan[s] for s in shares if s in plan})
+                if not is_slow or rng.random() < 0.3:
+                    world.tell_driver(name)
+    world.send_watermark("s", FOREVER)
+    for name in world.nodes:
+        world.run(name, {})
+    outputs = {stream: pa.concat_tables(tables) for stream, tables in world.outputs.items()}
+    return Run(application, {"s": events}, world.record, outputs, shard_of=world.shard_of)
+
+
+@pytest.mark.parametrize("third", range(3))
+def test_nothing_is_invented_by_steps(third):
+    """And watchers with a key emit exactly what they may."""
+    checked = {"words": 0, "exact": 0, "absent": 0}
+    for seed in range(third, RUNS, 3):
+        for what, number in run_steps(seed).check().items():
+            checked[what] += number
+    assert all(number > 20 for number in checked.values()), checked
+
+
+@pytest.mark.soak
+def test_nothing_is_invented_by_many_steps():
+    """As above, for longer."""
+    for seed in range(RUNS, RUNS + SOAK_RUNS):
+        run_steps(seed).check()

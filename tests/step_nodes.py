@@ -1,0 +1,249 @@
+"""The nodes of an application as Spark runs them, micro-batch by micro-batch, without Spark.
+
+What the JVM does, shedding by hash and sending events to shards, is done here by Python; the
+stateful step, its states and what travels between nodes are those of Spark.
+"""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from shedlight.engines.spark.shed.shard_plan import ShardNeeds, find_needs
+from shedlight.engines.spark.shed.type_catalog import type_catalogs
+from shedlight.engines.spark.step import keep_flags
+from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
+from shedlight.engines.spark.step.chain import (
+    ChainRuntime,
+    ChainState,
+    define_chain,
+    new_chain_state,
+    outside_input,
+)
+from shedlight.engines.spark.step.saved import from_bytes, to_bytes
+from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text, to_text
+from shedlight.engines.spark.support.placement import (
+    ChainSpec,
+    NodeContext,
+    node_context,
+    node_order,
+    operator_chains,
+)
+from shedlight.graph import Application, Stream
+from shedlight.graph.application import parse_stream
+from shedlight.language.ast.expression import Attribute
+from shedlight.language.ast.pattern import WindowUnit
+from shedlight.matching.hashing import hash_rows
+from shedlight.matching.operators.cep_operator import ingest, new_operator_state
+from shedlight.matching.operators.reorder import StreamInput
+from shedlight.matching.output.complex_events import EVENTS
+from shedlight.matching.permuted import row_column
+from shedlight.shedding.shares import Shares
+from tests.law import Kept
+
+SHARDS = 2
+_KEY = Attribute("", ("key",))
+
+
+@dataclass
+class _Inbox:
+    """What was sent to a node and not read yet."""
+
+    events: dict[Stream, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    updates: list[WatermarkUpdate] = field(default_factory=list)
+
+
+class StepNode:
+    """A node: its chains, the states of their shards, and what its driver knows."""
+
+    def __init__(self, chains: list[ChainRuntime]) -> None:
+        self.chains = chains
+        self.states: dict[int, tuple[ChainRuntime, ChainState]] = {
+            shard: (chain, new_chain_state(chain))
+            for chain in chains
+            for shard in chain.spec.placement.shards
+        }
+        self.needs: ShardNeeds = find_needs(chains, type_catalogs(chains))
+        self.inbox = _Inbox()
+        self.batch, self.after = 0, -1
+        self.read: dict[str, int] = {}  # the latest timestamps in all micro-batches
+        self.latest: dict[str, int] = {}  # of which the driver knows these
+
+    def plan(self, shares: Shares) -> BatchPlan:
+        """Write the plan of the next micro-batch down, and read it again."""
+        whole = {
+            stream: shares[stream].whole_share(labels) if stream in shares else 1.0
+            for stream, labels in self.needs.guarded.items()
+        }
+        kept = {stream: each for stream, each in shares.items() if stream in self.needs.decided}
+        plan = BatchPlan(
+            batch=self.batch, after=self.after, latest=self.latest, whole=whole, shares=kept
+        )
+        return from_text(to_text(plan))
+
+
+class StepWorld:
+    """All nodes of an application over the events of its source."""
+
+    def __init__(self, application: Application, shares: Shares) -> None:
+        self.application = application
+        self.context = node_context(application, shares)
+        self.nodes: dict[str, StepNode] = {}
+        self._readers: dict[Stream, list[str]] = defaultdict(list)
+        self.outputs: dict[Stream, list[pa.Table]] = defaultdict(list)
+        self.record: list[Kept] = []
+        for name in node_order(application):
+            self.nodes[name] = self._build(name)
+
+    def _build(self, name: str) -> StepNode:
+        chains = []
+        for placement in operator_chains(self.application, name, SHARDS):
+            inputs, origins = {}, {}
+            for stream in placement.external:
+                self._readers[stream].append(name)
+                inputs[stream], origins[stream] = self._input(stream)
+            chains.append(define_chain(ChainSpec(placement, inputs, origins, self.context)))
+        return StepNode(chains)
+
+    def _input(
+        self, stream: Stream
+    ) -> tuple[tuple[StreamInput, pa.Schema], tuple[int, ...]]:
+        if stream.operator is None:
+            source = self.application.sources[stream.name]
+            described = StreamInput(source.name, source.id, source.time, source.lateness)
+            columns = {str(name): pa.int64() for name in source.schema or ()}
+            return (described, pa.schema(columns)), (0,)
+        node = self.nodes[self.application.operators[stream.operator].node]
+        chain = next(c for c in node.chains if stream in c.spec.placement.outputs)
+        shards = tuple(chain.spec.placement.shards)
+        return outside_input(stream, chain.definition.outputs[stream]), shards
+
+    def send(self, source: str, events: pa.Table) -> None:
+        """Have events of a source arrive."""
+        for name in self._readers[Stream(source)]:
+            self.nodes[name].inbox.events[Stream(source)].append(events)
+
+    def send_watermark(self, source: str, watermark: int) -> None:
+        """Have the driver send the watermark of a source to all shards."""
+        for name in self._readers[Stream(source)]:
+            update = WatermarkUpdate(Stream(source), 0, watermark)
+            self.nodes[name].inbox.updates.append(update)
+
+    def run(self, name: str, shares: Shares) -> None:
+        """Run a micro-batch of a node with all that has arrived there."""
+        node = self.nodes[name]
+        inbox, node.inbox = node.inbox, _Inbox()
+        events = {stream: pa.concat_tables(tables) for stream, tables in inbox.events.items()}
+        for stream, table in events.items():
+            if stream.operator is None and len(table):
+                last = max(table["time"].to_pylist())
+                node.read[stream.name] = max(node.read.get(stream.name, last), last)
+        plan = node.plan(shares)
+        for shard, (chain, state) in node.states.items():
+            mine = {
+                stream: table
+                for stream, all_of_it in events.items()
+                if stream in chain.spec.placement.external
+                and len(table := _kept(chain, self.context, stream, all_of_it, shares, shard))
+            }
+            updates = [u for u in inbox.updates if u.stream in chain.spec.placement.external]
+            new, result = advance(chain, state, mine, updates, plan)
+            node.states[shard] = chain, from_bytes(chain, to_bytes(chain, new))
+            self._publish(shard, result.outputs, result.steps)
+            for operator, watermark in operator_watermarks(chain, new).items():
+                self._publish_watermark(
+                    operator, shard, watermark, result.steps.get(operator), result.idle
+                )
+        node.batch += 1
+
+    def tell_driver(self, name: str) -> None:
+        """Have the driver of a node know of all micro-batches so far."""
+        node = self.nodes[name]
+        node.after, node.latest = node.batch - 1, dict(node.read)
+
+    def _publish(
+        self, shard: int, outputs: Mapping[Stream, pa.Table], steps: Mapping[str, str]
+    ) -> None:
+        for stream, table in outputs.items():
+            self.outputs[stream].append(table)
+            for name in self._readers.get(stream, ()):
+                without = [c for c in table.column_names if c != EVENTS]
+                self.nodes[name].inbox.events[stream].append(table.select(without))
+        for operator, text in steps.items():
+            for name, rows in json.loads(text).items():
+                stream = parse_stream(name)
+                if stream.operator == operator:
+                    self.record += [Kept(stream, *row, shard) for row in rows]
+
+    def _publish_watermark(
+        self, operator: str, shard: int, watermark: int, steps: str | None, idle: frozenset[str]
+    ) -> None:
+        for stream in self.application.operators[operator].outputs:
+            for name in self._readers.get(stream, ()):
+                update = WatermarkUpdate(stream, shard, watermark, operator in idle, steps)
+                self.nodes[name].inbox.updates.append(update)
+
+    def shard_of(self, name: str, key: int) -> int:
+        """Say to which shard of a node a key goes, as the JVM does."""
+        shards = self.nodes[name].chains[0].spec.placement.shards
+        hashed = hash_rows([row_column(pa.table({"key": [key]}), _KEY)], 1)[0]
+        return shards[0] + int(hashed) % len(shards)
+
+
+def _kept(
+    chain: ChainRuntime,
+    context: NodeContext,
+    stream: Stream,
+    events: pa.Table,
+    shares: Shares,
+    shard: int,
+) -> pa.Table:
+    """Shed and route as the JVM does: the events that a shard gets, with their keep flags."""
+    events = events.sort_by("time")
+    wanted = np.zeros(len(events), np.bool_)
+    flags: dict[str, pa.Array] = {}
+    for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
+        if stream not in spec.inputs:
+            continue
+        if not any(each in context.shares for each in spec.outputs):
+            wanted[:] = True
+            continue
+        number = spec.inputs.index(stream)
+        others = frozenset(range(len(spec.inputs)))
+        fresh = new_operator_state(operator)
+        _, ready, _ = ingest(operator, fresh, {number: events}, others, unique=True)
+        assert len(ready.time) == len(events)
+        words = np.zeros(len(events), np.int64)
+        for bit, each in enumerate(spec.outputs):
+            mask = keep_flags._masks_by_hash(  # noqa: SLF001  # what the JVM is to do
+                chain.spec, each, operator, ready, shares
+            )
+            words |= mask.astype(np.int64) << bit
+            within = spec.patterns[each.name].within
+            if within is not None and within.unit is WindowUnit.EVENTS:
+                wanted[:] = True
+        (name,), (data_type,) = (
+            keep_flags.flag_names(spec.name, len(spec.outputs)),
+            keep_flags.flag_types(len(spec.outputs)),
+        )
+        flags[name] = pa.array(words).cast(data_type)
+        wanted |= words != 0
+    for name, column in flags.items():
+        events = events.append_column(name, column)
+    shards = chain.spec.placement.shards
+    if len(shards) > 1:
+        keys = hash_rows([row_column(events, a) for a in chain.spec.placement.key], len(events))
+        wanted &= shards[0] + keys % len(shards) == shard
+    return events.filter(pa.array(wanted))
+
+
+def slices(rng: random.Random, events: pa.Table, number: int) -> Iterator[pa.Table]:
+    """Cut events into micro-batches."""
+    cuts = sorted(rng.randrange(len(events) + 1) for _ in range(number - 1))
+    for start, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
+        yield events.slice(start, end - start)
+
