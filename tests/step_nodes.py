@@ -109,9 +109,7 @@ class StepWorld:
             chains.append(define_chain(ChainSpec(placement, inputs, origins, self.context)))
         return StepNode(chains)
 
-    def _input(
-        self, stream: Stream
-    ) -> tuple[tuple[StreamInput, pa.Schema], tuple[int, ...]]:
+    def _input(self, stream: Stream) -> tuple[tuple[StreamInput, pa.Schema], tuple[int, ...]]:
         if stream.operator is None:
             source = self.application.sources[stream.name]
             described = StreamInput(source.name, source.id, source.time, source.lateness)
@@ -174,10 +172,7 @@ class StepWorld:
                 without = [c for c in table.column_names if c != EVENTS]
                 self.nodes[name].inbox.events[stream].append(table.select(without))
         for operator, text in steps.items():
-            for name, rows in json.loads(text).items():
-                stream = parse_stream(name)
-                if stream.operator == operator:
-                    self.record += [Kept(stream, *row, shard) for row in rows]
+            self.record += kept_rows(operator, shard, text)
 
     def _publish_watermark(
         self, operator: str, shard: int, watermark: int, steps: str | None, idle: frozenset[str]
@@ -241,9 +236,19 @@ def _kept(
     return events.filter(pa.array(wanted))
 
 
+def kept_rows(operator: str, shard: int, text: str) -> list[Kept]:
+    """Read what came with a watermark of an operator about its own patterns."""
+    streams = {parse_stream(name): rows for name, rows in json.loads(text).items()}
+    return [
+        Kept(stream, since, until, share, shard)
+        for stream, rows in streams.items()
+        if stream.operator == operator
+        for since, until, share in rows
+    ]
+
+
 def slices(rng: random.Random, events: pa.Table, number: int) -> Iterator[pa.Table]:
     """Cut events into micro-batches."""
     cuts = sorted(rng.randrange(len(events) + 1) for _ in range(number - 1))
     for start, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
         yield events.slice(start, end - start)
-

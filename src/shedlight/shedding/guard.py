@@ -7,9 +7,8 @@ absent nor timed out. A watcher also leaves out what began too soon after the st
 what it watches may have begun before.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -26,13 +25,7 @@ from shedlight.matching.kernel.match_state import MatchState, cancel, open_keys
 from shedlight.matching.operators.reorder import FOREVER, NEVER
 from shedlight.matching.operators.step import ReadyBatch, match, select_matches
 from shedlight.matching.output.matches import Matches
-from shedlight.shedding.thresholds import (
-    BEGINNING,
-    Step,
-    ThresholdHistory,
-    split_at_epochs,
-    whole_keys,
-)
+from shedlight.shedding.thresholds import BEGINNING, Piece, ThresholdHistory, WholeKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +71,20 @@ class Guard:
     history: ThresholdHistory  # the least share of all that it depends on
     since: int  # the watermark before the batch
 
+    @property
+    def keys(self) -> WholeKeys:
+        """Which keys are whole when."""
+        return WholeKeys(self.history, self.spec.epoch)
+
     def mask(self, matcher: Matcher, ready: ReadyBatch) -> Array | None:
         """Say which events are of keys that are whole when they happen; None: all of them."""
         began = self._began_whole(matcher, ready)
-        steps = self._steps(ready)
-        if all(step.share >= 1 for step in steps):
+        pieces = self._pieces(ready)
+        if all(piece.share >= 1 for piece in pieces):
             return began
-        hashes = _key_hashes(matcher, ready)
-        masks = [
-            whole_keys(hashes[low:high], step, self.spec.epoch)
-            for low, high, step in _cut(ready, steps)
-        ]
-        mask = np.concatenate(masks)
+        hashes, mask = _key_hashes(matcher, ready), np.ones(len(ready.time), np.bool_)
+        for low, high, start, _, share in pieces:
+            mask[low:high] = self.keys.is_whole(hashes[low:high], start, share)
         return mask if began is None else mask & began
 
     def _began_whole(self, matcher: Matcher, ready: ReadyBatch) -> Array | None:
@@ -98,41 +93,46 @@ class Guard:
             return None
         began = to_column(ready.table.column(BEGAN))
         starts = np.where(began.valid, began.values, ready.time)
-        return self._whole_between(starts, ready.time, _key_hashes(matcher, ready))
+        return self.keys.between(starts, ready.time, _key_hashes(matcher, ready))
 
     def match(
         self, matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None
     ) -> tuple[MatchState, list[Matches]]:
-        """Match a batch, stretch by stretch; see `match` for the arguments."""
-        steps = self._steps(ready)
-        found = []
-        for low, high, step in _cut(ready, steps):
+        """Match a batch, piece by piece; see `match` for the arguments."""
+        found, pieces = [], self._pieces(ready)
+        last = len(pieces) - 1
+        for number, piece in enumerate(pieces):
             batch, mask = ready, kept
-            if len(steps) > 1:
-                watermark = ready.watermark if step is steps[-1] else step.end
-                batch = ready.between(low, high, watermark)
-                mask = None if kept is None else kept[low:high]
-            if step.share < 1:
-                state = self._cancel(matcher, state, step)
+            if last:
+                watermark = ready.watermark if number == last else piece.end
+                batch = ready.between(piece.low, piece.high, watermark)
+                mask = None if kept is None else kept[piece.low : piece.high]
+            if piece.share < 1:
+                state = self._cancel(matcher, state, piece)
+            if self.spec.window is None and piece.low == piece.high and number < last:
+                continue  # time alone ends nothing
             state, matches = match(matcher, state, batch, mask)
             state, matches = self._filter(state, matches)
             found.append(matches)
         return state, found
 
-    def _steps(self, ready: ReadyBatch) -> list[Step]:
-        """Give the steps in which there are events, or partial matches can be open."""
-        first = int(ready.time[0]) if len(ready.time) else self.since
-        last = int(ready.time[-1]) if len(ready.time) else self.since
-        start = first if self.since == NEVER else self.since
-        end = max(ready.watermark, start + 1)
-        if self.spec.window is not None or end == FOREVER:
-            end = min(end, max(last, start) + (self.spec.window or 0) + 1)
-        return list(_epochs(self.history.between(start, end), self.spec.epoch))
+    def _pieces(self, ready: ReadyBatch) -> list[Piece]:
+        """Cut a batch where other keys become whole."""
+        times, start = ready.time, self.since
+        if start == NEVER:  # nothing is open
+            if not len(times):
+                return [Piece(0, 0, NEVER, FOREVER, 1.0)]
+            start = int(times[0])
+        last = int(times[-1]) if len(times) else start
+        end = max(ready.watermark, last + 1)
+        if self.spec.window is None and end == FOREVER:
+            end = last + 1  # nothing is open for the sake of time
+        return self.keys.pieces(times, start, end, self.spec.window)
 
-    def _cancel(self, matcher: Matcher, state: MatchState, step: Step) -> MatchState:
+    def _cancel(self, matcher: Matcher, state: MatchState, piece: Piece) -> MatchState:
         """Cancel the partial matches of keys that are not whole any more."""
         keys = open_keys(state)
-        gone = keys[~whole_keys(keys[:, 0], step, self.spec.epoch)]
+        gone = keys[~self.keys.is_whole(keys[:, 0], piece.start, piece.share)]
         return cancel(matcher, state, gone) if len(gone) else state
 
     def _filter(self, state: MatchState, matches: Matches) -> tuple[MatchState, Matches]:
@@ -159,19 +159,7 @@ class Guard:
         needed = (
             np.full(len(matches), BEGINNING) if horizon is None else matches.start - horizon
         )
-        return self._whole_between(needed, matches.start, matches.key)
-
-    def _whole_between(self, since: Array, until: Array, hashes: Array) -> Array:
-        """Say which keys were whole between two times of each."""
-        chosen = np.ones(len(since), np.bool_)
-        if not len(since):
-            return chosen
-        steps = self.history.between(int(since.min()), int(until.max()))
-        for step in _epochs(steps, self.spec.epoch):
-            touched = (since < step.end) & (until > step.start)
-            if step.share < 1 and touched.any():
-                chosen[touched] &= whole_keys(hashes[touched], step, self.spec.epoch)
-        return chosen
+        return self.keys.between(needed, matches.start, matches.key)
 
 
 def has_evicted(before: MatchState, after: MatchState) -> bool:
@@ -204,17 +192,6 @@ def relevant_types(matcher: Matcher, signatures: Sequence[Signature]) -> Array:
     return np.array([bool(matcher.symbol(signature)) for signature in signatures], np.bool_)
 
 
-def _epochs(steps: Iterable[Step], epoch: int) -> Iterable[Step]:
-    return split_at_epochs(steps, epoch) if epoch else steps
-
-
 def _key_hashes(matcher: Matcher, ready: ReadyBatch) -> Array:
     keys = ready.keys.get(matcher.pattern.partition_by)
     return np.zeros(len(ready.time), np.int64) if keys is None else keys[0]
-
-
-def _cut(ready: ReadyBatch, steps: list[Step]) -> Iterator[tuple[int, int, Step]]:
-    """Say from which position to which the events of a batch are in each step."""
-    ends = [int(np.searchsorted(ready.time, step.end)) for step in steps[:-1]]
-    for (low, high), step in zip(pairwise([0, *ends, len(ready.time)]), steps, strict=True):
-        yield low, high, step

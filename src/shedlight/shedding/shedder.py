@@ -22,6 +22,7 @@ from shedlight.matching.hashing import hash_rows
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.classify import EventTypes, count_numbers
 from shedlight.matching.permuted import PermutedTable, row_column
+from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import PatternShares
 
 EPOCH_WINDOWS = 10  # how many windows the same keys are kept
@@ -37,6 +38,12 @@ def threshold(share: float) -> int:
         (0, True)
     """
     return _LOWEST + min(int(share * _HASHES), _HASHES - 1)
+
+
+def thresholds(shares: Floats) -> Array:
+    """Find the same for many shares below one at once."""
+    hashes = np.clip(shares, 0.0, 1.0 - 2.0**-53) * float(_HASHES)
+    return (hashes.astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,10 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from shedlight.engines.spark.shed import jvm_callback
 from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
 from shedlight.language.eval.spark_sql import quote_name
-from shedlight.model.arrays import Floats
+from shedlight.shedding.shedder import thresholds
 
-_HASHES, _LOWEST_HASH = float(1 << 64), -(1 << 63)
-_SIGN_BIT = np.uint64(1 << 63)
+_LOWEST_HASH = -(1 << 63)
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Batches = Iterable[pa.RecordBatch]
@@ -82,7 +81,7 @@ def keep_limits(table: KeepTable, pressure: float) -> jvm_callback.Numbers:
     shares = table.under(pressure)
     everything = shares >= 1
     undecided = ((shares > 0) & ~everything).any(axis=0)
-    below = np.where(everything, _LOWEST_HASH, _hash_limits(shares))
+    below = np.where(everything, _LOWEST_HASH, thresholds(shares))
     return np.concatenate([*_flag_words(everything), undecided, *below]).astype(np.int64)
 
 
@@ -90,9 +89,3 @@ def _flag_words(flags: Flags) -> list[jvm_callback.Numbers]:
     """Put the flags of each event type together, as many as go into a word."""
     words = [flags[start : start + WORD] for start in range(0, len(flags), WORD)]
     return [(1 << np.arange(len(word))) @ word for word in words]
-
-
-def _hash_limits(shares: Floats) -> jvm_callback.Numbers:
-    """Find `threshold(share)` for many at once, of shares below one."""
-    hashes = np.clip(shares, 0.0, 1.0 - 2.0**-53) * _HASHES
-    return (hashes.astype(np.uint64) ^ _SIGN_BIT).view(np.int64)
