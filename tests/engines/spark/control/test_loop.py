@@ -66,6 +66,7 @@ class World:
         self.plans.activate(ActivePlan(self.nodes[NODE].publish(first)))
         self.loop = ControlLoop(self.application, self.nodes)
         self.clock, self.newest, self.number = 1000.0, 1000.0, 0
+        self.newest_time = 1
         self.loop.start(self.clock)
 
     def batch(self, rate, seconds=0.0):
@@ -93,7 +94,11 @@ class World:
             number=self.number,
             start=self.clock,
             seconds=took,
-            arrived={("w2", "s2"): ArrivalStats(events, 1, round(self.clock * 1e6), types)},
+            arrived={
+                ("w2", "s2"): ArrivalStats(
+                    events, self.newest_time, round(self.clock * 1e6), types
+                )
+            },
             kept_arrivals=kept_arrivals,
             shards=(
                 ShardMetrics(
@@ -116,7 +121,7 @@ def test_a_load_that_fits_is_left_alone(world):
     """Neither plan nor pressure."""
     for _ in range(10):
         _, used, decision = world.batch(rate=2_000, seconds=0.5)
-        assert used == ActivePlan(1)
+        assert (used.plan, used.pressure) == (1, 1.0)
         assert decision is None or decision.plan is None
 
 
@@ -163,6 +168,28 @@ def test_what_is_decided_says_after_which_micro_batch(world):
     assert world.plans.active.after == 0
     world.batch(rate=0, seconds=0.5)
     assert world.plans.active.after == 1
+
+
+def test_the_latest_timestamps_are_on_record(world):
+    """So far; after micro-batches that nobody saw, by the lateness later."""
+    late = 7_000_000
+    world.loop = ControlLoop(_with_lateness(world.application, late), world.nodes)
+    world.loop.start(world.clock)
+    world.newest_time = 10
+    world.batch(rate=2_000, seconds=0.5)
+    assert world.plans.active.latest == {"s2": 10}
+    world.newest_time = 5
+    world.batch(rate=2_000, seconds=0.5)
+    assert world.plans.active.latest == {"s2": 10}
+    world.number += 1
+    world.newest_time = 20
+    world.batch(rate=2_000, seconds=0.5)
+    assert world.plans.active.latest == {"s2": 20 + late}
+
+
+def _with_lateness(application, late):
+    sources = {n: replace(s, lateness=late) for n, s in application.sources.items()}
+    return replace(application, sources=sources)
 
 
 def test_a_silence_before_a_burst_does_not_make_it_look_small(world):

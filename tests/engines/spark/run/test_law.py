@@ -88,7 +88,7 @@ def _finished(deployment: Deployment, spark: SparkSession, events: pa.Table) -> 
 
 def test_nothing_is_invented_on_spark(spark, tmp_path):
     """Three levels with absences, keys and counts."""
-    checked = run_on(spark, tmp_path, 3).check()
+    checked = run_on(spark, tmp_path, 13).check()
     assert sum(checked.values()) > 20
 
 

@@ -194,8 +194,14 @@ class Run:
 
     def is_within_one(self) -> bool:
         """Say whether a micro-batch has begun to work, and is not done."""
-        folder = "query/offsets" if self.options else "plan/batches"
-        return _last(self.checkpoint / "edge" / folder) > self.done()
+        begun = _last(self.checkpoint / "edge" / "query/offsets")
+        return begun > self.done() and (bool(self.options) or begun in self.on_record("edge"))
+
+    def on_record(self, node: str) -> dict[int, str]:
+        """Give what is on record of the micro-batches of a node."""
+        files = sorted((self.checkpoint / node / "plan" / "record").glob("*.jsonl"))
+        lines = [line for file in files for line in file.read_text().splitlines()]
+        return {json.loads(line)["batch"]: line for line in reversed(lines)}
 
     def kill(self) -> None:
         """Kill all of its processes, and look at what they left."""
@@ -203,17 +209,15 @@ class Run:
         self.process.wait()
         for node in ("edge", "core"):
             begun = _last(self.checkpoint / node / "query" / "offsets")
-            record = self.checkpoint / node / "plan" / "batches" / str(begun)
-            if begun > self.done(node) and record.exists():
+            if begun > self.done(node) and begun in self.on_record(node):
                 self.repeated.add((node, begun))
         self.look()
 
     def look(self) -> None:
         """Read the records; none that was seen before is different now."""
         for node in ("edge", "core"):
-            for path in (self.checkpoint / node / "plan" / "batches").glob("[0-9]*"):
-                found = path.read_text()
-                assert self.records.setdefault((node, int(path.name)), found) == found
+            for batch, found in self.on_record(node).items():
+                assert self.records.setdefault((node, batch), found) == found
 
 
 def _last(folder: Path) -> int:

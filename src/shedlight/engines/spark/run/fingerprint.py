@@ -14,7 +14,7 @@ from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 
-VERSION = 6  # of the folders and files of a checkpoint, and of the hashes in its states
+VERSION = 7  # of the folders and files of a checkpoint, and of the hashes in its states
 
 
 def fingerprint_lines(

@@ -1,5 +1,6 @@
 """The state of a shard as bytes: watermarks, the operators of its chain, events referred to."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
         "operators": _names(chain),
         "watermarks": [[*origin, watermark] for origin, watermark in state.watermarks.items()],
         "idle": sorted(state.idle),
-        "completeness": _completeness_facts(state.completeness),
+        **_completeness_facts(state.completeness),
     }
     sections = [Section(CHAIN, facts=facts)]
     for name, operator, each in zip(
@@ -57,7 +58,7 @@ def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
         {(stream, origin): time for stream, origin, time in own.facts["watermarks"]},
         frozenset((stream, origin) for stream, origin in own.facts["idle"]),
         {each.operator: _event_table(each) for each in sections if each.kind == EVENTS},
-        _completeness(own.facts["completeness"]),
+        _completeness(own.facts),
     )
 
 
@@ -67,23 +68,25 @@ def _event_table(section: Section) -> EventTable:
 
 
 def _completeness_facts(completeness: Completeness) -> dict[str, Any]:
-    return {
-        "histories": {
-            str(stream): [history.starts.tolist(), history.shares.tolist()]
-            for stream, history in completeness.histories.items()
-        },
-        "open": [[str(e.stream), e.batch, e.since, e.share] for e in completeness.open],
+    """Write what is known of protected closures, if there are any."""
+    if not completeness.histories and not completeness.open:
+        return {}
+    histories = {
+        str(stream): [history.starts.tolist(), history.shares.tolist()]
+        for stream, history in completeness.histories.items()
     }
+    thresholds = [[str(e.stream), e.batch, e.since, e.share] for e in completeness.open]
+    return {"histories": histories, "open_thresholds": thresholds}
 
 
-def _completeness(facts: dict[str, Any]) -> Completeness:
-    return Completeness(
-        {
-            parse_stream(name): ThresholdHistory(np.array(starts, np.int64), np.array(shares))
-            for name, (starts, shares) in facts["histories"].items()
-        },
-        tuple(OpenThreshold(parse_stream(name), *rest) for name, *rest in facts["open"]),
-    )
+def _completeness(facts: Mapping[str, Any]) -> Completeness:
+    histories = {
+        parse_stream(name): ThresholdHistory(np.array(starts, np.int64), np.array(shares))
+        for name, (starts, shares) in facts.get("histories", {}).items()
+    }
+    thresholds = facts.get("open_thresholds", ())
+    still_open = (OpenThreshold(parse_stream(name), *rest) for name, *rest in thresholds)
+    return Completeness(histories, tuple(still_open))
 
 
 def _names(chain: ChainRuntime) -> list[str]:
