@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from shedlight.errors import ApplicationError
 from shedlight.graph import Application, OperatorSpec, Stream, operator_order
-from shedlight.graph.closures import ancestors, find_closures
+from shedlight.graph.closures import find_closures
+from shedlight.graph.lineage import ancestors
 from shedlight.graph.topology import longest_windows
 from shedlight.language.ast.expression import Attribute
 from shedlight.matching.operators.reorder import StreamInput
