@@ -4,28 +4,55 @@ import random
 
 import pytest
 
+from shedlight.control.controller import ControlSettings
 from shedlight.engines.simulator import Service, simulate
+from shedlight.engines.simulator.shedders import Shedder, make_policy
+from shedlight.graph import Application
 from tests.drawn_graphs import DrawnPlans, draw_application, draw_events
 from tests.law import Kept, Run
 
-RUNS, SOAK_RUNS = 200, 20_000
+RUNS, SOAK_RUNS, PARTS = 200, 20_000, 20
+SHEDDERS = Shedder.GLOBAL, Shedder.LOCAL, Shedder.RANDOM, Shedder.UTILITY
 
 
 def simulated(seed: int) -> Run:
-    """Run a random application under random plans, and give what the checker reads."""
+    """Run a random application, and give what the checker reads.
+
+    Two of three runs are under plans without reason, the others are overloaded, and a shedder
+    keeps the bounds.
+    """
     rng = random.Random(seed)
     application, events = draw_application(rng), draw_events(rng)
-    streams = [stream for stream in application.streams if stream.operator]
+    if seed % 3:
+        load, policy = 1e-3, DrawnPlans(application, rng)
+    else:
+        load, settings = rng.uniform(1, 5), ControlSettings()
+        policy = make_policy(rng.choice(SHEDDERS), application, settings, 5)
     done = simulate(
         application,
         {"s": events},
-        Service(seconds=dict.fromkeys(streams, 1e-6)),
+        _service(application, load),
         interval=rng.choice([0.05, 0.2, 1.0]),
-        policy=DrawnPlans(application, rng),
+        policy=policy,
         with_outputs=True,
     )
     record = [Kept(*row) for row in done.thresholds]
     return Run(application, {"s": events}, record, done.outputs)
+
+
+def _service(application: Application, load: float) -> Service:
+    """Have all patterns of a node together take as much as makes its load, more or less."""
+    at = dict.fromkeys(application.nodes, 0)
+    for spec in application.operators.values():
+        at[spec.node] += len(spec.patterns)
+    rate, relevant = 30.0, 0.3
+    return Service(
+        seconds={
+            stream: load / (rate * relevant * at[spec.node])
+            for spec in application.operators.values()
+            for stream in spec.outputs
+        }
+    )
 
 
 @pytest.mark.parametrize("tenth", range(10))
@@ -35,11 +62,12 @@ def test_nothing_is_invented_under_random_plans(tenth):
     for seed in range(tenth, RUNS, 10):
         for what, number in simulated(seed).check().items():
             checked[what] += number
-    assert all(number > 50 for number in checked.values()), checked
+    assert all(number > 20 for number in checked.values()), checked
 
 
 @pytest.mark.soak
-def test_nothing_is_invented_in_many_runs():
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_is_invented_in_many_runs(part):
     """As above, for longer."""
-    for seed in range(RUNS, RUNS + SOAK_RUNS):
+    for seed in range(RUNS + part, RUNS + SOAK_RUNS, PARTS):
         simulated(seed).check()
