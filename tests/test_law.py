@@ -23,9 +23,8 @@ def simulated(seed: int) -> Run:
     """
     rng = random.Random(seed)
     application, events = draw_application(rng), draw_events(rng)
-    if seed % 3:
-        load, policy = 1e-3, DrawnPlans(application, rng)
-    else:
+    load, policy = 1e-3, None
+    if seed % 3 == 0:
         load, settings = rng.uniform(1, 5), ControlSettings()
         policy = make_policy(rng.choice(SHEDDERS), application, settings, 5)
     done = simulate(
@@ -33,7 +32,7 @@ def simulated(seed: int) -> Run:
         {"s": events},
         _service(application, load),
         interval=rng.choice([0.05, 0.2, 1.0]),
-        policy=policy,
+        policy=policy or DrawnPlans(application, rng),
         with_outputs=True,
     )
     record = [Kept(*row) for row in done.thresholds]

@@ -93,6 +93,7 @@ class PatternTotals:
     matches: int = 0
     seconds: float = 0.0
     partial_matches: int = 0
+    cancelled: int = 0
     types: dict[str, int] = field(default_factory=dict)
 
 
@@ -174,6 +175,7 @@ class RunTotals:
             pattern.matches += record.matches
             pattern.seconds += record.seconds
             pattern.partial_matches = record.partial_matches
+            pattern.cancelled += record.cancelled
             for label, number in record.types.items():
                 pattern.types[label] = pattern.types.get(label, 0) + number
         for source, number in batch.malformed.items():

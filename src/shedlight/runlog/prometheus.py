@@ -60,6 +60,11 @@ _PATTERN_METRICS = (
         "Partial matches in the shards that were not idle.",
         "partial_matches",
     ),
+    (
+        "shedlight_pattern_partial_matches_cancelled_total",
+        "Partial matches cancelled, for something that they depend on was shed.",
+        "cancelled",
+    ),
 )
 
 

@@ -78,6 +78,7 @@ class PatternRecord(LogModel):
     seconds: Seconds = 0.0  # how long matching took
     matches: Count = 0  # how many complex events it found
     partial_matches: Count = 0  # how many partial matches there are
+    cancelled: Count = 0  # how many were cancelled, for their key was not whole any more
     # how many events of each type there were before shedding, if it was logged; of many types
     # those that came most often
     types: dict[str, Count] = {}

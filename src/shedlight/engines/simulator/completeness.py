@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from shedlight.graph import Application, Stream
 from shedlight.graph.closures import find_closures
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.guard import Guard, find_guards
-from shedlight.shedding.thresholds import ThresholdHistory, least_of
+from shedlight.shedding.thresholds import END, ThresholdHistory, least_of
 
 
 class AppliedThreshold(NamedTuple):
@@ -30,6 +31,13 @@ class Completeness:
         """Record for which share of keys a stream is whole between two times."""
         self.thresholds.append(AppliedThreshold(stream, since, until, share))
         self._histories[stream] = self._histories[stream].lower(since, until, share)
+
+    def record_eviction(self, stream: Stream, ready: ReadyBatch) -> None:
+        """Record that partial matches went that a batch had no room for: no key is whole."""
+        window = self.guards[stream].window
+        first = int(ready.time[0]) if len(ready.time) else ready.watermark
+        end = END if window is None else ready.watermark + window + 1
+        self.record(stream, first, end, 0.0)
 
     def guard(self, stream: Stream, since: int) -> Guard:
         """Give the guard of a pattern for a batch after a watermark."""

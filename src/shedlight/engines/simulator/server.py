@@ -27,6 +27,7 @@ from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, TIME
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.model.arrays import Floats
+from shedlight.shedding.guard import has_evicted
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes
 
@@ -108,6 +109,7 @@ class Server:
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
         self._guarded = {s.name for s in spec.outputs if s in completeness.guards}
         self.decider = Decider(spec, self.operator, windows, completeness)
+        self._completeness = completeness
         self._arrived = self._processed = self._shed = self._unused = 0
         self._unique, self._lists_events = unique, lists_events
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
@@ -175,6 +177,7 @@ class Server:
         self, batch: ServiceBatch, departures: Floats
     ) -> dict[Stream, tuple[pa.Table, Floats]]:
         """Match what is ready; give complex events with the times at which they leave."""
+        before = self.state.states
         listed = self.spec.outputs if self._lists_events else self.decider.choosers
         without_event_ids = self.spec.patterns.keys() - {stream.name for stream in listed}
         self.state, matches = match_batch(
@@ -186,6 +189,13 @@ class Server:
             steps={name: guard.match for name, guard in batch.decided.guards.items()},
             with_began=self._guarded,
         )
+        for matcher, old, new in zip(
+            self.operator.matchers, before, self.state.states, strict=True
+        ):
+            if matcher.name in batch.decided.guards and has_evicted(old, new):
+                self._completeness.record_eviction(
+                    Stream(matcher.name, self.spec.name), batch.ready
+                )
         self._departed = (
             np.concatenate([self._departed[0][-1:], batch.ready.time]),
             np.concatenate([self._departed[1][-1:], departures]),

@@ -1,14 +1,18 @@
 """Nothing is invented by the steps of nodes that shed, whatever order they run in."""
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.application import build_application
 from shedlight.graph.closures import find_closures
+from shedlight.language import parse_pattern
 from shedlight.matching.operators.reorder import FOREVER
 from shedlight.shedding.shares import PatternShares, is_shed_by_key
-from tests.drawn_graphs import DrawnPlans, draw_application, draw_events
+from tests.drawn_graphs import SCHEMA, DrawnPlans, draw_application, draw_events
 from tests.law import Run
 from tests.step_nodes import StepWorld, slices
 
@@ -55,6 +59,50 @@ def test_nothing_is_invented_by_steps(third):
         for what, number in run_steps(seed).check().items():
             checked[what] += number
     assert all(number > 20 for number in checked.values()), checked
+
+
+def test_what_a_cap_evicts_is_not_taken_for_absent():
+    """A pattern that lost partial matches is whole for no key until they would have ended."""
+    texts = {
+        "P": "SELECT a.key AS key WHERE SEQ(a.type = 0, b.type = 1) WITHIN 1 s",
+        "X": "SELECT c.source AS what WHERE SEQ(c.type = 2, NOT(d.source = 'P')) WITHIN 100 ms",
+    }
+    source = Stream("s")
+    operators = [
+        OperatorSpec(
+            name=name,
+            node=name,
+            inputs=(source, Stream("P", "w"))[: 1 + (name == "v")],
+            patterns={pattern: parse_pattern(texts[pattern]).pattern},
+        )
+        for name, pattern in (("w", "P"), ("v", "X"))
+    ]
+    sink = Sink(name="k", input=Stream("X", "v"), format="parquet", path="out")
+    described = Source(name="s", format="parquet", path="in", time="time", id=("n",))
+    nodes = [Node(name=name, bound=1.0) for name in "wv"]
+    application = build_application(
+        "caps", [replace(described, schema=SCHEMA)], nodes, operators, [sink]
+    )
+    shares = dict.fromkeys([Stream("P", "w"), Stream("X", "v")], PatternShares({}))
+    rng = random.Random(5)
+    events = draw_events(rng, 400)
+    found = []
+    for cap in (10_000, 2):
+        world = StepWorld(application, shares)
+        for state in world.nodes["w"].states.values():
+            (operator,) = state[0].operators
+            matchers = tuple(replace(matcher, cap=cap) for matcher in operator.matchers)
+            chain = replace(state[0], operators=(replace(operator, matchers=matchers),))
+            world.nodes["w"].states[0] = chain, state[1]
+        for each in slices(rng, events, 20):
+            world.send("s", each)
+            for name in world.nodes:
+                world.run(name, {})
+                world.tell_driver(name)
+        alarms = pa.concat_tables(world.outputs[Stream("X", "v")])
+        found.append({row["events"][0]["n"] for row in alarms.to_pylist()})
+    assert found[1] <= found[0]
+    assert found[0]
 
 
 @pytest.mark.soak

@@ -125,13 +125,14 @@ def pattern_records(
                 row["seconds"] += counted.seconds
                 row["matches"] += counted.found
                 row["partial_matches"] += counted.partial_matches
+                row["cancelled"] += counted.cancelled
     if catalogs is not None:
         for name, offered in type_counts.offered_rows(report, catalogs).items():
             rows[name] = rows.get(name, {}) | offered
     return {name: records.PatternRecord(**row) for name, row in rows.items()}
 
 
-_COUNTED = ("kept", "seconds", "matches", "partial_matches")
+_COUNTED = ("kept", "seconds", "matches", "partial_matches", "cancelled")
 
 
 def decision_record(decision: Decision, memory: Memory | None = None) -> records.DecisionRecord:

@@ -256,7 +256,7 @@ class _BatchExecution:
         without_event_ids -= {stream.name for stream in self._chain.spec.context.with_event_ids}
         ended = self._ended(spec, state)
         unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
-        counter = MetricsCounter(spec, operator, self._uncounted)
+        counter = MetricsCounter(spec, operator, state, self._uncounted)
         watermarks = [self._watermarks[stream] for stream in spec.inputs]
         since, before = state.reorder_buffer.watermark, state.states
         state, ready, late = ingest(operator, state, arrivals, ended, watermarks, unique=unique)

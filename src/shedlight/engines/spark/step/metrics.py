@@ -32,6 +32,7 @@ class PatternMetrics:
     partial_matches: int  # how many partial matches there are
     evicted: int  # how many of them the cap has evicted since the beginning
     dropped: int  # how many assignments were beyond the cap since the beginning
+    cancelled: int = 0  # how many partial matches were cancelled in this micro-batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,13 @@ class MetricsCounter:
     """Counts at an operator while it matches."""
 
     def __init__(
-        self, spec: OperatorSpec, operator: CepOperator, uncounted: Container[Stream] = ()
+        self,
+        spec: OperatorSpec,
+        operator: CepOperator,
+        before: OperatorState,
+        uncounted: Container[Stream] = (),
     ) -> None:
+        self._cancelled = [count_partial_matches(state).cancelled for state in before.states]
         self._ready = 0
         self._types: dict[str, Counter[str]] = defaultdict(Counter)
         self._uncounted = [(n, str(s)) for n, s in enumerate(spec.inputs) if s in uncounted]
@@ -104,7 +110,8 @@ class MetricsCounter:
     def metrics(self, state: OperatorState) -> OperatorMetrics:
         """Give what was counted."""
         patterns = {}
-        for matcher, match_state in zip(self._matchers, state.states, strict=True):
+        each = zip(self._matchers, state.states, self._cancelled, strict=True)
+        for matcher, match_state, cancelled_before in each:
             counts, name = count_partial_matches(match_state), matcher.name
             patterns[name] = PatternMetrics(
                 self._kept[name],
@@ -113,6 +120,7 @@ class MetricsCounter:
                 counts.open,
                 counts.evicted,
                 counts.dropped,
+                counts.cancelled - cancelled_before,
             )
         buffer = state.reorder_buffer
         late, duplicates = sum(buffer.late), sum(buffer.duplicates)
