@@ -38,6 +38,7 @@ class RunSetting:
         duration: How long events come, in seconds.
         warm_up: Seconds before the measurement begins.
         interval: Between two measurements of the backlog, in seconds.
+        percentile: Of which percentile of latency the bound is; None: of the mean.
     """
 
     bound: float = BOUND
@@ -45,6 +46,7 @@ class RunSetting:
     duration: float = 60.0
     warm_up: float = 15.0
     interval: float = 1.0
+    percentile: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,7 +160,7 @@ def run(  # noqa: PLR0913  # what a run is of
         shares: Kept at first, or all the time if nothing is planned.
         with_outputs: Whether to give the complex events of all patterns.
     """
-    application = running_example(setting.bound, setting.window)
+    application = running_example(setting.bound, setting.window, setting.percentile)
     policy = bottleneck_policy(shedder, application, control)
     served: list[ServedEvents] = []
     began = time.process_time()
@@ -172,6 +174,7 @@ def run(  # noqa: PLR0913  # what a run is of
         seed=seed,
         on_served=served.append,
         with_outputs=with_outputs,
+        with_admission=policy is not None,
     )
     seconds = time.process_time() - began
     replans, planning_seconds = planning_effort(policy)

@@ -35,18 +35,22 @@ _USES = {Stream("Q21", "w2"): (0, 1), Stream("Q22", "w2"): (1, 2, 3)}
 """The types that each pattern at the bottleneck uses."""
 
 
-def running_example(bound: float = BOUND, window: float = WINDOW) -> Application:
+def running_example(
+    bound: float = BOUND, window: float = WINDOW, percentile: int | None = None
+) -> Application:
     """Build the application, for streams with the columns of generated ones.
 
     Args:
         bound: Of the bottleneck, in seconds.
         window: Of all patterns, in seconds.
+        percentile: Of which percentile of latency the bound is; None: of the mean.
     """
     sources = [
         Source(name=name, format="parquet", path=name, time="time", id=("id",))
         for name in ("s1", "s2")
     ]
-    nodes = [Node(name="edge-1"), Node(name=BOTTLENECK, bound=bound), Node(name="core")]
+    bottleneck = Node(name=BOTTLENECK, bound=bound, percentile=percentile)
+    nodes = [Node(name="edge-1"), bottleneck, Node(name="core")]
     within = f"WITHIN {window * 1e3:g} ms"
     operators = [
         *(_edge(number, within) for number in ("1", "2")),

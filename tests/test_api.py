@@ -48,8 +48,7 @@ NOT_CONSTRUCTED = {
     *("Attribute", "Expression", "Item", "Part", "Window"),  # parse_pattern makes them, or dsl
     *("NodeModel", "OperatorModel", "SinkModel"),  # build_model does
     *("PatternWarning", "Span"),  # parsing
-    *("NodeHealth", "NodeLoad", "Rates", "WatcherPlan"),  # make_plan, the controller
-    "AppliedThreshold",  # simulate
+    *("NodeHealth", "NodeLoad", "Rates"),  # make_plan, the controller
     *("ArrivalSketch", "ArrivalStats", "ShardMetrics", "Override"),  # a run on Spark
 }
 """Types of arguments and fields whose values users are given."""
@@ -137,6 +136,9 @@ def test_what_is_not_used_is_not_loaded(first, loaded, not_loaded):
 def test_signatures_are_written_as_in_the_code():
     """A function, a dataclass, a class with a constructor, an enumeration."""
     assert "parse_pattern(text: str, schema: Schema | None = None) -> ParseResult\n" in PAGE
-    assert "Node(*, name: str, bound: float | None = None)\n" in PAGE
+    assert (
+        "Node(*, name: str, bound: float | None = None, percentile: int | None = None)\n"
+        in PAGE
+    )
     assert re.search(r"Live\(\n    application: Application,\n    spark: SparkSession,", PAGE)
     assert "LatencyModel.MG1  # 'mg1'\n" in PAGE

@@ -192,7 +192,7 @@ def test_a_latency_over_its_bound_is_a_cause_and_a_risk():
     memory, decision = decide(START, observed(FITS, latency={NODE: 4.0}))
 
     assert decision.plan is None
-    assert "latency at edge-2 is 4 s, its bound 3 s: 102 events/s arrive; " in decision.reason
+    assert "latency at edge-2 is 4 s, its bound 3 s on average: 102 events/s" in decision.reason
     assert decision.health[NODE].status is NodeStatus.BOUND_AT_RISK
     assert "bursts" in decision.health[NODE].advice
     again = decide(memory, observed(FITS, latency={NODE: 4.0}))[1]

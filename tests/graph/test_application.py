@@ -38,6 +38,11 @@ def test_time_units_are_whole_microseconds():
         (lambda: Node(name="n", bound=0), "bound must be longer than zero, got 0"),
         (lambda: Node(name="n", bound=math.nan), "bound must be longer than zero, got nan"),
         (
+            lambda: Node(name="n", bound=3.0, percentile=101),
+            "percentile must be a whole number from 50 to 99, got 101; leave it out for",
+        ),
+        (lambda: Node(name="n", percentile=95), "percentile 95 has no bound; give one"),
+        (
             lambda: Sink(name="x", input=stream("w.A"), format="console", weight=-1),
             "weight must be a number from 0 on, got -1",
         ),

@@ -27,7 +27,7 @@ graph
     w1 reads s1
       Q11  -> w3
       Q12  -> w4
-  node edge-2: bound 3 s
+  node edge-2: bound 3 s on average
     w2 reads s2
       Q21  -> w3
       Q22  -> w4

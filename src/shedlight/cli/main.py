@@ -117,7 +117,10 @@ def _as_json(loaded: LoadResult) -> dict[str, object]:
     return {
         "application": application.name,
         "sources": sources,
-        "nodes": {name: {"bound": node.bound} for name, node in application.nodes.items()},
+        "nodes": {
+            name: {"bound": node.bound, "percentile": node.percentile}
+            for name, node in application.nodes.items()
+        },
         "operators": operators,
         "sinks": sinks,
         "warnings": list(loaded.warnings),

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from shedlight.graph.application import bound_kind
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.load import NodeLoad
 from shedlight.model.model import Model, OperatorModel, PatternModel
@@ -83,7 +84,10 @@ def _headline(model: Model, plan: Plan, target: Target) -> str:
         return "no node has both a bound and known processing times: everything is kept"
     if not plan.nodes:
         return f"everything fits within the bounds and is kept; {took}"
-    bounds = ", ".join(f"{name} (bound {model.nodes[name].bound:g} s)" for name in plan.nodes)
+    nodes = [model.nodes[name] for name in plan.nodes]
+    bounds = ", ".join(
+        f"{node.name} (bound {node.bound:g} s {bound_kind(node.percentile)})" for node in nodes
+    )
     stays = "; the active plan stays" if plan.keeps_incumbent else ""
     return (
         f"optimal plan for {bounds} by {_NAMES[target.latency]} at {target.aim:.0%} of the "

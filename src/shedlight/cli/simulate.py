@@ -70,7 +70,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
     ] = "5 s",
     bound: Annotated[
         str | None,
-        typer.Option(help="The bound of all nodes that have one.  [default: as in the file]"),
+        typer.Option(help="How long the bounds of nodes are.  [default: as in the file]"),
     ] = None,
     latency: Latency = LatencyModel.MG1,
     aim: Aim = 0.9,

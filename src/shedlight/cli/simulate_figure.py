@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from shedlight.engines.event_files import written_whole
 from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult, SinkRow
+from shedlight.graph.application import bound_kind
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of Okabe and Ito: people with any colour vision can tell them apart."""
@@ -45,7 +46,8 @@ def _draw_node(latency: Axes, busy: Axes, rows: Sequence[NodeRow], number: int) 
     queueing = f"{name}, queueing"
     latency.fill_between(times, queued, color=line["color"], alpha=0.15, label=queueing)
     if rows[0].bound is not None:
-        latency.axhline(rows[0].bound, label=f"{name}, bound", **level)
+        bound = f"bound {bound_kind(rows[0].percentile)}"
+        latency.axhline(rows[0].bound, label=f"{name}, {bound}", **level)
     fed = rows[:-1]
     middles = [row.start + row.length / 2 for row in fed]
     busy.plot(middles, [row.busy for row in fed], label=name, **line)

@@ -6,10 +6,13 @@ from typing import Any
 
 from shedlight.control.controller import Decision
 from shedlight.engines.simulator import ServiceDistribution
+from shedlight.engines.simulator.latency_file import LatencySummary
 from shedlight.engines.simulator.recall import Recall
 from shedlight.engines.simulator.scenario import Scenario, Unshed
 from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult
 from shedlight.engines.simulator.shedders import Shedder
+from shedlight.graph.application import bound_kind
+from shedlight.graph.closures import exempt_patterns
 from shedlight.text_table import align_columns
 
 _MAX_PLANS = 10
@@ -110,9 +113,11 @@ def _nodes(report: SimulationReport) -> Iterator[str]:
     verdicts = []
     for name in report.scenario.application.nodes:
         latency = report.outcome.latency.get(name)
+        row = _node(report, name)
+        if row["bound"] is not None and row["shed"] and latency is None:
+            verdicts.append(f"  {name} MISSES its bound: all {row['shed']:,} events were shed")
         if latency is None or not latency.processing:
             continue
-        row = _node(report, name)
         limit, bound = row["limit"], row["bound"]
         spent = (row["mean"], row["queueing"], row["processing"], row["p95"], row["p99"])
         rows.append(
@@ -126,10 +131,37 @@ def _nodes(report: SimulationReport) -> Iterator[str]:
             ]
         )
         if bound is not None:
-            verb = "keeps" if row["mean"] <= bound else "MISSES"
-            verdicts.append(f"  {name} {verb} its bound of {seconds(bound)} on average")
+            verdicts += _verdict(report, name, latency)
     yield from align_columns(rows, margin=2)
     yield from verdicts
+
+
+def _verdict(report: SimulationReport, name: str, latency: LatencySummary) -> Iterator[str]:
+    """Say whether a node keeps its bound, and what of its events that is said of."""
+    row = _node(report, name)
+    bound, percentile = row["bound"], row["percentile"]
+    keeps, over = latency.mean <= bound, ""
+    if percentile is not None:
+        keeps = latency.over_share <= 1 - percentile / 100
+        over = f": {latency.over_share:.1%} of the events took longer"
+    relevant = latency.events + row["shed"]
+    shed = f"; {row['shed'] / relevant:.1%} of the relevant events were shed"
+    if row["not_admitted"]:
+        shed += f", and {row['not_admitted'] / relevant:.1%} were not admitted"
+    if row["empty_intervals"]:
+        number = sum(each.node == name for each in report.outcome.nodes)
+        shed += f"; {row['empty_intervals']:,} of {number:,} intervals kept nothing"
+    verb = "keeps" if keeps else "MISSES"
+    kind = bound_kind(percentile)
+    yield f"  {name} {verb} its bound of {seconds(bound)} {kind}{over}{shed}"
+    exempt = exempt_patterns(report.scenario.application).get(name, ())
+    if exempt:
+        names = ", ".join(map(str, exempt))
+        share = latency.exempt_over / max(1, latency.exempt)
+        yield (
+            f"  exempt at {name}, for protected closures: {names}; {share:.1%} of "
+            f"{latency.exempt:,} events took longer than the bound"
+        )
 
 
 def _events(report: SimulationReport) -> Iterator[str]:
@@ -188,7 +220,11 @@ def _node(report: SimulationReport, name: str) -> dict[str, Any]:
         "busy": _mean(while_fed, "busy"),
         "limit": None if rows[0].limit is None else _mean(while_fed, "limit"),
         "bound": rows[0].bound,
+        "percentile": rows[0].percentile,
         "pressure": _mean(while_fed, "pressure"),
+        "shed": sum(row.shed for row in rows),
+        "not_admitted": sum(row.not_admitted for row in rows),
+        "empty_intervals": sum(row.shed > 0 and not row.processed for row in while_fed),
         **(asdict(latency) if latency else {}),
     }
 

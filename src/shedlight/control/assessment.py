@@ -8,7 +8,7 @@ import numpy as np
 from shedlight.control.calibration import Factors
 from shedlight.control.observation import Observation
 from shedlight.errors import PlanError
-from shedlight.graph.application import Stream
+from shedlight.graph.application import Stream, bound_kind
 from shedlight.model.arrays import Floats
 from shedlight.model.latency import Limit, Target, check_feasible, node_limit
 from shedlight.model.load import node_load
@@ -49,6 +49,8 @@ class NodeAssessment:
 
     name: str  # its name
     bound: float  # its bound, in seconds
+    percentile: int | None  # of which percentile that is; None: of the mean
+    mean: float  # the mean latency that the bound allows, in seconds
     load: float  # busy time over the limit, as observed or as predicted, whichever is more
     busy_limit: float  # the limit, in busy seconds per second
     latency: float  # mean seconds that an event spent there; 0 if it was not observed
@@ -56,6 +58,12 @@ class NodeAssessment:
     sheds: bool  # whether a pattern there sheds a type that arrives
     events: float  # how many events arrived there in the interval
     rate: float  # how many that were per second
+
+    @property
+    def allowance(self) -> str:
+        """What the mean latency may be, as text."""
+        bound = f"its bound {self.bound:g} s {bound_kind(self.percentile)}"
+        return bound if self.percentile is None else f"{bound} allows {self.mean:.3g} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +177,8 @@ def _assess_node(
     return NodeAssessment(
         name=name,
         bound=limit.bound,
+        percentile=limit.node.percentile,
+        mean=limit.mean,
         load=max(
             predicted.cost / predicted.limit if predicted.limit else 0.0,
             busy / busy_limit if busy_limit else 0.0,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from shedlight.control.assessment import LoadAssessment, NodeAssessment
-from shedlight.graph.application import Application
+from shedlight.graph.application import Application, bound_kind
 from shedlight.graph.topology import operators_on
 
 
@@ -87,14 +87,14 @@ def _risk(node: NodeAssessment, relief: str) -> str:
             f"it is at {100 * node.load:,.0f} % of its limit and sheds by pressure until a "
             f"plan fits; {relief}"
         )
-    if node.latency > node.bound:
+    if node.latency > node.mean:
         return (
-            f"latency {node.latency:.3g} s exceeds the bound of {node.bound:g} s though the "
-            "load fits; if that lasts, events come in bursts: lower the aim or raise the bound"
+            f"the mean latency is {node.latency:.3g} s and {node.allowance}, though the load "
+            "fits; if that lasts, events come in bursts: lower the aim or raise the bound"
         )
     if node.backlog > node.bound:
         return (
-            f"{node.backlog:.3g} busy seconds are queued and the bound is {node.bound:g} s; "
-            "the plan works them off if the load stays"
+            f"{node.backlog:.3g} busy seconds are queued and the bound is {node.bound:g} s "
+            f"{bound_kind(node.percentile)}; the plan works them off if the load stays"
         )
     return ""

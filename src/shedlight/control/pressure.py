@@ -19,7 +19,7 @@ seconds queued, which is what an event that arrives now waits) and its bound B:
   bound.
 """
 
-from shedlight.model.latency import BATCHES_PER_EVENT, Target
+from shedlight.model.latency import Target, batches_per_event
 
 _AIM = Target().aim
 _LATEST = 0.9  # no plan is taken to expect more of a queue than this share of the bound
@@ -47,21 +47,30 @@ def pressure(
 
 
 def batch_pressure(
-    unread: float, work: float, *, fixed: float, reading: float, bound: float | None
+    unread: float,
+    work: float,
+    *,
+    fixed: float,
+    reading: float,
+    bound: float | None,
+    percentile: int | None = None,
 ) -> float:
     """Say by what factor a node of micro-batches lowers its shares for the next one.
 
     What has arrived is read as a whole, so there is no ramp: the factor is the greatest with
-    which the next micro-batch takes no longer than the bound allows. Plans aim for less, and so
-    noise does not undo them. A bound that even an empty micro-batch breaks cannot be kept, and
-    nothing is shed for it. Of the unread events each brings so many seconds of work, at the
-    shares of the plan, and of reading, kept or not; the fixed seconds are of a micro-batch.
+    which the next micro-batch takes no longer than the bound, of the mean or of a percentile,
+    allows: events are admitted by the end of the micro-batch that would read them. Plans aim
+    for less, and so noise does not undo them. A bound that even an empty micro-batch breaks
+    cannot be kept, and nothing is shed for it. Of the unread events each brings so many seconds
+    of work, at the shares of the plan, and of reading, kept or not; the fixed seconds are of a
+    micro-batch.
 
     Example:
         >>> batch_pressure(60_000, 1e-4, fixed=0.5, reading=0.0, bound=6.0)
         0.5833333333333334
     """
-    if bound is None or unread * work <= 0 or BATCHES_PER_EVENT * fixed >= bound:
+    batches = batches_per_event(percentile)
+    if bound is None or unread * work <= 0 or batches * fixed >= bound:
         return 1.0
-    longest = bound / BATCHES_PER_EVENT
+    longest = bound / batches
     return min(1.0, max(0.0, longest - fixed - unread * reading) / (unread * work))

@@ -180,8 +180,8 @@ def _problem(policy: ReplanPolicy, node: NodeAssessment) -> str:
     """Say in what way a node is off; empty if it is not."""
     if node.load > policy.over:
         return f"{node.name} is at {_percent(node.load)} of its limit"
-    if policy.watches_latency and node.latency > node.bound:
-        return f"latency at {node.name} is {node.latency:.3g} s, its bound {node.bound:g} s"
+    if policy.watches_latency and node.latency > node.mean:
+        return f"latency at {node.name} is {node.latency:.3g} s, {node.allowance}"
     if node.sheds and node.load < policy.under:
         return f"{node.name} sheds and is at only {_percent(node.load)} of its limit"
     return ""

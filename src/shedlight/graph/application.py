@@ -16,6 +16,9 @@ from typing import TypeVar
 from shedlight.language import Expression, Pattern, Schema
 from shedlight.matching.output.timed_out import timed_out_name
 
+PERCENTILES = range(50, 100)
+"""The percentiles of latency that a bound may be of."""
+
 
 class TimeUnit(Enum):
     """What the numbers in a time column count; a timestamp needs none."""
@@ -150,15 +153,35 @@ class Node:
 
     Attributes:
         name: Unique among the nodes.
-        bound: The mean time that an event may spend here, in seconds; None: it never sheds.
+        bound: The time that an event may spend here, in seconds; None: it never sheds.
+        percentile: Of which percentile of these times the bound is, from 50 to 99; None: of
+            their mean.
     """
 
     name: str
     bound: float | None = None
+    percentile: int | None = None
 
     def __post_init__(self) -> None:
         if self.bound is not None and not 0 < self.bound < math.inf:
             raise ValueError(f"bound must be longer than zero, got {self.bound}")
+        if self.percentile is not None and self.percentile not in PERCENTILES:
+            raise ValueError(
+                f"percentile must be a whole number from 50 to 99, got {self.percentile}; "
+                "leave it out for a bound of the mean"
+            )
+        if self.percentile is not None and self.bound is None:
+            raise ValueError(f"percentile {self.percentile} has no bound; give one in seconds")
+
+
+def bound_kind(percentile: int | None) -> str:
+    """Say of what a bound is; it stands behind the bound's seconds.
+
+    Example:
+        >>> bound_kind(None), bound_kind(95)
+        ('on average', 'at p95')
+    """
+    return "on average" if percentile is None else f"at p{percentile}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from shedlight.graph.lineage import (
     join_groups,
     may_accept,
 )
+from shedlight.graph.topology import operators_on
 from shedlight.language.ast import pattern as ast
 
 EPOCH_WINDOWS = 40
@@ -62,6 +63,11 @@ class Closures:
     switches: Mapping[Stream, tuple[Stream, ...]] = field(default_factory=dict)
 
     @property
+    def protected(self) -> frozenset[Stream]:
+        """The patterns of which single events must not be shed."""
+        return frozenset({*self.switches, *self.groups})
+
+    @property
     def feeders(self) -> frozenset[Stream]:
         """The patterns that have a key in common with a watcher and need not be whole."""
         bound = {s for c in self.by_watcher.values() for s in (c.watcher, *c.members)}
@@ -92,6 +98,21 @@ def find_closures(application: Application) -> Closures:
         epoch=EPOCH_WINDOWS * (max(windows, default=0) or _WITHOUT_TIME),
         switches={stream: tuple(watchers) for stream, watchers in switches.items()},
     )
+
+
+def exempt_patterns(application: Application) -> Mapping[str, tuple[Stream, ...]]:
+    """List the patterns of protected closures at each node with a bound by percentile.
+
+    Their events are admitted whatever is queued: to shed single ones would invent absences.
+    """
+    bounded = [name for name, node in application.nodes.items() if node.percentile is not None]
+    protected = find_closures(application).protected if bounded else frozenset()
+    here = {name: operators_on(application, name) for name in bounded}
+    return {
+        name: streams
+        for name, specs in here.items()
+        if (streams := tuple(s for spec in specs for s in spec.outputs if s in protected))
+    }
 
 
 def _reasons(application: Application, stream: Stream) -> Iterator[str]:

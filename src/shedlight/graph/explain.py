@@ -110,7 +110,8 @@ def _graph(application: Application) -> Iterator[str]:
     for node in application.nodes.values():
         bound = "no bound, sheds nothing"
         if node.bound:
-            bound = f"bound {Window(max(1, round(node.bound * 1e6)))}"
+            time = Window(max(1, round(node.bound * 1e6)))
+            bound = f"bound {time} {app.bound_kind(node.percentile)}"
         yield f"  node {node.name}: {bound}"
         specs = operators_on(application, node.name)
         if not specs:

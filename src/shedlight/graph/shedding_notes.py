@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from shedlight.errors import join_words
-from shedlight.graph.application import Application, Stream
-from shedlight.graph.closures import Closure, find_closures
+from shedlight.graph.application import Application, Stream, bound_kind
+from shedlight.graph.closures import Closure, exempt_patterns, find_closures
 from shedlight.graph.lineage import ancestors
 from shedlight.graph.topology import key_name
 from shedlight.language import Pattern, Window
@@ -27,6 +27,11 @@ def note_shedding(application: Application) -> Mapping[Stream, Notes]:
     if not any(node.bound for node in application.nodes.values()):
         return {}
     closures = find_closures(application).by_watcher
+    exempt = {
+        stream: application.nodes[node].percentile
+        for node, streams in exempt_patterns(application).items()
+        for stream in streams
+    }
     notes = {}
     for stream in application.streams:
         if stream.operator:
@@ -35,6 +40,11 @@ def note_shedding(application: Application) -> Mapping[Stream, Notes]:
             counted = list(_counts_of_kept(application, stream, closure))
             if counted:
                 about["counts"] = f"{join_words(counted, 'and')}: what was kept, not what came"
+            if stream in exempt:
+                about["admission"] = (
+                    f"exempt from the bound {bound_kind(exempt[stream])}: single events of a "
+                    "protected closure are never shed"
+                )
             if about:
                 notes[stream] = about
     return notes

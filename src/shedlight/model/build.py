@@ -76,6 +76,7 @@ def _node(application: Application, snapshot: Snapshot, name: str) -> NodeModel:
     return NodeModel(
         name=name,
         bound=application.nodes[name].bound,
+        percentile=application.nodes[name].percentile,
         backlog=snapshot.backlog.get(name, 0.0),
         fixed=batch.fixed if batch else 0.0,
         reading=batch.reading if batch else 0.0,

@@ -1,7 +1,7 @@
 """Bounds on latency as limits on work.
 
-A node has a bound on the mean time that an event spends there. Each latency model turns it into
-a row of the form
+A node has a bound on the time that an event spends there: on its mean, or on a percentile. Each
+latency model turns it into a row of the form
 
     sum of (cost of an event) x (rate at which it is kept)  <=  limit(rate of arrivals)
 
@@ -13,6 +13,11 @@ a row of the form
 - Micro-batch: a batch takes D = a + D (lambda b_in + sum of kept x s), an event waits for half
   a batch and then for its own, so D <= B / 1.5 and the limit is 1 - 1.5 a / B - lambda b_in.
 
+A bound B of percentile p becomes one of the mean. Queues are close to exponential: the share p
+of the events waits for at most B if the mean is B / ln(1 / (1 - p)). That is exact for M/M/1;
+for M/G/1 it is said of B - s_max. What an event spends in micro-batches is evenly spread from D
+to 2 D, so D <= B / (1 + p). Plans are made for that; admission holds single events to B.
+
 The limit is taken times an aim below 1, for near it the latency is a cliff, and less what it
 takes to work off a backlog in time.
 """
@@ -21,17 +26,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from math import log
 
 import numpy as np
 
 from shedlight.errors import PlanError
-from shedlight.graph.application import Stream
+from shedlight.graph.application import Stream, bound_kind
 from shedlight.model.arrays import Floats, LazyArrays
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel
 from shedlight.model.rates import Arrivals, node_arrivals
 
-BATCHES_PER_EVENT = 1.5
-"""How many batches an event spends on average: half of one until it is read, then its own."""
+
+def batches_per_event(percentile: int | None) -> float:
+    """Say how many micro-batches an event spends: a part of one until it is read, then its own.
+
+    Half of one on average, or what a percentile of the events do not exceed.
+
+    Example:
+        >>> batches_per_event(None), batches_per_event(95)
+        (1.5, 1.95)
+    """
+    return 1.5 if percentile is None else 1 + percentile / 100
+
+
+def likely_longest(mean: Floats, variance: Floats, percentile: int | None) -> Floats:
+    """Say what the times of a percentile of services do not exceed; at least their means.
+
+    It is exact for constant times, and for exponential ones if that is more than their mean;
+    between them it is by their spread.
+
+    Example:
+        >>> mean = np.array([2.0, 2.0])
+        >>> likely_longest(mean, np.array([4.0, 0.0]), 95).round(3).tolist()
+        [5.991, 2.0]
+    """
+    if percentile is None:
+        return mean
+    spread: Floats = np.sqrt(variance)
+    return mean + max(0.0, -log(1 - percentile / 100) - 1) * spread
+
+
+def mean_bound(bound: float, percentile: int | None) -> float:
+    """Give the mean of an exponential time of which a percentile is a bound, or the bound.
+
+    Example:
+        >>> mean_bound(3.0, None), round(mean_bound(3.0, 95), 3), mean_bound(3.0, 50)
+        (3.0, 1.001, 3.0)
+    """
+    return bound if percentile is None else bound / max(1.0, -log(1 - percentile / 100))
 
 
 class LatencyModel(Enum):
@@ -79,9 +121,9 @@ class Limit:
         """Give the limit at a rate of arrivals that patterns use, and of all that is read."""
         full = 1.0
         if self.target.latency is LatencyModel.MM1:
-            full = arrivals * self.bound / (1 + arrivals * self.bound)
+            full = arrivals * self.mean / (1 + arrivals * self.mean)
         elif self.target.latency is LatencyModel.MICRO_BATCH:
-            waiting = BATCHES_PER_EVENT * self.node.fixed / self.bound
+            waiting = batches_per_event(self.node.percentile) * self.node.fixed / self.bound
             full = 1 - waiting - read * self.node.reading
         return max(0.0, self.target.aim * full - self.backlog_share)
 
@@ -92,10 +134,18 @@ class Limit:
     def slopes(self, arrivals: float) -> tuple[float, float]:
         """Say how the limit grows with arrivals that patterns use, and with all of them."""
         if self.target.latency is LatencyModel.MM1:
-            return self.target.aim * self.bound / (1 + arrivals * self.bound) ** 2, 0.0
+            return self.target.aim * self.mean / (1 + arrivals * self.mean) ** 2, 0.0
         if self.target.latency is LatencyModel.MICRO_BATCH:
             return 0.0, -self.target.aim * self.node.reading
         return 0.0, 0.0
+
+    @property
+    def mean(self) -> float:
+        """The mean latency that the bound allows, in seconds."""
+        percentile = self.node.percentile
+        if self.target.latency is LatencyModel.MICRO_BATCH:
+            return self.bound * batches_per_event(None) / batches_per_event(percentile)
+        return mean_bound(self.bound, percentile)
 
     @property
     def backlog_share(self) -> float:
@@ -123,11 +173,15 @@ def node_limit(model: Model, node: NodeModel, target: Target) -> Limit | None:
     transport = node.transport
     if target.latency is LatencyModel.MG1:
         services = {operator.name: _service_by_type(operator) for operator in operators}
-        longest = {name: float(total.max(initial=0.0)) for name, total in services.items()}
+        longest = {
+            operator.name: _longest_service(operator, services[operator.name], node.percentile)
+            for operator in operators
+        }
         others = {op.name: _longest_of_others(op, operators, longest) for op in operators}
         spare = node.bound - transport - max(longest[name] + others[name] for name in longest)
         if spare <= 0:
             raise _too_tight(node, node.bound - spare, "a single event takes that long")
+        spare = mean_bound(spare, node.percentile)
         by_stream = {pattern.stream: pattern for pattern in patterns}
 
         @cache  # whoever asks needs the other arrays of the pattern too, then they are at hand
@@ -152,15 +206,16 @@ def check_feasible(limit: Limit, read: float) -> None:
             f"node {node.name!r} cannot keep any bound: reading {read:,.0f} events/s at "
             f"{node.reading:g} s each takes all of its time; give it more cores or fewer events"
         )
-    least = BATCHES_PER_EVENT * node.fixed / left
+    least = batches_per_event(node.percentile) * node.fixed / left
     if least >= limit.bound:
         raise _too_tight(node, least, "a batch takes too long even if it is empty")
 
 
 def _too_tight(node: NodeModel, least: float, why: str) -> PlanError:
     return PlanError(
-        f"node {node.name!r} cannot keep its bound of {node.bound:g} s whatever is shed: "
-        f"{why}; the least feasible bound is more than {least:g} s"
+        f"node {node.name!r} cannot keep its bound of {node.bound:g} s "
+        f"{bound_kind(node.percentile)} whatever is shed: {why}; "
+        f"the least feasible bound is more than {least:g} s"
     )
 
 
@@ -170,6 +225,18 @@ def _service_by_type(operator: OperatorModel) -> Floats:
     for pattern in operator.patterns:
         np.add.at(total, pattern.demand.uses, pattern.seconds)
     return total
+
+
+def _longest_service(
+    operator: OperatorModel, services: Floats, percentile: int | None
+) -> float:
+    """Find the longest service of an event, by its mean or by a percentile."""
+    variances = np.zeros(len(services))
+    if percentile is not None:
+        for pattern in operator.patterns:
+            of_uses = np.maximum(pattern.moments - pattern.seconds**2, 0.0)
+            np.add.at(variances, pattern.demand.uses, of_uses)
+    return float(likely_longest(services, variances, percentile).max(initial=0.0))
 
 
 def _longest_of_others(

@@ -93,8 +93,8 @@ class NodeModel:
     """What the planner knows of a node."""
 
     name: str  # its name
-    # the mean time that an event may spend there, in seconds; None: no limit
-    bound: float | None = None
+    bound: float | None = None  # the time that an event may spend there; None: no limit
+    percentile: int | None = None  # of which percentile the bound is; None: of the mean
     backlog: float = 0.0  # busy seconds that are queued
     fixed: float = 0.0  # seconds that a micro-batch takes however few events it has
     reading: float = 0.0  # seconds per event that arrives, kept or not

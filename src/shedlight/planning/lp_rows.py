@@ -257,7 +257,7 @@ def _most_matches(rows: LpRows, operator: OperatorModel, pattern: PatternModel) 
     if limit.target.latency is not LatencyModel.MM1 or not _has_fixed_arrivals(rows, limit):
         return INFINITY
     used, _ = limit.arrivals.at(rows.unshed.outputs)
-    return (used + 1 / limit.bound) / limit.target.aim * modelled
+    return (used + 1 / limit.mean) / limit.target.aim * modelled
 
 
 def _has_fixed_arrivals(rows: LpRows, limit: Limit) -> bool:
@@ -275,5 +275,5 @@ def _add_output_row(rows: LpRows, operator: OperatorModel, pattern: PatternModel
     rows.program.add_row(
         np.append(rows.match_column(pattern.stream), arrivals.columns),
         np.append(events_per_match, -arrivals.coefficients / aim),
-        upper=(arrivals.constant + 1 / limit.bound) / aim,
+        upper=(arrivals.constant + 1 / limit.mean) / aim,
     )

@@ -40,6 +40,14 @@ def test_the_papers_example_is_understood():
     )
 
 
+def test_a_bound_is_of_the_mean_or_of_a_percentile():
+    """And it is the same whether it comes from a file or is made in Python."""
+    by_percentile = loaded(("bound: 3 s", "bound: {p95: 500 ms}"))
+
+    assert loaded().nodes["edge"] == Node(name="edge", bound=3.0)
+    assert by_percentile.nodes["edge"] == Node(name="edge", bound=0.5, percentile=95)
+
+
 def test_a_merge_takes_all_but_what_is_written():
     """Anchors and merges work as YAML says."""
     sources = load_application(PAPER).application.sources

@@ -50,8 +50,12 @@ def test_an_application_made_in_python_can_be_written():
     slow = Sink(
         name="slow", input=Stream("Q11", "w1"), timed_out=True, weight=0, format="console"
     )
-    sinks = {**application.sinks, "slow": slow}
-    application = replace(application, sources=sources, operators=operators, sinks=sinks)
+    parts = {"sources": sources, "operators": operators}
+    nodes = {
+        n: replace(node, percentile=95) for n, node in application.nodes.items() if node.bound
+    }
+    parts |= {"nodes": application.nodes | nodes, "sinks": {**application.sinks, "slow": slow}}
+    application = replace(application, **parts)
     again = load_application(application_text(application)).application
     assert again == without_places(application)
 

@@ -31,6 +31,8 @@ class Interval:
             time of it is queueing.
         unknown: Types that the shares did not know, by pattern.
         shed: Relevant events at each node that no pattern kept.
+        not_admitted: Events at each node that were not admitted, for too much was queued, and
+            that their shares would have kept: shed for all patterns that are not exempt.
     """
 
     start: float
@@ -45,6 +47,7 @@ class Interval:
     latency: Mapping[str, float]
     unknown: Mapping[Stream, tuple[str, ...]]
     shed: Mapping[str, int] = field(default_factory=dict)
+    not_admitted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,8 @@ class ServedEvents:
         arrival: When it arrived, in seconds.
         queueing: How long it waited until its processing began, in seconds.
         processing: How long that took, in seconds.
+        exempt: Whether it was admitted however much was queued, for a protected closure or a
+            type that is never shed, where events are admitted one by one.
     """
 
     node: str
@@ -89,6 +94,7 @@ class ServedEvents:
     arrival: Floats
     queueing: Floats
     processing: Floats
+    exempt: Array
 
 
 class Policy(Protocol):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from shedlight.graph import Application, Stream
-from shedlight.graph.closures import find_closures
+from shedlight.graph.closures import Closures
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.guard import Guard, find_guards
 from shedlight.shedding.thresholds import END, ThresholdHistory, least_of
@@ -21,8 +21,8 @@ class AppliedThreshold(NamedTuple):
 class Completeness:
     """What all servers know of each other's shares: a simulation has no network to ask."""
 
-    def __init__(self, application: Application) -> None:
-        self.guards = find_guards(application, find_closures(application))
+    def __init__(self, application: Application, closures: Closures) -> None:
+        self.guards = find_guards(application, closures)
         streams = {stream for spec in self.guards.values() for stream in spec.streams}
         self.thresholds: list[AppliedThreshold] = []
         self._histories = dict.fromkeys(streams, ThresholdHistory())

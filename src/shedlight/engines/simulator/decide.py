@@ -8,8 +8,9 @@ import numpy as np
 from shedlight.engines.simulator.api import Chooser
 from shedlight.engines.simulator.completeness import Completeness
 from shedlight.graph.application import OperatorSpec, Stream
-from shedlight.graph.topology import key_name
+from shedlight.graph.topology import key_name, list_elements
 from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.compile.type_labels import build_vocabulary
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator
 from shedlight.matching.operators.classify import gather
@@ -55,6 +56,7 @@ class Decider:
         self._completeness = completeness
         self._relevant: dict[str, Array] = {}
         self._labels: list[str] = []
+        self._never_shed: list[bool] = []
 
     def labels(self, ready: ReadyBatch) -> list[str]:
         """Name the types so far."""
@@ -71,6 +73,13 @@ class Decider:
                 for matcher in self._operator.matchers
             }
         return self._relevant
+
+    def never_shed(self, ready: ReadyBatch) -> Array:
+        """Say which types are never to be shed."""
+        labels = self.labels(ready)
+        for label in labels[len(self._never_shed) :]:
+            self._never_shed.append(is_never_shed(self._spec, label))
+        return np.array(self._never_shed, np.bool_)
 
     def decide(self, ready: ReadyBatch, since: int, shares: Shares) -> Decided:
         """Decide about what is ready after a watermark."""
@@ -127,3 +136,22 @@ class Decider:
             else:
                 known[name] = event_hashes(ready.table, self._operator.ids)
         return known[name]
+
+
+def is_never_shed(spec: OperatorSpec, label: str) -> bool:
+    """Say whether an operator never sheds a type: all that a label of `never_shed` says holds.
+
+    Example:
+        >>> from shedlight import parse_pattern
+        >>> pattern = parse_pattern("SELECT E WHERE E.type = 7 AND E.cpu > 0.5").pattern
+        >>> names = {"name": "w", "node": "n", "input": ("s",), "never_shed": ("type=7",)}
+        >>> spec = OperatorSpec(**names, patterns={"Q": pattern})
+        >>> is_never_shed(spec, "type=7 & cpu > 0.5"), is_never_shed(spec, "cpu > 0.5")
+        (True, False)
+    """
+    if not spec.never_shed:
+        return False
+    words = build_vocabulary(list_elements(spec))
+    holds = words.parse(label) or {}
+    required = [words.parse(each) or {} for each in spec.never_shed]
+    return any(each.items() <= holds.items() if each else not holds for each in required)

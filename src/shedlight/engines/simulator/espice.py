@@ -211,8 +211,8 @@ class UtilityPolicy(LimitPolicy):
         """Put pressure on what is chosen; it is not a matter of shares."""
         for node, factor in factors.items():
             if self._application.nodes[node].bound:
-                for cells in self._cells_on(node).values():
-                    cells.pressure = factor
+                for stream, cells in self._cells_on(node).items():
+                    cells.pressure = 1.0 if stream in self.admitted else factor
         return {}
 
 

@@ -24,6 +24,7 @@ class IntervalBuilder:
         self._busy: dict[str, float] = defaultdict(float)
         self._processed: dict[str, int] = defaultdict(int)
         self._shed: dict[str, int] = defaultdict(int)
+        self._not_admitted: dict[str, int] = defaultdict(int)
         self._latency: dict[str, float] = defaultdict(float)
         self._unknown: dict[Stream, tuple[str, ...]] = {}
 
@@ -47,6 +48,7 @@ class IntervalBuilder:
         self._latency[node] += float((leave - batch.arrivals)[batch.kept].sum())
         self._processed[node] += processed
         self._shed[node] += batch.relevant - processed
+        self._not_admitted[node] += batch.not_admitted
         self._unknown |= {stream: names for stream, names in decided.unknown.items() if names}
 
     def build(self, free: Mapping[str, float]) -> Interval:
@@ -65,6 +67,7 @@ class IntervalBuilder:
             latency=dict(self._latency),
             unknown=self._unknown,
             shed=dict(self._shed),
+            not_admitted=dict(self._not_admitted),
         )
 
 
@@ -82,6 +85,9 @@ def served_events(
         # rounding may leave a little less than nothing
         queueing=np.maximum(leave[kept] - arrival - processing, 0.0),
         processing=processing,
+        exempt=np.zeros(len(arrival), np.bool_)
+        if batch.requests is None
+        else batch.requests.exempt[kept],
     )
 
 

@@ -1,5 +1,6 @@
 """Latencies of very many events in little memory: sums, a histogram, and rows in a file."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ import pyarrow.parquet as pq
 
 from shedlight.engines.event_files import written_whole
 from shedlight.engines.simulator import ServedEvents
+from shedlight.graph import Node
 from shedlight.model.arrays import Floats
 
 _MIN, _MAX, _BINS = 1e-9, 1e7, 8192
 """The range of the histogram in seconds, and its bins: each is 0.45 % wider than the last."""
 _STEP = np.log(_MAX / _MIN) / _BINS
+_ROUNDING = 1e-6  # what a time may be off, in seconds
 _MAX_BUFFERED_ROWS = 1 << 20
 
 SCHEMA = pa.schema(
@@ -41,14 +44,25 @@ class LatencySummary:
     processing: float  # the mean processing time
     p95: float  # what 95 % of them did not exceed, to half a percent
     p99: float  # what 99 % of them did not exceed
+    over: int  # how many of those that are not exempt from admission exceeded the bound
+    exempt: int  # how many were exempt
+    exempt_over: int  # how many of these exceeded the bound
+
+    @property
+    def over_share(self) -> float:
+        """The share of events that exceeded the bound, of those that are not exempt."""
+        return self.over / max(1, self.events - self.exempt)
 
 
 class LatencyCollector:
     """Collects the latency of each processed event at its node."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self._bounds = {name: node.bound for name, node in nodes.items()}
         self._counts: dict[str, Floats] = {}
         self._sums: dict[str, Floats] = {}
+        self._over: Counter[tuple[str, bool]] = Counter()  # by node, exempt or not
+        self._exempt: Counter[str] = Counter()
 
     def add(self, served: ServedEvents) -> None:
         """Add events."""
@@ -60,6 +74,12 @@ class LatencyCollector:
         bins = np.ceil(np.log(spent / _MIN) / _STEP).astype(np.int64)
         counts += np.bincount(bins, minlength=_BINS + 1)
         sums += [served.queueing.sum(), served.processing.sum()]
+        bound = self._bounds[served.node]
+        over = spent > (np.inf if bound is None else bound + _ROUNDING)
+        self._exempt[served.node] += int(np.count_nonzero(served.exempt))
+        for exempt in (False, True):
+            count = np.count_nonzero(over & (served.exempt == exempt))
+            self._over[served.node, exempt] += int(count)
 
     def by_node(self) -> Mapping[str, LatencySummary]:
         """Summarise the latency at each node."""
@@ -72,9 +92,9 @@ class LatencyCollector:
             float(_MIN * np.exp(_STEP * np.searchsorted(counts, share * number)))
             for share in (0.95, 0.99)
         )
-        return LatencySummary(
-            int(number), queueing + processing, queueing, processing, p95, p99
-        )
+        over, exempt_over = self._over[name, False], self._over[name, True]
+        times = (queueing + processing, queueing, processing, p95, p99)
+        return LatencySummary(int(number), *times, over, self._exempt[name], exempt_over)
 
 
 class LatencyFile:

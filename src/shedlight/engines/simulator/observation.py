@@ -8,6 +8,8 @@ from typing import Any
 from shedlight.control.observation import Observation
 from shedlight.engines.simulator.api import Interval
 
+_SUMS = ("outputs", "busy", "processed", "latency", "shed", "not_admitted")
+
 
 def observation_of(interval: Interval) -> Observation:
     """Give the observation that a monitor would make of an interval."""
@@ -69,7 +71,7 @@ def join_intervals(intervals: Sequence[Interval]) -> Interval:
             s: (sum(i.spent[s][0] for i in intervals), sum(i.spent[s][1] for i in intervals))
             for s in last.spent
         },
-        **{name: total(name) for name in ("outputs", "busy", "processed", "latency", "shed")},
+        **{name: total(name) for name in _SUMS},
     )
 
 

@@ -11,10 +11,11 @@ from dataclasses import replace
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
 from shedlight.control.observation import Observation, remember_times, snapshot_of
 from shedlight.control.pressure import pressure
+from shedlight.engines.simulator.admission import admitted_patterns
 from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.observation import join_intervals, observation_of
 from shedlight.errors import PlanError
-from shedlight.graph import Application
+from shedlight.graph import Application, operators_on
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, node_limit
 from shedlight.model.load import NodeLoad, node_load
@@ -34,6 +35,8 @@ class PressurePolicy(ABC):
         self.factors: list[Factors] = []  # after each interval so far
         self._nodes, self._every, self._with_pressure = application.nodes, every, with_pressure
         self._unobserved: list[Interval] = []
+        self._operators_on = {name: operators_on(application, name) for name in self._nodes}
+        self.admitted = admitted_patterns(application)  # one by one; there is no pressure
 
     def decide(self, interval: Interval) -> Shares:
         """Observe if it is time, and say what patterns keep next under pressure."""
@@ -45,8 +48,21 @@ class PressurePolicy(ABC):
         return self.shares(self.factors[-1])
 
     def _factor(self, node: str, interval: Interval) -> float:
-        bound = self._nodes[node].bound if self._with_pressure else None
+        patterns = (s for spec in self._operators_on[node] for s in spec.outputs)
+        has_pressure = self._with_pressure and not self.admitted.issuperset(patterns)
+        bound = self._nodes[node].bound if has_pressure else None
         return pressure(interval.backlog.get(node, 0.0), bound, self.limit(node))
+
+    def _lower_shares(
+        self, shares: Shares, application: Application, factors: Factors
+    ) -> Shares:
+        """Lower shares by the pressure of their nodes."""
+        return {
+            stream: kept
+            if stream in self.admitted
+            else kept.lower_by(factors[application.operators[str(stream.operator)].node])
+            for stream, kept in shares.items()
+        }
 
     @abstractmethod
     def observe(self, observation: Observation) -> None:
@@ -96,7 +112,7 @@ class ControllerPolicy(PressurePolicy):
         """Give those of the active plan, and all of what it does not plan."""
         application = self.memory.application
         shares = {**sheddable_by_pressure(application), **self.memory.shares}
-        return _lower_shares(shares, application, factors)
+        return self._lower_shares(shares, application, factors)
 
     def limit(self, node: str) -> float:
         """Give the limit of the last decision."""
@@ -151,12 +167,4 @@ class RandomPolicy(LimitPolicy):
             for operator in self._model.operators_on(node):
                 kept = PatternShares(dict.fromkeys(operator.types, share))
                 shares |= {pattern.stream: kept for pattern in operator.patterns}
-        return _lower_shares(shares, self._application, factors)
-
-
-def _lower_shares(shares: Shares, application: Application, factors: Factors) -> Shares:
-    """Lower shares by the pressure of their nodes."""
-    return {
-        stream: kept.lower_by(factors[application.operators[str(stream.operator)].node])
-        for stream, kept in shares.items()
-    }
+        return self._lower_shares(shares, self._application, factors)

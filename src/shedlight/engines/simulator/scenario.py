@@ -78,6 +78,7 @@ def run_unshed(scenario: Scenario, *, with_outputs: bool = False) -> Unshed:
         seed=scenario.seed,
         pace=scenario.pace,
         with_outputs=with_outputs,
+        with_admission=False,
     )
     demand = {
         name: sum(i.busy.get(name, 0.0) for i in done.intervals) / scenario.duration

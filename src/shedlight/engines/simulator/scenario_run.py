@@ -27,13 +27,15 @@ class NodeRow:
     length: float  # how long it was
     node: str  # its name
     bound: float | None  # its bound; None if it has none
+    percentile: int | None  # of which percentile that is; None: of the mean
     # what the bound allows, as far as it was known; None if there is no bound
     limit: float | None
     busy: float  # the work that it took on
     backlog: float  # the work that was queued at the end
-    pressure: float  # the factor on its shares after the interval
+    pressure: float  # the factor on its shares after the interval, but for admitted patterns
     processed: int  # events that some pattern kept
     shed: int  # relevant events that no pattern kept
+    not_admitted: int  # events that were not admitted, for too much was queued
     # the mean time that processed events spent there; None if there were none
     latency: float | None
     queueing: float | None  # the part of that before processing began
@@ -100,7 +102,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     settings = ControlSettings(plan_settings=PlanSettings(target=target))
     policy = make_policy(shedder, scenario.application, settings, CHECKS_PER_DECISION)
     recording = _RecordingPolicy(policy, limits, on_interval)
-    latencies = LatencyCollector()
+    latencies = LatencyCollector(scenario.application.nodes)
 
     def collect(served: ServedEvents) -> None:
         latencies.add(served)
@@ -117,6 +119,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
         pace=scenario.pace,
         on_served=collect,
         with_outputs=with_outputs,
+        with_admission=policy is not None,
     )
     factors = policy.factors if policy else []
     rows = _node_rows(scenario.application, done.intervals, recording.history, factors)
@@ -147,12 +150,14 @@ def _node_rows(
                 length=interval.length,
                 node=name,
                 bound=node.bound,
+                percentile=node.percentile,
                 limit=(limit or last).get(name),
                 busy=busy / interval.length if interval.length else 0.0,
                 backlog=interval.backlog.get(name, 0.0),
                 pressure=(factor or {}).get(name, 1.0),
                 processed=number,
                 shed=interval.shed.get(name, 0),
+                not_admitted=interval.not_admitted.get(name, 0),
                 latency=spent / number if number else None,
                 queueing=(spent - busy) / number if number else None,
             )

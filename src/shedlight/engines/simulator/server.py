@@ -1,12 +1,13 @@
 """An operator as a server in virtual time: what arrives, what it keeps, when that leaves."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shedlight.engines.simulator.admission import Admission, PatternWork, Requests
 from shedlight.engines.simulator.api import Counts
 from shedlight.engines.simulator.completeness import Completeness
 from shedlight.engines.simulator.decide import Decided, Decider
@@ -81,13 +82,16 @@ class ServiceBatch:
     decided: Decided  # which of them each pattern keeps
     kept: Array  # which of them some pattern keeps
     relevant: int  # how many of them some pattern can take
+    requests: Requests | None = None  # what they ask for, where they are admitted one by one
+    not_admitted: int = 0  # how many of them were not
 
 
 class Server:
     """An operator at work in virtual time.
 
     Windows are the longest of all patterns of each key, in microseconds; of the patterns in
-    `timed_out` a sink takes what timed out; where events are unique, none comes twice.
+    `timed_out` a sink takes what timed out; without an admission all events are admitted; where
+    events are unique, none comes twice.
     """
 
     def __init__(  # noqa: PLR0913  # what an operator is, and what a simulation asks of it
@@ -97,11 +101,12 @@ class Server:
         windows: Mapping[str, int],
         timed_out: Collection[Stream],
         completeness: Completeness,
+        admission: Admission | None,
         *,
         unique: bool = False,
         lists_events: bool = False,
     ) -> None:
-        self.spec = spec
+        self.spec, self.admission = spec, admission
         reported = {stream.name for stream in spec.outputs if stream in timed_out}
         self.operator: CepOperator = build_operator(inputs, spec.patterns, timed_out=reported)
         self.timed_out: Mapping[Stream, pa.Table] = {}  # in the last batch
@@ -153,17 +158,53 @@ class Server:
         if size:
             by_any = np.any(list(self.decider.relevant(ready).values()), 0)
             relevant = int(np.count_nonzero(gather(by_any, ready.numbers)))
-        for stream in self.spec.outputs:
+        requests = self._requests(ready, decided, service_times) if self.admission else None
+        for stream in self.spec.outputs if requests is None else ():
             mask = decided.masks[stream.name]
             kept_by_any |= mask
             spent[stream] = service_times.spend(stream, mask, work)
-        processed = int(np.count_nonzero(kept_by_any))
         self._arrived += sum(map(len, tables.values()))
-        self._processed += processed
-        self._shed += relevant - processed
-        self._unused += size - relevant
         arrivals = self._arrival_times(ready)
-        return ServiceBatch(ready, arrivals, work, spent, decided, kept_by_any, relevant)
+        return ServiceBatch(
+            ready, arrivals, work, spent, decided, kept_by_any, relevant, requests
+        )
+
+    def _requests(
+        self, ready: ReadyBatch, decided: Decided, service_times: ServiceTimes
+    ) -> Requests:
+        """Say what the events of a batch ask for, pattern by pattern."""
+        requests = Requests(len(ready.time))
+        for stream in self.spec.outputs:
+            rows = np.flatnonzero(decided.masks[stream.name])
+            exempt = gather(self.decider.never_shed(ready), ready.numbers[rows])
+            if self.admission and stream in self.admission.exempt:
+                exempt = np.ones(len(rows), np.bool_)
+            times = service_times.draw(stream, len(rows)), exempt
+            requests.add(stream, PatternWork(rows, *times, *service_times.expected(stream)))
+        return requests
+
+    def shed_others(self, batch: ServiceBatch, admitted: Array) -> ServiceBatch:
+        """Shed what was not admitted, for all patterns that are not exempt."""
+        if batch.requests is None:
+            return batch
+        masks, spent = dict(batch.decided.masks), {}
+        for stream, work in batch.requests.by_pattern.items():
+            masks[stream.name], spent[stream] = work.admit(admitted)
+        return replace(
+            batch,
+            service=batch.requests.service(admitted),
+            spent=spent,
+            decided=replace(batch.decided, masks=masks),
+            kept=np.any(list(masks.values()), 0),
+            not_admitted=int(np.count_nonzero(~admitted)),
+        )
+
+    def count(self, batch: ServiceBatch) -> None:
+        """Count what became of the events of a batch."""
+        processed = int(np.count_nonzero(batch.kept))
+        self._processed += processed
+        self._shed += batch.relevant - processed
+        self._unused += len(batch.ready.time) - batch.relevant
 
     def _arrival_times(self, ready: ReadyBatch) -> Floats:
         arrivals = ready.time / _SECOND

@@ -61,11 +61,25 @@ class ServiceTimes:
         if not mean:
             return 0.0, 0.0
         rows = np.flatnonzero(kept)
-        seconds = self._draw(stream, mean, len(rows))
+        seconds = self.draw(stream, len(rows))
         work[rows] += seconds
         return float(seconds.sum()), dot(seconds, seconds)
 
-    def _draw(self, stream: Stream, mean: float, number: int) -> Floats:
+    def expected(self, stream: Stream) -> tuple[float, float]:
+        """Give the mean and the variance of the times of a pattern."""
+        mean = self._service.seconds.get(stream, 0.0)
+        if self._service.distribution is ServiceDistribution.EXPONENTIAL:
+            return mean, mean * mean
+        if self._service.distribution is ServiceDistribution.MEASURED and mean:
+            samples = np.array(self._service.samples[stream])
+            return mean, float((samples * (mean / samples.mean())).var())
+        return mean, 0.0
+
+    def draw(self, stream: Stream, number: int) -> Floats:
+        """Draw the times of so many events that a pattern keeps."""
+        mean = self._service.seconds.get(stream, 0.0)
+        if not mean:
+            return np.zeros(number)
         if self._service.distribution is ServiceDistribution.EXPONENTIAL:
             return self._rng.exponential(mean, number)
         if self._service.distribution is ServiceDistribution.MEASURED:

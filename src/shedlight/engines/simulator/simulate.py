@@ -1,7 +1,8 @@
 """An application in virtual time: between control instants, operator by operator.
 
 Events queue at a node and its server takes them one by one; what an event takes is the sum of
-what the patterns take that keep it, and nothing if none does. A complex event arrives
+what the patterns take that keep it, and nothing if none does. Where a node has a bound by
+percentile, events are admitted one by one too. A complex event arrives
 downstream when the event that completed it leaves. Matching is that of every other engine.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from shedlight.engines.simulator.admission import find_admissions, serve_admitted
 from shedlight.engines.simulator.api import (
     Chooser,
     Choosing,
@@ -26,8 +28,9 @@ from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.engines.simulator.service import Service, ServiceTimes
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Application, Stream, operator_order
+from shedlight.graph.closures import find_closures
 from shedlight.graph.topology import longest_windows
-from shedlight.matching.jit import compiled
+from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 from shedlight.model.arrays import Floats
@@ -72,6 +75,7 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     pace: float = 1.0,
     on_served: OnServed | None = None,
     with_outputs: bool = False,
+    with_admission: bool = True,
 ) -> Simulation:
     """Simulate an application over the events of its sources.
 
@@ -86,6 +90,8 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         pace: How many times as fast events come as their times say.
         on_served: Called with the events that were processed, how long they waited and took.
         with_outputs: Whether to give the complex events of all patterns.
+        with_admission: Whether nodes with a bound by percentile shed the events that would
+            take longer.
 
     Raises:
         InputError: A table lacks a column, or has null ids or times.
@@ -94,7 +100,9 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     if not (interval > 0 and pace > 0):
         raise ValueError(f"an interval and a pace must be above zero, got {interval}, {pace}")
     prepared, times = prepare_run(application, tables, pace), ServiceTimes(service, seed)
-    run = _Run(prepared, times, on_served, with_outputs=with_outputs)
+    run = _Run(
+        prepared, times, on_served, with_outputs=with_outputs, with_admission=with_admission
+    )
     run.set_choosers(policy.choosers if isinstance(policy, Choosing) else {})
     intervals, history = [], []
     active: Shares = shares or {}
@@ -124,6 +132,7 @@ class _Run:
         on_served: OnServed | None,
         *,
         with_outputs: bool,
+        with_admission: bool,
     ) -> None:
         self.application, self._sources = prepared.application, prepared.sources
         self._service_times, self._on_served = service_times, on_served
@@ -136,7 +145,9 @@ class _Run:
         self._depth: dict[str, int] = {}
         self._outputs: dict[Stream, list[pa.Table]] = {}
         self._with_outputs = with_outputs
-        self.completeness = Completeness(self.application)
+        closures = find_closures(self.application)
+        self.completeness = Completeness(self.application, closures)
+        self._admissions = find_admissions(self.application, closures) if with_admission else {}
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
             self._servers[spec.name] = Server(
@@ -145,6 +156,7 @@ class _Run:
                 windows,
                 self.application.timed_out,
                 self.completeness,
+                self._admissions.get(spec.node),
                 unique=prepared.unique.issuperset(spec.inputs),
                 lists_events=with_outputs,
             )
@@ -200,8 +212,12 @@ class _Run:
             )
             for server in servers
         ]
-        departures = self._departures(node, batches)
-        for server, batch, leave in zip(servers, batches, departures, strict=True):
+        departures, admitted = self._departures(node, batches)
+        for server, asked, leave, admits in zip(
+            servers, batches, departures, admitted, strict=True
+        ):
+            batch = server.shed_others(asked, admits)
+            server.count(batch)
             builder.add(node, server, batch, leave)
             if self._on_served is not None:
                 self._on_served(served_events(node, server, batch, leave))
@@ -228,20 +244,33 @@ class _Run:
                     tables[number] = pa.concat_tables(arrived).combine_chunks()
         return tables
 
-    def _departures(self, node: str, batches: list[ServiceBatch]) -> list[Floats]:
-        """Serve the events of all operators of a node in the order of their arrival."""
+    def _departures(
+        self, node: str, batches: list[ServiceBatch]
+    ) -> tuple[list[Floats], list[Array]]:
+        """Serve the events of all operators of a node in the order of their arrival.
+
+        Say when each leaves, and whether it was admitted.
+        """
         arrivals = np.concatenate([batch.arrivals for batch in batches])
-        service = np.concatenate([batch.service for batch in batches])
-        leave = np.empty(len(arrivals))
-        if (arrivals[1:] >= arrivals[:-1]).all():
-            leave, self._free[node] = serve_in_order(arrivals, service, self._free[node])
+        leave, admitted = np.empty(len(arrivals)), np.ones(len(arrivals), np.bool_)
+        is_sorted = (arrivals[1:] >= arrivals[:-1]).all()
+        order = slice(None) if is_sorted else np.argsort(arrivals, kind="stable")
+        admission, free = self._admissions.get(node), self._free[node]
+        if admission is None:
+            service = np.concatenate([batch.service for batch in batches])
+            leave[order], free = serve_in_order(arrivals[order], service[order], free)
         else:
-            order = np.argsort(arrivals, kind="stable")
-            leave[order], self._free[node] = serve_in_order(
-                arrivals[order], service[order], self._free[node]
+            asked = [b.requests.columns(admission.percentile) for b in batches if b.requests]
+            certain, others, expected, asks = (
+                np.concatenate(each)[order] for each in zip(*asked, strict=True)
             )
+            columns = (certain, others, expected, asks)
+            leave[order], admitted[order], free = serve_admitted(
+                arrivals[order], columns, admission.bound, free
+            )
+        self._free[node] = free
         ends = np.cumsum([len(batch.arrivals) for batch in batches])[:-1]
-        return np.split(leave, ends)
+        return np.split(leave, ends), np.split(admitted, ends)
 
     def _send(self, stream: Stream, table: pa.Table, at: Floats) -> None:
         """Send complex events to the operators and sinks that read them."""

@@ -167,8 +167,10 @@ _ANYTHING = Pattern(select=(), where=Element("E1"))
 
 
 def _node(name: str, settings: st.NodeSettings | None) -> app.Node:
-    bound = settings.bound if settings else None
-    return app.Node(name=name, bound=bound / 1e6 if bound else None)
+    if settings is None or settings.bound is None:
+        return app.Node(name=name)
+    time, percentile = settings.bound
+    return app.Node(name=name, bound=time / 1e6, percentile=percentile)
 
 
 def _side(settings: st.LocationSettings | None) -> app.SideOutput | None:

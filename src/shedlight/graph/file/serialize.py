@@ -21,7 +21,9 @@ def application_text(application: Application) -> str:
             "name": application.name,
             "sources": {name: _source(s) for name, s in application.sources.items()},
             "nodes": {
-                name: {} if node.bound is None else {"bound": _time(node.bound * 1e6)}
+                name: {}
+                if node.bound is None
+                else {"bound": _bound(node.bound, node.percentile)}
                 for name, node in application.nodes.items()
             },
             "operators": {
@@ -30,6 +32,11 @@ def application_text(application: Application) -> str:
             "sinks": {name: _sink(sink) for name, sink in application.sinks.items()},
         }
     )
+
+
+def _bound(seconds: float, percentile: int | None) -> str | dict[str, str]:
+    time = _time(seconds * 1e6)
+    return time if percentile is None else {f"p{percentile}": time}
 
 
 def _source(source: Source) -> dict[str, Any]:

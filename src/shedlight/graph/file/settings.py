@@ -14,7 +14,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from shedlight.errors import join_words, known_names
-from shedlight.graph.application import ShedBy, TimeUnit
+from shedlight.graph.application import PERCENTILES, ShedBy, TimeUnit
 from shedlight.graph.file.problem import shorten
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 from shedlight.language.ast.window import read_duration
@@ -25,10 +25,24 @@ _BREAKS = frozenset("()='<>")  # of a pattern that was cut in two
 _SCALAR = {"type": ["string", "number", "boolean"]}
 _LIST = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _TIME = {"type": "string", "examples": ["3 s", "500 ms", "10 min"]}
+_BOUND = {
+    "anyOf": [
+        _TIME,
+        {
+            "type": "object",
+            "patternProperties": {"^p[5-9][0-9]$": _TIME},
+            "additionalProperties": False,
+            "minProperties": 1,
+            "maxProperties": 1,
+            "examples": [{"p95": "3 s"}],
+        },
+    ]
+}
 _SHARE = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "examples": [0.5, "50%"]}
 
 _FLAGS = {"true": True, "false": False}
 _WAYS = {str(way): way for way in ShedBy}
+_PERCENTILES = {f"p{number}": number for number in PERCENTILES}
 _UNITS = {str(unit): unit for unit in TimeUnit}
 
 _T = TypeVar("_T")
@@ -138,6 +152,22 @@ def _positive_time(value: object) -> int:
     return time
 
 
+def _bound(value: object) -> tuple[int, int | None]:
+    """Read a bound: microseconds, and of which percentile; None: of the mean."""
+    if not isinstance(value, dict):
+        return _positive_time(value), None
+    hint = "write one of p50 to p99 with a time, as in {p95: 3 s}; `bound: 3 s` is of the mean"
+    if len(value) != 1:
+        raise ValueError(f"has {len(value)} percentiles; {hint}")
+    (name, time), *_ = value.items()
+    if name not in _PERCENTILES:
+        raise ValueError(f"has the unknown percentile {describe(name)}; {hint}")
+    try:
+        return _positive_time(time), _PERCENTILES[name]
+    except ValueError as error:
+        raise ValueError(f"at {name} {error}") from error
+
+
 def _data_type(value: object) -> DataType | dict[str, Any]:
     """Read the data type of a column; a struct is a mapping of its fields."""
     if isinstance(value, dict) and value:
@@ -186,6 +216,7 @@ Flag = Annotated[bool, *_as(_choice(_FLAGS), {"type": "boolean"})]
 Way = Annotated[ShedBy, *_as(_choice(_WAYS), {"enum": list(_WAYS)})]
 Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
+Bound = Annotated[tuple[int, int | None], *_as(_bound, _BOUND)]
 Unit = Annotated[TimeUnit, *_as(_choice(_UNITS), {"enum": list(_UNITS)})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
 ColumnNames = Annotated[list[Column], *_as(_distinct, _LIST)]
@@ -246,8 +277,10 @@ class SourceSettings(LocationSettings):
 class NodeSettings(StrictSettings):
     """Where operators run."""
 
-    bound: PositiveTime | None = Field(
-        None, description="the mean time that an event may spend here"
+    bound: Bound | None = Field(
+        None,
+        description="the mean time that an event may spend here, such as 3 s; or what a "
+        "percentile from p50 to p99 may be, such as {p95: 3 s}",
     )
 
 
