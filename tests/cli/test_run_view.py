@@ -100,7 +100,7 @@ def test_an_override_is_in_the_table_the_log_and_the_web_ui(watched):
     batches(watched, 5)
     assert rows(watched, "override")[-1]["bounds"] == {NODE: 7.0}
     assert watched.watch.totals.nodes[NODE].bound == 7.0
-    assert "7 s" in list(live_table(watched.watch.totals).columns[5].cells)
+    assert "7 s on average" in list(live_table(watched.watch.totals).columns[5].cells)
     assert PageClient(watched.log).get("/api/run")["nodes"][NODE]["bound"] == 7.0
 
 

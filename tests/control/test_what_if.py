@@ -148,7 +148,10 @@ def test_what_is_not_there_cannot_be_asked_for(planning_input, override, what):
 def test_an_override_in_words():
     """For the log and the page."""
     override = Override({"edge": 2.5}, {"out": 3.0})
-    assert str(override) == "the bound of node 'edge' is 2.5 s, the weight of sink 'out' is 3"
+    weight = "the weight of sink 'out' is 3"
+    assert override.describe({}) == f"the bound of node 'edge' is 2.5 s on average, {weight}"
+    by_percentile = override.describe({"edge": 95})
+    assert by_percentile == f"the bound of node 'edge' is 2.5 s at p95, {weight}"
     assert override.over(Override({"edge": 1.0, "core": 1.0})).bounds == {
         "edge": 2.5,
         "core": 1.0,

@@ -152,7 +152,7 @@ def test_what_if_touches_nothing_until_it_is_applied(browser, live_run):
 
         page.get_by_role("button", name="Apply…").click()
         expect(page.locator("#apply-what")).to_have_text(
-            "bound of edge-2: 4\u202fs → 1.5\u202fs"
+            "bound of edge-2: 4\u202fs → 1.5\u202fs on average"
         )
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Apply", exact=True).click()

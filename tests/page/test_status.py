@@ -31,7 +31,7 @@ def test_it_answers_what_is_run(page):
     run = page.get("/api/run")
     assert (run["application"], run["started"], run["timed"]) == ("paper", BEGAN, True)
     assert (run["live"], run["can_apply"]) == (False, False)
-    assert run["nodes"]["edge-2"] == {"bound": BOUND}
+    assert run["nodes"]["edge-2"] == {"bound": BOUND, "percentile": None}
     assert run["operators"]["w3"] == {
         "node": "core",
         "inputs": ["w1.Q11", "w2.Q21"],

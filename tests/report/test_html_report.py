@@ -79,8 +79,8 @@ def test_a_run_is_described_in_sentences(overloaded):
             "1 node, 3 complex events found, 3 decisions."
         ),
         (
-            "Node edge kept its bound: the mean latency was 2.0 s, the bound is 2.0 s; 1 of 3 "
-            "micro-batches had a mean above it, at worst 3.0 s at 0:05."
+            "Node edge kept its bound: the mean latency was 2.0 s, the bound is 2.0 s on "
+            "average; 1 of 3 micro-batches had a mean above it, at worst 3.0 s at 0:05."
         ),
         "Node edge kept 53% of 1,500 events; 700 were shed or relevant to no pattern.",
         "The plan changed once.",

@@ -17,7 +17,7 @@ def test_a_summary_is_for_people_and_for_programs():
 
     assert summary_text(totals) == (
         "node edge: 20 events in 2 micro-batches, 40% relevant and kept, "
-        "mean latency 2.50 s of 3 s; OK\n"
+        "mean latency 2.50 s, bound 3 s on average; OK\n"
         "node core: 0 events in 0 micro-batches; OK\n"
         "found 6 of flows.P\n"
         "late at w: 5 events\n"
@@ -31,6 +31,8 @@ def test_a_summary_is_for_people_and_for_programs():
         "kept": 8,
         "mean_latency": 2.5,
         "bound": 3.0,
+        "percentile": None,
+        "over_share": 0.41,
         "status": "OK",
         "advice": "",
     }

@@ -57,7 +57,7 @@ def test_counters_add_up_and_gauges_are_the_last(log):
     assert samples["shedlight_events_total", edge] == 200
     assert samples["shedlight_events_shed_total", edge] == 60
     assert samples["shedlight_node_utilisation_ratio", edge] == 0.5
-    assert samples["shedlight_node_latency_bound_seconds", edge] == 2
+    assert samples["shedlight_node_latency_bound_seconds", (*edge, ("of", "mean"))] == 2
     assert samples["shedlight_pattern_matches_total", (("pattern", "flows.P"),)] == 3
     assert samples["shedlight_plan_changes_total", ()] == 1
     assert samples["shedlight_source_malformed_records_total", (("source", "s"),)] == 2
@@ -157,7 +157,8 @@ def test_every_name_and_number_can_be_written(name, number):
     log = run(header(4.0, bounds={name: number}, operators={}))
 
     samples, _ = parsed(log)
-    assert samples["shedlight_node_latency_bound_seconds", (("node", name),)] == number
+    labels = (("node", name), ("of", "mean"))
+    assert samples["shedlight_node_latency_bound_seconds", labels] == number
 
 
 def test_half_a_character_does_not_stop_the_metrics():

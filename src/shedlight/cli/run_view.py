@@ -16,6 +16,7 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.run.streaming import Live
 from shedlight.graph import Application
+from shedlight.graph.application import bound_kind
 from shedlight.runlog.aggregate import RunTotals
 from shedlight.runlog.records import Record, run_header
 
@@ -83,7 +84,8 @@ class LiveView:
         for name, bound in record.bounds.items():
             node = self.totals.nodes.get(name)
             if node is not None and node.bound != bound:
-                self._say(f"node {name}: the bound is {bound:g} s, by an override")
+                kind = bound_kind(node.percentile)
+                self._say(f"node {name}: the bound is {bound:g} s {kind}, by an override")
         self._add(record)
 
     def _say(self, line: str) -> None:
@@ -96,7 +98,8 @@ def live_table(totals: RunTotals) -> Table:
     for name in ("node", "events/s", "kept", "batch", "latency", "bound", "status"):
         table.add_column(name, justify="left" if name in {"node", "status"} else "right")
     for name, node in totals.nodes.items():
-        bound = "" if node.bound is None else f"{node.bound:g} s"
+        kind = bound_kind(node.percentile)
+        bound = "" if node.bound is None else f"{node.bound:g} s {kind}"
         if node.last is None:
             table.add_row(name, "", "", "", "", bound, "starting")
             continue

@@ -9,14 +9,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from shedlight.errors import PlanError, known_names
-from shedlight.graph.application import Application
+from shedlight.graph.application import Application, bound_kind
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Bounds and weights that replace those of the application file."""
+    """Bounds and weights that replace those of the application file.
 
-    # the mean time that an event may spend at nodes, in seconds
+    A bound stays of the mean, or of the percentile, that the file has.
+    """
+
+    # the time that an event may spend at nodes, in seconds
     bounds: Mapping[str, float] = field(default_factory=dict)
     # what a complex event is worth at sinks
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -24,8 +27,12 @@ class Override:
     def __bool__(self) -> bool:
         return bool(self.bounds or self.weights)
 
-    def __str__(self) -> str:
-        bounds = [f"the bound of node {n!r} is {v:g} s" for n, v in self.bounds.items()]
+    def describe(self, percentiles: Mapping[str, int | None]) -> str:
+        """Say what changes, given of which percentile the bound of each node is."""
+        bounds = [
+            f"the bound of node {name!r} is {bound:g} s {bound_kind(percentiles.get(name))}"
+            for name, bound in self.bounds.items()
+        ]
         weights = [f"the weight of sink {n!r} is {v:g}" for n, v in self.weights.items()]
         return ", ".join([*bounds, *weights])
 

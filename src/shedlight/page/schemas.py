@@ -15,7 +15,10 @@ Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
 class OverrideRequest(BaseModel):
-    """Other bounds of nodes, in seconds, and other weights of sinks."""
+    """Other bounds of nodes, in seconds, and other weights of sinks.
+
+    A bound stays of the mean, or of the percentile, that the application file has.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -36,9 +39,10 @@ class ErrorAnswer(BaseModel):
 
 
 class NodeAnswer(BaseModel):
-    """A node as it is run."""
+    """A node as it is run; a bound without a percentile is of the mean."""
 
     bound: float | None
+    percentile: int | None = None
 
 
 class SinkAnswer(BaseModel):
@@ -131,6 +135,7 @@ class LatencyAnswer(BaseModel):
 
     node: str
     bound: float | None
+    percentile: int | None
     time: list[float]
     mean: list[float]
     p50: list[float]

@@ -8,7 +8,7 @@ from shedlight.page import schemas
 from shedlight.page.responses import RequestError
 from shedlight.page.run_view import RecentBatches, RunView
 from shedlight.report.format import sanitize
-from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals
+from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals, held_latency
 from shedlight.runlog.records import DecisionRecord, DecisionSummary, OperatorRecord, RunHeader
 from shedlight.runlog.series import LATENCIES, split_evenly
 
@@ -32,7 +32,8 @@ def run_answer(view: RunView) -> schemas.RunAnswer:
         live=view.live,
         can_apply=view.can_apply,
         nodes={
-            name: schemas.NodeAnswer(bound=node.bound) for name, node in totals.nodes.items()
+            name: schemas.NodeAnswer(bound=node.bound, percentile=node.percentile)
+            for name, node in totals.nodes.items()
         },
         sources=header.sources,
         operators=header.operators,
@@ -86,6 +87,7 @@ def latency_answer(view: RunView, node: str, seconds: float) -> schemas.LatencyA
     return schemas.LatencyAnswer(
         node=node,
         bound=view.totals.nodes[node].bound,
+        percentile=view.totals.nodes[node].percentile,
         time=[chunk[-1].time for chunk in chunks],
         mean=[fmean(point.mean for point in chunk) for chunk in chunks],
         p50=[fmean(point.p50 for point in chunk) for chunk in chunks],
@@ -133,7 +135,10 @@ def _node_status(view: RunView, name: str, node: NodeTotals) -> schemas.NodeStat
         advice="" if last is None else sanitize(node.advice),
         load=node.load,
         bound=node.bound,
-        headroom=None if node.bound is None or mean is None else node.bound - mean,
+        percentile=node.percentile,
+        headroom=None
+        if node.bound is None or mean is None
+        else node.bound - held_latency(latency, node.percentile, mean),
         latency={key: latency[key] for key in LATENCIES if key in latency},
         rate=window.rate(lambda batch: batch.events),
         kept_rate=window.rate(lambda batch: batch.kept),

@@ -72,6 +72,7 @@ def forecast_answer(active: Shares, forecast: Forecast) -> schemas.WhatIfAnswer:
                 status=str(health.status),
                 advice=sanitize(health.advice, 1000),
                 bound=forecast.application.nodes[name].bound,
+                percentile=forecast.application.nodes[name].percentile,
             )
             for name, health in forecast.health.items()
         },
@@ -161,5 +162,6 @@ def store_changes(view: RunView, changes: schemas.OverrideRequest) -> schemas.Ap
         store_override(checkpoint, override)
     except InputError as error:
         raise RequestError(409, str(error)) from error
-    summary = f"stored for the run: {override}; it plans for it at its next decision"
+    changed = override.describe({name: node.percentile for name, node in nodes.items()})
+    summary = f"stored for the run: {changed}; it plans for it at its next decision"
     return schemas.ApplyAnswer(applied=True, summary=sanitize(summary, 1000))

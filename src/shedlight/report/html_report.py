@@ -7,6 +7,7 @@ requests.
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
+from shedlight.graph.application import bound_kind
 from shedlight.report.charts import Chart, Line, draw_chart, status_class
 from shedlight.report.format import count, escape, moment, offset, percent, seconds
 from shedlight.report.narrative import sentences, time_span
@@ -64,7 +65,7 @@ def _chart_sections(run: Run, totals: RunTotals, start: float, end: float) -> li
 
     marks = tuple(decision.time for decision in run.decisions if decision.replanned)
     sections = [
-        section(f"Node {name}", node_charts(series, totals.nodes[name].bound, marks))
+        section(f"Node {name}", node_charts(series, totals.nodes[name], marks))
         for name, series in node_series(run.records).items()
     ]
     patterns = sorted(match_series(run.records).items(), key=lambda item: -item[1][-1][1])
@@ -79,16 +80,14 @@ def _chart_sections(run: Run, totals: RunTotals, start: float, end: float) -> li
     return [*sections, section("Complex events", [matches])]
 
 
-def node_charts(
-    series: NodeSeries, bound: float | None, marks: tuple[float, ...]
-) -> list[Chart]:
+def node_charts(series: NodeSeries, node: NodeTotals, marks: tuple[float, ...]) -> list[Chart]:
     """Choose what to draw of a node, with its bound and the times of new plans."""
     points = [(point, point.batch, point.batch.time) for point in series.points]
     latency = tuple(
         Line(name, look, [(time, point.latency.get(name)) for point, _, time in points])
         for name, look in _LATENCY_CLASSES.items()
     )
-    limit = None if bound is None else (f"bound of the mean, {seconds(bound)}", bound)
+    limit = None if node.bound is None else (f"bound, {_bound(node)}", node.bound)
     rates = (
         Line("read", "line0", [(time, point.rate) for point, _, time in points]),
         Line("kept", "line2", [(time, point.kept_rate) for point, _, time in points]),
@@ -134,7 +133,7 @@ def _node_table(totals: RunTotals) -> str:
         (
             escape(name, 80),
             _badge(node.status),
-            "" if node.bound is None else seconds(node.bound),
+            _bound(node),
             "" if node.mean_latency is None else seconds(node.mean_latency),
             _over_bound(node),
             count(node.events),
@@ -144,6 +143,12 @@ def _node_table(totals: RunTotals) -> str:
         for name, node in totals.nodes.items()
     ]
     return _table("Nodes", head, rows, numbers=(2, 3, 4, 5, 6))
+
+
+def _bound(node: NodeTotals) -> str:
+    if node.bound is None:
+        return ""
+    return f"{seconds(node.bound)} {bound_kind(node.percentile)}"
 
 
 def _wide(text: str) -> str:

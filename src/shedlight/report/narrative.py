@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from shedlight.graph.application import bound_kind
 from shedlight.report.format import count, moment, offset, percent, sanitize, seconds
 from shedlight.runlog.aggregate import NodeTotals, RunTotals, run_totals
 from shedlight.runlog.follow import Run
@@ -56,13 +57,20 @@ def _describe_latency(node: NodeTotals, totals: RunTotals, start: float) -> str:
         if totals.header is None:
             return f"had a mean latency of {mean}; the log does not say its bound"
         return f"has no bound; its mean latency was {mean}"
-    verdict = "kept its bound" if node.mean_latency <= node.bound else "did not keep its bound"
-    text = f"{verdict}: the mean latency was {mean}, the bound is {seconds(node.bound)}"
+    verdict = "kept its bound" if node.keeps_bound else "did not keep its bound"
+    bound = f"{seconds(node.bound)} {bound_kind(node.percentile)}"
+    text = f"{verdict}: the mean latency was {mean}, the bound is {bound}"
+    if node.percentile is not None:
+        share = percent(node.over_share or 0.0)
+        text += f", and about {share} of the kept events took longer"
     if node.over and node.worst is not None:
         worst, when = node.worst
         batches = count(node.timed_batches, "micro-batch")
-        text += f"; {count(node.over)} of {batches} had a mean above it, at worst "
+        what = "a mean" if node.percentile is None else f"a p{node.percentile}"
+        text += f"; {count(node.over)} of {batches} had {what} above it, at worst "
         text += f"{seconds(worst)} at {offset(when - start)}"
+    if node.empty_batches:
+        text += f"; {count(node.empty_batches, 'micro-batch')} kept nothing of what came"
     return text
 
 

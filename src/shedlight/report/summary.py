@@ -2,16 +2,17 @@
 
 from typing import Any
 
+from shedlight.graph.application import bound_kind
 from shedlight.report.format import count
 from shedlight.runlog.aggregate import NodeTotals, RunTotals
 
 
 def summary_json(totals: RunTotals) -> dict[str, Any]:
     """Make the summary that `--json` prints."""
-    attributes = ("batches", "events", "kept", "mean_latency", "bound", "status", "advice")
+    attributes = "batches events kept mean_latency bound percentile over_share status advice"
     return {
         "nodes": {
-            name: {attribute: getattr(node, attribute) for attribute in attributes}
+            name: {attribute: getattr(node, attribute) for attribute in attributes.split()}
             for name, node in totals.nodes.items()
         },
         "matches": {name: pattern.matches for name, pattern in totals.patterns.items()},
@@ -44,6 +45,9 @@ def _describe_node(node: NodeTotals) -> str:
     if node.events:
         text += f", {node.kept / node.events:.0%} relevant and kept"
     if node.mean_latency is not None:
-        bound = "" if node.bound is None else f" of {node.bound:g} s"
-        text += f", mean latency {node.mean_latency:.2f} s{bound}"
+        text += f", mean latency {node.mean_latency:.2f} s"
+        if node.bound is not None:
+            text += f", bound {node.bound:g} s {bound_kind(node.percentile)}"
+        if node.percentile is not None:
+            text += f", {node.over_share or 0.0:.1%} took longer"
     return f"{text}; {node.status}"

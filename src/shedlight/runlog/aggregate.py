@@ -5,8 +5,9 @@ come from a log or from the run itself.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from shedlight.runlog.records import (
     DecisionRecord,
@@ -16,6 +17,7 @@ from shedlight.runlog.records import (
     RunHeader,
 )
 
+_LOGGED = (50, 95, 99)  # the percentiles of latency in a micro-batch record
 STATUSES = ("OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE")
 """The statuses of a node, from best to worst."""
 LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60, 120)
@@ -26,7 +28,8 @@ LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60
 class NodeTotals:
     """Totals of a node."""
 
-    bound: float | None = None  # the mean time that an event may spend here, in seconds
+    bound: float | None = None  # the time that an event may spend here, in seconds
+    percentile: int | None = None  # of which percentile that is; None: of the mean
     batches: int = 0  # how many micro-batches there were
     events: int = 0  # how many events were read
     kept: int = 0  # how many of them some pattern kept
@@ -39,8 +42,11 @@ class NodeTotals:
     # how many of these events there are in each bucket of latency
     buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
     timed_batches: int = 0  # how many micro-batches had a latency
-    over: int = 0  # how many of those were above the bound on average
-    # the highest mean of a micro-batch, and when that was
+    over: int = 0  # in how many of those the mean, or the percentile, was above the bound
+    empty_batches: int = 0  # how many micro-batches kept nothing of what is relevant
+    # how many of all kept events took longer than the bound, by the quantiles that are logged
+    events_over: float = 0.0
+    # the highest mean, or percentile, of a micro-batch, and when that was
     worst: tuple[float, float] | None = None
     # the share of the time since the micro-batch before that the last one took
     utilisation: float | None = None
@@ -56,6 +62,25 @@ class NodeTotals:
         """The mean latency of all that was kept, in seconds."""
         return self.waited / self.timed if self.timed else None
 
+    @property
+    def over_share(self) -> float | None:
+        """The share of the kept events that took longer than the bound, to four digits."""
+        return round(self.events_over / self.timed, 4) if self.bound and self.timed else None
+
+    @property
+    def allowed_over(self) -> float | None:
+        """The share of events that may take longer than the bound; None: it is of the mean."""
+        return None if self.percentile is None else round(1 - self.percentile / 100, 2)
+
+    @property
+    def keeps_bound(self) -> bool:
+        """Whether the events that were kept are within the bound; not if there were none."""
+        if self.bound is None or self.mean_latency is None:
+            return self.bound is None
+        if self.allowed_over is None:
+            return self.mean_latency <= self.bound
+        return (self.over_share or 0.0) <= self.allowed_over
+
     def add(self, batch: MicroBatchRecord, *, timed: bool) -> None:
         """Add a micro-batch; `timed` says whether its latency counts."""
         self.batches += 1
@@ -66,6 +91,7 @@ class NodeTotals:
         self.busy += batch.seconds
         self.utilisation = utilisation_of(batch, self.last)
         self.last = batch
+        self.empty_batches += bool(batch.relevant_events) and not batch.kept
         mean = batch.latency.get("mean")
         if timed and batch.kept and mean is not None:
             self._add_latency(batch, mean)
@@ -75,9 +101,12 @@ class NodeTotals:
         self.waited += max(0.0, mean) * batch.kept
         self.timed += batch.kept
         self.timed_batches += 1
-        self.over += self.bound is not None and mean > self.bound
-        if self.worst is None or mean > self.worst[0]:
-            self.worst = (mean, batch.time)
+        held = held_latency(batch.latency, self.percentile, mean)
+        if self.bound is not None:
+            self.over += held > self.bound
+            self.events_over += share_over(batch.latency, self.bound, mean) * batch.kept
+        if self.worst is None or held > self.worst[0]:
+            self.worst = (held, batch.time)
         slow, slowest = batch.kept // 2, batch.kept // 20
         counts = {"p50": batch.kept - slow, "p95": slow - slowest, "p99": slowest}
         for quantile, number in counts.items():  # an event counts as slow as its quantile
@@ -166,6 +195,7 @@ class RunTotals:
             if name in used:
                 node = self.nodes.setdefault(name, NodeTotals())
                 node.bound, node.last = bound, None
+                node.percentile = header.percentiles.get(name)
 
     def _add_batch(self, batch: MicroBatchRecord) -> None:
         self.nodes.setdefault(batch.node, NodeTotals()).add(batch, timed=self.timed)
@@ -210,6 +240,38 @@ def run_totals(records: Iterable[Record]) -> RunTotals:
     for record in records:
         totals.add(record)
     return totals
+
+
+def held_latency(latency: Mapping[str, float], percentile: int | None, mean: float) -> float:
+    """Give the latency that a bound is of: the mean, or the next percentile that is logged.
+
+    Example:
+        >>> held_latency({"p95": 2.0, "p99": 4.0}, 90, 1.0), held_latency({}, None, 1.0)
+        (2.0, 1.0)
+    """
+    if percentile is None:
+        return mean
+    names = [f"p{each}" for each in _LOGGED if each >= percentile]
+    return next((latency[name] for name in names if name in latency), mean)
+
+
+def share_over(latency: Mapping[str, float], bound: float, mean: float) -> float:
+    """Estimate the share of events that took longer than a bound, between logged quantiles.
+
+    Example:
+        >>> latency = {"p50": 1.0, "p95": 3.0, "p99": 5.0}
+        >>> [round(share_over(latency, bound, 1.5), 3) for bound in (0.5, 2.0, 3.0, 4.0, 6.0)]
+        [1.0, 0.275, 0.05, 0.03, 0.0]
+    """
+    known = [(latency[f"p{p}"], 1 - p / 100) for p in _LOGGED if f"p{p}" in latency]
+    if not known:
+        return float(mean > bound)
+    if bound < known[0][0]:
+        return 1.0
+    for (low, more), (high, less) in pairwise(known):
+        if low <= bound < high:
+            return more - (more - less) * (bound - low) / (high - low)
+    return 0.0
 
 
 def span_of(batch: MicroBatchRecord, before: MicroBatchRecord | None) -> float:

@@ -42,7 +42,16 @@ _NODE_METRICS = (
     ("shedlight_node_busy_seconds_total", "Time that micro-batches took.", "busy"),
     ("shedlight_node_utilisation_ratio", "Busy share of the last micro-batch.", "utilisation"),
     ("shedlight_node_load_ratio", "Busy time over its limit.", "load"),
-    ("shedlight_node_latency_bound_seconds", "Bound of the mean latency.", "bound"),
+    (
+        "shedlight_events_over_bound_total",
+        "Kept events that took longer than the bound, by the quantiles of each micro-batch.",
+        "events_over",
+    ),
+    (
+        "shedlight_node_over_bound_allowed_ratio",
+        "Share of events that may, where the bound is of a percentile.",
+        "allowed_over",
+    ),
 )
 _LAST_BATCH_METRICS = (
     ("shedlight_last_micro_batch_duration_seconds", "Time that it took.", "seconds"),
@@ -83,6 +92,7 @@ class RunCollector(Collector):
         last = {name: node.last for name, node in totals.nodes.items() if node.last}
         yield from _families(_LAST_BATCH_METRICS, "node", last)
         yield _latency(totals.nodes)
+        yield _bounds(totals.nodes)
         yield _statuses(totals.nodes)
         yield from _families(_PATTERN_METRICS, "pattern", totals.patterns)
         name, text = "shedlight_source_malformed_records_total", "Malformed records."
@@ -138,6 +148,19 @@ def _latency(nodes: Mapping[str, NodeTotals]) -> HistogramMetricFamily:
         if node.timed:
             buckets = list(zip(limits, accumulate(node.buckets), strict=True))
             family.add_metric([name], buckets, node.waited)
+    return family
+
+
+def _bounds(nodes: Mapping[str, NodeTotals]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "shedlight_node_latency_bound_seconds",
+        "Bound of the latency: of its mean, or of a percentile.",
+        labels=["node", "of"],
+    )
+    for name, node in nodes.items():
+        if node.bound is not None:
+            of = "mean" if node.percentile is None else f"p{node.percentile}"
+            family.add_metric([name, of], node.bound)
     return family
 
 

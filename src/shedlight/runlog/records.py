@@ -64,6 +64,8 @@ class RunHeader(LogModel):
     timed: bool = True  # whether events came while it ran; if not, latency says nothing
     # the bound of each node in seconds; None: it never sheds
     bounds: dict[str, Number | None] = {}
+    # of which percentile of latency the bound of a node is; without one it is of the mean
+    percentiles: dict[str, Count] = {}
     sources: list[str] = []  # the names of the sources
     operators: dict[str, OperatorRecord] = {}  # the operators, by name
     sinks: dict[str, str] = {}  # the pattern that each sink is given
@@ -186,6 +188,11 @@ def run_header(
         version=version,
         timed=timed,
         bounds={name: node.bound for name, node in application.nodes.items()},
+        percentiles={
+            name: node.percentile
+            for name, node in application.nodes.items()
+            if node.percentile is not None
+        },
         sources=list(application.sources),
         operators={
             name: OperatorRecord(

@@ -4,7 +4,7 @@ import { badge } from "./badge.js";
 import { byId, h, setText } from "./dom.js";
 import { change, clock, percent, rate, seconds } from "./numbers.js";
 import { fillTable, madeCell, makeTable, shareCell } from "./tables.js";
-import { plain } from "./text.js";
+import { kindOf, plain } from "./text.js";
 
 const home = byId("whatif-result");
 const number = (head) => ({ head, look: "number" });
@@ -53,7 +53,7 @@ const nodeRows = (answer, latest) =>
   Object.entries(answer.nodes).map(([name, node]) => ({
     key: name,
     cells: [
-      plain(name, 60), percent(latest?.nodes[name]?.load), percent(node.load), node.bound == null ? "none" : seconds(node.bound),
+      plain(name, 60), percent(latest?.nodes[name]?.load), percent(node.load), node.bound == null ? "none" : `${seconds(node.bound)} ${kindOf(node.percentile)}`,
       madeCell(name, () => [badge(node.status), node.advice ? h("div", { class: "hint" }, plain(node.advice, 400)) : ""]),
     ],
   }));

@@ -9,9 +9,9 @@ let token = "";
 const dialog = byId("apply");
 
 // Ask, and apply; the summary of the server, or null if it was cancelled.
-export function confirmApply(body, boundNow, weightNow) {
+export function confirmApply(body, boundNow, weightNow, kindNow) {
   const changes = [
-    ...Object.entries(body.bounds).map(([name, value]) => `bound of ${plain(name, 60)}: ${seconds(boundNow(name))} → ${seconds(value)}`),
+    ...Object.entries(body.bounds).map(([name, value]) => `bound of ${plain(name, 60)}: ${seconds(boundNow(name))} → ${seconds(value)} ${kindNow(name)}`),
     ...Object.entries(body.weights).map(([name, value]) => `weight of ${plain(name, 60)}: ${short(weightNow(name))} → ${short(value)}`),
   ];
   byId("apply-what").replaceChildren(...changes.map((text) => h("li", {}, text)));

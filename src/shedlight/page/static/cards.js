@@ -4,7 +4,7 @@ import { s, setAttribute, setText } from "./dom.js";
 import { shapeOf } from "./badge.js";
 import { loadLook } from "./loads.js";
 import { percent, rate, seconds, short } from "./numbers.js";
-import { fitted, lookOf, plain, widthOf } from "./text.js";
+import { fitted, kindOf, lookOf, plain, widthOf } from "./text.js";
 
 const BOLD = "600 13px system-ui, sans-serif";
 const VALUE = "600 11.5px system-ui, sans-serif";
@@ -56,12 +56,13 @@ function loadWays({ load, bound }) {
   return [`load ${percent(load)}`, percent(load)];
 }
 
-// How far its mean latency is from its bound, from the longest to the shortest way to say it.
-function headroom({ bound, headroom: room, latency }) {
+// How far its latency, the mean or a percentile, is from its bound, from the longest to the shortest way to say it.
+function headroom({ bound, percentile, headroom: room, latency }) {
   if (bound == null) return latency?.mean == null ? ["no bound"] : [`no bound, mean ${seconds(latency.mean)}`, "no bound"];
-  if (room == null) return [`bound ${seconds(bound)}`];
-  if (room < 0) return [`${seconds(-room)} over its bound, ${seconds(bound)}`, `${seconds(-room)} over ${seconds(bound)}`];
-  return [`headroom ${seconds(room)} of ${seconds(bound)}`, `${seconds(room)} below ${seconds(bound)}`];
+  const whole = `${seconds(bound)} ${kindOf(percentile)}`;
+  if (room == null) return [`bound ${whole}`, `bound ${seconds(bound)}`];
+  if (room < 0) return [`${seconds(-room)} over its bound, ${whole}`, `${seconds(-room)} over its bound, ${seconds(bound)}`, `${seconds(-room)} over ${seconds(bound)}`];
+  return [`headroom ${seconds(room)} of ${whole}`, `headroom ${seconds(room)} of ${seconds(bound)}`, `${seconds(room)} below ${seconds(bound)}`];
 }
 
 const fittest = (ways, width) => ways.find((way) => widthOf(way, SMALL) <= width) ?? fitted(ways.at(-1), width, SMALL);

@@ -4,7 +4,7 @@
 import { h, s, setAttribute, setText } from "./dom.js";
 import { clock, seconds, short } from "./numbers.js";
 import { niceStep, timeStep } from "./scale.js";
-import { plain } from "./text.js";
+import { kindOf, plain } from "./text.js";
 
 export const LINES = { p99: "line2", p95: "line1", p50: "line0", mean: "line5" };
 const [LEFT, RIGHT, TOP, BOTTOM, HEIGHT] = [48, 8, 8, 22, 160];
@@ -20,7 +20,7 @@ export function chartOf(name) {
   }
   values.bound = h("dd");
   const stroke = s("line", { class: "limit", x1: 0, x2: 20, y1: 4, y2: 4 });
-  legend.append(h("div", {}, h("dt", { title: "of the mean" }, s("svg", { viewBox: "0 0 20 8", "aria-hidden": "true" }, stroke), "bound"), values.bound));
+  legend.append(h("div", {}, h("dt", {}, s("svg", { viewBox: "0 0 20 8", "aria-hidden": "true" }, stroke), "bound"), values.bound));
   const when = h("span", { class: "when" });
   const title = h("figcaption", {}, plain(name, 60), when);
   const curves = {};
@@ -73,7 +73,7 @@ function drawLimit({ limit, scale }, bound) {
 function describe(name, series) {
   const last = series.time.length - 1;
   const latest = last < 0 ? "nothing yet" : `mean ${seconds(series.mean[last])}, p99 ${seconds(series.p99[last])}`;
-  const bound = series.bound == null ? "no bound" : `bound ${seconds(series.bound)}`;
+  const bound = series.bound == null ? "no bound" : `bound ${seconds(series.bound)} ${kindOf(series.percentile)}`;
   return `Latency of ${plain(name, 60)} over time: ${latest}; ${bound}. Arrow keys choose a time.`;
 }
 
@@ -114,7 +114,7 @@ function tell(chart) {
   const last = series.time.length - 1;
   const index = chosen == null ? last : Math.min(chosen, last);
   for (const key of Object.keys(LINES)) setText(chart.values[key], index < 0 ? "–" : seconds(series[key][index]));
-  setText(chart.values.bound, series.bound == null ? "none" : seconds(series.bound));
+  setText(chart.values.bound, series.bound == null ? "none" : `${seconds(series.bound)} ${kindOf(series.percentile)}`);
   setText(chart.when, chosen == null || index < 0 ? "" : `at ${clock(series.time[index])}`);
   if (chosen != null && index >= 0) {
     setAttribute(chart.cursor, "x1", chart.scale.x(series.time[index]));

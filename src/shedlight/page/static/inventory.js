@@ -4,7 +4,7 @@ import { badge } from "./badge.js";
 import { byId } from "./dom.js";
 import { bytes, count, percent, rate, seconds } from "./numbers.js";
 import { fillTable, madeCell, makeTable } from "./tables.js";
-import { plain } from "./text.js";
+import { kindOf, plain } from "./text.js";
 
 const number = (head, title) => ({ head, look: "number", title });
 const nodes = makeTable(byId("nodes"), "The status of each node. Load is its busy time as a share of what its bound allows.", [
@@ -33,7 +33,7 @@ export function watchInventory(latest) {
 const nodeRow = ([name, node]) => ({
   key: name,
   cells: [
-    plain(name, 80), madeCell(node.status, () => badge(node.status)), percent(node.load), seconds(node.latency?.mean), node.bound == null ? "none" : seconds(node.bound),
+    plain(name, 80), madeCell(node.status, () => badge(node.status)), percent(node.load), seconds(node.latency?.mean), node.bound == null ? "none" : `${seconds(node.bound)} ${kindOf(node.percentile)}`,
     seconds(node.headroom), rate(node.rate), rate(node.kept_rate), percent(node.shed_share), seconds(node.batch_seconds), seconds(node.lag),
     count(node.partial_matches), bytes(node.state_bytes), percent(node.pressure),
   ],

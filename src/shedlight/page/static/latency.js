@@ -80,7 +80,7 @@ async function refresh(name) {
   redraw();
 }
 
-const emptySeries = (name) => ({ time: [], mean: [], p50: [], p95: [], p99: [], bound: run.nodes[name]?.bound ?? null });
+const emptySeries = (name) => ({ time: [], mean: [], p50: [], p95: [], p99: [], bound: run.nodes[name]?.bound ?? null, percentile: run.nodes[name]?.percentile ?? null });
 
 export function updateLatency(status) {
   latest = status;

@@ -12,6 +12,9 @@ export const plain = (text, longest = 300) => {
   return letters.length <= longest ? letters.join("") : `${letters.slice(0, longest - 1).join("")}…`;
 };
 
+// Of what a bound is: it stands behind its seconds.
+export const kindOf = (percentile) => (percentile == null ? "on average" : `at p${percentile}`);
+
 // Advice may have several lines, as the terminal shows it.
 export const lines = (text, longest = 1000) => String(text ?? "").split("\n").map((line) => plain(line, longest)).join("\n");
 

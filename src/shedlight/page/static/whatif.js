@@ -6,7 +6,7 @@ import { control } from "./control.js";
 import { confirmApply } from "./apply.js";
 import { post } from "./server.js";
 import { showAnswer, showDone, showNothing, showProblem } from "./answer.js";
-import { plain } from "./text.js";
+import { kindOf, plain } from "./text.js";
 
 const PAUSE = 180; // a slider that is dragged asks once it rests
 const MANY = 5; // so many controls of one group are shown at once; more are folded away
@@ -26,7 +26,7 @@ export function startWhatIf(newRun) {
   const nodes = Object.entries(run.nodes).filter(([, node]) => node.bound != null);
   controls = {
     load: control({ label: "Load", unit: "×", value: 1, least: 0.1, most: 10, isRatio: true, onChange: changed }),
-    bounds: new Map(nodes.map(([name, { bound }]) => [name, boundControl(name, bound)])),
+    bounds: new Map(nodes.map(([name, { bound, percentile }]) => [name, boundControl(name, bound, percentile)])),
     weights: new Map(Object.entries(run.sinks).map(([name, { weight }]) => [name, weightControl(name, weight)])),
   };
   const apply = h("button", { type: "button", id: "whatif-apply", class: "main", disabled: true, click: ask }, "Apply…");
@@ -54,8 +54,8 @@ export function allowApply(newRun) {
   enableButtons(asked());
 }
 
-const boundControl = (name, bound) =>
-  control({ label: plain(name, 60), unit: "s", value: bound, least: bound / 10, most: bound * 10, isRatio: true, onChange: changed });
+const boundControl = (name, bound, percentile) =>
+  control({ label: plain(name, 60), unit: percentile == null ? "s" : `s ${kindOf(percentile)}`, value: bound, least: bound / 10, most: bound * 10, isRatio: true, onChange: changed });
 
 const weightControl = (name, weight) =>
   control({ label: plain(name, 60), unit: "", value: weight, least: 0, most: Math.max(10, 2 * weight), isRatio: false, onChange: changed });
@@ -73,6 +73,7 @@ export function updateWhatIf(status) {
 
 // The active values; after an `Apply` that is what the run says now, not what it began with.
 const boundNow = (name) => latest?.nodes[name]?.bound ?? run.nodes[name].bound;
+const kindNow = (name) => kindOf(run.nodes[name].percentile);
 const weightNow = (name) => latest?.sinks[name]?.weight ?? run.sinks[name].weight;
 
 // What differs from how it is; null if something that was typed is no number.
@@ -129,7 +130,7 @@ async function ask() {
   const body = asked();
   if (body === null) return;
   const { bounds, weights } = body;
-  const summary = await confirmApply({ bounds, weights }, boundNow, weightNow);
+  const summary = await confirmApply({ bounds, weights }, boundNow, weightNow, kindNow);
   if (summary === null) return;
   controls.load.set(1);
   showDone(summary);

@@ -116,7 +116,9 @@ class ControlLoop:
         else:
             if application != self.memory.application:
                 self.memory = replace(self.memory, application=application)
-                self._forced_reason = f"as was asked for, {override or 'all is as in the file'}"
+                kinds = {name: node.percentile for name, node in application.nodes.items()}
+                asked = override.describe(kinds) or "all is as in the file"
+                self._forced_reason = f"as was asked for, {asked}"
             outcome = OverrideOutcome(now, current_values(application))
         if self._on_override is not None:
             self._on_override(outcome)
@@ -156,6 +158,7 @@ class ControlLoop:
             fixed=node.costs.fixed,
             reading=node.costs.reading,
             bound=self.memory.application.nodes[name].bound,
+            percentile=self.memory.application.nodes[name].percentile,
         )
         return round(pressure, 4)
 
