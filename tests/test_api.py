@@ -48,7 +48,8 @@ NOT_CONSTRUCTED = {
     *("Attribute", "Expression", "Item", "Part", "Window"),  # parse_pattern makes them, or dsl
     *("NodeModel", "OperatorModel", "SinkModel"),  # build_model does
     *("PatternWarning", "Span"),  # parsing
-    *("NodeHealth", "NodeLoad", "Rates"),  # make_plan, the controller
+    *("NodeHealth", "NodeLoad", "Rates", "WatcherPlan"),  # make_plan, the controller
+    "AppliedThreshold",  # simulate
     *("ArrivalSketch", "ArrivalStats", "ShardMetrics", "Override"),  # a run on Spark
 }
 """Types of arguments and fields whose values users are given."""

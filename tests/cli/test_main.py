@@ -258,8 +258,18 @@ def test_what_was_understood_is_json_for_machines(shedlight):
     assert said["operators"]["w2"]["patterns"]["Q21"]["matches_per_second"] == (
         "min(type=0 / 2, type=1)"
     )
+    assert said["operators"]["w2"]["patterns"]["Q21"]["closure"] is None
     assert said["sinks"]["sink1"] == {"input": "w3.Q31", "timed_out": False, "weight": 1.0}
     assert said["warnings"] == []
+    done = shedlight("check", "examples/cluster/app.yaml", "--json")
+    patterns = {
+        name: pattern
+        for operator in json.loads(done.stdout)["operators"].values()
+        for name, pattern in operator["patterns"].items()
+    }
+    assert patterns["CrashLoop"]["closure"]["shed"] == "by key"
+    assert patterns["CrashLoop"]["notes"]["watches"] == "events, for a NOT"
+    assert "counts" in patterns["Squeezed"]["notes"]
 
 
 # ---------------------------------------------------------------------------------------------

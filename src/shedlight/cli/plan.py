@@ -1,6 +1,7 @@
 """`shedlight plan`: what to keep, from rates and processing times, without a running system."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ from shedlight.errors import PlanError
 from shedlight.model.build import build_model
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.snapshot_file import read_snapshot
-from shedlight.planning.infeasible import InfeasibleError
+from shedlight.planning.infeasible import InfeasibleError, Relaxation
 from shedlight.planning.plan import PlanSettings, make_plan
 
 
@@ -75,6 +76,21 @@ def plan(  # noqa: PLR0913, PLR0917  # one argument per option
 
 def _failure(error: PlanError) -> dict[str, object]:
     if isinstance(error, InfeasibleError):
-        remedies = list(error.remedies)
-        return {"status": "infeasible", "problem": error.problem, "remedies": remedies}
+        return {
+            "status": "infeasible",
+            "problem": error.problem,
+            "remedies": list(error.remedies),
+            "lower": list(map(_relaxation, error.lower)),
+            "higher": list(map(_relaxation, error.higher)),
+        }
     return {"status": "failed", "problem": str(error)}
+
+
+def _relaxation(relaxation: Relaxation) -> dict[str, object]:
+    by = relaxation.by if math.isfinite(relaxation.by) else None
+    return {
+        "setting": relaxation.setting,
+        "name": relaxation.name,
+        "type": relaxation.label or None,
+        "by": by,
+    }

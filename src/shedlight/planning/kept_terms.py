@@ -7,7 +7,7 @@ everything.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -90,22 +90,21 @@ def add_kept(
     Where columns are given, types that are never to be shed may be.
     """
     arrivals = rows.arrivals[operator.name]
-    protected = pattern.protected
-    if not len(protected):
-        protected = np.zeros(len(pattern.demand.uses), np.bool_)
+    is_protected = bool(pattern.protected.any())
+    missed = _missed_columns(operator, pattern, relaxed) if relaxed else []
     if pattern.key:
-        least = 1.0 if protected.any() and relaxed is None else 0.0
-        return _by_key(rows, pattern, arrivals, least)
+        kept = _by_key(rows, pattern, arrivals, float(is_protected and relaxed is None))
+        for column in missed:
+            rows.program.add_row([kept.share, column], [1.0, 1.0], lower=1.0)
+        return kept
     kept = _as_taken(rows, pattern)
     if pattern.is_switched:
         kept = _switched(rows, pattern, arrivals, kept)
     if others := [stream for stream in pattern.switches if stream != pattern.stream]:
         kept = _whole_if_on(rows, pattern, arrivals, kept, others)
-    if protected.any():
-        kept = _protected(pattern, arrivals, kept, protected)
-        if relaxed:
-            kept = _relaxed(kept, operator, pattern, arrivals, relaxed)
-    return kept
+    if missed:
+        return _relaxed(rows, pattern, arrivals, kept, missed)
+    return _protected(pattern, arrivals, kept, pattern.protected) if is_protected else kept
 
 
 def _as_taken(rows: LpRows, pattern: PatternModel) -> KeptRateTerms:
@@ -189,23 +188,45 @@ def _protected(
     return KeptRateTerms(fixed, _joined(kept.terms.restrict_to(~protected), *varying))
 
 
+def _missed_columns(
+    operator: OperatorModel, pattern: PatternModel, relaxed: RelaxedColumns
+) -> list[int]:
+    """List the columns of the types that a pattern must never shed."""
+    if not len(pattern.protected):
+        return []
+    numbers = pattern.demand.uses[pattern.protected]
+    return [relaxed[operator.name, int(number)] for number in numbers]
+
+
 def _relaxed(
-    kept: KeptRateTerms,
-    operator: OperatorModel,
+    rows: LpRows,
     pattern: PatternModel,
     arrivals: ArrivalTerms,
-    relaxed: RelaxedColumns,
+    kept: KeptRateTerms,
+    missed: list[int],
 ) -> KeptRateTerms:
-    """Let some of what is never to be shed be shed all the same."""
-    use_of = {int(number): use for use, number in enumerate(pattern.demand.uses)}
-    mine = [
-        (use_of[number], column, number)
-        for (name, number), column in relaxed.items()
-        if name == operator.name and number in use_of
-    ]
-    uses, columns, types = (np.array([row[i] for row in mine], np.int64) for i in range(3))
-    shed = UseTerms(uses, columns, -arrivals.full[types])
-    return replace(kept, terms=_joined(kept.terms, shed))
+    """Let some of what is never to be shed be shed, but nothing that must be kept anyway.
+
+    The columns have the share of each such type that is shed.
+    """
+    program, terms, uses = rows.program, kept.terms, np.flatnonzero(pattern.protected)
+    columns = program.add_columns(len(uses)) + np.arange(len(uses))
+    for use, column, shed in zip(uses, columns, missed, strict=True):
+        number, mine = int(pattern.demand.uses[use]), terms.uses == use
+        program.add_row(
+            np.append(terms.columns[mine], column),
+            np.append(-terms.factors[mine], 1.0),
+            lower=float(kept.fixed[use]),
+        )
+        feeds, spreads = arrivals.of_type(number)
+        program.add_row(
+            [int(column), shed, *feeds],
+            [1.0, float(arrivals.full[number]), *(-spread for spread in spreads)],
+            lower=float(arrivals.fixed[number]),
+        )
+    fixed = np.where(pattern.protected, 0.0, kept.fixed)
+    free = UseTerms(uses, columns, np.ones(len(uses)))
+    return KeptRateTerms(fixed, _joined(terms.restrict_to(~pattern.protected), free))
 
 
 def _joined(*parts: UseTerms) -> UseTerms:

@@ -43,6 +43,8 @@ class ReducedLp:
     # the columns of events that any pattern keeps, by operator, one per type
     transport_columns: dict[str, int] = field(default_factory=dict)
     limit_rows: dict[str, list[int]] = field(default_factory=dict)  # by node
+    # the columns of what nodes may do beyond their limits, to find out how much it would take
+    beyond: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def program(self) -> LinearProgram:
@@ -50,9 +52,17 @@ class ReducedLp:
         return self.rows.program
 
 
-def reduced_program(rows: LpRows, relaxed: RelaxedColumns | None = None) -> ReducedLp:
-    """Write the reduced program down, with the first tangent of each limit."""
-    reduced = ReducedLp(rows)
+def reduced_program(
+    rows: LpRows,
+    relaxed: RelaxedColumns | None = None,
+    beyond: Mapping[str, int] | None = None,
+) -> ReducedLp:
+    """Write the reduced program down, with the first tangent of each limit.
+
+    Columns may be given for what is shed of types that are never to be, and for what nodes do
+    beyond their limits.
+    """
+    reduced = ReducedLp(rows, beyond=beyond or {})
     for operator, pattern in rows.planned():
         kept = reduced.kept[pattern.stream] = add_kept(rows, operator, pattern, relaxed)
         costs = rows.limits[operator.node].costs[pattern.stream]
@@ -148,6 +158,9 @@ def _add_limit(reduced: ReducedLp, limit: Limit, used: float, read: float) -> No
             size = len(operator.types)
             columns.append(reduced.transport_columns[operator.name] + np.arange(size))
             factors.append(np.full(size, limit.transport))
+    if name in reduced.beyond:
+        columns.append(np.array([reduced.beyond[name]]))
+        factors.append(np.array([-1.0]))
     budget = limit.at(used, read)
     slopes = zip(limit.slopes(used), (used, read), (False, True), strict=True)
     for slope, rate, is_read in slopes:
@@ -186,7 +199,8 @@ def _cost_at(reduced: ReducedLp, limit: Limit, values: Floats) -> float:
         if operator.name in reduced.transport_columns:
             first = reduced.transport_columns[operator.name]
             cost += limit.transport * float(values[first : first + len(operator.types)].sum())
-    return cost
+    name = limit.node.name
+    return cost - float(values[reduced.beyond[name]]) if name in reduced.beyond else cost
 
 
 def _add_transport_rows(reduced: ReducedLp, values: Floats) -> bool:

@@ -76,17 +76,15 @@ def closure_loads(problem: PlanningProblem, watcher: PatternModel) -> Mapping[st
     return {name: load for name, load in loads.items() if load.cost > 0}
 
 
-def describe_closure(problem: PlanningProblem, watcher: PatternModel) -> str:
+def describe_closure(watcher: PatternModel, loads: Mapping[str, NodeLoad]) -> str:
     """Say what a closure takes at the node where that is most for its limit; empty: nothing."""
-    loads = closure_loads(problem, watcher)
     if not loads:
         return ""
     name = max(loads, key=lambda node: loads[node].cost / max(loads[node].limit, 1e-12))
     load = loads[name]
     whole = f"with {name_streams(watcher.members)} whole" if watcher.members else "whole"
     takes = f"{whole}, it takes {load.busy:.3g} s of work a second at {name}"
-    rest = ", and others bring more" if load.fits else ""
-    return f"{takes}, which has {load.busy_limit:.3g}{rest}"
+    return f"{takes}, which has {load.busy_limit:.3g}"
 
 
 def _whole_share(watcher: PatternModel, keep: Keep) -> float:
@@ -106,5 +104,9 @@ def _watcher_plan(problem: PlanningProblem, watcher: PatternModel, share: float)
     key = "" if watcher.is_switched else watcher.key
     if key and watcher.pattern:
         key = key_name(watcher.pattern.partition_by)
-    reason = "" if share >= 1 else describe_closure(problem, watcher)
+    reason = ""
+    if share < 1:
+        loads = closure_loads(problem, watcher)
+        is_possible = all(load.fits for load in loads.values())
+        reason = describe_closure(watcher, loads) + ", and others bring more" * is_possible
     return WatcherPlan(stream=watcher.stream, keep=share, key=key, reason=reason)
