@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, tabulate_plan
 from shedlight.engines.spark.shed.plan_column import keep_limits
@@ -20,8 +22,10 @@ from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import ingest, new_operator_state
 from shedlight.matching.operators.reorder import StreamInput
+from shedlight.shedding.guard import GuardSpec
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from shedlight.shedding.thresholds import salted_hashes
 from tests.language.expressions import BIGINTS, TEXTS
 
 pytestmark = pytest.mark.spark
@@ -31,7 +35,11 @@ PATTERNS = {
     "B": "SELECT a.type WHERE SEQ(a.type = 0 AND a.y > 0.5, b.type != 9) WITHIN 3 ms "
     "PARTITION BY key, name",
     "C": "SELECT a.type WHERE AND(a.name = 'y''s', b.y = 2) WITHIN 1 ms",
+    "D": "SELECT a.type WHERE SEQ(a.type = 0, NOT(b.type = 7)) WITHIN 3 ms PARTITION BY key",
+    "E": "SELECT a.type WHERE SEQ(a.type = 0, NOT(b.type = 7)) WITHIN 3 ms PARTITION BY name",
+    "F": "SELECT a.type WHERE SEQ(a.type = 0, NOT(b.type = 7)) WITHIN 3 ms PARTITION BY y",
 }
+EPOCH = 700
 READ = Stream("s")
 
 
@@ -41,6 +49,7 @@ class Case:
 
     ids: tuple[str, ...]
     shares: dict[Stream, PatternShares]
+    guards: tuple[str, ...] = ()  # the patterns in a protected closure
 
 
 def _events(number, seed):
@@ -71,7 +80,14 @@ def _built(table, case, patterns=PATTERNS):
         placement=OperatorChain((spec,), (), range(1)),
         inputs={READ: (StreamInput("s", case.ids, "#at", 1 << 40), table.schema)},
         origins={READ: (0,)},
-        context=NodeContext(shares=case.shares, windows={"key, name": 3000}),
+        context=NodeContext(
+            shares=case.shares,
+            windows={"key, name": 3000},
+            guards={
+                Stream(name, "w"): GuardSpec(streams=(Stream(name, "w"),), epoch=EPOCH)
+                for name in case.guards
+            },
+        ),
     )
     return define_chain(given)
 
@@ -90,11 +106,12 @@ def _expected(chain, ready):
         mask = uses[ready.numbers]
         shares = chain.spec.context.shares.get(Stream(matcher.name, "w"))
         if shares is not None:
-            hashes = (
-                key_hashes(ready.table, matcher.pattern.partition_by, ready.time, 3000)
-                if shares.by_key
-                else event_hashes(ready.table, operator.ids)
-            )
+            key = matcher.pattern.partition_by
+            hashes = event_hashes(ready.table, operator.ids)
+            if shares.by_key:
+                hashes = key_hashes(ready.table, key, ready.time, 3000)
+            if Stream(matcher.name, "w") in chain.spec.context.guards:
+                hashes = salted_hashes(ready.keys[key][0], ready.time // EPOCH)
             mask = mask & kept_events(shares, ready.types, ready.numbers, hashes).mask
         masks[matcher.name] = mask
     return masks
@@ -113,6 +130,14 @@ CASES = [
     Case(
         ("small", "s"), {Stream("B", "w"): PatternShares({}, by_key=True, default_share=0.01)}
     ),
+    *(
+        Case(
+            ("n",),
+            {Stream(name, "w"): PatternShares({}, by_key=True, default_share=0.4)},
+            (name,),
+        )
+        for name in "BDEF"
+    ),
 ]
 
 
@@ -129,7 +154,7 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
     assert len(words) == 1
     for place, small in enumerate(ready.table.column("small").to_pylist()):
         flags = words[0].get(small, 0)
-        ours = {name: bool(flags >> i & 1) for i, name in enumerate("ABC")}
+        ours = {name: bool(flags >> i & 1) for i, name in enumerate(PATTERNS)}
         assert ours == {name: bool(mask[place]) for name, mask in expected.items()}
     assert all(flags for flags in words[0].values())
 
@@ -189,3 +214,37 @@ def test_types_in_the_jvm_are_types_in_python(spark, tmp_path):
         ready.table.column("small").to_pylist(), ready.numbers, strict=True
     ):
         assert signatures[found[small]] == ready.types.signatures[number]
+
+
+_LABELS = ("type=0", "type=7", "name=x")
+
+
+@settings(max_examples=100)
+@given(
+    st.dictionaries(st.sampled_from(_LABELS), st.floats(0, 1)),
+    st.sets(st.sampled_from(_LABELS)),
+    st.sets(st.sampled_from(_LABELS)),
+    st.booleans(),
+    st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_pressure_in_the_jvm_is_pressure_in_python(known, exempt, spared, unknown, pressure):
+    """For shares that it lowers, leaves, or takes all at once, and for unknown types."""
+    shares = PatternShares(
+        known,
+        pressure_exempt=frozenset(exempt & known.keys()),
+        spared=frozenset((spared - exempt) & known.keys()),
+        spares_unknown=unknown,
+        default_share=0.7,
+    )
+    chain = _built(_events(3, 0), Case(("n",), {Stream("A", "w"): shares}), _PATTERN_A)
+    catalogs = type_catalogs([chain])
+    table = tabulate_plan(chain, catalogs, {Stream("A", "w"): shares})["w"]
+    lowered = shares.lower_by(pressure)
+    relevant = catalogs["w"].relevant[Stream("A", "w")]
+    for number, label in enumerate(catalogs["w"].labels):
+        if relevant[number]:
+            expected = lowered.shares.get(label, lowered.mean)
+            assert table.under(pressure)[0, number] == pytest.approx(expected, abs=1e-12)
+
+
+_PATTERN_A = {"A": PATTERNS["A"]}
