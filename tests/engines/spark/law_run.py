@@ -52,14 +52,15 @@ class LawRun:
             latest = max([latest, *events["time"].to_pylist()])
             done = self.folder / f"done {number}"
             if not done.exists():
-                path = self.folder / "in" / f"{number}.parquet"
-                if not path.exists():
-                    hidden = self.folder / "new.parquet"
-                    pq.write_table(events, hidden)
-                    hidden.rename(path)
+                hidden = self.folder / "new.parquet"
+                pq.write_table(events, hidden)
+                hidden.rename(self.folder / "in" / f"{number}.parquet")
                 for name in self._deployment.nodes:
                     self._round(name, plan, latest)
                 done.touch()
+        self._end()
+
+    def _end(self) -> None:
         ended = self.folder / "ended"
         if not ended.exists():
             for name in self._deployment.nodes:

@@ -1,8 +1,11 @@
 """Nothing is invented on Spark: random applications under plans that change, checked."""
 
+import os
 import random
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,7 @@ def test_nothing_is_invented_when_it_is_killed(spark, tmp_path, seed):
             process.wait(timeout=rng.uniform(8, 40))
         except subprocess.TimeoutExpired:
             for pid in family(process.pid):
-                subprocess.run(["kill", "-9", str(pid)], check=False)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             process.wait()
     _check(spark, tmp_path, seed, 6)
