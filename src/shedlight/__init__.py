@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shedlight.control.smoothing import SmoothingSettings as SmoothingSettings
     from shedlight.engines.event_files import read_events as read_events
     from shedlight.engines.event_files import write_events as write_events
+    from shedlight.engines.simulator import AppliedThreshold as AppliedThreshold
     from shedlight.engines.simulator import Counts as Counts
     from shedlight.engines.simulator import Interval as Interval
     from shedlight.engines.simulator import Policy as Policy
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from shedlight.planning.plan import Plan as Plan
     from shedlight.planning.plan import PlanSettings as PlanSettings
     from shedlight.planning.plan import make_plan as make_plan
+    from shedlight.planning.watchers import WatcherPlan as WatcherPlan
     from shedlight.shedding.shares import PatternShares as PatternShares
     from shedlight.shedding.shares import Shares as Shares
 
@@ -96,8 +98,8 @@ _NAMES_IN = {
     "control.replan_trigger": "ReplanPolicy",
     "control.smoothing": "SmoothingSettings",
     "engines.event_files": "read_events write_events",
-    "engines.simulator": "Counts Interval Policy ServedEvents Service ServiceDistribution "
-    "Simulation simulate",
+    "engines.simulator": "AppliedThreshold Counts Interval Policy ServedEvents Service "
+    "ServiceDistribution Simulation simulate",
     "engines.simulator.policies": "ControllerPolicy",
     "engines.spark.control.micro_batch": "MicroBatchReport",
     "engines.spark.control.override_store": "OverrideOutcome",
@@ -119,6 +121,7 @@ _NAMES_IN = {
     "model.snapshot": "MicroBatchCosts Snapshot",
     "model.snapshot_file": "read_snapshot",
     "planning.plan": "Plan PlanSettings make_plan",
+    "planning.watchers": "WatcherPlan",
     "shedding.shares": "PatternShares Shares",
 }
 """The public names of each module."""

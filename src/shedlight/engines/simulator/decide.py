@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.engines.simulator.api import Chooser
-from shedlight.engines.simulator.completeness import Completeness
+from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.graph.topology import key_name, list_elements
 from shedlight.matching.compile.matcher import Matcher
@@ -38,7 +38,7 @@ class Decider:
         spec: What the application says of it.
         operator: The same, compiled.
         windows: The longest window of all patterns of each key, in microseconds.
-        completeness: What must be whole, and for which keys it was so far.
+        closure_state: What must be whole, and for which keys it was so far.
 
     Attributes:
         choosers: Who chooses for patterns, whatever their shares are.
@@ -49,11 +49,11 @@ class Decider:
         spec: OperatorSpec,
         operator: CepOperator,
         windows: Mapping[str, int],
-        completeness: Completeness,
+        closure_state: ClosureState,
     ) -> None:
         self.choosers: Mapping[Stream, Chooser] = {}
         self._spec, self._operator, self._windows = spec, operator, windows
-        self._completeness = completeness
+        self._closure_state = closure_state
         self._relevant: dict[str, Array] = {}
         self._labels: list[str] = []
         self._never_shed: list[bool] = []
@@ -97,12 +97,12 @@ class Decider:
                 )
                 mask = mask & kept.mask
                 decided.unknown[stream] = kept.unknown
-            if stream in self._completeness.guards:
+            if stream in self._closure_state.guards:
                 share = self._whole_share(matcher, ready, mine)
                 if stream in self.choosers:
                     share = float((mask == offered).all())
-                self._completeness.record(stream, *covered(ready, since), share)
-                guard = self._completeness.guard(stream, since)
+                self._closure_state.record(stream, *covered(ready, since), share)
+                guard = self._closure_state.guard(stream, since)
                 decided.guards[stream.name] = guard
                 whole = guard.mask(matcher, ready)
                 mask = mask if whole is None else mask & whole
@@ -115,7 +115,7 @@ class Decider:
         """Say for which share of keys a pattern in a closure keeps what it must."""
         if shares is None:
             return 1.0
-        guard = self._completeness.guards[Stream(matcher.name, self._spec.name)]
+        guard = self._closure_state.guards[Stream(matcher.name, self._spec.name)]
         needed = np.flatnonzero(types_to_keep(matcher, ready.types.signatures, guard)).tolist()
         labels = self.labels(ready)
         return shares.whole_share(labels[number] for number in needed)
@@ -124,7 +124,7 @@ class Decider:
         self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]
     ) -> Array:
         key = self._spec.patterns[stream.name].partition_by if shares.by_key else ()
-        guard = self._completeness.guards.get(stream)
+        guard = self._closure_state.guards.get(stream)
         epoch = guard.epoch if guard and key else 0
         name = f"{key_name(key)} of a closure" if epoch else key_name(key)
         if name not in known:

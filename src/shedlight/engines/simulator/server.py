@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from shedlight.engines.simulator.admission import Admission, PatternWork, Requests
 from shedlight.engines.simulator.api import Counts
-from shedlight.engines.simulator.completeness import Completeness
+from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.engines.simulator.decide import Decided, Decider
 from shedlight.engines.simulator.service import ServiceTimes
 from shedlight.graph.application import OperatorSpec, Stream
@@ -100,7 +100,7 @@ class Server:
         inputs: list[tuple[StreamInput, pa.Schema]],
         windows: Mapping[str, int],
         timed_out: Collection[Stream],
-        completeness: Completeness,
+        closure_state: ClosureState,
         admission: Admission | None,
         *,
         unique: bool = False,
@@ -112,9 +112,9 @@ class Server:
         self.timed_out: Mapping[Stream, pa.Table] = {}  # in the last batch
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
-        self._guarded = {s.name for s in spec.outputs if s in completeness.guards}
-        self.decider = Decider(spec, self.operator, windows, completeness)
-        self._completeness = completeness
+        self._guarded = {s.name for s in spec.outputs if s in closure_state.guards}
+        self.decider = Decider(spec, self.operator, windows, closure_state)
+        self._closure_state = closure_state
         self._arrived = self._processed = self._shed = self._unused = 0
         self._unique, self._lists_events = unique, lists_events
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
@@ -234,7 +234,7 @@ class Server:
             self.operator.matchers, before, self.state.states, strict=True
         ):
             if matcher.name in batch.decided.guards and has_evicted(old, new):
-                self._completeness.record_eviction(
+                self._closure_state.record_eviction(
                     Stream(matcher.name, self.spec.name), batch.ready
                 )
         self._departed = (

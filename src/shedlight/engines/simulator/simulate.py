@@ -21,7 +21,7 @@ from shedlight.engines.simulator.api import (
     Policy,
     ServedEvents,
 )
-from shedlight.engines.simulator.completeness import AppliedThreshold, Completeness
+from shedlight.engines.simulator.closure_state import AppliedThreshold, ClosureState
 from shedlight.engines.simulator.interval import IntervalBuilder, served_events
 from shedlight.engines.simulator.prepare import PreparedRun, prepare_run
 from shedlight.engines.simulator.server import Server, ServiceBatch
@@ -30,6 +30,7 @@ from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Application, Stream, operator_order
 from shedlight.graph.closures import find_closures
 from shedlight.graph.topology import longest_windows
+from shedlight.matching.compile.matcher import BEGAN
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
@@ -117,7 +118,7 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         run.sinks(),
         tuple(history),
         run.counts(),
-        tuple(run.completeness.thresholds),
+        tuple(run.closure_state.thresholds),
         run.outputs(),
     )
 
@@ -146,7 +147,7 @@ class _Run:
         self._outputs: dict[Stream, list[pa.Table]] = {}
         self._with_outputs = with_outputs
         closures = find_closures(self.application)
-        self.completeness = Completeness(self.application, closures)
+        self.closure_state = ClosureState(self.application, closures)
         self._admissions = find_admissions(self.application, closures) if with_admission else {}
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
@@ -155,7 +156,7 @@ class _Run:
                 [self._input(stream) for stream in spec.inputs],
                 windows,
                 self.application.timed_out,
-                self.completeness,
+                self.closure_state,
                 self._admissions.get(spec.node),
                 unique=prepared.unique.issuperset(spec.inputs),
                 lists_events=with_outputs,
@@ -284,6 +285,8 @@ class _Run:
 
     def _deliver(self, stream: Stream, table: pa.Table) -> None:
         """Give complex events, or what timed out, to the sinks that take it."""
+        if BEGAN in table.column_names:
+            table = table.drop_columns([BEGAN])
         if self._with_outputs and len(table):
             self._outputs.setdefault(stream, []).append(table)
         for sink in self.application.sinks.values():

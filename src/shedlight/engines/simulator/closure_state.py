@@ -18,7 +18,7 @@ class AppliedThreshold(NamedTuple):
     share: float  # without a key 1 or 0
 
 
-class Completeness:
+class ClosureState:
     """What all servers know of each other's shares: a simulation has no network to ask."""
 
     def __init__(self, application: Application, closures: Closures) -> None:
