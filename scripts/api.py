@@ -139,6 +139,7 @@ SECTIONS = (
             "LatencyModel",
             "RateHistory",
             "Plan",
+            "WatcherPlan",
         ),
     ),
     Section(
@@ -155,6 +156,7 @@ SECTIONS = (
             "Simulation",
             "Interval",
             "Counts",
+            "AppliedThreshold",
         ),
     ),
     Section(

@@ -64,7 +64,7 @@ def find_guards(application: Application, closures: Closures) -> Mapping[Stream,
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Guard:
+class ClosureGuard:
     """What a pattern in a closure may see and emit in a batch."""
 
     spec: GuardSpec

@@ -19,7 +19,7 @@ from shedlight.shedding.shedder import threshold, thresholds
 BEGINNING, END = -(1 << 62), 1 << 62  # of event time, in microseconds
 
 
-class Step(NamedTuple):
+class ShareStep(NamedTuple):
     """A stretch of event time with one share."""
 
     start: int  # the first microsecond
@@ -62,7 +62,7 @@ class ThresholdHistory:
         starts = np.append(self.starts[:1], self.starts[surplus + 1 :])
         return ThresholdHistory(starts, np.append(least, self.shares[surplus + 1 :]))
 
-    def between(self, start: int, end: int) -> Iterator[Step]:
+    def between(self, start: int, end: int) -> Iterator[ShareStep]:
         """Give the steps between two times, in order."""
         first = max(int(np.searchsorted(self.starts, start, side="right")) - 1, 0)
         for i in range(first, len(self.starts)):
@@ -70,7 +70,7 @@ class ThresholdHistory:
             if here >= end:
                 return
             after = int(self.starts[i + 1]) if i + 1 < len(self.starts) else END
-            yield Step(here, min(end, after), float(self.shares[i]))
+            yield ShareStep(here, min(end, after), float(self.shares[i]))
 
     def step_of(self, times: Array) -> Array:
         """Give the number of the step that each time is in."""
@@ -152,14 +152,14 @@ class WholeKeys:
         differs = (steps[1:] != steps[:-1]) | (epochs[1:] != epochs[:-1])
         return (np.flatnonzero(differs) + 1).tolist()
 
-    def _steps(self, start: int, end: int, window: int | None) -> Iterator[Step]:
+    def _steps(self, start: int, end: int, window: int | None) -> Iterator[ShareStep]:
         limit = end if window is None else min(end, start + window + 1)
         steps = self._split(start, limit)
         yield from islice(steps, MAX_EPOCHS)
         if (after := next(steps, None)) is not None:
-            yield Step(after.start, limit, 0.0)
+            yield ShareStep(after.start, limit, 0.0)
 
-    def _split(self, start: int, end: int) -> Iterator[Step]:
+    def _split(self, start: int, end: int) -> Iterator[ShareStep]:
         """Give the steps between two times, cut where an epoch changes which keys are whole."""
         for step in self.history.between(start, end):
             now = step.start
@@ -167,9 +167,9 @@ class WholeKeys:
                 after = (now // self.epoch + 1) * self.epoch
                 if after >= step.end:
                     break
-                yield Step(now, after, step.share)
+                yield ShareStep(now, after, step.share)
                 now = after
-            yield Step(now, step.end, step.share)
+            yield ShareStep(now, step.end, step.share)
 
     def between(self, since: Array, until: Array, hashes: Array) -> Array:
         """Say which keys were whole from one time of each until before another."""

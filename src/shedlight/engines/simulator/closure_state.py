@@ -5,7 +5,7 @@ from typing import NamedTuple
 from shedlight.graph import Application, Stream
 from shedlight.graph.closures import Closures
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.shedding.guard import Guard, find_guards
+from shedlight.shedding.guard import ClosureGuard, find_guards
 from shedlight.shedding.thresholds import END, ThresholdHistory, least_of
 
 
@@ -39,8 +39,8 @@ class ClosureState:
         end = END if window is None else ready.watermark + window + 1
         self.record(stream, first, end, 0.0)
 
-    def guard(self, stream: Stream, since: int) -> Guard:
+    def guard(self, stream: Stream, since: int) -> ClosureGuard:
         """Give the guard of a pattern for a batch after a watermark."""
         spec = self.guards[stream]
         history = least_of(self._histories[each] for each in spec.streams)
-        return Guard(spec, history, since)
+        return ClosureGuard(spec, history, since)

@@ -15,7 +15,7 @@ from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator
 from shedlight.matching.operators.classify import gather
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.shedding.guard import Guard, covered, relevant_types, types_to_keep
+from shedlight.shedding.guard import ClosureGuard, covered, relevant_types, types_to_keep
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 from shedlight.shedding.thresholds import salted_hashes
@@ -28,7 +28,9 @@ class Decided:
     masks: dict[str, Array] = field(default_factory=dict)  # which events it keeps
     # types that the shares did not know
     unknown: dict[Stream, tuple[str, ...]] = field(default_factory=dict)
-    guards: dict[str, Guard] = field(default_factory=dict)  # of those in a protected closure
+    guards: dict[str, ClosureGuard] = field(
+        default_factory=dict
+    )  # of those in a protected closure
 
 
 class Decider:

@@ -40,7 +40,7 @@ from shedlight.matching.operators.cep_operator import (
 from shedlight.matching.operators.reorder import INPUT, NEVER
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.permuted import is_sorted
-from shedlight.shedding.guard import Guard, covered, has_evicted
+from shedlight.shedding.guard import ClosureGuard, covered, has_evicted
 from shedlight.shedding.thresholds import BEGINNING, END
 
 
@@ -285,7 +285,9 @@ class _BatchExecution:
         self.metrics[spec.name] = counter.metrics(state)
         return state
 
-    def _guards(self, spec: OperatorSpec, ready: ReadyBatch, since: int) -> dict[str, Guard]:
+    def _guards(
+        self, spec: OperatorSpec, ready: ReadyBatch, since: int
+    ) -> dict[str, ClosureGuard]:
         """Give the guards of patterns, after what is decided here is in their histories."""
         chain = self._chain.spec
         guarded = [stream for stream in spec.outputs if stream in chain.context.guards]

@@ -18,7 +18,7 @@ from shedlight.engines.spark.support.placement import ChainSpec
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.application import parse_stream
 from shedlight.matching.operators.reorder import NEVER
-from shedlight.shedding.guard import Guard
+from shedlight.shedding.guard import ClosureGuard
 from shedlight.shedding.thresholds import BEGINNING, END, ThresholdHistory, least_of
 
 Ranges = Mapping[Stream, tuple[int, int]]
@@ -57,10 +57,10 @@ class Completeness:
                 history = history.lower(each.since, END, each.share)
         return history
 
-    def guard(self, chain: ChainSpec, stream: Stream, since: int) -> Guard:
+    def guard(self, chain: ChainSpec, stream: Stream, since: int) -> ClosureGuard:
         """Give the guard of a pattern for a batch after a watermark."""
         spec = chain.context.guards[stream]
-        return Guard(spec, least_of(map(self.history, spec.streams)), since)
+        return ClosureGuard(spec, least_of(map(self.history, spec.streams)), since)
 
     def steps_text(self, streams: Iterable[Stream], start: int, end: int) -> str | None:
         """Write the histories of streams between two watermarks; None: all were whole."""

@@ -12,7 +12,7 @@ from shedlight.graph.topology import key_name
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator, Masks
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.shedding.guard import Guard
+from shedlight.shedding.guard import ClosureGuard
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
 from shedlight.shedding.thresholds import salted_hashes
@@ -61,7 +61,7 @@ def keep_masks(
 
 
 def with_guards(
-    operator: CepOperator, ready: ReadyBatch, masks: Masks, guards: Mapping[str, Guard]
+    operator: CepOperator, ready: ReadyBatch, masks: Masks, guards: Mapping[str, ClosureGuard]
 ) -> Masks:
     """Have patterns in protected closures see only keys that are whole."""
     guarded = dict(masks)
