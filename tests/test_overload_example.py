@@ -227,3 +227,29 @@ def test_a_match_is_what_its_pattern_says(found):
         assert (np.abs(amount[second] - part * amount[first]) < most).all()
         assert (time[second] - time[first] <= 6_000_000).all()
         assert len(np.unique(first)) == len(first)
+
+
+def test_results_are_compared_with_those_of_the_same_payments(tmp_path, monkeypatch):
+    """All that there are, sink by sink; and what is left if a sink got every other one."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    recall = importlib.import_module("recall")
+    application = load_application(EXAMPLE / "app.yaml").application
+    table = feed.payments(feed.Feed(rate=4_000), 0, 12_000)
+    feed.write(table, tmp_path / "payments.parquet")
+    done = run_application(application, {"payments": table})["cases"].complex_events
+
+    unshed = recall.unshed_results(application, tmp_path)
+
+    assert {name: len(found) for name, found in unshed.items()} == {
+        "mules": len(done["Mule"]),
+        "rings": len(done["Ring"]),
+    }
+    assert min(map(len, unshed.values())) > 10
+    every_other = unshed["mules"].take(np.arange(0, len(unshed["mules"]), 2))
+    (tmp_path / "mules").mkdir()
+    feed.write(every_other, tmp_path / "mules" / "part.parquet")
+    mules, rings = recall.compare_sinks(application, tmp_path, unshed).values()
+    assert (mules.results, mules.same) == (len(every_other), len(every_other))
+    assert mules.recall == len(every_other) / len(done["Mule"])
+    assert (mules.precision, mules.precision_by_overlap) == (1, 1)
+    assert (rings.results, rings.recall, rings.precision) == (0, 0, None)

@@ -1,10 +1,11 @@
-"""The demo: more payments than a core can match, on Spark, with three ways to deal with it.
+"""The demo: more payments than can be matched here, on Spark, with three ways to deal with it.
 
     python examples/overload/demo.py
 
-The same payments come at the same pace, three times what a core can match: to an engine that
-sheds nothing, to one whose nodes shed for themselves, and to one that sheds for the sinks of
-the whole graph. It ends with a table and a picture, within three minutes.
+The same payments come at the same pace, three times what the engine can match here, which is
+measured first: to an engine that sheds nothing, to one whose nodes shed for themselves, and to
+one that sheds for the sinks of the whole graph. Then all payments are matched without shedding
+and without hurry, to say which results were lost. It ends with two tables and a picture.
 """
 
 import argparse
@@ -12,21 +13,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from compare import OVERLOAD, capacity
+from compare import OVERLOAD
+from feed import Feed, payments, write
+from picture import WAYS, draw
+from recall import compare_sinks, unshed_results
 
 from shedlight.cli.run_view import LiveView
 from shedlight.cli.serve import open_server
+from shedlight.engines.simulator.recall import Recall
 from shedlight.engines.spark.control.loop import micro_batch_settings
 from shedlight.engines.spark.run.streaming import Live, Options, RunListener
 from shedlight.engines.spark.session.session import close_session, open_session
 from shedlight.graph import Application, load_application
+from shedlight.text_table import align_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,14 +41,15 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 NODE, CORE = "edge", "core"
-WAYS = {"none": "sheds nothing", "local": "each node for itself", "global": "for the sinks"}
 WARM, AFTER = 60.0, 4.0
-"""Seconds to wait for the first micro-batches, and after the last payment."""
+"""Seconds to wait for micro-batches, and after the last payment."""
+FIRST, TIMED, LONG = 30_000, 20_000, 1.0
+"""Payments before some are timed, how many are timed at first, and seconds that are enough."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one way: latencies over time, what was kept, and what the sinks got.
+    """What came of one way: latencies over time, and what was kept.
 
     `begun` and `ended` are of the last micro-batch; `waiting` is the time at the end and how
     long what is not matched by then has waited, on average and at least.
@@ -51,7 +58,6 @@ class Outcome:
     points: list[tuple[float, float]] = field(default_factory=list)
     events: int = 0
     kept: int = 0
-    results: int = 0
     begun: float = 0.0
     ended: float = 0.0
     waiting: tuple[float, float] | None = None
@@ -66,9 +72,6 @@ class Outcome:
             number = sum(one.number for one in batch.kept_arrivals.values())
             mean = sum(one.number * one.mean for one in batch.kept_arrivals.values()) / number
             self.points.append((batch.end - began, batch.end - mean / 1e6))
-        counted = [shard.operators.get("cases") for shard in batch.shards]
-        patterns = [one for metrics in counted if metrics for one in metrics.patterns.values()]
-        self.results += sum(one.found for one in patterns)
 
     def close(self, now: float, fed: int) -> None:
         """Count what was fed and is not matched: it came after the last micro-batch had begun.
@@ -90,34 +93,86 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="Overload on Spark, with and without Shedlight."
     )
-    parser.add_argument("--seconds", type=float, default=25.0, help="how long to feed each")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long to feed each")
     parser.add_argument("--output", type=Path, default=Path("results/demo.png"))
     asked = parser.parse_args()
     application = load_application(HERE / "app.yaml").application
     bound = application.nodes[NODE].bound or 0.0
-    print("measuring what a core can match (the first time, the matcher is compiled) ...")
-    able = capacity()
-    rate = OVERLOAD * able
-    print(
-        f"  {able:,.0f} payments/s; fed are {rate:,.0f}/s, and node {NODE} has a bound of "
-        f"{bound:g} s"
-    )
     print("starting Spark ...", flush=True)
     session = open_session("shedlight demo")
     try:
-        with tempfile.TemporaryDirectory(prefix="shedlight-demo-") as folder:
+        with tempfile.TemporaryDirectory(prefix="shedlight-demo-") as name:
+            folder = Path(name)
+            print("measuring what it can match here, without shedding ...", flush=True)
+            able = _measure(session, application, folder / "measured")
+            rate = OVERLOAD * able
+            print(
+                f"  {able:,.0f} payments/s; fed are {rate:,.0f}/s, and node {NODE} has a bound "
+                f"of {bound:g} s"
+            )
             outcomes = {
-                way: _run(session, application, way, (rate, asked.seconds), Path(folder, way))
+                way: _run(session, application, way, (rate, asked.seconds), folder / way)
                 for way in WAYS
             }
+            print(
+                "\nmatching all payments without shedding, to compare results ...", flush=True
+            )
+            unshed = unshed_results(application, folder / "none" / "data")
+            recalls = {way: compare_sinks(application, folder / way, unshed) for way in WAYS}
     finally:
         close_session(session)
-    _print_table(outcomes, bound)
+    _print_latencies(outcomes, bound)
+    _print_results(recalls)
     asked.output.parent.mkdir(parents=True, exist_ok=True)
-    draw(outcomes, bound, asked.output)
+    draw(outcomes, recalls, bound, asked.output)
     print(f"picture: {asked.output}")
     print("next: docs/tutorial.md starts from an empty folder and ends with a pattern of yours")
     return 0
+
+
+def _place(application: Application, folder: Path) -> tuple[Application, Path]:
+    """Give an application its folders, and say where payments go."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    sources = {n: replace(s, path=str(data)) for n, s in application.sources.items()}
+    sinks = {n: replace(s, path=str(folder / n)) for n, s in application.sinks.items()}
+    return replace(application, sources=sources, sinks=sinks), data
+
+
+def _measure(session: "SparkSession", application: Application, folder: Path) -> float:
+    """Measure how many payments a second are matched if nothing is shed."""
+    placed, data = _place(application, folder)
+    batches: list[MicroBatchReport] = []
+
+    def until(done: Callable[[], bool]) -> None:
+        over = time.monotonic() + WARM
+        while not done():
+            running.wait(0.1)
+            if time.monotonic() > over:
+                raise SystemExit(f"nothing within {WARM:g} s; `shedlight doctor` may know why")
+
+    def read() -> int:
+        return sum(batch.events for batch in batches if batch.node == NODE)
+
+    running = Live(
+        placed,
+        session,
+        checkpoint=str(folder / "state"),
+        options=_options("none"),
+        listener=RunListener(batches.append, lambda _: None),
+    )
+    with running:
+        until(lambda: {NODE, CORE} <= {batch.node for batch in batches})
+        first, end = 0, FIRST
+        while True:
+            write(payments(Feed(rate=20_000.0), first, end), data / f"{first:012}.parquet")
+            until(lambda: read() >= end)  # noqa: B023  # called at once
+            seconds = [
+                batch.seconds for batch in batches if batch.node == NODE and batch.events
+            ]
+            if first and seconds[-1] >= LONG:
+                return (end - first) / seconds[-1]
+            first, end = end, end + TIMED * 4 ** (len(seconds) - 1)
 
 
 def _run(
@@ -129,11 +184,7 @@ def _run(
 ) -> Outcome:
     """Run one way, and print its latencies."""
     rate, seconds = load
-    data = folder / "data"
-    data.mkdir(parents=True)
-    sources = {n: replace(s, path=str(data)) for n, s in application.sources.items()}
-    sinks = {n: replace(s, path=str(folder / n)) for n, s in application.sinks.items()}
-    placed = replace(application, sources=sources, sinks=sinks)
+    placed, data = _place(application, folder)
     log = folder / "state" / "log.jsonl"
     view, outcome = LiveView(placed, log, timed=True), Outcome()
     began: list[float] = []
@@ -206,62 +257,36 @@ def _until_warm(running: Live, view: LiveView) -> None:
     raise SystemExit(f"no micro-batch within {WARM:g} s; `shedlight doctor` may know why")
 
 
-def _print_table(outcomes: dict[str, Outcome], bound: float) -> None:
-    print(f"\n{'':<8}{'latency at the end':>20}{'in the bound':>14}{'kept':>7}{'results':>9}")
+def _print_latencies(outcomes: Mapping[str, Outcome], bound: float) -> None:
+    print(f"\n{'':<8}{'latency at the end':>20}{'in the bound':>14}{'kept':>7}")
     for way, one in outcomes.items():
         latencies = one.latencies()
         share = inside(latencies, bound)
         more = "" if one.waiting is None else "> "
         last = f"{more}{latencies[-1]:.1f} s" if latencies else "none came out"
         kept = f"{one.kept / one.events:.0%}" if one.events else ""
-        print(f"{way:<8}{last:>20}{share:>14.0%}{kept:>7}{one.results:>9,}")
+        print(f"{way:<8}{last:>20}{share:>14.0%}{kept:>7}")
+
+
+def _print_results(recalls: Mapping[str, Mapping[str, Recall]]) -> None:
+    print("\nresults in the same time, of all that there are without shedding; half: with half")
+    print("of what they are made of in common")
+    header = ("", "sink", "results", "of all", "recall", "precision")
+    rows: list[tuple[str, ...]] = [(*header, "recall (half)", "precision (half)")]
+    for way, sinks in recalls.items():
+        for name, one in sinks.items():
+            shares = (
+                one.results / one.unshed if one.unshed else None,
+                *(one.recall, one.precision, one.recall_by_overlap, one.precision_by_overlap),
+            )
+            texts = ["-" if share is None else f"{share:.0%}" for share in shares]
+            rows.append((way, name, f"{one.results:,}", *texts))
+    print("\n".join(align_columns(rows, left=2)))
 
 
 def inside(latencies: Sequence[float], bound: float) -> float:
     """Say which part of the micro-batches is within the bound on average."""
     return sum(one <= bound for one in latencies) / len(latencies) if latencies else 0.0
-
-
-def draw(outcomes: dict[str, Outcome], bound: float, path: Path) -> None:
-    """Draw latencies against the bound, and what the sinks got."""
-    import matplotlib as mpl  # noqa: PLC0415  # slow to import
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-
-    colours = {"none": "#d55e00", "local": "#cc79a7", "global": "#0072b2"}
-    markers = {"none": "s", "local": "^", "global": "o"}
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=(2, 1)
-    )
-    open_end = {"linestyle": ":", "markerfacecolor": "white"}
-    for way, one in outcomes.items():
-        times, latencies = zip(*one.points, strict=True) if one.points else ((), ())
-        style = {"color": colours[way], "marker": markers[way], "markersize": 4}
-        left.plot(times, latencies, label=f"{way}: {WAYS[way]}", **style)
-        if one.waiting is not None:
-            ahead = zip(*one.points[-1:], one.waiting, strict=True)
-            left.plot(*ahead, markevery=[-1], **style, **open_end)
-    if any(one.waiting is not None for one in outcomes.values()):
-        left.plot(
-            [], [], color="grey", marker="o", label="still waiting at the end", **open_end
-        )
-    left.axhline(bound, color="black", linestyle="--", linewidth=1)
-    left.annotate(f"bound {bound:g} s", (0, bound), (4, 4), textcoords="offset points")
-    left.set_xlabel("time, s")
-    left.set_ylabel("mean latency of a micro-batch, s")
-    left.set_xlim(left=0)
-    left.set_ylim(bottom=0)
-    left.legend(frameon=False)
-    bars = right.bar(
-        list(outcomes), [one.results for one in outcomes.values()], color=colours.values()
-    )
-    right.bar_label(bars, fmt="{:,.0f}")
-    right.set_ylabel("results at the sinks, in the same time")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "overload"
-BOUND = 10.0
+BOUND = 3.0
 
 
 @pytest.fixture(scope="module")
