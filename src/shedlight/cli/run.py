@@ -63,6 +63,9 @@ def run(  # noqa: PLR0913  # one argument per option
     conf: Annotated[
         list[str] | None, typer.Option(help="A setting of Spark: NAME=VALUE; may be repeated.")
     ] = None,
+    record_retention: Annotated[
+        str, typer.Option(help="How long to keep on record what was shed, e.g. '30 days'.")
+    ] = "7 days",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Serve the web UI of the run.")] = False,
     host: Host = None,
@@ -87,7 +90,8 @@ def run(  # noqa: PLR0913  # one argument per option
     state = checkpoint or application.parent / "state" / name
     settings = dict(map(_setting, conf or ()))
     absolute = _with_absolute_paths(loaded, application)
-    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
+    retention = seconds_of("--record-retention", record_retention)
+    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl", retention)
     check_paths(absolute, str(state), job.log)
     with _serving(job, host, port, token) if page else nullcontext():
         totals = _run_on_spark(job, master, settings, once=once)
@@ -135,6 +139,7 @@ class _Job:
     shedder: RunShedder
     seconds: float | None
     log: Path
+    record_retention: float
 
 
 def _run_on_spark(job: _Job, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
@@ -169,7 +174,7 @@ def _run_on_spark(job: _Job, master: str, settings: dict[str, str], *, once: boo
                 application,
                 session,
                 checkpoint=checkpoint,
-                options=_options(job.shedder),
+                options=_options(job),
                 listener=RunListener(view.batch, view.decision, view.override),
             )
             view.begin()
@@ -189,15 +194,18 @@ def _silence_foreign_logs() -> None:
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
 
 
-def _options(shedder: RunShedder) -> "Options":
+def _options(job: _Job) -> "Options":
     from shedlight.engines.spark.control.loop import micro_batch_settings  # noqa: PLC0415
     from shedlight.engines.spark.run.streaming import Options  # noqa: PLC0415
 
-    if shedder == "none":
+    if job.shedder == "none":
         return Options(shares={})
     settings = micro_batch_settings()
-    plan_settings = replace(settings.plan_settings, local=shedder == "local")
-    return Options(settings=replace(settings, plan_settings=plan_settings))
+    plan_settings = replace(settings.plan_settings, local=job.shedder == "local")
+    return Options(
+        settings=replace(settings, plan_settings=plan_settings),
+        record_retention=job.record_retention,
+    )
 
 
 @contextmanager
