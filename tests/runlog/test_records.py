@@ -148,7 +148,7 @@ def test_the_first_record_says_what_is_run():
     record = parse_record(run_header(application, 5.0, version="0.1").model_dump_json())
 
     assert isinstance(record, RunHeader)
-    assert record.bounds == {"edge": 10.0, "core": None}
+    assert record.bounds == {"edge": 3.0, "core": None}
     assert record.operators["flows"] == OperatorRecord(
         node="edge", inputs=["payments"], patterns=["Passed", "Skimmed"]
     )
