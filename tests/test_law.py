@@ -34,6 +34,7 @@ def simulated(seed: int) -> Run:
         interval=rng.choice([0.05, 0.2, 1.0]),
         policy=policy or DrawnPlans(application, rng),
         with_outputs=True,
+        unshed_sample=rng.choice([0.0, 0.3, 0.7]),
     )
     record = [Kept(*row) for row in done.thresholds]
     return Run(application, {"s": events}, record, done.outputs)

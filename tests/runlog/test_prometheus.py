@@ -12,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shedlight.runlog.aggregate import RunTotals, run_totals
 from shedlight.runlog.prometheus import RunCollector, metrics_text
+from shedlight.runlog.records import DecisionRecord, parse_record, sample_record
+from shedlight.shedding.estimate import Estimate, SinkEstimate
 from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, run
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
@@ -234,3 +236,36 @@ def test_the_alerts_ask_for_metrics_that_there_are():
         assert names_in(rule["expr"]) <= known()
         assert set(rule["annotations"]) == {"summary", "description"}
         assert rule["labels"]["severity"] in {"warning", "critical"}
+
+
+def test_what_the_unshed_sample_says_is_there_where_it_is_known():
+    """A sink of which nothing is known has no numbers, and no guess."""
+    known = SinkEstimate(
+        keys=80,
+        recall=Estimate(0.5, 0.4, 0.6),
+        rate=Estimate(12.0, 10.0, 15.0),
+        heavy_hitters=2,
+        heavy_work=0.25,
+        heavy_results=7,
+    )
+    unknown = SinkEstimate(keys=3, unknown="3 of the sample's keys have results, 50 are needed")
+    said = {"alarms": sample_record(known), "rest": sample_record(unknown)}
+    record = DecisionRecord(time=12.0, unshed_sample=said)
+    assert parse_record(record.model_dump_json()) == record
+
+    samples, _ = parse(metrics_text(run_totals([record])))
+    mine = {
+        name: value for (name, labels), value in samples.items() if ("sink", "alarms") in labels
+    }
+    assert mine == {
+        "shedlight_sink_sample_keys": 80,
+        "shedlight_sink_recall_ratio": 0.5,
+        "shedlight_sink_recall_low_ratio": 0.4,
+        "shedlight_sink_recall_high_ratio": 0.6,
+        "shedlight_sink_unshed_rate": 12,
+        "shedlight_sink_unshed_rate_low": 10,
+        "shedlight_sink_unshed_rate_high": 15,
+        "shedlight_sink_heavy_hitters": 2,
+    }
+    others = {name for name, labels in samples if ("sink", "rest") in labels}
+    assert others == {"shedlight_sink_sample_keys", "shedlight_sink_heavy_hitters"}

@@ -110,6 +110,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
             on_served=rows.add if rows else None,
             on_interval=step,
             with_outputs=True,
+            unshed_sample=bounded.unshed_sample,
         )
     found = run_unshed(scenario, with_outputs=True).simulation.outputs
     report = SimulationReport(

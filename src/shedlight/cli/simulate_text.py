@@ -1,7 +1,7 @@
 """The results of a simulation, as text and as JSON."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from shedlight.control.controller import Decision
@@ -59,6 +59,7 @@ def as_json(report: SimulationReport) -> dict[str, Any]:
         "nodes": {name: _node(report, name) for name in scenario.application.nodes},
         "operators": {k: asdict(v) for k, v in outcome.simulation.counts.items()},
         "sinks": {name: _sink(recall) for name, recall in report.recall.items()},
+        "unshed_sample": {k: asdict(v) for k, v in outcome.simulation.estimates.items()},
         "plans": [decision_row(d) for d in outcome.decisions if d.plan is not None],
         "states": {k: str(v) for k, v in _states(outcome.decisions).items()},
     }
@@ -78,7 +79,14 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 def as_text(report: SimulationReport) -> str:
     """Write a report as tables."""
-    sections = (_top(report), _nodes(report), _events(report), _sinks(report), _plans(report))
+    sections = (
+        _top(report),
+        _nodes(report),
+        _events(report),
+        _sinks(report),
+        _sample(report),
+        _plans(report),
+    )
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
 
 
@@ -183,6 +191,29 @@ def _sinks(report: SimulationReport) -> Iterator[str]:
         rows.append([name, f"{recall.results:,}", f"{recall.unshed:,}", *texts])
     yield from align_columns(rows, margin=2)
     yield "  recall and precision: of the same events; or (half) of at least half of them"
+
+
+def _sample(report: SimulationReport) -> Iterator[str]:
+    estimates = report.outcome.simulation.estimates
+    if not estimates:
+        return
+    percent = 100 * report.scenario.application.unshed_sample
+    yield f"unshed sample of {percent:.3g} % of the keys, with 95 % intervals"
+    header = ["sink", "keys", "recall", "from", "to", "true rate", "from", "to"]
+    rows, unknown = [[*header, "heavy hitters", "their work", "results"]], []
+    for name, estimate in estimates.items():
+        if estimate.recall is None or estimate.rate is None:
+            unknown.append(f"  {name}: not known; {estimate.unknown}")
+            continue
+        shares = [f"{each:.1%}" for each in astuple(estimate.recall)]
+        rates = [f"{each:,.3g}/s" for each in astuple(estimate.rate)]
+        heavy = [f"{estimate.heavy_hitters:,}", f"{estimate.heavy_work:.1%}"]
+        results = f"{estimate.heavy_results:,}"
+        rows.append([name, f"{estimate.keys:,}", *shares, *rates, *heavy, results])
+    if len(rows) > 1:
+        yield from align_columns(rows, margin=2)
+        yield "  of all keys but heavy hitters, which are counted by themselves"
+    yield from unknown
 
 
 def _plans(report: SimulationReport) -> Iterator[str]:

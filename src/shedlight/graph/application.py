@@ -18,6 +18,8 @@ from shedlight.matching.output.timed_out import timed_out_name
 
 PERCENTILES = range(50, 100)
 """The percentiles of latency that a bound may be of."""
+UNSHED_SAMPLE = 0.01
+"""The share of keys that is never shed, if the application does not say otherwise."""
 
 
 class TimeUnit(Enum):
@@ -267,15 +269,30 @@ class Sink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """Sources, operators on nodes, and sinks, each by name in order of declaration."""
+    """Sources, operators on nodes, and sinks, each by name in order of declaration.
+
+    Attributes:
+        name: What it is called.
+        sources: Where events come from.
+        nodes: Where operators run.
+        operators: What it looks for.
+        sinks: Where complex events go.
+        unshed_sample: The share of keys that is never shed, to estimate what is lost by; 0:
+            there is no estimate.
+    """
 
     name: str
     sources: Mapping[str, Source]
     nodes: Mapping[str, Node]
     operators: Mapping[str, OperatorSpec]
     sinks: Mapping[str, Sink]
+    unshed_sample: float = UNSHED_SAMPLE
 
     def __post_init__(self) -> None:
+        if not 0 <= self.unshed_sample < 1:
+            raise ValueError(
+                f"unshed_sample must be from 0 to below 1, got {self.unshed_sample}"
+            )
         for parts in (self.sources, self.nodes, self.operators, self.sinks):
             for name, part in parts.items():
                 if part.name != name:

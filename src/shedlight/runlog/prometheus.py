@@ -1,8 +1,8 @@
 """The totals of a run as metrics for Prometheus.
 
-Labels are names of nodes, patterns, operators and sources: as many as the application has.
-Types are as many as the data has, so nothing is labelled with them unless asked for, and then
-only with those that arrive most often; the others are one, `other`.
+Labels are names of nodes, patterns, operators, sources and sinks, as many as the application
+has. Types are as many as the data has, so nothing is labelled with them unless asked for, and
+then only with those that arrive most often; the others are one, `other`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -76,6 +76,17 @@ _PATTERN_METRICS = (
     ),
 )
 
+_SAMPLE_METRICS = (
+    ("shedlight_sink_sample_keys", "Keys of the unshed sample with results.", "keys"),
+    ("shedlight_sink_recall_ratio", "Results left by shedding, estimated.", "recall"),
+    ("shedlight_sink_recall_low_ratio", "Its 95 % interval: from.", "recall_low"),
+    ("shedlight_sink_recall_high_ratio", "Its 95 % interval: to.", "recall_high"),
+    ("shedlight_sink_unshed_rate", "Results per second without shedding, estimated.", "rate"),
+    ("shedlight_sink_unshed_rate_low", "Its 95 % interval: from.", "rate_low"),
+    ("shedlight_sink_unshed_rate_high", "Its 95 % interval: to.", "rate_high"),
+    ("shedlight_sink_heavy_hitters", "Keys that are no part of these.", "heavy_hitters"),
+)
+
 
 class RunCollector(Collector):
     """Collects the metrics of a run; keep shares of at most so many types per pattern."""
@@ -95,6 +106,8 @@ class RunCollector(Collector):
         yield _bounds(totals.nodes)
         yield _statuses(totals.nodes)
         yield from _families(_PATTERN_METRICS, "pattern", totals.patterns)
+        sampled = {} if totals.decision is None else totals.decision.unshed_sample
+        yield from _families(_SAMPLE_METRICS, "sink", sampled)
         name, text = "shedlight_source_malformed_records_total", "Malformed records."
         yield _family(name, text, "source", totals.malformed)
         name, text = "shedlight_operator_late_events_total", "Late events of the checkpoint."

@@ -6,6 +6,7 @@ default, and only a record without its time, or a micro-batch without its node, 
 """
 
 import json
+from dataclasses import astuple
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from shedlight.graph import Application
 from shedlight.graph.closures import find_closures
 from shedlight.graph.topology import key_name
+from shedlight.shedding.estimate import SinkEstimate
 
 LOG_FORMAT = 2
 """The format of the log that this version writes and reads; 1 had other names for its keys."""
@@ -143,6 +145,25 @@ class DecisionSummary(LogModel):
     statuses: dict[str, str] = {}  # the status of each node
 
 
+class SampleRecord(LogModel):
+    """What the unshed sample says of a sink so far; it speaks of all keys but heavy hitters."""
+
+    keys: Count = 0  # the sample's keys that have results without shedding
+    # the share of the results without shedding that the plan leaves, and its 95 % interval;
+    # None: not known
+    recall: Number | None = None
+    recall_low: Number | None = None
+    recall_high: Number | None = None
+    # the results per second without shedding, and the interval
+    rate: Number | None = None
+    rate_low: Number | None = None
+    rate_high: Number | None = None
+    unknown: str = ""  # why they are not known; empty if they are
+    heavy_hitters: Count = 0  # how many keys are counted by themselves
+    heavy_work: Number = 0.0  # their share of the work
+    heavy_results: Count = 0  # the results that the sink got of them
+
+
 class DecisionRecord(DecisionSummary):
     """A decision of the controller."""
 
@@ -159,6 +180,8 @@ class DecisionRecord(DecisionSummary):
     # what one more busy millisecond per second of a node would bring, by the plan that was made
     # now; empty: none was
     prices: dict[str, Number] = {}
+    # what the unshed sample says of each sink; empty: there is none
+    unshed_sample: dict[str, SampleRecord] = {}
 
 
 class OverrideRecord(LogModel):
@@ -212,6 +235,26 @@ def run_header(
             )
             for stream, closure in find_closures(application).by_watcher.items()
         },
+    )
+
+
+def sample_record(estimate: SinkEstimate) -> SampleRecord:
+    """Write down what the unshed sample says of a sink."""
+    nothing = (None, None, None)
+    recall, recall_low, recall_high = astuple(estimate.recall) if estimate.recall else nothing
+    rate, rate_low, rate_high = astuple(estimate.rate) if estimate.rate else nothing
+    return SampleRecord(
+        keys=estimate.keys,
+        recall=recall,
+        recall_low=recall_low,
+        recall_high=recall_high,
+        rate=rate,
+        rate_low=rate_low,
+        rate_high=rate_high,
+        unknown=estimate.unknown,
+        heavy_hitters=estimate.heavy_hitters,
+        heavy_work=estimate.heavy_work,
+        heavy_results=estimate.heavy_results,
     )
 
 

@@ -224,6 +224,24 @@ def test_a_share_may_be_in_per_cent(text, share):
     assert application.sinks["out"].min_share == share
 
 
+@pytest.mark.parametrize(
+    ("text", "share"), [("0", 0), ("0.05", 0.05), ("2.5%", 0.025), ("99 %", 0.99)]
+)
+def test_the_unshed_sample_is_a_share_of_the_keys(text, share):
+    """1 % if nothing is said."""
+    assert loaded().unshed_sample == 0.01
+    assert loaded(("name: small", f"name: small\nunshed_sample: {text}")).unshed_sample == share
+
+
+@pytest.mark.parametrize("text", ["100%", "1", "-1%", "-0.1", "2", "all", "[1%]"])
+def test_a_sample_of_all_keys_is_an_error(text):
+    """Nothing would be left to shed; and less than nothing is no sample."""
+    with pytest.raises(
+        ApplicationError, match="line 2: unshed_sample must be from 0 to below 1"
+    ):
+        loaded(("name: small", f"name: small\nunshed_sample: {text}"))
+
+
 def test_a_sink_may_take_what_timed_out():
     """It weighs nothing; a sink takes matches unless it says so."""
     for text, said in (("true", True), ("True", True), ("false", False)):

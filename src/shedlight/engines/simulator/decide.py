@@ -7,6 +7,7 @@ import numpy as np
 
 from shedlight.engines.simulator.api import Chooser
 from shedlight.engines.simulator.closure_state import ClosureState
+from shedlight.engines.simulator.sampled_keys import SampledKeys
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.graph.topology import key_name, list_elements
 from shedlight.matching.compile.matcher import Matcher
@@ -31,6 +32,9 @@ class Decided:
     guards: dict[str, ClosureGuard] = field(
         default_factory=dict
     )  # of those in a protected closure
+    # which events are of the unshed sample, and which of these it would keep without it
+    sampled: dict[str, Array] = field(default_factory=dict)
+    again: dict[str, Array] = field(default_factory=dict)
 
 
 class Decider:
@@ -41,6 +45,7 @@ class Decider:
         operator: The same, compiled.
         windows: The longest window of all patterns of each key, in microseconds.
         closure_state: What must be whole, and for which keys it was so far.
+        sampled: The keys of the unshed sample; None: there is none.
 
     Attributes:
         choosers: Who chooses for patterns, whatever their shares are.
@@ -52,10 +57,11 @@ class Decider:
         operator: CepOperator,
         windows: Mapping[str, int],
         closure_state: ClosureState,
+        sampled: SampledKeys | None = None,
     ) -> None:
         self.choosers: Mapping[Stream, Chooser] = {}
         self._spec, self._operator, self._windows = spec, operator, windows
-        self._closure_state = closure_state
+        self._closure_state, self._sampled = closure_state, sampled
         self._relevant: dict[str, Array] = {}
         self._labels: list[str] = []
         self._never_shed: list[bool] = []
@@ -99,6 +105,13 @@ class Decider:
                 )
                 mask = mask & kept.mask
                 decided.unknown[stream] = kept.unknown
+            if self._sampled is not None and stream in self._sampled.groups:
+                keys = ready.keys[matcher.pattern.partition_by][0]
+                chosen = offered & self._sampled.choose(stream, keys)
+                decided.sampled[stream.name] = chosen
+                decided.again[stream.name] = mask & chosen
+                mask = mask | chosen
+                self._sampled.count(stream, keys[offered])
             if stream in self._closure_state.guards:
                 share = self._whole_share(matcher, ready, mine)
                 if stream in self.choosers:

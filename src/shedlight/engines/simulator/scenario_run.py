@@ -94,6 +94,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     on_served: Callable[[ServedEvents], None] | None = None,
     on_interval: Callable[[], None] = lambda: None,
     with_outputs: bool = False,
+    unshed_sample: float = 0.0,
 ) -> ScenarioResult:
     """Simulate a scenario under a shedder, which decides once an interval (in seconds).
 
@@ -120,6 +121,7 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
         on_served=collect,
         with_outputs=with_outputs,
         with_admission=policy is not None,
+        unshed_sample=unshed_sample,
     )
     factors = policy.factors if policy else []
     rows = _node_rows(scenario.application, done.intervals, recording.history, factors)

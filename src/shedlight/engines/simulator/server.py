@@ -1,7 +1,7 @@
 """An operator as a server in virtual time: what arrives, what it keeps, when that leaves."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +9,11 @@ import pyarrow.compute as pc
 
 from shedlight.engines.simulator.admission import Admission, PatternWork, Requests
 from shedlight.engines.simulator.api import Counts
+from shedlight.engines.simulator.channel import Channel
 from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.engines.simulator.decide import Decided, Decider
+from shedlight.engines.simulator.sample import Shadow
+from shedlight.engines.simulator.sampled_keys import SampledKeys
 from shedlight.engines.simulator.service import ServiceTimes
 from shedlight.graph.application import OperatorSpec, Stream
 from shedlight.matching.jit import Array
@@ -28,46 +31,13 @@ from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, TIME
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.model.arrays import Floats
+from shedlight.shedding.estimate import KeyedResults
 from shedlight.shedding.guard import has_evicted
+from shedlight.shedding.shadow import KeyRecorder, shadow_operator
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes
 
 _SECOND = 1e6
-
-
-@dataclass(slots=True, eq=False)
-class Channel:
-    """Complex events on their way to a server, and when those before them arrived."""
-
-    # tables of complex events with the seconds at which each arrives
-    in_transit: list[tuple[pa.Table, Floats]] = field(default_factory=list)
-    # the timestamps of the complex events that have arrived
-    times: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    arrivals: Floats = field(default_factory=lambda: np.zeros(0))  # when each of them arrived
-
-    def until(self, end: float) -> list[pa.Table]:
-        """Take out what arrives before a time."""
-        arrived, left = [], []
-        for table, arrivals in self.in_transit:
-            number = int(np.searchsorted(arrivals, end))
-            if number:
-                arrived.append(table.slice(0, number))
-                times = table[TIME].slice(0, number).to_numpy()
-                self.times = np.concatenate([self.times, times])
-                self.arrivals = np.concatenate([self.arrivals, arrivals[:number]])
-            if number < len(table):
-                left.append((table.slice(number), arrivals[number:]))
-        self.in_transit = left
-        return arrived
-
-    def arrived(self, times: Array) -> Floats:
-        """Say when the complex events of these timestamps arrived, and forget those before."""
-        if not len(times):
-            return np.zeros(0)
-        rows = np.maximum(np.searchsorted(self.times, times, side="right") - 1, 0)
-        arrivals, first = self.arrivals[rows], int(rows.min())
-        self.times, self.arrivals = self.times[first:], self.arrivals[first:]
-        return arrivals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +54,7 @@ class ServiceBatch:
     relevant: int  # how many of them some pattern can take
     requests: Requests | None = None  # what they ask for, where they are admitted one by one
     not_admitted: int = 0  # how many of them were not
+    admitted: Array | None = None  # whether each was; None: all were
 
 
 class Server:
@@ -91,7 +62,8 @@ class Server:
 
     Windows are the longest of all patterns of each key, in microseconds; of the patterns in
     `timed_out` a sink takes what timed out; without an admission all events are admitted; where
-    events are unique, none comes twice.
+    events are unique, none comes twice. The sampled keys are all kept, and matched again by the
+    shadow.
     """
 
     def __init__(  # noqa: PLR0913  # what an operator is, and what a simulation asks of it
@@ -103,6 +75,7 @@ class Server:
         closure_state: ClosureState,
         admission: Admission | None,
         *,
+        sampled: SampledKeys,
         unique: bool = False,
         lists_events: bool = False,
     ) -> None:
@@ -113,8 +86,14 @@ class Server:
         self.state: OperatorState = new_operator_state(self.operator)
         self.channels = {stream: Channel() for stream in spec.inputs if stream.operator}
         self._guarded = {s.name for s in spec.outputs if s in closure_state.guards}
-        self.decider = Decider(spec, self.operator, windows, closure_state)
+        self.decider = Decider(spec, self.operator, windows, closure_state, sampled)
         self._closure_state = closure_state
+        names = [stream.name for stream in spec.outputs if stream in sampled.groups]
+        self._sampled = shadow_operator(self.operator, names)
+        # in the last batch, of patterns that keep the sample
+        self.recorded: Mapping[str, KeyedResults] = {}
+        decider = Decider(spec, self._sampled, windows, closure_state)
+        self.shadow = Shadow(spec, self._sampled, decider, sampled) if names else None
         self._arrived = self._processed = self._shed = self._unused = 0
         self._unique, self._lists_events = unique, lists_events
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
@@ -163,6 +142,9 @@ class Server:
             mask = decided.masks[stream.name]
             kept_by_any |= mask
             spent[stream] = service_times.spend(stream, mask, work)
+            if stream.name in decided.again:
+                again = service_times.spend(stream, decided.again[stream.name], work)
+                spent[stream] = (spent[stream][0] + again[0], spent[stream][1] + again[1])
         self._arrived += sum(map(len, tables.values()))
         arrivals = self._arrival_times(ready)
         return ServiceBatch(
@@ -179,8 +161,16 @@ class Server:
             exempt = gather(self.decider.never_shed(ready), ready.numbers[rows])
             if self.admission and stream in self.admission.exempt:
                 exempt = np.ones(len(rows), np.bool_)
-            times = service_times.draw(stream, len(rows)), exempt
-            requests.add(stream, PatternWork(rows, *times, *service_times.expected(stream)))
+            seconds = service_times.draw(stream, len(rows))
+            if (
+                stream.name in decided.again
+            ):  # the sample is kept, and what waits is matched twice
+                exempt = exempt | decided.sampled[stream.name][rows]
+                again = decided.again[stream.name]
+                seconds[again[rows]] += service_times.draw(stream, int(again.sum()))
+                requests.asks |= again
+            work = PatternWork(rows, seconds, exempt, *service_times.expected(stream))
+            requests.add(stream, work)
         return requests
 
     def shed_others(self, batch: ServiceBatch, admitted: Array) -> ServiceBatch:
@@ -197,6 +187,7 @@ class Server:
             decided=replace(batch.decided, masks=masks),
             kept=np.any(list(masks.values()), 0),
             not_admitted=int(np.count_nonzero(~admitted)),
+            admitted=admitted,
         )
 
     def count(self, batch: ServiceBatch) -> None:
@@ -221,13 +212,17 @@ class Server:
         before = self.state.states
         listed = self.spec.outputs if self._lists_events else self.decider.choosers
         without_event_ids = self.spec.patterns.keys() - {stream.name for stream in listed}
+        recorder = KeyRecorder()
         self.state, matches = match_batch(
             self.operator,
             self.state,
             batch.ready,
             batch.decided.masks,
             without_event_ids,
-            steps={name: guard.match for name, guard in batch.decided.guards.items()},
+            steps={
+                **{name: guard.match for name, guard in batch.decided.guards.items()},
+                **recorder.steps(self._sampled),
+            },
             with_began=self._guarded,
         )
         for matcher, old, new in zip(
@@ -243,17 +238,23 @@ class Server:
         )
         names = [timed_out_name(m.name) for m in self.operator.matchers if m.timed_out]
         self.timed_out = {Stream(name, self.spec.name): matches[name] for name in names}
-        times, leave = self._departed
-        leave = np.maximum.accumulate(leave) if len(leave) else leave
+        sampled = [matcher.name for matcher in self._sampled.matchers]
+        self.recorded = {name: recorder.results(name, matches[name]) for name in sampled}
         results = {}
         for stream, chooser in self.decider.choosers.items():
             chooser.learn(*_brought(matches[stream.name][EVENTS], self.operator.ids))
         for stream in self.spec.outputs:
             table = matches[stream.name]
-            rows = np.searchsorted(times, table[TIME].to_numpy(), side="right") - 1
-            at = leave[np.maximum(rows, 0)] if len(leave) else np.zeros(0)
-            results[stream] = (table, at)
+            results[stream] = (table, self.departures(table))
         return results
+
+    def departures(self, table: pa.Table) -> Floats:
+        """Say when complex events of the last batch leave: with the event of their time."""
+        times, leave = self._departed
+        if not len(leave):
+            return np.zeros(0)
+        rows = np.searchsorted(times, table[TIME].to_numpy(), side="right") - 1
+        return np.asarray(np.maximum.accumulate(leave)[np.maximum(rows, 0)])
 
 
 def _brought(events: pa.ChunkedArray, ids: Sequence[str]) -> tuple[Array, Floats]:

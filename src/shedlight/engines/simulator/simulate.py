@@ -24,17 +24,21 @@ from shedlight.engines.simulator.api import (
 from shedlight.engines.simulator.closure_state import AppliedThreshold, ClosureState
 from shedlight.engines.simulator.interval import IntervalBuilder, served_events
 from shedlight.engines.simulator.prepare import PreparedRun, prepare_run
+from shedlight.engines.simulator.sample import SampleResults
+from shedlight.engines.simulator.sampled_keys import SampledKeys
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.engines.simulator.service import Service, ServiceTimes
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Application, Stream, operator_order
 from shedlight.graph.closures import find_closures
+from shedlight.graph.sampled import find_sampled_sinks
 from shedlight.graph.topology import longest_windows
 from shedlight.matching.compile.matcher import BEGAN
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 from shedlight.model.arrays import Floats
+from shedlight.shedding.estimate import SinkEstimate
 from shedlight.shedding.shares import Shares
 
 
@@ -50,6 +54,9 @@ class Simulation:
         thresholds: For which keys the patterns of protected closures were whole.
         outputs: All complex events of each pattern, and what timed out, with the ids of their
             events; empty if nobody asked.
+        estimates: What the unshed sample says of each sink; empty without one.
+        masked: The complex events that the shares leave of the sample's keys; empty if nobody
+            asked.
     """
 
     intervals: tuple[Interval, ...]
@@ -58,6 +65,8 @@ class Simulation:
     counts: Mapping[str, Counts]
     thresholds: tuple[AppliedThreshold, ...] = ()
     outputs: Mapping[Stream, pa.Table] = field(default_factory=dict)
+    estimates: Mapping[str, SinkEstimate] = field(default_factory=dict)
+    masked: Mapping[Stream, pa.Table] = field(default_factory=dict)
 
 
 OnServed = Callable[[ServedEvents], None]
@@ -77,6 +86,7 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     on_served: OnServed | None = None,
     with_outputs: bool = False,
     with_admission: bool = True,
+    unshed_sample: float = 0.0,
 ) -> Simulation:
     """Simulate an application over the events of its sources.
 
@@ -93,6 +103,8 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         with_outputs: Whether to give the complex events of all patterns.
         with_admission: Whether nodes with a bound by percentile shed the events that would
             take longer.
+        unshed_sample: The share of keys that is never shed, to estimate what is lost by; where
+            a shedder chooses events one by one, there is no sample.
 
     Raises:
         InputError: A table lacks a column, or has null ids or times.
@@ -101,10 +113,16 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     if not (interval > 0 and pace > 0):
         raise ValueError(f"an interval and a pace must be above zero, got {interval}, {pace}")
     prepared, times = prepare_run(application, tables, pace), ServiceTimes(service, seed)
+    choosers = policy.choosers if isinstance(policy, Choosing) else {}
     run = _Run(
-        prepared, times, on_served, with_outputs=with_outputs, with_admission=with_admission
+        prepared,
+        times,
+        on_served,
+        with_outputs=with_outputs,
+        with_admission=with_admission,
+        unshed_sample=0.0 if choosers else unshed_sample,
     )
-    run.set_choosers(policy.choosers if isinstance(policy, Choosing) else {})
+    run.set_choosers(choosers)
     intervals, history = [], []
     active: Shares = shares or {}
     for builder in run.intervals(interval):
@@ -119,7 +137,9 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
         tuple(history),
         run.counts(),
         tuple(run.closure_state.thresholds),
-        run.outputs(),
+        _joined(run.outputs),
+        run.estimates(seed),
+        _joined(run.masked),
     )
 
 
@@ -134,6 +154,7 @@ class _Run:
         *,
         with_outputs: bool,
         with_admission: bool,
+        unshed_sample: float,
     ) -> None:
         self.application, self._sources = prepared.application, prepared.sources
         self._service_times, self._on_served = service_times, on_served
@@ -144,11 +165,15 @@ class _Run:
         self._results: dict[str, list[pa.Table]] = {n: [] for n in self.application.sinks}
         self._servers: dict[str, Server] = {}
         self._depth: dict[str, int] = {}
-        self._outputs: dict[Stream, list[pa.Table]] = {}
+        # of all complex events, and of those that shadows found
+        self.outputs: dict[Stream, list[pa.Table]] = {}
+        self.masked: dict[Stream, list[pa.Table]] = {}
         self._with_outputs = with_outputs
         closures = find_closures(self.application)
         self.closure_state = ClosureState(self.application, closures)
         self._admissions = find_admissions(self.application, closures) if with_admission else {}
+        keys = SampledKeys(find_sampled_sinks(self.application, closures), unshed_sample)
+        self._sample_results = SampleResults(self.application, keys)
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
             self._servers[spec.name] = Server(
@@ -158,6 +183,7 @@ class _Run:
                 self.application.timed_out,
                 self.closure_state,
                 self._admissions.get(spec.node),
+                sampled=keys,
                 unique=prepared.unique.issuperset(spec.inputs),
                 lists_events=with_outputs,
             )
@@ -228,6 +254,24 @@ class _Run:
             for stream, table in server.timed_out.items():
                 builder.outputs[stream] = len(table)
                 self._deliver(stream, table)
+            self._shadow(server, batch, shares, builder.end)
+
+    def _shadow(self, server: Server, batch: ServiceBatch, shares: Shares, end: float) -> None:
+        """Match the sample's events of a batch again, with the mask of the shares."""
+        if server.shadow is None:
+            return
+        tables, recorder = server.shadow.step(batch.ready, end, shares, batch.admitted)
+        for name, table in tables.items():
+            stream = Stream(name, server.spec.name)
+            sent = (table, server.departures(table))
+            if self._with_outputs:
+                self.masked.setdefault(stream, []).append(table)
+            for reader in self._servers.values():
+                if reader.shadow is not None and stream in reader.shadow.channels:
+                    reader.shadow.channels[stream].in_transit.append(sent)
+            self._sample_results.add(
+                stream, server.recorded[name], recorder.results(name, table)
+            )
 
     def _arriving(self, server: Server, start: float, end: float) -> dict[int, pa.Table]:
         """Give what arrives at a server in an interval, by the number of the input."""
@@ -288,7 +332,7 @@ class _Run:
         if BEGAN in table.column_names:
             table = table.drop_columns([BEGAN])
         if self._with_outputs and len(table):
-            self._outputs.setdefault(stream, []).append(table)
+            self.outputs.setdefault(stream, []).append(table)
         for sink in self.application.sinks.values():
             if sink.stream == stream and len(table):
                 self._results[sink.name].append(table)
@@ -300,13 +344,19 @@ class _Run:
             for name, tables in self._results.items()
         }
 
-    def outputs(self) -> Mapping[Stream, pa.Table]:
-        """Give all complex events, if they were asked for."""
-        return {stream: pa.concat_tables(tables) for stream, tables in self._outputs.items()}
+    def estimates(self, seed: int) -> Mapping[str, SinkEstimate]:
+        """Say what the sample says of each sink."""
+        times = [t for t in self._times.values() if len(t)]
+        first, last = (min(t[0] for t in times), max(t[-1] for t in times)) if times else (0, 0)
+        return self._sample_results.estimates(float(last - first) / 1e6, seed)
 
     def counts(self) -> Mapping[str, Counts]:
         """Say what became of the events at each operator."""
         return {name: server.counts() for name, server in self._servers.items()}
+
+
+def _joined(tables: Mapping[Stream, list[pa.Table]]) -> Mapping[Stream, pa.Table]:
+    return {stream: pa.concat_tables(each) for stream, each in tables.items()}
 
 
 def serve_in_order(arrivals: Floats, service: Floats, free: float) -> tuple[Floats, float]:

@@ -114,6 +114,7 @@ class _Reading:
             nodes={name: _node(name, s) for name, s in settings.nodes.items()},
             operators={name: self._operator(name, s) for name, s in settings.operators.items()},
             sinks={name: _sink(name, s) for name, s in settings.sinks.items()},
+            unshed_sample=settings.unshed_sample,
         )
 
     def _source(self, name: str, settings: st.SourceSettings) -> app.Source:

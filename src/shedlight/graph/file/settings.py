@@ -14,7 +14,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from shedlight.errors import join_words, known_names
-from shedlight.graph.application import PERCENTILES, ShedBy, TimeUnit
+from shedlight.graph.application import PERCENTILES, UNSHED_SAMPLE, ShedBy, TimeUnit
 from shedlight.graph.file.problem import shorten
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 from shedlight.language.ast.window import read_duration
@@ -39,6 +39,12 @@ _BOUND = {
     ]
 }
 _SHARE = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "examples": [0.5, "50%"]}
+_SAMPLE = {
+    "type": ["number", "string"],
+    "minimum": 0,
+    "exclusiveMaximum": 1,
+    "examples": [0.01, "1%"],
+}
 
 _FLAGS = {"true": True, "false": False}
 _WAYS = {str(way): way for way in ShedBy}
@@ -127,6 +133,20 @@ def _share(value: object) -> float:
     return share
 
 
+def _sample(value: object) -> float:
+    """Read a share below 1: a sample of all would leave nothing to shed."""
+    try:
+        share = _share(value)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < 1:
+        hint = "write 0 for no sample, or a few per cent such as 1%"
+        raise ValueError(
+            f"must be from 0 to below 1 or from 0% to below 100%, got {describe(value)}; {hint}"
+        )
+    return share
+
+
 def _choice(options: Mapping[str, _T]) -> Callable[[object], _T]:
     """Make a reader of a setting that takes one of a few words."""
 
@@ -212,6 +232,7 @@ Name = Annotated[str, *_as(_name, {"type": "string", "pattern": _NAME})]
 Column = Annotated[str, *_as(_column, {"type": "string"})]
 Amount = Annotated[float, *_as(_amount, {"type": "number", "minimum": 0})]
 Share = Annotated[float, *_as(_share, _SHARE)]
+Sample = Annotated[float, *_as(_sample, _SAMPLE)]
 Flag = Annotated[bool, *_as(_choice(_FLAGS), {"type": "boolean"})]
 Way = Annotated[ShedBy, *_as(_choice(_WAYS), {"enum": list(_WAYS)})]
 Time = Annotated[int, *_as(_time, _TIME)]
@@ -337,6 +358,10 @@ class ApplicationSettings(StrictSettings):
     )
     operators: Filled[OperatorSettings] = Field(description="the patterns, and what they read")
     sinks: Filled[SinkSettings] = Field(description="where complex events go")
+    unshed_sample: Sample = Field(
+        UNSHED_SAMPLE,
+        description="the share of keys that is never shed, to estimate what is lost by",
+    )
 
 
 def application_json_schema() -> dict[str, Any]:
