@@ -74,17 +74,24 @@ class Closures:
         return frozenset(stream for stream in self.groups if stream not in bound)
 
 
+_Lengths = dict[Stream, int | None]
+"""The windows on the longest way upstream of patterns, as far as they were added up."""
+
+
 def find_closures(application: Application) -> Closures:
     """Find the closure of each pattern that watches something."""
-    graph = build_stream_graph(application)
-    closures = {
-        stream: _closure(graph, spec, stream, reasons)
-        for spec in application.operators.values()
-        for stream in spec.outputs
-        if (reasons := tuple(_reasons(application, stream)))
+    watchers = {
+        stream: reasons
+        for stream in application.streams
+        if stream.operator and (reasons := tuple(_reasons(application, stream)))
     }
-    if not closures:
+    if not watchers:
         return Closures()
+    graph, lengths = build_stream_graph(application), dict[Stream, int | None]()
+    closures = {
+        stream: _closure(graph, lengths, stream, reasons)
+        for stream, reasons in watchers.items()
+    }
     joined = ((c.watcher, *c.upstream) for c in closures.values() if c.by_key)
     groups = join_groups(joined)
     windows = [window_length(application.pattern(stream)) or 0 for stream in groups]
@@ -133,8 +140,9 @@ def window_length(pattern: ast.Pattern) -> int | None:
 
 
 def _closure(
-    graph: StreamGraph, spec: OperatorSpec, stream: Stream, reasons: tuple[str, ...]
+    graph: StreamGraph, lengths: _Lengths, stream: Stream, reasons: tuple[str, ...]
 ) -> Closure:
+    spec = graph.application.operators[str(stream.operator)]
     pattern = spec.patterns[stream.name]
     watches_all = reasons != ("a NOT",)
     part = pattern.where
@@ -145,7 +153,7 @@ def _closure(
         if counts_events(pattern) or may_accept(under, s, graph.columns[s])
     )
     members = graph.ancestors(watched)
-    horizon = _horizon(graph, watched)
+    horizon = _horizon(graph, lengths, watched)
     keyed, problem = _keyed(graph, stream)
     if not problem:
         problem = next((why for s in members if (why := keyed.get(s, ""))), "")
@@ -165,17 +173,18 @@ def _closure(
     )
 
 
-def _horizon(graph: StreamGraph, streams: tuple[Stream, ...]) -> int | None:
+def _horizon(graph: StreamGraph, lengths: _Lengths, streams: tuple[Stream, ...]) -> int | None:
     """Add up the windows on the longest way upstream; None if one has no length."""
-    longest = 0
+    longest: int | None = 0
     for stream in streams:
         if stream.operator is None:
             continue
-        window = window_length(graph.application.pattern(stream))
-        before = _horizon(graph, graph.inputs(stream))
-        if window is None or before is None:
-            return None
-        longest = max(longest, window + before)
+        if stream not in lengths:
+            window = window_length(graph.application.pattern(stream))
+            before = _horizon(graph, lengths, graph.inputs[stream])
+            lengths[stream] = None if window is None or before is None else window + before
+        length = lengths[stream]
+        longest = None if longest is None or length is None else max(longest, length)
     return longest
 
 

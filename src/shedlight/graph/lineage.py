@@ -1,6 +1,6 @@
 """Which patterns feed which, and keys followed upstream through what patterns select."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from shedlight.graph.application import Application, OperatorSpec, Stream
@@ -25,22 +25,11 @@ Objection = Callable[[OperatorSpec], str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamGraph:
-    """An application, and the columns of its streams."""
+    """An application, the columns of its streams, and the patterns that feed each pattern."""
 
     application: Application
     columns: Mapping[Stream, Columns]
-
-    def inputs(self, stream: Stream) -> tuple[Stream, ...]:
-        """List the patterns that feed a pattern."""
-        spec = self.application.operators[str(stream.operator)]
-        pattern = spec.patterns[stream.name]
-        under = ast.elements(pattern.where)
-        return tuple(
-            each
-            for each in spec.inputs
-            if each.operator
-            and (counts_events(pattern) or may_accept(under, each, self.columns[each]))
-        )
+    inputs: Mapping[Stream, tuple[Stream, ...]]
 
     def ancestors(self, streams: Iterable[Stream]) -> tuple[Stream, ...]:
         """List patterns among streams and all patterns that feed them, as declared."""
@@ -50,13 +39,29 @@ class StreamGraph:
             stream = ahead.pop()
             if stream not in reached:
                 reached.add(stream)
-                ahead += self.inputs(stream)
+                ahead += self.inputs[stream]
         return tuple(stream for stream in self.application.streams if stream in reached)
 
 
 def build_stream_graph(application: Application) -> StreamGraph:
-    """Find the columns of all streams of an application."""
-    return StreamGraph(application, stream_columns(application))
+    """Find the columns of all streams of an application, and what feeds what."""
+    columns = stream_columns(application)
+    inputs = {
+        stream: tuple(_pattern_inputs(spec, pattern, columns))
+        for spec in application.operators.values()
+        for stream, pattern in zip(spec.outputs, spec.patterns.values(), strict=True)
+    }
+    return StreamGraph(application, columns, inputs)
+
+
+def _pattern_inputs(
+    spec: OperatorSpec, pattern: ast.Pattern, columns: Mapping[Stream, Columns]
+) -> Iterator[Stream]:
+    under = ast.elements(pattern.where)
+    for stream in spec.inputs:
+        takes_all = counts_events(pattern)
+        if stream.operator and (takes_all or may_accept(under, stream, columns[stream])):
+            yield stream
 
 
 def ancestors(application: Application, streams: Iterable[Stream]) -> tuple[Stream, ...]:
@@ -110,7 +115,7 @@ def _follow(
     objection: Objection,
     answers: dict[Stream, str],
 ) -> None:
-    for before in graph.inputs(stream):
+    for before in graph.inputs[stream]:
         spec = graph.application.operators[str(before.operator)]
         pattern = spec.patterns[before.name]
         paths = tuple(_selected(pattern, path) for path in key)
@@ -119,11 +124,12 @@ def _follow(
         if not problem and (None in paths or paths != mine):
             text = key_name([ex.Attribute("", path) for path in key])
             problem = f"{before} is not partitioned by what becomes {text} of {stream}"
-        answers[before] = answers.get(before) or problem
-        if not problem:
+        known = answers.get(before)
+        answers[before] = known or problem
+        if not problem and known is None:
             _follow(graph, before, mine, objection, answers)
-        else:
-            for further in graph.ancestors(graph.inputs(before)):
+        elif problem and not known:
+            for further in graph.ancestors(graph.inputs[before]):
                 answers[further] = answers.get(further) or problem
 
 
