@@ -180,6 +180,9 @@ class DecisionRecord(DecisionSummary):
     # what one more busy millisecond per second of a node would bring, by the plan that was made
     # now; empty: none was
     prices: dict[str, Number] = {}
+    # for which share of keys each watcher is on by the plan that was made now, 1 or 0 without a
+    # key; empty: none was
+    watchers: dict[str, Number] = {}
     # what the unshed sample says of each sink; empty: there is none
     unshed_sample: dict[str, SampleRecord] = {}
 

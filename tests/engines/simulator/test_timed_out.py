@@ -70,10 +70,9 @@ def test_a_simulation_fills_sinks_of_what_timed_out():
         assert found.sinks[sink]["id"].to_pylist() == ids
 
 
-@pytest.mark.parametrize("by", ["", " PARTITION BY key"])
-def test_no_plan_and_no_pressure_makes_anything_time_out(by):
+def test_no_plan_and_no_pressure_makes_anything_time_out():
     """The pattern is seen in full while the other one is shed."""
-    application, table = _application(by), _events(2, (300, 900, 200, 900))
+    application, table = _application(""), _events(2, (300, 900, 200, 900))
     expected = run_application(application, {"s": table})["w"].timed_out["P"]
     service = Service(seconds={P: 0.001, Q: 0.003})
     policy = ControllerPolicy(application, every=2)
@@ -84,19 +83,32 @@ def test_no_plan_and_no_pressure_makes_anything_time_out(by):
     assert done.sinks["slow"]["id"].to_pylist() == expected["id"].to_pylist()
 
 
-def test_plans_do_not_count_what_timed_out():
-    """Its sink is not in the model, and what it needs is never shed."""
-    application = _application()
+def test_what_times_out_is_shed_by_key():
+    """Where there is a key; `tests/test_law.py` holds that nothing of it is invented."""
+    application, table = _application(), _events(2, (900, 900))
+    expected = run_application(application, {"s": table})["w"].timed_out["P"]
+    service = Service(seconds={P: 0.006, Q: 0.0001})
+    policy = ControllerPolicy(application, every=2)
+    done = simulate(application, {"s": table}, service, policy=policy, seed=2)
+    assert 0 < len(done.sinks["slow"]) < len(expected)
+
+
+@pytest.mark.parametrize("by", ["", " PARTITION BY key"])
+def test_plans_do_not_count_what_timed_out(by):
+    """Its sink is not in the model, and what it needs is whole: as one, or by its key."""
+    application = _application(by)
     model = build_model(
         application, Snapshot(rates={Stream("s"): {"type=0": 1.0, "type=1": 1.0}})
     )
-    protected = {one.stream: one.protected for one in model.operators["w"].patterns}
+    patterns = {one.stream: one for one in model.operators["w"].patterns}
 
     assert set(model.sinks) == {"p", "q"}
-    assert protected[P].all()
-    assert len(protected[P]) == 2
-    assert not len(protected[Q])
-    assert set(sheddable_by_pressure(application)) == {Q}
+    assert patterns[P].watches
+    assert bool(patterns[P].group) == bool(by)
+    assert patterns[P].is_switched == (not by)
+    assert not patterns[Q].watches
+    spared = {s: each.spares_unknown for s, each in sheddable_by_pressure(application).items()}
+    assert spared == {P: not by, Q: False}
 
 
 def test_its_sink_cannot_be_given_a_weight():

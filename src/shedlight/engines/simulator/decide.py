@@ -115,7 +115,7 @@ class Decider:
             if stream in self._closure_state.guards:
                 share = self._whole_share(matcher, ready, mine)
                 if stream in self.choosers:
-                    share = float((mask == offered).all())
+                    share = float(mask[offered & self._needed(matcher, ready)].all())
                 self._closure_state.record(stream, *covered(ready, since), share)
                 guard = self._closure_state.guard(stream, since)
                 decided.guards[stream.name] = guard
@@ -123,6 +123,13 @@ class Decider:
                 mask = mask if whole is None else mask & whole
             decided.masks[stream.name] = mask
         return decided
+
+    def _needed(self, matcher: Matcher, ready: ReadyBatch) -> Array:
+        """Say which events must all be kept for a pattern to be whole: by key, all of them."""
+        guard = self._closure_state.guards[Stream(matcher.name, self._spec.name)]
+        if guard.epoch:
+            return np.ones(len(ready.time), np.bool_)
+        return gather(types_to_keep(matcher, ready.types.signatures, guard), ready.numbers)
 
     def _whole_share(
         self, matcher: Matcher, ready: ReadyBatch, shares: PatternShares | None

@@ -35,6 +35,7 @@ class PressurePolicy(ABC):
         self.factors: list[Factors] = []  # after each interval so far
         self._nodes, self._every, self._with_pressure = application.nodes, every, with_pressure
         self._unobserved: list[Interval] = []
+        self._sheddable = sheddable_by_pressure(application)
         self._operators_on = {name: operators_on(application, name) for name in self._nodes}
         self.admitted = admitted_patterns(application)  # one by one; there is no pressure
 
@@ -111,7 +112,7 @@ class ControllerPolicy(PressurePolicy):
     def shares(self, factors: Factors) -> Shares:
         """Give those of the active plan, and all of what it does not plan."""
         application = self.memory.application
-        shares = {**sheddable_by_pressure(application), **self.memory.shares}
+        shares = {**self._sheddable, **self.memory.shares}
         return self._lower_shares(shares, application, factors)
 
     def limit(self, node: str) -> float:
@@ -161,7 +162,7 @@ class RandomPolicy(LimitPolicy):
 
     def shares(self, factors: Factors) -> Shares:
         """Give one share per node that has a limit, and all of others."""
-        shares = dict(sheddable_by_pressure(self._application))
+        shares = dict(self._sheddable)
         for node, load in self._loads.items():
             share = min(1.0, load.limit / load.cost) if load.cost > 0 else 1.0
             for operator in self._model.operators_on(node):

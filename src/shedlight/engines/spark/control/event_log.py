@@ -161,6 +161,7 @@ def decision_record(decision: Decision, memory: Memory | None = None) -> records
         omitted_shares=all_shares - sum(map(len, shares.values())),
         sinks=_finite(decision.sinks),
         prices={} if plan is None else _finite(plan.prices),
+        watchers={} if plan is None else {str(w.stream): w.keep for w in plan.watchers},
     )
 
 
