@@ -99,6 +99,18 @@ def test_the_next_micro_batch_takes_as_long_as_the_bound_allows(unread, work, fi
         assert before_work + unread * work <= longest * (1 + 1e-9)
 
 
+@given(st.floats(1, 1e5), st.floats(1e-6, 1e-2), st.integers(50, 99), st.integers(50, 99))
+def test_a_higher_percentile_is_no_less_pressure(unread, work, one, other):
+    """And the mean is the median of what an event spends in micro-batches."""
+    low, high, middle, mean = (
+        batch_pressure(unread, work, fixed=0.5, reading=0.0, bound=6.0, percentile=percentile)
+        for percentile in (*sorted((one, other)), 50, None)
+    )
+
+    assert high <= low
+    assert middle == mean
+
+
 def test_what_reading_takes_is_taken_from_the_work():
     """60,000 events at 0.1 ms need 6 s, and 4 s are allowed: less what is fixed and reading."""
     factors = [

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -36,10 +37,10 @@ BOUND = 4.0
 class World:
     """An application whose one node runs micro-batches as Spark would, by the active plan."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, percentile=None):
         application = edge_application()
         node = application.nodes[NODE]
-        nodes = {NODE: type(node)(name=NODE, bound=BOUND)}
+        nodes = {NODE: type(node)(name=NODE, bound=BOUND, percentile=percentile)}
         self.application = type(application)(
             name="edge",
             sources=application.sources,
@@ -132,6 +133,27 @@ def test_an_overload_is_shed_and_micro_batches_keep_the_bound(world):
     assert world.loop.memory.shares
     assert all(1.5 * one.seconds < BOUND for one in done[10:])
     assert all(one.kept > 0 for one in done[10:])
+
+
+@pytest.mark.parametrize("load", [1.2, 2.0, 3.0])
+@pytest.mark.parametrize(
+    ("percentile", "allowed"), [(50, 0.5), (90, 0.1), (95, 0.05), (99, 0.02)]
+)
+def test_a_percentile_of_the_events_of_micro_batches_keeps_the_bound(
+    tmp_path, percentile, allowed, load
+):
+    """An event waits for the rest of the one before and for its own; these vary by a little."""
+    world, waits = World(tmp_path, percentile), []
+    for number in range(60):
+        began = world.newest
+        done = world.batch(load / (1.25 * COST), seconds=0.2)[0]
+        if number >= 10:
+            arrived = np.linspace(began, world.newest, done.kept)
+            waits.append(world.clock - arrived)
+    over = (np.concatenate(waits) > BOUND).mean()
+
+    assert world.loop.memory.shares
+    assert over <= allowed
 
 
 def test_a_plan_follows_a_step_and_lets_go_after_it(world):
