@@ -184,8 +184,8 @@ def test_a_not_with_a_key_keeps_the_bound_and_the_keys_that_fit(load):
 def test_a_not_with_a_key_keeps_the_keys_that_fit_for_long(load, seed):
     """As above, on five streams and for longer."""
     application = _application(WITH_NOT)
-    events = _events((80, 40, 80), 400.0, seed, keys=500)
-    outputs, _ = _check_keys(application, _scenario(application, events, load, 400.0, seed))
+    events = _events((240, 120, 240), 200.0, seed, keys=500)
+    outputs, _ = _check_keys(application, _scenario(application, events, load, 200.0, seed))
     assert _count_broken(outputs, events) == 0
 
 
