@@ -86,6 +86,40 @@ def test_without_shedding_all_is_found_and_the_bound_is_missed(simulate):
     assert done.output.count("100.0%") == 10  # five measures of two sinks
 
 
+P95 = ("{bound: 3 s}", "{bound: {p95: 500 ms}}")
+
+
+def test_a_bound_by_percentile_is_judged_by_the_events_that_took_longer(simulate, tmp_path):
+    """With the share that was shed, and what was not admitted."""
+    app = _app(tmp_path, P95)
+    kept = simulate(*QUICK, "--load", "3", app=app)
+    missed = simulate(*QUICK, "--load", "3", "--shedder", "none", app=app)
+    node = json.loads(simulate(*QUICK, "--load", "3", "--json", app=app).output)["nodes"][
+        "edge-2"
+    ]
+
+    over = f"{node['over'] / node['events']:.1%} of the events took longer"
+    assert f"edge-2 keeps its bound of 500 ms at p95: {over}" in kept.output
+    assert "% of the relevant events were shed, and " in kept.output
+    assert "edge-2 MISSES its bound of 500 ms at p95: " in missed.output
+    assert (node["bound"], node["percentile"], node["exempt"]) == (0.5, 95, 0)
+    assert 0 < node["not_admitted"] <= node["shed"]
+    assert node["over"] <= 0.05 * node["events"]
+
+
+def test_what_is_exempt_from_a_percentile_is_said(simulate, tmp_path):
+    """With how much of it took longer."""
+    watches = (
+        "SEQ(E4.type = 0, E5.type = 0, E6.type = 1)",
+        "SEQ(E4.type = 0, NOT(E5.type = 1))",
+    )
+    app = _app(tmp_path, P95, watches, ("SELECT E4, E5, E6 WHERE SEQ", "SELECT E4 WHERE SEQ"))
+    done = simulate(*QUICK, "--load", "3", app=app)
+
+    assert "exempt at edge-2, for protected closures: w2.Q21; " in done.output
+    assert " events took longer than the bound" in done.output
+
+
 def test_the_same_seed_writes_the_same_bytes(simulate, tmp_path):
     """All files, the picture too; another seed does not."""
     for name, seed in (("one", "1"), ("other", "1"), ("third", "2")):

@@ -28,6 +28,17 @@ KEYED = (
 )
 
 
+def test_what_is_exempt_from_a_bound_by_percentile_is_said():
+    """Of all patterns of a closure at that node, and of no other."""
+    by_percentile = ("bound: 3 s", "bound: {p95: 3 s}")
+    notes = note_shedding(loaded(NOT_B, by_percentile))
+
+    exempt = {str(each) for each, about in notes.items() if "admission" in about}
+    assert exempt == {"w1.B"}
+    assert notes[stream("w1.B")]["admission"].startswith("exempt from the bound at p95: ")
+    assert not any("admission" in about for about in note_shedding(loaded(NOT_B)).values())
+
+
 def test_a_watcher_without_a_key_is_on_or_off():
     """With what must be whole, and why it is not shed by key."""
     application = loaded(NOT_B)
