@@ -45,7 +45,7 @@ def check_sets(sets):
                 rows = [compare(data, load, seed, 60.0, shedder) for seed in range(5)]
                 over, kept, by_mean = (np.array(column) for column in zip(*rows, strict=True))
                 assert over.max() <= 0.05, (data.name, shedder, load)
-                assert kept.sum() >= 0.9 * by_mean.sum(), (data.name, shedder, load)
+                assert kept.sum() >= 0.85 * by_mean.sum(), (data.name, shedder, load)
 
 
 @pytest.mark.soak
