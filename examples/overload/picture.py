@@ -36,7 +36,7 @@ def draw(
         _draw_results(axes, sink, {way: of_sinks[sink] for way, of_sinks in recalls.items()})
     top = max(axes.get_ylim()[1] for axes in right)
     for axes in right:
-        axes.set_ylim(0, top)
+        axes.set_ylim(0, 1.3 * top)  # room for the legend
     right[0].set_ylabel("% of all results without shedding")
     right[0].legend(frameon=False, fontsize=8, loc="upper left")
     for axes in (left, *right):
