@@ -24,6 +24,7 @@ from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
+from shedlight.matching.operators.reorder import NEVER
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import sheddable_by_pressure
@@ -182,6 +183,8 @@ class ControlLoop:
             if source is not None and stats.latest is not None:
                 time = stats.latest + (source.lateness if was_unseen else 0)
                 latest[stream] = max(latest.get(stream, time), time)
+            elif source is not None and batch.number == 0:
+                latest[stream] = NEVER  # and not: nobody knows
         return latest
 
     def _activate(self, name: str, active: ActivePlan) -> None:

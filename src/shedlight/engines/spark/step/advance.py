@@ -96,12 +96,14 @@ def advance(
         if update.steps is not None:
             completeness = add_steps(completeness, update.steps)
     ranges = _ranges(chain, state, watermarks) if chain.spec.context.guards else {}
+    before = operator_watermarks(chain, state)
+    begun = begin_batch(completeness, chain.spec, plan, ranges, before)
     execution = _BatchExecution(
         chain,
         {stream: _sort_by_time(chain, stream, table) for stream, table in arrivals.items()},
         *_stream_watermarks(chain, watermarks, idle),
         plan,
-        replace(state, completeness=begin_batch(completeness, chain.spec, plan, ranges)),
+        replace(state, completeness=begun),
     )
     specs = chain.spec.placement.operators
     states = list(state.operators)

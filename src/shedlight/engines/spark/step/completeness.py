@@ -10,7 +10,7 @@ What other nodes kept comes with their watermarks, as steps between one watermar
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shedlight.engines.spark.support.batch_plan import BatchPlan
@@ -74,9 +74,16 @@ class Completeness:
 
 
 def begin_batch(
-    completeness: Completeness, chain: ChainSpec, plan: BatchPlan | None, ranges: Ranges
+    completeness: Completeness,
+    chain: ChainSpec,
+    plan: BatchPlan | None,
+    ranges: Ranges,
+    watermarks: Mapping[str, int],
 ) -> Completeness:
-    """Take in what is known when a micro-batch begins: what ended, and what it keeps."""
+    """Take in what is known when a micro-batch begins: what ended, and what it keeps.
+
+    The watermarks are those of the operators of the chain.
+    """
     if plan is None:
         return completeness
     completeness = _close(completeness, chain, plan)
@@ -89,20 +96,19 @@ def begin_batch(
             for start, end in (ranges[s] for s in spec.inputs if s in ranges):
                 completeness = completeness.lower(stream, start, end, share)
             if sources:
-                since = _since(chain, sources, plan)
+                since = _since(chain, sources, plan, watermarks[spec.name])
                 new = OpenThreshold(stream, plan.batch, since, share)
                 completeness = replace(completeness, open=_joined(completeness.open, new))
     return completeness
 
 
-def _since(chain: ChainSpec, sources: Iterable[Stream], plan: BatchPlan) -> int:
-    """Give the watermark of sources before a micro-batch: earlier events are late."""
-    watermarks = [
-        plan.latest[s.name] - chain.inputs[s][0].lateness
-        for s in sources
-        if s.name in plan.latest
-    ]
-    return min(watermarks) if len(watermarks) == len(list(sources)) else BEGINNING
+def _since(chain: ChainSpec, sources: Sequence[Stream], plan: BatchPlan, watermark: int) -> int:
+    """Say before which time an event of sources is late, with the watermark of the operator."""
+    since = BEGINNING if watermark == NEVER else watermark
+    if len(sources) == 1:  # by all of its events, not only those that came to this shard
+        latest = plan.latest.get(sources[0].name, NEVER)
+        since = max(since, latest - chain.inputs[sources[0]][0].lateness)
+    return since
 
 
 def _joined(
@@ -130,7 +136,7 @@ def _close(completeness: Completeness, chain: ChainSpec, plan: BatchPlan) -> Com
 
 
 def _until(spec: OperatorSpec, plan: BatchPlan) -> int | None:
-    """Say before which time all events were that an operator was sent by sources."""
+    """Say before which time all events of sources were; None: of one nobody knows."""
     sources = [s.name for s in spec.inputs if s.operator is None]
     if not all(name in plan.latest for name in sources):
         return None
