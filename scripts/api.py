@@ -157,6 +157,8 @@ SECTIONS = (
             "Interval",
             "Counts",
             "AppliedThreshold",
+            "SinkEstimate",
+            "Estimate",
         ),
     ),
     Section(

@@ -98,11 +98,11 @@ def main() -> int:
     asked = parser.parse_args()
     application = load_application(HERE / "app.yaml").application
     bound = application.nodes[NODE].bound or 0.0
-    print("starting Spark ...", flush=True)
-    session = open_session("shedlight demo")
-    try:
-        with tempfile.TemporaryDirectory(prefix="shedlight-demo-") as name:
-            folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="shedlight-demo-") as name:
+        folder = Path(name)
+        print("starting Spark ...", flush=True)
+        session = open_session("shedlight demo")
+        try:
             print("measuring what it can match here, without shedding ...", flush=True)
             able = _measure(session, application, folder / "measured")
             rate = OVERLOAD * able
@@ -114,13 +114,11 @@ def main() -> int:
                 way: _run(session, application, way, (rate, asked.seconds), folder / way)
                 for way in WAYS
             }
-            print(
-                "\nmatching all payments without shedding, to compare results ...", flush=True
-            )
-            unshed = unshed_results(application, folder / "none" / "data")
-            recalls = {way: compare_sinks(application, folder / way, unshed) for way in WAYS}
-    finally:
-        close_session(session)
+        finally:
+            close_session(session)  # before its folders go: tasks that end late still write
+        print("\nmatching all payments without shedding, to compare results ...", flush=True)
+        unshed = unshed_results(application, folder / "none" / "data")
+        recalls = {way: compare_sinks(application, folder / way, unshed) for way in WAYS}
     _print_latencies(outcomes, bound)
     _print_results(recalls)
     asked.output.parent.mkdir(parents=True, exist_ok=True)

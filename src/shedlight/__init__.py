@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from shedlight.planning.plan import PlanSettings as PlanSettings
     from shedlight.planning.plan import make_plan as make_plan
     from shedlight.planning.watchers import WatcherPlan as WatcherPlan
+    from shedlight.shedding.estimate import Estimate as Estimate
+    from shedlight.shedding.estimate import SinkEstimate as SinkEstimate
     from shedlight.shedding.shares import PatternShares as PatternShares
     from shedlight.shedding.shares import Shares as Shares
 
@@ -122,6 +124,7 @@ _NAMES_IN = {
     "model.snapshot_file": "read_snapshot",
     "planning.plan": "Plan PlanSettings make_plan",
     "planning.watchers": "WatcherPlan",
+    "shedding.estimate": "Estimate SinkEstimate",
     "shedding.shares": "PatternShares Shares",
 }
 """The public names of each module."""
