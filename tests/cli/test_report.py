@@ -55,7 +55,7 @@ def test_the_application_gives_the_bounds_that_a_log_has_not(report, tmp_path):
 
     assert done.returncode == 0
     assert "The run of overload" in done.stdout
-    assert "the bound is 10.0 s" in done.stdout
+    assert "the bound is 3.0 s" in done.stdout
     assert (tmp_path / "a.html").exists()
 
 

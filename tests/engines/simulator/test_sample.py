@@ -62,7 +62,7 @@ def test_the_shadow_finds_what_the_plan_leaves(seed, kept, by_key, interval):
         assert sampled[stream].of(mine) == unshed[stream].of(mine)
         assert sampled[stream].of(others) == masked[stream].of(others)
         assert sorted(with_sample.masked[stream]["id"].to_pylist()) == masked[stream].of(mine)
-    assert unshed[BOTH].of(mine)
+    assert unshed[PAIR].of(mine)
 
 
 def test_the_sample_is_admitted_whatever_is_queued():

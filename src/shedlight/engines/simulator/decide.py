@@ -164,10 +164,15 @@ def is_never_shed(spec: OperatorSpec, label: str) -> bool:
     """Say whether an operator never sheds a type: all that a label of `never_shed` says holds.
 
     Example:
-        >>> from shedlight import parse_pattern
+        >>> from shedlight import Stream, parse_pattern
         >>> pattern = parse_pattern("SELECT E WHERE E.type = 7 AND E.cpu > 0.5").pattern
-        >>> names = {"name": "w", "node": "n", "input": ("s",), "never_shed": ("type=7",)}
-        >>> spec = OperatorSpec(**names, patterns={"Q": pattern})
+        >>> spec = OperatorSpec(
+        ...     name="w",
+        ...     node="n",
+        ...     inputs=(Stream("s"),),
+        ...     patterns={"Q": pattern},
+        ...     never_shed=("type=7",),
+        ... )
         >>> is_never_shed(spec, "type=7 & cpu > 0.5"), is_never_shed(spec, "cpu > 0.5")
         (True, False)
     """
