@@ -202,5 +202,7 @@ def test_a_plan_keeps_the_same_events(run, engine):
         assert _identities(rows) == _identities(_expected(shed=True)[sink]), sink
         if sink == "count-window":
             assert _identities(rows) == _identities(_expected()[sink])
+        elif sink == "second-level":  # what times out of it would be invented: it is off
+            assert not rows
         elif "timed-out" not in sink:
             assert 0 < len(rows) < len(_expected()[sink]), sink
