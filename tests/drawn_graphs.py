@@ -23,7 +23,7 @@ SCHEMA = {
 KEYED = ("everywhere", "nowhere", "at the sources", "at the sinks")
 
 
-def draw_events(rng: random.Random, number: int = 150, seconds: float = 5.0) -> pa.Table:
+def draw_events(rng: random.Random, number: int = 100, seconds: float = 3.4) -> pa.Table:
     """Draw events at different times, in order."""
     times = sorted(rng.sample(range(int(seconds * 1e6)), number))
     return pa.table(

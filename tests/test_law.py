@@ -62,7 +62,7 @@ def test_nothing_is_invented_under_random_plans(tenth):
     for seed in range(tenth, RUNS, 10):
         for what, number in simulated(seed).check().items():
             checked[what] += number
-    assert all(number > 20 for number in checked.values()), checked
+    assert all(number > 5 for number in checked.values()), checked
 
 
 @pytest.mark.soak

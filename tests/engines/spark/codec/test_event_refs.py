@@ -99,7 +99,7 @@ def _spelled_out(chain, done, stream):
     return pa.concat_tables([chain.definition.outputs[stream].empty_table(), *pieces])
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(_rows, _rows, st.sampled_from(LOW), st.sampled_from(HIGH), st.booleans(), st.data())
 def test_complex_events_of_complex_events_are_whole(ones, others, low, high, both, data):
     """Through three operators; the state is saved between all batches."""

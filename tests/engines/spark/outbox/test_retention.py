@@ -182,6 +182,7 @@ def hasty(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.soak
 def test_what_everybody_has_read_leaves_the_log_and_the_disk(hasty, tmp_path):
     """While it runs; the sinks have all of it."""
     options = Options(shares={}, delivery_interval=0.3, retention=2.0)

@@ -58,7 +58,7 @@ def test_nothing_is_invented_by_steps(third):
     for seed in range(third, RUNS, 3):
         for what, number in run_steps(seed).check().items():
             checked[what] += number
-    assert all(number > 20 for number in checked.values()), checked
+    assert all(number > 5 for number in checked.values()), checked
 
 
 def test_what_a_cap_evicts_is_not_taken_for_absent():
