@@ -1,6 +1,7 @@
 """`shedlight run`: what it prints for whom, its status, and what it says of bad input.
 
-Each test that needs Spark starts it, as a user does: some ten seconds each.
+Tests that need Spark start it, as a user does, some ten seconds each; what it says of bad input
+is the same in a session that is there.
 """
 
 import json
@@ -20,6 +21,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+
+from shedlight.cli.run import _with_absolute_paths
+from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.support.spark_errors import translating_spark_errors
+from shedlight.errors import ShedlightError
+from shedlight.graph import load_application
 
 HAS_SPARK = pytest.mark.spark
 
@@ -194,7 +202,8 @@ def test_once_ends_by_itself(folder):
 
 @HAS_SPARK
 def test_a_run_over_all_that_is_there(folder):
-    """A summary as text, or the same as JSON. A second run adds nothing."""
+    """A summary as text, then as JSON of what came since: side outputs."""
+    written(folder, ("    id: [n]\n", "    id: [n]\n    malformed: {format: json, path: bad}\n"))
     done = run(folder, "--once")
 
     assert done.stderr == ""
@@ -210,34 +219,61 @@ def test_a_run_over_all_that_is_there(folder):
     assert (first["record"], first["application"], first["timed"]) == ("run", "small", False)
     assert sum(row["events"] for row in batches) == 2
 
-    again = json.loads(run(folder, "--once", "--json").stdout)
-    assert again["nodes"]["edge"]["events"] == 0
+    (folder / "data" / "2.json").write_text(
+        "nonsense\n" + _event(3, 0.5, "x") + _event(4, 9, "x")
+    )
+    again = run(folder, "--once", "--json")
+
+    summary = json.loads(again.stdout)
+    assert again.stderr == ""
+    assert summary["nodes"]["edge"]["events"] == 2
+    assert summary["malformed"] == {"s": 1}
+    assert summary["late"] == {"w": 2}  # the first run was told that nothing more comes
     assert len(pq.read_table(folder / "out")) == 1
 
 
 @HAS_SPARK
-def test_side_outputs_are_counted(folder):
-    """In the summary, whether they are written somewhere or not."""
-    side = "    id: [n]\n    malformed: {format: json, path: bad}\n"
-    written(
-        folder,
-        ("    id: [n]\n", side),
-        ("path: data\n", "path: data\n    options: {maxFilesPerTrigger: 1}\n"),
+def test_a_format_that_spark_has_not(folder):
+    """One sentence, and nothing that the JVM says."""
+    written(folder, ("format: json", "format: jsn"))
+
+    assert_refused(
+        run(folder, "--duration", "1 s"),
+        f"source s cannot be read as jsn: {_NO_FORMAT.format('jsn')}",
     )
-    later = folder / "data" / "2.json"
-    later.write_text("nonsense\n" + _event(3, 0.5, "x") + _event(4, 9, "x"))
-    os.utime(later, (time.time() + 5,) * 2)
 
-    done = run(folder, "--once", "--json")
 
-    summary = json.loads(done.stdout)
-    assert summary["malformed"] == {"s": 1}
-    assert summary["late"] == {"w": 1}
-    assert done.stderr == ""
+_NO_FORMAT = (
+    "Spark has no format '{}'; write one that it has, such as parquet, json, csv or kafka, or "
+    "add its package with --conf spark.jars.packages=..."
+)
+
+
+def refused_by(spark: SparkSession, folder: Path) -> str:
+    """Run it in a session that is there, to its end; give the sentence that the command says."""
+    file = folder / "app.yaml"
+    with pytest.raises(ShedlightError) as error, translating_spark_errors():
+        run_on_spark(
+            _with_absolute_paths(load_application(file).application, file),
+            spark,
+            checkpoint=str(folder / "state"),
+            deliver=True,
+        )
+    assert not (folder / "out").exists()  # nothing was delivered
+    return str(error.value)
 
 
 @HAS_SPARK
-def test_a_column_that_is_missing(folder):
+def test_a_sink_of_a_format_that_spark_has_not(folder, spark):
+    """As of a source."""
+    written(folder, ("format: parquet", "format: parqet"))
+
+    said = refused_by(spark, folder)
+    assert said == f"sink out cannot be written: {_NO_FORMAT.format('parqet')}"
+
+
+@HAS_SPARK
+def test_a_column_that_is_missing(folder, spark):
     """Here its data type is read from the data."""
     written(
         folder,
@@ -245,50 +281,21 @@ def test_a_column_that_is_missing(folder):
         ("a.type", "a.tpe"),
     )
 
-    done = run(folder, "--once")
+    said = refused_by(spark, folder)
 
-    assert "operators.w.patterns.P" in done.stderr
-    assert "unknown attribute 'tpe'; known: n, time, type" in done.stderr
-    assert "did you mean 'type'?" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.returncode == 1
-    assert not (folder / "out").exists()
+    assert "operators.w.patterns.P" in said
+    assert "unknown attribute 'tpe'; known: n, time, type" in said
+    assert "did you mean 'type'?" in said
 
 
 @HAS_SPARK
-def test_a_record_that_cannot_be_parsed(folder):
-    """It is shown; nothing was delivered."""
+def test_a_record_that_cannot_be_parsed(folder, spark):
+    """It is shown."""
     (folder / "data" / "2.json").write_text('{"n": 3, "ti\n')
 
-    assert_refused(
-        run(folder, "--once"),
+    assert refused_by(spark, folder) == (
         'source s: a record cannot be parsed as json: {"n": 3, "ti; put it right, or have them '
-        "written elsewhere with `malformed` of source s",
-    )
-    assert not (folder / "out").exists()
-
-
-@HAS_SPARK
-@pytest.mark.parametrize("option", ["source", "sink"])
-def test_a_format_that_spark_has_not(folder, option):
-    """Of a source or of a sink."""
-    edit = (
-        ("format: json", "format: jsn")
-        if option == "source"
-        else ("format: parquet", "format: parqet")
-    )
-    written(folder, edit)
-
-    done = run(folder, "--duration", "1 s")
-
-    name = "jsn" if option == "source" else "parqet"
-    what = (
-        "source s cannot be read as jsn" if option == "source" else "sink out cannot be written"
-    )
-    assert_refused(
-        done,
-        f"{what}: Spark has no format {name!r}; write one that it has, such as parquet, json, "
-        "csv or kafka, or add its package with --conf spark.jars.packages=...",
+        "written elsewhere with `malformed` of source s"
     )
 
 
@@ -299,12 +306,9 @@ def _parquet(folder: Path, name: str, **columns: object) -> None:
 
 
 @HAS_SPARK
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    ("has_column", "message"),
-    [
-        (["x"], "column 'n'"),
-        pytest.param(None, "lacks the column 'type'", marks=pytest.mark.soak),
-    ],
+    ("has_column", "message"), [(["x"], "column 'n'"), (None, "lacks the column 'type'")]
 )
 def test_columns_that_change_under_way(folder, has_column, message):
     """A file with a column of another data type, or without one."""
@@ -351,7 +355,7 @@ def _has_read(folder: Path, events: int) -> bool:
 
 @HAS_SPARK
 def test_a_bound_that_cannot_be_kept(folder):
-    """It says which could be, and sheds nothing."""
+    """It says which could be, and sheds nothing; an interrupt ends it in order."""
     written(folder, ("bound: 60 s", "bound: 10 ms"))
     running = _started(folder, "--json")
     for number in range(3, 9):
@@ -364,25 +368,11 @@ def test_a_bound_that_cannot_be_kept(folder):
     out, said = running.communicate(timeout=60)
 
     assert re.search(r"^node edge: INFEASIBLE: .*[\d.]+ s", said, re.MULTILINE), said
+    assert said.endswith("\nstopping after this micro-batch ...\n")
+    assert running.returncode == 0
     edge = json.loads(out)["nodes"]["edge"]
     assert edge["status"] == "INFEASIBLE"
     assert edge["kept"] == edge["events"] == 8
-
-
-@HAS_SPARK
-def test_an_interrupt_ends_it_in_order(folder):
-    """In a pipe: a line when it stops, then the summary."""
-    running = _started(folder)
-    _until(lambda: _has_read(folder, 2))
-    began = time.monotonic()
-    running.send_signal(signal.SIGINT)
-
-    out, said = running.communicate(timeout=60)
-
-    assert time.monotonic() - began < 15
-    assert said == "stopping after this micro-batch ...\n"
-    assert out.startswith("node edge: 2 events in ")
-    assert running.returncode == 0
 
 
 @HAS_SPARK

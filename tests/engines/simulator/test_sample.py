@@ -21,7 +21,7 @@ STREAMS = (PAIR, OTHER, BOTH)
 QUICK = Service(seconds=dict.fromkeys(STREAMS, 1e-6))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.tuples(*[st.floats(0, 1)] * 3),
