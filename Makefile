@@ -31,8 +31,8 @@ check: $(INSTALLED) ## check format, style, types and import layers
 bench: $(INSTALLED) java ## measure, and print a table per question
 	@$(BIN)/python -m benchmarks
 
-soak: $(INSTALLED) java ## run the long versions of the tests
-	@$(BIN)/pytest -m soak --timeout 0
+soak: $(INSTALLED) java ## run the long versions of the tests (ONLY=word: those with it in their names)
+	@$(BIN)/pytest -m soak --timeout 0 $(if $(ONLY),-k '$(ONLY)')
 
 reproduce: $(INSTALLED) ## run the experiments of the paper (DATA=folder of the cluster trace)
 	@$(BIN)/python -m experiments all $(if $(DATA),--data $(DATA))

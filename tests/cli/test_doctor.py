@@ -110,6 +110,7 @@ def test_a_terminal_has_a_table(java, tmp_path):
     ]
 
 
+@pytest.mark.soak  # as the test of a session does, but for what is printed
 @pytest.mark.spark
 @pytest.mark.usefixtures("java")
 def test_a_row_goes_through_spark(doctor):

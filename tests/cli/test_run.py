@@ -203,7 +203,9 @@ def test_once_ends_by_itself(folder):
 @HAS_SPARK
 def test_a_run_over_all_that_is_there(folder):
     """A summary as text, then as JSON of what came since: side outputs."""
-    written(folder, ("    id: [n]\n", "    id: [n]\n    malformed: {format: json, path: bad}\n"))
+    written(
+        folder, ("    id: [n]\n", "    id: [n]\n    malformed: {format: json, path: bad}\n")
+    )
     done = run(folder, "--once")
 
     assert done.stderr == ""
@@ -250,7 +252,7 @@ _NO_FORMAT = (
 
 
 def refused_by(spark: SparkSession, folder: Path) -> str:
-    """Run it in a session that is there, to its end; give the sentence that the command says."""
+    """Run it in a session that is there, and give the sentence that the command says."""
     file = folder / "app.yaml"
     with pytest.raises(ShedlightError) as error, translating_spark_errors():
         run_on_spark(

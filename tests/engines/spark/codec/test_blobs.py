@@ -66,29 +66,17 @@ def test_a_damaged_blob_is_found_out(size, data):
             read_blob(references[0])
 
 
-@pytest.fixture
-def written(spark, tmp_path, monkeypatch):
-    """Give what runs the paper's application with all that is found in files."""
+@pytest.mark.spark
+def test_what_is_found_is_read_from_files(spark, tmp_path, monkeypatch):
+    """By other nodes, and by whoever asks for what is in the sinks; a lost one is named."""
     monkeypatch.setattr(node_query, "MIN_BLOB_BYTES", 1)
     tables = {f"s{i}": drawn_events(20, 20, i) for i in (1, 2)}
     application = with_files(paper_application(), tables, tmp_path, [150])
-    return spark, application, tables
 
-
-@pytest.mark.spark
-def test_what_is_found_is_read_from_files(written, tmp_path):
-    """By other nodes and by whoever asks for what is in the sinks."""
-    spark, application, tables = written
     assert on_spark(spark, application, tmp_path) == locally(application, tables)
+
     for name in application.nodes:
         assert list((tmp_path / "run" / name / "blobs").iterdir()), name
-
-
-@pytest.mark.spark
-def test_a_delivery_that_misses_a_blob_says_so(written, tmp_path):
-    """And nothing is written to the sink."""
-    spark, application, _ = written
-    on_spark(spark, application, tmp_path)
     for path in (tmp_path / "run" / "core" / "blobs").iterdir():
         path.unlink()
     with pytest.raises(StateError, match=r"core/blobs/\w+ cannot be read .*; put it back"):

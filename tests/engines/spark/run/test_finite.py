@@ -31,7 +31,7 @@ from tests.kernel import table_of
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=[1, 7])
+@pytest.fixture(params=[pytest.param(1, marks=pytest.mark.soak), 7])
 def partitioned(spark, request):
     """Shuffle to one and seven partitions."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
@@ -46,17 +46,6 @@ def _paper_events():
 
 def _identities(rows):
     return [(row["time"], row["id"]) for row in rows]
-
-
-def test_the_papers_application_finds_what_it_finds_without_spark(spark, tmp_path):
-    """Three nodes, one of them fed by the other two, and several micro-batches."""
-    application, tables = paper_application(), _paper_events()
-    expected = locally(application, tables)
-    assert all(map(len, expected.values()))
-
-    found = on_spark(spark, with_files(application, tables, tmp_path, [150]), tmp_path)
-
-    assert found == expected
 
 
 def test_with_a_plan_spark_and_simulator_shed_the_same_events(spark, tmp_path):

@@ -38,6 +38,7 @@ sinks:
 """
 
 
+@pytest.mark.soak  # the contract of engines has such sinks too
 def test_sinks_get_what_timed_out(spark, tmp_path):
     """Of windows of time and of events, upstream and downstream; the matches stay the same."""
     application = load_application(APPLICATION).application

@@ -160,7 +160,10 @@ def test_a_damaged_checkpoint_is_refused(spark, copy, damage, path, said):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("path", ["plan/active", "query/offsets/2", "query/commits"])
+@pytest.mark.parametrize(
+    "path",
+    ["plan/active", "query/offsets/2", pytest.param("query/commits", marks=pytest.mark.soak)],
+)
 def test_what_can_be_done_without_is_done_without(spark, copy, path):
     """The first plan comes into force again; micro-batches that were done are not repeated."""
     _gone(copy.folder / NODE / path)

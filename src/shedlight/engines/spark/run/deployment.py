@@ -32,7 +32,6 @@ from shedlight.engines.spark.support.placement import node_context, node_order, 
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import InputError
 from shedlight.graph import Application, Stream, with_schemas
-from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import BEGAN
 from shedlight.shedding.shares import Shares
 
@@ -127,7 +126,7 @@ class Deployment:
         node = self._node_of(stream)
         outbox = self._read_outbox(node, streaming=streaming)
         events = events_of(outbox, stream, self.nodes[node].outputs[stream])
-        return events.drop(quote_name(BEGAN)) if BEGAN in events.columns else events
+        return events.drop(BEGAN)
 
     def late_events(self, source: str) -> DataFrame:
         """Give the late events of a source that has a side output for them, as a stream."""
