@@ -7,11 +7,12 @@ stateful step, its states and what travels between nodes are those of Spark.
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shedlight.engines.spark.shed.shard_plan import ShardNeeds, find_needs
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
@@ -24,22 +25,24 @@ from shedlight.engines.spark.step.chain import (
     new_chain_state,
     outside_input,
 )
+from shedlight.engines.spark.step.sample_counts import SampleMetrics
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text, to_text
 from shedlight.engines.spark.support.placement import (
     ChainSpec,
-    NodeContext,
     node_context,
     node_order,
     operator_chains,
 )
-from shedlight.graph import Application, Stream
+from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
+from shedlight.graph import Application, OperatorSpec, Stream
 from shedlight.graph.application import parse_stream
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.hashing import hash_rows
-from shedlight.matching.operators.cep_operator import ingest, new_operator_state
+from shedlight.matching.operators.cep_operator import CepOperator, ingest, new_operator_state
 from shedlight.matching.operators.reorder import StreamInput
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS
 from shedlight.matching.permuted import row_column
 from shedlight.shedding.shares import Shares
@@ -73,7 +76,7 @@ class StepNode:
         self.read: dict[str, int] = {}  # the latest timestamps in all micro-batches
         self.latest: dict[str, int] = {}  # of which the driver knows these
 
-    def plan(self, shares: Shares) -> BatchPlan:
+    def plan(self, shares: Shares, heavy: tuple[int, ...]) -> BatchPlan:
         """Write the plan of the next micro-batch down, and read it again."""
         whole = {
             stream: shares[stream].whole_share(labels) if stream in shares else 1.0
@@ -81,7 +84,12 @@ class StepNode:
         }
         kept = {stream: each for stream, each in shares.items() if stream in self.needs.decided}
         plan = BatchPlan(
-            batch=self.batch, after=self.after, latest=self.latest, whole=whole, shares=kept
+            batch=self.batch,
+            after=self.after,
+            latest=self.latest,
+            whole=whole,
+            shares=kept,
+            heavy=heavy,
         )
         return from_text(to_text(plan))
 
@@ -96,6 +104,8 @@ class StepWorld:
         self._readers: dict[Stream, list[str]] = defaultdict(list)
         self.outputs: dict[Stream, list[pa.Table]] = defaultdict(list)
         self.record: list[Kept] = []
+        self.heavy: tuple[int, ...] = ()  # the hashes of heavy hitters
+        self.samples: dict[tuple[str, int], SampleMetrics] = {}  # by pattern and shard
         for name in node_order(application):
             self.nodes[name] = self._build(name)
 
@@ -140,18 +150,19 @@ class StepWorld:
             if stream.operator is None and len(table):
                 last = max(table["time"].to_pylist())
                 node.read[stream.name] = max(node.read.get(stream.name, last), last)
-        plan = node.plan(shares)
+        plan = node.plan(shares, self.heavy)
         for shard, (chain, state) in node.states.items():
             mine = {
                 stream: table
                 for stream, all_of_it in events.items()
                 if stream in chain.spec.placement.external
-                and len(table := _kept(chain, self.context, stream, all_of_it, shares, shard))
+                and len(table := _kept(chain, stream, all_of_it, shares, self.heavy, shard))
             }
             updates = [u for u in inbox.updates if u.stream in chain.spec.placement.external]
             new, result = advance(chain, state, mine, updates, plan)
             node.states[shard] = chain, from_bytes(chain, to_bytes(chain, new))
             self._publish(shard, result.outputs, result.steps)
+            self.samples |= {(of, shard): said for of, said in result.samples.items()}
             for operator, watermark in operator_watermarks(chain, new).items():
                 self._publish_watermark(
                     operator, shard, watermark, result.steps.get(operator), result.idle
@@ -167,7 +178,7 @@ class StepWorld:
         self, shard: int, outputs: Mapping[Stream, pa.Table], steps: Mapping[str, str]
     ) -> None:
         for stream, table in outputs.items():
-            self.outputs[stream].append(table)
+            self.outputs[stream].append(emitted(table))
             for name in self._readers.get(stream, ()):
                 without = [c for c in table.column_names if c != EVENTS]
                 self.nodes[name].inbox.events[stream].append(table.select(without))
@@ -191,20 +202,21 @@ class StepWorld:
 
 def _kept(
     chain: ChainRuntime,
-    context: NodeContext,
     stream: Stream,
     events: pa.Table,
     shares: Shares,
+    heavy: Sequence[int],
     shard: int,
 ) -> pa.Table:
     """Shed and route as the JVM does: the events that a shard gets, with their keep flags."""
-    events = events.sort_by("time")
+    ids = chain.spec.inputs[stream][0].ids
+    events = events.sort_by([(name, "ascending") for name in ("time", *ids)])
     wanted = np.zeros(len(events), np.bool_)
     flags: dict[str, pa.Array] = {}
     for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
         if stream not in spec.inputs:
             continue
-        if not any(each in context.shares for each in spec.outputs):
+        if not any(each in chain.spec.context.shares for each in spec.outputs):
             wanted[:] = True
             continue
         number = spec.inputs.index(stream)
@@ -212,18 +224,14 @@ def _kept(
         fresh = new_operator_state(operator)
         _, ready, _ = ingest(operator, fresh, {number: events}, others, unique=True)
         assert len(ready.time) == len(events)
-        words = np.zeros(len(events), np.int64)
-        for bit, each in enumerate(spec.outputs):
-            mask = keep_flags._masks_by_hash(  # noqa: SLF001  # what the JVM is to do
-                chain.spec, each, operator, ready, shares
-            )
-            words |= mask.astype(np.int64) << bit
-            within = spec.patterns[each.name].within
-            if within is not None and within.unit is WindowUnit.EVENTS:
-                wanted[:] = True
+        words = _words(chain, spec, operator, ready, shares, heavy)
+        windows = [pattern.within for pattern in spec.patterns.values()]
+        if any(w is not None and w.unit is WindowUnit.EVENTS for w in windows):
+            wanted[:] = True
+        number = len(keep_flags.flag_streams(chain.spec, spec))
         (name,), (data_type,) = (
-            keep_flags.flag_names(spec.name, len(spec.outputs)),
-            keep_flags.flag_types(len(spec.outputs)),
+            keep_flags.flag_names(spec.name, number),
+            keep_flags.flag_types(number),
         )
         flags[name] = pa.array(words).cast(data_type)
         wanted |= words != 0
@@ -234,6 +242,35 @@ def _kept(
         keys = hash_rows([row_column(events, a) for a in chain.spec.placement.key], len(events))
         wanted &= shards[0] + keys % len(shards) == shard
     return events.filter(pa.array(wanted))
+
+
+def _words(
+    chain: ChainRuntime,
+    spec: OperatorSpec,
+    operator: CepOperator,
+    ready: ReadyBatch,
+    shares: Shares,
+    heavy: Sequence[int],
+) -> np.ndarray:
+    """Say which patterns keep each event, and which the plan alone keeps it for."""
+    words, sample = np.zeros(len(ready.time), np.int64), chain.spec.context.sample
+    for bit, stream in enumerate(keep_flags.flag_streams(chain.spec, spec)):
+        mask = keep_flags._masks_by_hash(  # noqa: SLF001  # what the JVM is to do
+            chain.spec, stream, operator, ready, shares
+        )
+        if bit < len(spec.outputs) and stream in sample.groups:
+            keys = ready.keys[spec.patterns[stream.name].partition_by][0]
+            mask = mask | sample.choose(keys, np.array(heavy, np.int64))
+        words |= mask.astype(np.int64) << bit
+    return words
+
+
+def emitted(table: pa.Table) -> pa.Table:
+    """Leave out what only shadows found, as sinks do."""
+    if FOUND not in table.column_names:
+        return table
+    is_emitted = pc.not_equal(pc.bit_wise_and(table[FOUND], EMITTED), 0)
+    return table.filter(is_emitted).drop_columns([FOUND])
 
 
 def kept_rows(operator: str, shard: int, text: str) -> list[Kept]:

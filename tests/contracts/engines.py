@@ -86,6 +86,7 @@ def _simulate(case: Case) -> Mapping[str, list[Row]]:
         Service(seconds={}),
         interval=0.7 if case.cuts else 1e6,
         shares=case.shares,
+        unshed_sample=case.application.unshed_sample,
     )
     return {name: table.to_pylist() for name, table in simulation.sinks.items()}
 

@@ -218,6 +218,16 @@ def test_ten_thousand_types_are_bounded(tmp_path):
     assert len(metrics.text) < 20_000
 
 
+def test_a_sink_has_what_the_unshed_sample_says_of_it(tmp_path):
+    """Without what is not to be seen; a run without a sample says nothing."""
+    said = {"keys": 80, "recall": 0.5, "recall_low": 0.4, "recall_high": 0.6, "rate": 3.0}
+    for sample, recall in (({}, None), ({"out": said | {"unknown": HOSTILE}}, 0.5)):
+        page = written(tmp_path, header(100.0), batch(101.0, unshed_sample=sample))
+        answer = page.get("/api/status")["sinks"]["out"]["unshed_sample"]
+        assert (answer or {}).get("recall") == recall
+        assert "\u202e" not in (answer or {}).get("unknown", "")
+
+
 def test_an_override_in_the_log_changes_bounds_and_weights(tmp_path):
     """One that was rejected does not."""
     rejected = {"record": "override", "time": 103.0, "bounds": {"edge": 9.0}, "rejected": "no"}

@@ -63,3 +63,32 @@ def test_nothing_late_or_malformed_is_not_mentioned():
     assert "late at" not in summary_text(totals)
     assert "malformed" not in summary_text(totals)
     assert summary_json(totals)["late"] == {}
+
+
+def test_a_summary_says_what_was_lost_or_that_it_is_not_known():
+    """By what the unshed sample said last; a new start begins anew."""
+    known = {"keys": 80, "heavy_hitters": 2, "heavy_work": 0.25, "heavy_results": 7}
+    known |= {"recall": 0.5, "recall_low": 0.4, "recall_high": 0.625}
+    known |= {"rate": 1234.5, "rate_low": 1000.0, "rate_high": 1500.0}
+    unknown = {"keys": 3, "unknown": "3 of the sample's keys have results, 50 are needed"}
+    rows = [
+        header(99.0),
+        batch(102.0, unshed_sample={"out": unknown, "rest": unknown}),
+        batch(103.0, unshed_sample={"out": known}),
+        batch(104.0),
+    ]
+    totals = run_totals(run(*rows).records)
+
+    assert [line for line in summary_text(totals).splitlines() if "sink" in line] == [
+        (
+            "sink out: 50% of the results without shedding (40% to 62%), which are 1,234 per "
+            "second (1,000 to 1,500); by 80 keys of the unshed sample; without 2 heavy hitters "
+            "with 25% of the work and 7 results"
+        ),
+        (
+            "sink rest: results without shedding not known; "
+            "3 of the sample's keys have results, 50 are needed"
+        ),
+    ]
+    assert summary_json(totals)["unshed_sample"]["out"]["recall"] == 0.5
+    assert run_totals(run(*rows, header(105.0)).records).unshed_sample == {}

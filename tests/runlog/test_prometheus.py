@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shedlight.runlog.aggregate import RunTotals, run_totals
 from shedlight.runlog.prometheus import RunCollector, metrics_text
-from shedlight.runlog.records import DecisionRecord, parse_record, sample_record
+from shedlight.runlog.records import MicroBatchRecord, parse_record, sample_record
 from shedlight.shedding.estimate import Estimate, SinkEstimate
 from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, run
 
@@ -250,7 +250,7 @@ def test_what_the_unshed_sample_says_is_there_where_it_is_known():
     )
     unknown = SinkEstimate(keys=3, unknown="3 of the sample's keys have results, 50 are needed")
     said = {"alarms": sample_record(known), "rest": sample_record(unknown)}
-    record = DecisionRecord(time=12.0, unshed_sample=said)
+    record = MicroBatchRecord(time=12.0, node="edge", unshed_sample=said)
     assert parse_record(record.model_dump_json()) == record
 
     samples, _ = parse(metrics_text(run_totals([record])))

@@ -1,13 +1,14 @@
 """The requests and answers of the web UI's interface, for its code and for `/openapi.json`.
 
-A decision, an operator and a closure are answered as they are in the log (`runlog/records.py`).
+A decision, an operator, a closure and what the unshed sample says are answered as they are in
+the log (`runlog/records.py`).
 """
 
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shedlight.runlog.records import ClosureRecord, OperatorRecord
+from shedlight.runlog.records import ClosureRecord, OperatorRecord, SampleRecord
 
 Bound = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -101,6 +102,7 @@ class SinkStatusAnswer(SinkAnswer):
 
     predicted: float | None
     observed: float | None
+    unshed_sample: SampleRecord | None = None  # what the unshed sample says of it, if anything
 
 
 class KeepRow(BaseModel):

@@ -9,7 +9,13 @@ from shedlight.page.responses import RequestError
 from shedlight.page.run_view import RecentBatches, RunView
 from shedlight.report.format import sanitize
 from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals, held_latency
-from shedlight.runlog.records import DecisionRecord, DecisionSummary, OperatorRecord, RunHeader
+from shedlight.runlog.records import (
+    DecisionRecord,
+    DecisionSummary,
+    OperatorRecord,
+    RunHeader,
+    SampleRecord,
+)
 from shedlight.runlog.series import LATENCIES, split_evenly
 
 STARTING = "STARTING"
@@ -203,9 +209,15 @@ def _sink_statuses(view: RunView, header: RunHeader) -> dict[str, schemas.SinkSt
             weight=view.totals.weights.get(name, 1.0),
             predicted=predicted.get(name),
             observed=_match_rate(view, header, stream) if view.windows else None,
+            unshed_sample=_sample(view.totals, name),
         )
         for name, stream in header.sinks.items()
     }
+
+
+def _sample(totals: RunTotals, sink: str) -> SampleRecord | None:
+    said = totals.unshed_sample.get(sink)
+    return said and said.model_copy(update={"unknown": sanitize(said.unknown)})
 
 
 def _order_by_shed(row: schemas.KeepRow) -> tuple[float, float, str, str]:

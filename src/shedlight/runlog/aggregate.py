@@ -15,6 +15,7 @@ from shedlight.runlog.records import (
     OverrideRecord,
     Record,
     RunHeader,
+    SampleRecord,
 )
 
 _LOGGED = (50, 95, 99)  # the percentiles of latency in a micro-batch record
@@ -144,6 +145,8 @@ class RunTotals:
     weights: dict[str, float] = field(default_factory=dict)
     # how many events were late at each operator, since the checkpoint was begun
     late: dict[str, int] = field(default_factory=dict)
+    # what the unshed sample says of each sink; nothing of a run without one
+    unshed_sample: dict[str, SampleRecord] = field(default_factory=dict)
     _malformed: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
@@ -189,6 +192,7 @@ class RunTotals:
     def _add_start(self, header: RunHeader) -> None:
         self.header = header
         self.starts += 1
+        self.unshed_sample = {}
         self.weights = dict(header.weights)
         used = {spec.node for spec in header.operators.values()} or set(header.bounds)
         for name, bound in header.bounds.items():
@@ -208,6 +212,7 @@ class RunTotals:
             pattern.cancelled += record.cancelled
             for label, number in record.types.items():
                 pattern.types[label] = pattern.types.get(label, 0) + number
+        self.unshed_sample |= batch.unshed_sample
         for source, number in batch.malformed.items():
             key = (batch.node, source)
             self._malformed[key] = self._malformed.get(key, 0) + number

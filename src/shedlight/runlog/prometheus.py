@@ -106,8 +106,7 @@ class RunCollector(Collector):
         yield _bounds(totals.nodes)
         yield _statuses(totals.nodes)
         yield from _families(_PATTERN_METRICS, "pattern", totals.patterns)
-        sampled = {} if totals.decision is None else totals.decision.unshed_sample
-        yield from _families(_SAMPLE_METRICS, "sink", sampled)
+        yield from _families(_SAMPLE_METRICS, "sink", totals.unshed_sample)
         name, text = "shedlight_source_malformed_records_total", "Malformed records."
         yield _family(name, text, "source", totals.malformed)
         name, text = "shedlight_operator_late_events_total", "Late events of the checkpoint."

@@ -90,6 +90,25 @@ class PatternRecord(LogModel):
     offered: Count | None = None
 
 
+class SampleRecord(LogModel):
+    """What the unshed sample says of a sink so far; it speaks of all keys but heavy hitters."""
+
+    keys: Count = 0  # the sample's keys that have results without shedding
+    # the share of the results without shedding that the plan leaves, and its 95 % interval;
+    # None: not known
+    recall: Number | None = None
+    recall_low: Number | None = None
+    recall_high: Number | None = None
+    # the results per second without shedding, and the interval
+    rate: Number | None = None
+    rate_low: Number | None = None
+    rate_high: Number | None = None
+    unknown: str = ""  # why they are not known; empty if they are
+    heavy_hitters: Count = 0  # how many keys are counted by themselves
+    heavy_work: Number = 0.0  # their share of the work
+    heavy_results: Count = 0  # the results that the sink got of them
+
+
 class MicroBatchRecord(LogModel):
     """A micro-batch of a node."""
 
@@ -116,6 +135,8 @@ class MicroBatchRecord(LogModel):
     plan: Count | None = None  # the number of its plan, if it was logged
     # the factor by which the shares of the plan were lowered, if it was logged
     pressure: Number | None = None
+    # what the unshed sample says of the sinks of the node so far; empty: nothing new
+    unshed_sample: dict[str, SampleRecord] = {}
 
     @property
     def offered(self) -> int:
@@ -145,25 +166,6 @@ class DecisionSummary(LogModel):
     statuses: dict[str, str] = {}  # the status of each node
 
 
-class SampleRecord(LogModel):
-    """What the unshed sample says of a sink so far; it speaks of all keys but heavy hitters."""
-
-    keys: Count = 0  # the sample's keys that have results without shedding
-    # the share of the results without shedding that the plan leaves, and its 95 % interval;
-    # None: not known
-    recall: Number | None = None
-    recall_low: Number | None = None
-    recall_high: Number | None = None
-    # the results per second without shedding, and the interval
-    rate: Number | None = None
-    rate_low: Number | None = None
-    rate_high: Number | None = None
-    unknown: str = ""  # why they are not known; empty if they are
-    heavy_hitters: Count = 0  # how many keys are counted by themselves
-    heavy_work: Number = 0.0  # their share of the work
-    heavy_results: Count = 0  # the results that the sink got of them
-
-
 class DecisionRecord(DecisionSummary):
     """A decision of the controller."""
 
@@ -183,8 +185,6 @@ class DecisionRecord(DecisionSummary):
     # for which share of keys each watcher is on by the plan that was made now, 1 or 0 without a
     # key; empty: none was
     watchers: dict[str, Number] = {}
-    # what the unshed sample says of each sink; empty: there is none
-    unshed_sample: dict[str, SampleRecord] = {}
 
 
 class OverrideRecord(LogModel):

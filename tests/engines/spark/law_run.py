@@ -34,7 +34,8 @@ class LawRun:
         rng = random.Random(seed)
         drawn, self.events = draw_application(rng, in_order=True), draw_events(rng)
         source = replace(drawn.sources["s"], path=str(folder / "in"))
-        self.application = replace(drawn, sources={"s": source})
+        sample = (0.0, 0.3, 0.7)[seed % 3]
+        self.application = replace(drawn, sources={"s": source}, unshed_sample=sample)
         self.slices = list(slices(rng, self.events, rounds))
         policy = DrawnPlans(self.application, rng)
         self.plans = [policy.decide(None) for _ in self.slices]

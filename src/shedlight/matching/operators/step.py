@@ -52,6 +52,19 @@ class ReadyBatch:
             self.inputs[here],
         )
 
+    def select(self, positions: Array) -> "ReadyBatch":
+        """Give the events at some positions, which rise, as a batch of its own."""
+        rows = pa.array(self.table.rows(positions))
+        return ReadyBatch(
+            self.time[positions],
+            PermutedTable(self.table.table.take(rows)),
+            self.types,
+            self.numbers[positions],
+            {by: (a[positions], b[positions]) for by, (a, b) in self.keys.items()},
+            self.watermark,
+            self.inputs[positions],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PartialMatchCounts:

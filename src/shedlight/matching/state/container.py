@@ -27,7 +27,7 @@ _BEFORE_VERSION_4 = re.compile(rb"SHEDLIGHT(-OPERATOR|-GROUP|[\1-\3]\0)")
 class Section:
     """One thing that is saved."""
 
-    kind: str  # what it is: `chain`, `operator`, `pattern` or `events`
+    kind: str  # what it is: `chain`, `operator`, `pattern`, `events`, `shadow`, `counts`
     operator: str = ""  # the operator that it is of; empty for a chain
     name: str = ""  # for a pattern its fingerprint
     # what is needed to read the body, and all else that is small (JSON)

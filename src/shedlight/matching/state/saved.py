@@ -35,7 +35,7 @@ def operator_sections(
 ) -> list[Section]:
     """Save the state of an operator: its own section, and one for each pattern."""
     pairs = zip(operator.matchers, state.states, strict=True)
-    patterns = [_pattern_section(matcher, each, name) for matcher, each in pairs]
+    patterns = [pattern_section(matcher, each, name) for matcher, each in pairs]
     return [_operator_section(operator, state.reorder_buffer, name), *patterns]
 
 
@@ -56,11 +56,12 @@ def operator_state(operator: CepOperator, sections: Iterable[Section]) -> Operat
     return OperatorState(
         _reorder_buffer(operator, own),
         EventTypes(operator.alphabet),
-        tuple(_match_state(each, saved[each.fingerprint].pop(0)) for each in operator.matchers),
+        tuple(match_state(each, saved[each.fingerprint].pop(0)) for each in operator.matchers),
     )
 
 
-def _pattern_section(matcher: Matcher, state: MatchState, operator: str) -> Section:
+def pattern_section(matcher: Matcher, state: MatchState, operator: str) -> Section:
+    """Save the state of a pattern of an operator."""
     small = compact(state)
     groups = (small.records, small.queues, small.bindings)
     arrays = {name: array for group in groups for name, array in group._asdict().items()}
@@ -74,7 +75,8 @@ def _pattern_section(matcher: Matcher, state: MatchState, operator: str) -> Sect
     return Section(PATTERN, operator, matcher.fingerprint, facts, body)
 
 
-def _match_state(matcher: Matcher, section: Section) -> MatchState:
+def match_state(matcher: Matcher, section: Section) -> MatchState:
+    """Read the saved state of a pattern."""
     arrays, at = {}, 0
     for name, (form, shape) in section.facts["arrays"].items():
         fields = [tuple(each) for each in form] if isinstance(form, list) else form

@@ -91,9 +91,16 @@ export function drawSource(vertex, rect, parent) {
   return { group, update: (status, read) => setText(amount, read == null ? "no events yet" : rate(read)) };
 }
 
-// A sink: what the plan predicts and what is observed, as numbers and as bars on one scale.
+// The share of results that shedding leaves, with its interval, as the unshed sample has it.
+function recallOf(sample) {
+  if (sample == null) return "";
+  if (sample.recall == null) return "not known";
+  return `${percent(sample.recall)} (${percent(sample.recall_low)} to ${percent(sample.recall_high)})`;
+}
+
+// A sink: what the plan predicts and what is observed, as numbers and as bars on one scale, and recall.
 export function drawSink(vertex, rect, parent) {
-  const [left, right, top] = [rect.x + 14, rect.x + rect.width - 14, rect.y + rect.height / 2 - 33];
+  const [left, right, top] = [rect.x + 14, rect.x + rect.width - 14, rect.y + rect.height / 2 - 41];
   const weight = `weight ${short(vertex.weight)}`;
   const bar = (y, look) => s("rect", { x: left + 62, y, width: 0, height: 7, rx: 1.5, class: look });
   const rows = [
@@ -101,15 +108,18 @@ export function drawSink(vertex, rect, parent) {
     { bar: bar(top + 48.5, "observed"), value: text(right, top + 56, "value end") },
   ];
   const share = text(right, top + 20, "small end", weight);
+  const [label, recall] = [text(left, top + 72, "small"), text(right, top + 72, "small end")];
   const name = text(left, top + 20, "name", fitted(vertex.name, rect.width - 38 - widthOf(weight, SMALL), BOLD));
   const group = card(vertex, rect, parent, name, share,
-    text(left, top + 40, "small", "predicted"), text(left, top + 56, "small", "observed"),
+    text(left, top + 40, "small", "predicted"), text(left, top + 56, "small", "observed"), label, recall,
     ...rows.flatMap((row) => [row.bar, row.value]));
   const room = rect.width - 28 - 62 - 56 < 12 ? 0 : rect.width - 28 - 62 - 56; // too narrow: numbers alone
   return {
     group,
     update(status) {
-      const { predicted, observed, weight: current } = status.sinks[vertex.name] ?? {};
+      const { predicted, observed, weight: current, unshed_sample: sample } = status.sinks[vertex.name] ?? {};
+      setText(label, sample == null ? "" : "recall");
+      setText(recall, recallOf(sample));
       if (current != null) setText(share, `weight ${short(current)}`);
       const most = Math.max(predicted ?? 0, observed ?? 0);
       [predicted, observed].forEach((value, index) => {

@@ -7,9 +7,9 @@ import { relaxed, stacked } from "./stacking.js";
 
 // Sizes are [along the main axis, across it]; `tight` is `across` where there is little room for many layers.
 const SIZES = {
-  across: { source: [124, 44], operator: [152, 48], sink: [186, 66], header: [0, 66], pad: 12, gap: 76, widest: 260 },
-  tight: { source: [104, 44], operator: [124, 48], sink: [164, 66], header: [0, 66], pad: 9, gap: 34, widest: 76 },
-  down: { source: [40, 126], operator: [46, 126], sink: [66, 148], header: [66, 0], pad: 10, gap: 46, widest: 46 },
+  across: { source: [124, 44], operator: [152, 48], sink: [186, 82], header: [0, 66], pad: 12, gap: 76, widest: 260 },
+  tight: { source: [104, 44], operator: [124, 48], sink: [164, 82], header: [0, 66], pad: 9, gap: 34, widest: 76 },
+  down: { source: [40, 126], operator: [46, 126], sink: [82, 148], header: [66, 0], pad: 10, gap: 46, widest: 46 },
 };
 const CELL_GAP = 10;
 const THIN = 12;

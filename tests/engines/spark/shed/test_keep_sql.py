@@ -10,21 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.shed.keep_sql import add_keep_flags_and_filter, tabulate_plan
+from shedlight.engines.spark.shed.keep_sql import (
+    add_keep_flags_and_filter,
+    sampled_patterns,
+    tabulate_plan,
+)
 from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
 from shedlight.engines.spark.step.chain import define_chain
-from shedlight.engines.spark.step.keep_flags import flag_names
+from shedlight.engines.spark.step.keep_flags import flag_names, flag_streams
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, OperatorChain
 from shedlight.engines.spark.support.plan_store import WORD
+from shedlight.engines.spark.support.sample_spec import SampleSpec
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import ingest, new_operator_state
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.guard import GuardSpec
 from shedlight.shedding.shares import PatternShares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes, threshold
 from shedlight.shedding.thresholds import salted_hashes
 from tests.language.expressions import BIGINTS, TEXTS
 
@@ -39,8 +44,9 @@ PATTERNS = {
     "E": "SELECT a.type WHERE SEQ(a.type = 0, NOT(b.type = 7)) WITHIN 3 ms PARTITION BY name",
     "F": "SELECT a.type WHERE SEQ(a.type = 0, NOT(b.type = 7)) WITHIN 3 ms PARTITION BY y",
 }
-EPOCH = 700
+EPOCH, SAMPLE = 700, 0.3
 READ = Stream("s")
+NOBODY = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class Case:
     ids: tuple[str, ...]
     shares: dict[Stream, PatternShares]
     guards: tuple[str, ...] = ()  # the patterns in a protected closure
+    sampled: tuple[str, ...] = ()  # the patterns that keep the unshed sample
 
 
 def _events(number, seed):
@@ -82,11 +89,14 @@ def _built(table, case, patterns=PATTERNS):
         origins={READ: (0,)},
         context=NodeContext(
             shares=case.shares,
-            windows={"key, name": 3000},
+            windows=dict.fromkeys(("key, name", "key", "name", "y"), 3000),
             guards={
                 Stream(name, "w"): GuardSpec(streams=(Stream(name, "w"),), epoch=EPOCH)
                 for name in case.guards
             },
+            sample=SampleSpec(
+                share=SAMPLE, groups={Stream(name, "w"): "keys" for name in case.sampled}
+            ),
         ),
     )
     return define_chain(given)
@@ -159,19 +169,60 @@ def test_the_jvm_keeps_the_events_that_python_keeps(spark, tmp_path, number):
     assert all(flags for flags in words[0].values())
 
 
-def _shed_in_the_jvm(spark, chain, path, case):
+def _shed_in_the_jvm(spark, chain, path, case, heavy=()):
     """Give the words of flags of what is left, by `small`."""
     catalogs = type_catalogs([chain])
     tables = tabulate_plan(chain, catalogs, case.shares)
-    limits = {name: pa.table({"": [keep_limits(table, 1.0)]}) for name, table in tables.items()}
-    plan = {name: spark.createDataFrame(row) for name, row in limits.items()}
+    sampled = sampled_patterns([chain], catalogs)
+    limits = {
+        name: np.append(keep_limits(table, 1.0, sampled.get(name)), [threshold(0.1), *heavy])
+        for name, table in tables.items()
+    }
+    plan = {name: spark.createDataFrame(pa.table({"": [row]})) for name, row in limits.items()}
     rows = add_keep_flags_and_filter(
         chain, catalogs, READ, spark.read.parquet(str(path)), plan
     ).toArrow()
     smalls = rows["small"].to_pylist()
-    names = flag_names("w", len(chain.operators[0].matchers))
+    (spec,) = chain.spec.placement.operators
+    names = flag_names("w", len(flag_streams(chain.spec, spec)))
     words = [rows[name].to_pylist() for name in names]
     return [dict(zip(smalls, flags, strict=True)) for flags in words]
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_the_jvm_keeps_the_sample_that_python_keeps(spark, tmp_path, share, by_key):
+    """Of keys of any data type; an event says too what the plan alone keeps."""
+    sampled = ("B", "D", "E", "F")
+    shares = {
+        Stream(name, "w"): PatternShares({}, by_key=by_key, default_share=share)
+        for name in sampled
+    }
+    case, table = Case(("small",), shares, sampled=sampled), _events(1500, 5)
+    pq.write_table(table, tmp_path / "events.parquet")
+    chain = _built(table, case)
+    ready, sample = _ready(chain, table), chain.spec.context.sample
+    planned, operator = _expected(chain, ready), chain.operators[0]
+    keys = {m.name: ready.keys[m.pattern.partition_by][0] for m in operator.matchers[1:2]}
+    chosen = np.unique(keys["B"][sample.choose(keys["B"], NOBODY)])
+    heavy = chosen[:: max(1, len(chosen) // 3)]
+
+    words = _shed_in_the_jvm(spark, chain, tmp_path / "events.parquet", case, heavy.tolist())
+
+    spared = dict.fromkeys(sampled, 0)
+    for place, small in enumerate(ready.table.column("small").to_pylist()):
+        flags = words[0].get(small, 0)
+        for number, matcher in enumerate(operator.matchers):
+            is_kept = is_planned = bool(planned[matcher.name][place])
+            if matcher.name in sampled:
+                key = ready.keys[matcher.pattern.partition_by][0][place : place + 1]
+                can_take = bool(matcher.symbol(ready.types.signatures[ready.numbers[place]]))
+                is_kept |= can_take and bool(sample.choose(key, heavy)[0])
+                spared[matcher.name] += is_kept and not is_planned
+                again = len(operator.matchers) + sampled.index(matcher.name)
+                assert bool(flags >> again & 1) == is_planned
+            assert bool(flags >> number & 1) == is_kept
+    assert any(spared.values()) == (share < 1)
 
 
 def test_more_patterns_than_a_word_has_flags_are_told_apart(spark, tmp_path):

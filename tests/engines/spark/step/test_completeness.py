@@ -23,6 +23,7 @@ def run_steps(seed: int) -> Run:
     """Run a random application node by node, and give what the checker reads."""
     rng = random.Random(seed)
     application, events = draw_application(rng, in_order=True), draw_events(rng)
+    application = replace(application, unshed_sample=(0.0, 0.3, 0.7)[seed % 3])
     closures = find_closures(application)
     bounded = [name for name in application.nodes if rng.random() < 0.8]
     shares = {

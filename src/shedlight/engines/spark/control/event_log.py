@@ -100,6 +100,10 @@ class BatchRecorder:
             patterns=pattern_records(report, catalogs),
             plan=plan,
             pressure=pressure,
+            unshed_sample={
+                sink: records.sample_record(estimate)
+                for sink, estimate in report.unshed_sample.items()
+            },
         )
 
     def _late_events(self, report: MicroBatchReport) -> dict[str, int]:

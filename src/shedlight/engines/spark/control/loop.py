@@ -168,7 +168,7 @@ class ControlLoop:
         if batch.node in self._bounded:
             active = self._nodes[batch.node].active
             latest = self._latest(batch, active)
-            plan = ActivePlan(active.plan, pressure, batch.number, latest)
+            plan = replace(active, pressure=pressure, after=batch.number, latest=latest)
             self._activate(batch.node, plan)
 
     def _latest(self, batch: MicroBatchReport, active: ActivePlan) -> dict[str, int]:
@@ -186,6 +186,10 @@ class ControlLoop:
             elif source is not None and batch.number == 0:
                 latest[stream] = NEVER  # and not: nobody knows
         return latest
+
+    def adopt(self, name: str, active: ActivePlan) -> None:
+        """Take over what was activated at a node besides its plan and its pressure."""
+        self._nodes[name].active = active
 
     def _activate(self, name: str, active: ActivePlan) -> None:
         self._nodes[name].active = active

@@ -6,10 +6,12 @@ from datetime import datetime
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from shedlight.engines.spark.shed.sample_sql import read_keys
 from shedlight.engines.spark.source.arrival import ARRIVED, ArrivalStats, read_arrival_stats
 from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS
 from shedlight.engines.spark.step.metrics import METRICS, METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
+from shedlight.shedding.estimate import SinkEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class MicroBatchReport:
         kept_arrivals: When kept events had arrived, by stream; without those that kept none.
         shards: What was counted in the shards.
         malformed: How many records of each source were malformed and left out.
+        keys: The hashes of keys that were looked at, by group of patterns with a key in common.
+        unshed_sample: What the unshed sample says of sinks so far, now and then.
     """
 
     node: str
@@ -35,6 +39,8 @@ class MicroBatchReport:
     kept_arrivals: Mapping[str, ArrivalSketch]
     shards: tuple[ShardMetrics, ...]
     malformed: Mapping[str, int] = field(default_factory=dict)
+    keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    unshed_sample: Mapping[str, SinkEstimate] = field(default_factory=dict)
 
     @property
     def end(self) -> float:
@@ -122,6 +128,7 @@ def read_report(
             for name, row in rows.items()
             if name.startswith(MALFORMED_ROWS)
         },
+        keys=read_keys(rows.values()),
     )
 
 

@@ -30,8 +30,10 @@ from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.placement import node_context, node_order, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan
+from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
 from shedlight.errors import InputError
 from shedlight.graph import Application, Stream, with_schemas
+from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import BEGAN
 from shedlight.shedding.shares import Shares
 
@@ -45,6 +47,7 @@ class Deployment:
     Attributes:
         application: With the columns of its sources.
         chains: The operator chains of each node, each node after those that it reads.
+        context: What nodes have to know of each other.
         readers: Who reads the outbox of each node.
     """
 
@@ -74,7 +77,7 @@ class Deployment:
             for node in node_order(self.application)
         }
         self.readers = outbox_readers(self.application, self.chains, self.paths)
-        self._context = node_context(self.application, shares)
+        self.context = node_context(self.application, shares)
         self.nodes: dict[str, NodeQuery] = {}
         for node in self.chains:
             query = self.nodes[node] = self._build_query(node)
@@ -89,9 +92,9 @@ class Deployment:
         self.paths.outbox(node).mkdir(parents=True, exist_ok=True)
         chains = self.chains[node]
         inputs = {s: self._read_input(node, s) for chain in chains for s in chain.external}
-        built = tuple(build_node_chain(chain, inputs, self._context) for chain in chains)
+        built = tuple(build_node_chain(chain, inputs, self.context) for chain in chains)
         plan, blobs = self.paths.plan(node), self.paths.blobs(node)
-        return node_query(self._spark, built, inputs, self._context, plan, blobs)
+        return node_query(self._spark, built, inputs, self.context, plan, blobs)
 
     def _read_input(self, node: str, stream: Stream) -> InputStream:
         if stream.operator is None:
@@ -126,7 +129,9 @@ class Deployment:
         node = self._node_of(stream)
         outbox = self._read_outbox(node, streaming=streaming)
         events = events_of(outbox, stream, self.nodes[node].outputs[stream])
-        return events.drop(BEGAN)
+        if FOUND in events.columns:  # what only shadows found is for other operators
+            events = events.where(f"{quote_name(FOUND)} & {EMITTED} != 0")
+        return events.drop(BEGAN, FOUND)
 
     def late_events(self, source: str) -> DataFrame:
         """Give the late events of a source that has a side output for them, as a stream."""

@@ -14,7 +14,7 @@ from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 
-VERSION = 7  # of the folders and files of a checkpoint, and of the hashes in its states
+VERSION = 8  # of the folders and files of a checkpoint, and of the hashes in its states
 
 
 def fingerprint_lines(
@@ -22,10 +22,16 @@ def fingerprint_lines(
 ) -> tuple[str, ...]:
     """Describe all that the matches of an application depend on.
 
-    Which patterns may shed belongs to it: buffered events carry who keeps them.
+    Which patterns may shed belongs to it, and which share of the keys never is: buffered events
+    carry who keeps them.
     """
     may = ", ".join(sorted(map(str, shedding))) or "none"
-    return (*_lines(application, shards), f"patterns that may shed: {may}")
+    share = application.unshed_sample if may != "none" else 0.0
+    return (
+        *_lines(application, shards),
+        f"patterns that may shed: {may}",
+        f"unshed sample: {share:g}",
+    )
 
 
 def _lines(application: Application, shards: int) -> Iterator[str]:

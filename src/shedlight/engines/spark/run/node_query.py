@@ -100,7 +100,8 @@ def node_query(
     shedding = [
         name for chain in chains for name in keep_sql.tabulate_plan(chain, catalogs, {})
     ]
-    plan = read_plan(spark, plans, shedding) if shedding else None
+    sampled = keep_sql.sampled_patterns(chains, catalogs)
+    plan = read_plan(spark, plans, shedding, sampled) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     definitions = tuple(chain.definition for chain in chains)
     step = Step(definitions, context, str(blobs), MIN_BLOB_BYTES)

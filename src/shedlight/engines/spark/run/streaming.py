@@ -25,6 +25,7 @@ from shedlight.control.controller import ControlSettings, Decision
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
+from shedlight.engines.spark.control.sample_tracker import SampleTracker
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.run.deployment import Deployment
@@ -37,6 +38,7 @@ from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of
 from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
 
@@ -150,6 +152,7 @@ class Live:
             self._stopping,
         )
         self._idleness: dict[str, IdlenessTracker] = {}
+        self._sample = self._sample_tracker()
         self._thread = threading.Thread(
             target=self._supervise_loop, name="shedlight", daemon=True
         )
@@ -226,6 +229,14 @@ class Live:
         """Wait until all that has arrived is through all nodes and in the sinks."""
         self._supervisor.process_all()
 
+    def _sample_tracker(self) -> SampleTracker | None:
+        sample, deployment = self.deployment.context.sample, self.deployment
+        if not sample.share:
+            return None
+        plans = [node.plans for node in deployment.nodes.values()]
+        heavy = {h for each in plans if each.active for h in each.heavy(each.active)}
+        return SampleTracker(deployment.application, sample, deployment.chains, heavy)
+
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         """Name the queries, each after those that it reads, and say how to start them."""
         interval = self._options.delivery_interval
@@ -262,6 +273,8 @@ class Live:
         batch = read_report(node, progress, self._began)
         if batch is None:
             return
+        if self._sample is not None:
+            batch = self._follow_sample(self._sample, batch)
         self._idleness[node].on_micro_batch(batch.arrived, batch.start, time.time())
         if self.loop is not None:
             self.loop.on_micro_batch(batch)
@@ -272,6 +285,22 @@ class Live:
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
+
+    def _follow_sample(
+        self, sample: SampleTracker, batch: MicroBatchReport
+    ) -> MicroBatchReport:
+        """Estimate what is lost, and tell nodes of heavy hitters that are new."""
+        known = sample.heavy
+        batch = sample.add(batch)
+        for name, node in self.deployment.nodes.items():
+            heavy = node.plans.publish_heavy(sample.heavy) if sample.heavy != known else None
+            active = node.plans.active or ActivePlan(1)
+            plan = sample.update_plan(name, active, heavy)
+            if plan != active:
+                node.plans.activate(plan)
+                if self.loop is not None:
+                    self.loop.adopt(name, plan)
+        return batch
 
     def _send_watermarks(self) -> None:
         """Send the watermarks of sources to shards, and which sources are idle."""

@@ -6,28 +6,28 @@ value of a subquery, and what no pattern keeps goes no further. The decisions ar
 `shedding/shedder.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import from_arrow_type
 
 from shedlight.engines.spark.codec.event_refs import ROW
-from shedlight.engines.spark.shed.plan_column import Limits
-from shedlight.engines.spark.shed.type_catalog import Catalogs, TypeCatalog
+from shedlight.engines.spark.shed.plan_column import Limits, SampledPatterns
+from shedlight.engines.spark.shed.sample_sql import key_columns, with_looked_at, with_sample
+from shedlight.engines.spark.shed.shed_operator import LIMITS, ShedOperator, shed_operators
+from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import TYPE, arrivals_name, observe_arrivals
 from shedlight.engines.spark.step.chain import ChainRuntime
-from shedlight.engines.spark.step.keep_flags import KEPT, flag_names, flag_types
+from shedlight.engines.spark.step.keep_flags import KEPT, flag_types
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
-from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable, PlanStore
-from shedlight.graph import OperatorSpec, Stream
+from shedlight.graph import Stream
 from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
-from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import CepOperator, schema_of
 from shedlight.matching.operators.reorder import NEVER
@@ -38,44 +38,7 @@ from shedlight.shedding.shedder import EPOCH_WINDOWS
 CATALYST_BARRIER = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
 """Zero, which Spark cannot know: so it computes the flags once, not for the filter again, and
 reads the plan once."""
-_LIMITS, _RELEVANT = "#limits", "#relevant"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ShedOperator:
-    """An operator of a chain, as events are shed for it."""
-
-    chain: ChainSpec
-    spec: OperatorSpec
-    operator: CepOperator
-    catalog: TypeCatalog
-
-    @property
-    def has_shares(self) -> bool:
-        """Whether it ever sheds."""
-        return has_shares(self.spec, self.chain.context.shares)
-
-    @property
-    def counts_events(self) -> tuple[bool, ...]:
-        """Whether each pattern has a window of events, so that it counts all of them."""
-        windows = [matcher.pattern.within for matcher in self.operator.matchers]
-        return tuple(w is not None and w.unit is WindowUnit.EVENTS for w in windows)
-
-    @property
-    def relevant(self) -> list[tuple[bool, ...]]:
-        """Whether each pattern can take or counts events of a type, by its number."""
-        patterns = zip(self.counts_events, self.catalog.relevant.values(), strict=True)
-        return [(True,) * len(flags) if counts else flags for counts, flags in patterns]
-
-    @property
-    def flags(self) -> list[str]:
-        """The columns of its keep flags."""
-        return flag_names(self.spec.name, len(self.operator.matchers))
-
-
-def _shed_operators(chain: ChainRuntime, catalogs: Catalogs) -> Iterator[_ShedOperator]:
-    for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
-        yield _ShedOperator(chain.spec, spec, operator, catalogs[spec.name])
+_RELEVANT = "#relevant"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +67,7 @@ def tabulate_plan(
 ) -> dict[str, KeepTable]:
     """Write a plan by the numbers of event types, for the operators that shed in the JVM."""
     tables = {}
-    for shed in _shed_operators(chain, catalogs):
+    for shed in shed_operators(chain, catalogs):
         if not shed.catalog.is_numbered or not shed.has_shares:
             continue
         parts = [
@@ -142,6 +105,14 @@ def _default_parts(shares: PatternShares) -> Floats:
     return np.asarray(np.eye(3)[1 if shares.spares_unknown else 2] * shares.default_share)
 
 
+def sampled_patterns(
+    chains: Iterable[ChainRuntime], catalogs: Catalogs
+) -> dict[str, SampledPatterns]:
+    """Find the patterns that keep the unshed sample, by operator that has any."""
+    operators = (shed for chain in chains for shed in shed_operators(chain, catalogs))
+    return {shed.spec.name: shed.sampled for shed in operators if shed.sampled}
+
+
 def add_keep_flags_and_filter(
     chain: ChainRuntime,
     catalogs: Catalogs,
@@ -156,11 +127,11 @@ def add_keep_flags_and_filter(
     columns = list(frame.columns)
     conditions: list[str] = []
     time = chain.spec.inputs[stream][0].time
-    for shed in _shed_operators(chain, catalogs):
+    for shed in shed_operators(chain, catalogs):
         if stream in shed.spec.inputs:
             frame = _with_all_columns(frame, shed.operator)
-            frame = _with_type(frame, shed, arrivals_name(shed.spec.name, stream), time)
-            frame, condition = _with_keep_flags(frame, shed, time, plan)
+            frame = _with_type(frame, shed, stream, plan)
+            frame, condition = _with_keep_flags(frame, shed, stream, plan)
             conditions.append(condition)
             columns += shed.flags if shed.has_shares else []
     any_of = " OR ".join(dict.fromkeys(conditions))
@@ -178,51 +149,45 @@ def _with_all_columns(frame: DataFrame, operator: CepOperator) -> DataFrame:
     return frame
 
 
-def _with_type(frame: DataFrame, shed: _ShedOperator, name: str, time: str) -> DataFrame:
-    """Add the type of each event, and observe how many there are of each."""
+def _with_type(
+    frame: DataFrame, shed: ShedOperator, stream: Stream, plan: Limits | None
+) -> DataFrame:
+    """Add the type of each event, and observe how many there are of each, and some keys."""
     if shed.catalog.is_numbered:
         frame = frame.withColumn(TYPE, F.expr(f"CAST({type_sql(shed.operator)} AS INT)"))
-    if ARRIVAL in frame.columns:
-        frame = observe_arrivals(frame, name, time, len(shed.catalog.labels) or None)
-    return frame
+    if ARRIVAL not in frame.columns:
+        return frame
+    name, time = arrivals_name(shed.spec.name, stream), shed.chain.inputs[stream][0].time
+    keys: list[Column] = []
+    if plan is not None and shed.spec.name in plan and shed.sampled:
+        frame = with_looked_at(frame, shed, plan[shed.spec.name].scalar())
+        keys = key_columns(shed)
+    return observe_arrivals(frame, name, time, len(shed.catalog.labels) or None, keys)
 
 
 def _with_keep_flags(
-    frame: DataFrame, shed: _ShedOperator, time: str, plan: Limits | None
+    frame: DataFrame, shed: ShedOperator, stream: Stream, plan: Limits | None
 ) -> tuple[DataFrame, str]:
     """Add which patterns of an operator keep an event, and give the condition that any does."""
-    matchers = shed.operator.matchers
     if not shed.catalog.is_numbered:
-        for name, arrow_type in zip(shed.flags, flag_types(len(matchers)), strict=True):
+        types = flag_types(len(shed.flag_streams))
+        for name, arrow_type in zip(shed.flags, types, strict=True):
             frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(arrow_type)))
         return frame, "true"
     if plan is not None and shed.has_shares:
-        frame = frame.withColumn(_LIMITS, plan[shed.spec.name].scalar())
-        frame = _with_planned_flags(frame, shed, time)
+        frame = frame.withColumn(LIMITS, plan[shed.spec.name].scalar())
+        frame = _with_planned_flags(frame, shed, stream)
         if any(shed.counts_events):
             return frame, "true"  # what is not kept is counted all the same
         return frame, " OR ".join(f"{quote_name(name)} != 0" for name in shed.flags)
-    name = f"{_RELEVANT} {shed.spec.name}"
-    return frame.withColumn(name, F.expr(_relevant_sql(shed))), quote_name(name)
+    name, relevant = f"{_RELEVANT} {shed.spec.name}", shed.relevant_sql(shed.spec.outputs)
+    return frame.withColumn(name, F.expr(relevant)), quote_name(name)
 
 
-def _relevant_sql(shed: _ShedOperator) -> str:
-    """Ask whether an event is relevant to any pattern."""
-    by_number = enumerate(zip(*shed.relevant, strict=True))
-    relevant = [number for number, patterns in by_number if any(patterns)]
-    if len(relevant) == len(shed.catalog.labels):
-        return "true"
-    return f"{quote_name(TYPE)} IN ({', '.join(map(str, relevant))})" if relevant else "false"
-
-
-def _with_planned_flags(frame: DataFrame, shed: _ShedOperator, time: str) -> DataFrame:
+def _with_planned_flags(frame: DataFrame, shed: ShedOperator, stream: Stream) -> DataFrame:
     """Add which patterns keep each event by the limits of a plan."""
-    words, types = len(shed.flags), len(shed.catalog.labels)
-
-    def limit(row: int) -> str:
-        return f"get({quote_name(_LIMITS)}, {row * types} + {quote_name(TYPE)})"
-
-    needed = [_hash_sql(shed, output, time) for output in shed.spec.outputs]
+    words, time, limit = len(shed.flags), shed.chain.inputs[stream][0].time, shed.limit_sql
+    needed = [_hash_sql(shed, output, time) for output in shed.flag_streams]
     names = {text: f"#hash{number}" for number, text in enumerate(dict.fromkeys(needed))}
     # in a branch of IF, so that an event of which all is decided is not hashed
     hashes = {
@@ -233,15 +198,19 @@ def _with_planned_flags(frame: DataFrame, shed: _ShedOperator, time: str) -> Dat
         f"{1 << number % WORD}L, 0L)"
         for number, text in enumerate(needed)
     ]
+    frame, of_sample = with_sample(frame, shed)
     flags = {}
     for number, arrow_type in enumerate(flag_types(len(bits))):
         word = [limit(number), *bits[number * WORD : (number + 1) * WORD], CATALYST_BARRIER]
+        word += [
+            f"IF({quote_name(name)}, {each[number]}, 0L)" for name, each in of_sample.items()
+        ]
         column = F.expr(" | ".join(word)).cast(from_arrow_type(arrow_type))
         flags[shed.flags[number]] = column
-    return frame.withColumns(hashes).withColumns(flags).drop(_LIMITS, *hashes)
+    return frame.withColumns(hashes).withColumns(flags).drop(LIMITS, *hashes, *of_sample)
 
 
-def _hash_sql(shed: _ShedOperator, stream: Stream, time: str) -> str:
+def _hash_sql(shed: ShedOperator, stream: Stream, time: str) -> str:
     """Write the hash that decides about an event for a pattern: of its id, or of its key."""
     context = shed.chain.context
     shares, guard = context.shares.get(stream), context.guards.get(stream)

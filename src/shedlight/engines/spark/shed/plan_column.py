@@ -2,7 +2,10 @@
 
 There is one for each operator that sheds. It has numbers for each event type by its number:
 words of flags, which patterns keep it whatever its hash is; whether any other pattern asks for
-the hash; and for each pattern the hash below which it keeps an event. As the value of a
+the hash; and for each pattern the hash below which it keeps an event. Where patterns keep the
+unshed sample there is more: what the plan alone keeps of these, for each of their keys which of
+them keep an event if its key is in the sample, and at the end the hash below which the key of
+an event is looked at, and the heavy hitters in the sample. As the value of a
 subquery it is read once per micro-batch, and the id of the micro-batch is known where it is
 read: so a new plan is active in the next one, without a restart, and a replay gets the plan of
 the first time. It is read as Spark plans the micro-batch (`jvm_callback.py`) or, where that is
@@ -10,6 +13,7 @@ not possible, in a job of its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 from shedlight.engines.spark.shed import jvm_callback
 from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
 from shedlight.language.eval.spark_sql import quote_name
-from shedlight.shedding.shedder import thresholds
+from shedlight.shedding.shedder import threshold, thresholds
+from shedlight.shedding.unshed_sample import choose_keys
 
 _LOWEST_HASH = -(1 << 63)
 
@@ -31,11 +36,32 @@ Limits = Mapping[str, DataFrame]
 """For each operator that sheds a table of one row and one column: numbers, as said above."""
 
 
-def read_plan(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Limits:
+@dataclass(frozen=True, slots=True)
+class SampledPatterns:
+    """The patterns of an operator that keep the unshed sample."""
+
+    share: float  # of the keys
+    by_key: tuple[tuple[int, ...], ...]  # the numbers of the patterns of each key
+
+    @property
+    def numbers(self) -> list[int]:
+        """Their numbers, in order."""
+        return sorted(number for key in self.by_key for number in key)
+
+
+Sampled = Mapping[str, SampledPatterns]  # of operators that have any
+
+
+def read_plan(
+    spark: SparkSession, folder: Path, operators: Sequence[str], sampled: Sampled | None = None
+) -> Limits:
     """Read the active plan, micro-batch by micro-batch."""
+    each = {name: (sampled or {}).get(name) for name in operators}
     if not jvm_callback.supports_jvm_callback(spark):
-        return _read_by_job(spark, folder, operators)
-    answers = {name: partial(_batch_limits, folder, name) for name in operators}
+        return _read_by_job(spark, folder, each)
+    answers = {
+        name: partial(_batch_limits, folder, name, patterns) for name, patterns in each.items()
+    }
     return {
         name: jvm_callback.jvm_computed_array(spark, answer) for name, answer in answers.items()
     }
@@ -53,18 +79,27 @@ def read_text(spark: SparkSession, answer: Callable[[int], str]) -> DataFrame:
     return spark.range(0, 1, 1, 1).mapInArrow(read, "answer string")
 
 
-def _batch_limits(folder: Path, operator: str, batch: int) -> jvm_callback.Numbers:
+def _batch_limits(
+    folder: Path, operator: str, sampled: SampledPatterns | None, batch: int
+) -> jvm_callback.Numbers:
     plans = PlanStore(folder)
     plan = plans.plan_for_batch(batch)
-    return keep_limits(plans.tables(plan)[operator], plan.pressure)
+    limits = keep_limits(plans.tables(plan)[operator], plan.pressure, sampled)
+    if sampled is None:
+        return limits
+    heavy = np.array(plans.heavy(plan), np.int64)
+    heavy = heavy[choose_keys(heavy, sampled.share)]
+    return np.concatenate([limits, [threshold(plan.looked_at)], heavy])
 
 
-def _read_by_job(spark: SparkSession, folder: Path, operators: Sequence[str]) -> Limits:
+def _read_by_job(
+    spark: SparkSession, folder: Path, operators: Mapping[str, SampledPatterns | None]
+) -> Limits:
     names = list(operators)
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            rows = [[_batch_limits(folder, name, batch_id())] for name in names]
+            rows = [[_batch_limits(folder, n, operators[n], batch_id())] for n in names]
             yield pa.RecordBatch.from_arrays(list(map(pa.array, rows)), names)
 
     columns = ", ".join(f"{quote_name(name)} array<bigint>" for name in names)
@@ -72,17 +107,28 @@ def _read_by_job(spark: SparkSession, folder: Path, operators: Sequence[str]) ->
     return {name: row.select(quote_name(name)) for name in names}
 
 
-def keep_limits(table: KeepTable, pressure: float) -> jvm_callback.Numbers:
+def keep_limits(
+    table: KeepTable, pressure: float, sampled: SampledPatterns | None = None
+) -> jvm_callback.Numbers:
     """Write what the patterns of an operator keep as one row, by event type within each part.
 
     First come the flags of the patterns that keep all, then whether hashes are asked for, then
-    the hashes below which each pattern keeps an event.
+    the hashes below which each pattern keeps an event. Patterns that keep the unshed sample
+    come a second time, after all others, for what the plan alone keeps; and for each of their
+    keys come the flags of those that the plan sheds, and the sample does not.
     """
     shares = table.under(pressure)
+    if sampled is not None:
+        shares = np.concatenate([shares, shares[sampled.numbers]])
     everything = shares >= 1
     undecided = ((shares > 0) & ~everything).any(axis=0)
     below = np.where(everything, _LOWEST_HASH, thresholds(shares))
-    return np.concatenate([*_flag_words(everything), undecided, *below]).astype(np.int64)
+    parts = [*_flag_words(everything), undecided, *below]
+    for numbers in sampled.by_key if sampled else ():
+        spared = (shares >= 0) & ~everything
+        spared[[number for number in range(len(shares)) if number not in numbers]] = False
+        parts += _flag_words(spared)
+    return np.concatenate(parts).astype(np.int64)
 
 
 def _flag_words(flags: Flags) -> list[jvm_callback.Numbers]:

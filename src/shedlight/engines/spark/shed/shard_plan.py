@@ -1,4 +1,4 @@
-"""What shards are sent of a plan: shares to apply, and for which keys patterns are whole.
+"""What shards are sent of a plan: shares, for which keys patterns are whole, heavy hitters.
 
 Most shares are applied in the JVM, before an event comes to a shard. A shard applies those of
 operators that read others of their chain, or whose event types are too many to number.
@@ -27,18 +27,21 @@ class ShardNeeds:
     # the types that must all be kept for a pattern in a protected closure to be whole; None:
     # they are too many to list
     guarded: Mapping[Stream, tuple[str, ...] | None] = field(default_factory=dict)
+    sampled: bool = False  # whether any pattern keeps the unshed sample
 
     def __bool__(self) -> bool:
         """Say whether they need anything."""
-        return bool(self.decided or self.guarded)
+        return bool(self.decided or self.guarded or self.sampled)
 
 
 def find_needs(chains: Iterable[ChainRuntime], catalogs: Catalogs) -> ShardNeeds:
     """Find what the shards of a node need of its plans."""
     decided: set[Stream] = set()
     guarded: dict[Stream, tuple[str, ...] | None] = {}
+    sampled = False
     for chain in chains:
         made, context = set(chain.spec.placement.outputs), chain.spec.context
+        sampled |= not made.isdisjoint(context.sample.groups)
         for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
             if not has_shares(spec, context.shares):
                 continue
@@ -52,7 +55,7 @@ def find_needs(chains: Iterable[ChainRuntime], catalogs: Catalogs) -> ShardNeeds
                     flags = signatures and types_to_keep(matcher, signatures, guard)
                     labels = None if flags is None else tuple(compress(catalog.labels, flags))
                     guarded[stream] = labels
-    return ShardNeeds(frozenset(decided), guarded)
+    return ShardNeeds(frozenset(decided), guarded, sampled)
 
 
 def shard_plan(folder: Path, needs: ShardNeeds, batch: int) -> str:
@@ -71,5 +74,6 @@ def shard_plan(folder: Path, needs: ShardNeeds, batch: int) -> str:
             latest=active.latest,
             whole=whole,
             shares={stream: kept for stream, kept in shares.items() if stream in needs.decided},
+            heavy=plans.heavy(active) if needs.sampled else (),
         )
     )

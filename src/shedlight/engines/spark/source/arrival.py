@@ -6,7 +6,7 @@ progress of the query and costs no pass of its own. When those had arrived that 
 shards say (`arrival_sketch.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,8 +64,10 @@ def arrivals_name(operator: str, stream: Stream) -> str:
     return f"{ARRIVED}{operator} {stream}"
 
 
-def observe_arrivals(frame: DataFrame, name: str, time: str, types: int | None) -> DataFrame:
-    """Observe what arrives under a name.
+def observe_arrivals(
+    frame: DataFrame, name: str, time: str, types: int | None, more: Iterable[Column] = ()
+) -> DataFrame:
+    """Observe what arrives under a name, and more at once: each observation costs a pass.
 
     Of so many event types events are counted by their number; None: they are not.
     """
@@ -78,7 +80,7 @@ def observe_arrivals(frame: DataFrame, name: str, time: str, types: int | None) 
         number_of_type = F.col(quote_name(TYPE)).cast("double")
         bins = F.histogram_numeric(number_of_type, F.lit(types * BINS_PER_TYPE))
         counted.append(bins.alias("types"))
-    return frame.observe(name, *counted)
+    return frame.observe(name, *counted, *more)
 
 
 def observe_packed(frame: DataFrame, name: str) -> DataFrame:

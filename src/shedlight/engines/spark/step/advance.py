@@ -25,6 +25,12 @@ from shedlight.engines.spark.step.completeness import (
 from shedlight.engines.spark.step.keep_flags import keep_masks, with_guards
 from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import run_all
+from shedlight.engines.spark.step.sample_counts import (
+    PatternSample,
+    SampleMetrics,
+    sample_metrics,
+)
+from shedlight.engines.spark.step.shadows import SampledBatch, Samples, choose_events
 from shedlight.engines.spark.support.batch_plan import BatchPlan
 from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import OperatorSpec, Stream
@@ -69,6 +75,8 @@ class StepResult:
     event_tables: Mapping[str, EventTable] = field(default_factory=dict)
     # what was kept upstream of each operator since its last watermark; without what was whole
     steps: Mapping[str, str] = field(default_factory=dict)
+    # what was counted of the unshed sample, by pattern whose results a sink gets
+    samples: Mapping[str, SampleMetrics] = field(default_factory=dict)
 
 
 OnOutput = Callable[[Stream, pa.Table, Mapping[str, EventTable]], None]
@@ -126,9 +134,12 @@ def advance(
         parallelism_ratio,
         tables,
         execution.steps,
+        execution.sample_metrics(),
     )
+    samples = execution.samples
     kept = {
-        name: one.keep(_referenced_rows(chain, states, name)) for name, one in tables.items()
+        name: one.keep(_referenced_rows(chain, states, samples, name))
+        for name, one in tables.items()
     }
     completeness = execution.completeness
     if chain.spec.context.guards:
@@ -136,7 +147,7 @@ def advance(
             spec.name: s.reorder_buffer.watermark for spec, s in zip(specs, states, strict=True)
         }
         completeness = end_batch(completeness, chain.spec, own)
-    return ChainState(tuple(states), watermarks, idle, kept, completeness), result
+    return ChainState(tuple(states), watermarks, idle, kept, completeness, samples), result
 
 
 def _ranges(
@@ -154,12 +165,16 @@ def _ranges(
     }
 
 
-def _referenced_rows(chain: ChainRuntime, states: Iterable[OperatorState], name: str) -> Array:
+def _referenced_rows(
+    chain: ChainRuntime, states: Iterable[OperatorState], samples: Samples, name: str
+) -> Array:
     """List the rows of an operator's event table that states refer to; some of them twice."""
     rows = [np.zeros(0, np.int64)]
     for spec, state in zip(chain.spec.placement.operators, states, strict=True):
         paths = [path for path, of in chain.event_refs.read_by(spec).items() if of == name]
-        for table in (state.reorder_buffer.buffer, *(one.store for one in state.states)):
+        held = (samples[stream].shadow for stream in spec.outputs if stream in samples)
+        matching = [*state.states, *(shadow for shadow in held if shadow is not None)]
+        for table in (state.reorder_buffer.buffer, *(one.store for one in matching)):
             there = [path for path in paths if len(table) and path[0] in table.column_names]
             rows += [field_at(table, path).drop_null().to_numpy() for path in there]
     return np.concatenate(rows)
@@ -228,6 +243,8 @@ class _BatchExecution:
         state: ChainState,
     ) -> None:
         self.event_tables, self.completeness = dict(state.event_tables), state.completeness
+        self.samples: dict[Stream, PatternSample] = dict(state.samples)
+        self._heavy = np.array([] if plan is None else plan.heavy, np.int64)
         self._chain, self._tables, self._watermarks = chain, tables, watermarks
         self._idle, self._plan = idle, plan
         self._lock = Lock()  # of `completeness`, which is replaced as a whole
@@ -264,21 +281,29 @@ class _BatchExecution:
         state, ready, late = ingest(operator, state, arrivals, ended, watermarks, unique=unique)
         context = self._chain.spec.context
         shares = context.shares if self._plan is None else self._plan.shares
-        masks = keep_masks(self._chain.spec, spec, operator, ready, shares)
+        chosen = choose_events(context.sample, spec, ready, self._heavy)
+        masks = keep_masks(self._chain.spec, spec, operator, ready, shares, chosen)
         guards = self._guards(spec, ready, since)
-        masks = with_guards(operator, ready, masks, guards)
-        counter.starts(ready, masks)
+        kept = with_guards(operator, ready, masks.kept, guards)
+        counter.starts(ready, kept, masks.emitted)
+        sampled = SampledBatch(
+            context.sample, spec, operator, state, since, ready, masks, chosen, self._heavy
+        )
         state, outputs = match_batch(
             operator,
             state,
             ready,
-            masks,
+            kept,
             without_event_ids,
             on_pattern_done=counter.is_done,
-            steps={name: guard.match for name, guard in guards.items()},
+            steps={**{name: guard.match for name, guard in guards.items()}, **sampled.steps},
             with_began=guards,
         )
         self._report(spec, since, before, state)
+        held, outputs = sampled.finish(
+            self._own_samples(spec), outputs, without_event_ids, counter.is_matched_again
+        )
+        self.samples.update(held)
         self.outputs.update((Stream(n, spec.name), table) for n, table in outputs.items())
         for stream in spec.outputs:
             tables[stream] = self.outputs[stream]
@@ -286,6 +311,17 @@ class _BatchExecution:
         self.late[spec.name] = self._whole_events(spec.name, late)
         self.metrics[spec.name] = counter.metrics(state)
         return state
+
+    def _own_samples(self, spec: OperatorSpec) -> Samples:
+        return {
+            stream: self.samples[stream] for stream in spec.outputs if stream in self.samples
+        }
+
+    def sample_metrics(self) -> dict[str, SampleMetrics]:
+        """Say what was counted of the unshed sample."""
+        sunk = self._chain.spec.context.sample.sunk
+        counted = {stream: held for stream, held in self.samples.items() if stream in sunk}
+        return sample_metrics(counted, self._heavy)
 
     def _guards(
         self, spec: OperatorSpec, ready: ReadyBatch, since: int

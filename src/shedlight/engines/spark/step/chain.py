@@ -16,8 +16,10 @@ from shedlight.engines.spark.codec.event_refs import (
     with_event_refs,
 )
 from shedlight.engines.spark.step.completeness import Completeness
-from shedlight.engines.spark.step.keep_flags import flag_names, flag_types
+from shedlight.engines.spark.step.keep_flags import flag_names, flag_streams, flag_types
+from shedlight.engines.spark.step.sample_counts import PatternSample
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, has_shares
+from shedlight.engines.spark.support.sample_spec import with_found, without_found
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
@@ -78,6 +80,8 @@ class ChainState:
     event_tables: Mapping[str, EventTable] = field(default_factory=dict)
     # for which keys streams of protected closures were whole
     completeness: Completeness = field(default_factory=Completeness)
+    # what is held of the unshed sample, by pattern; nothing of those that found nothing so far
+    samples: Mapping[Stream, PatternSample] = field(default_factory=dict)
 
 
 def define_chain(spec: ChainSpec) -> ChainRuntime:
@@ -101,9 +105,7 @@ def build_chain(definition: ChainDefinition, plain: Sequence[CepOperator] = ()) 
     spec = definition.spec
     operators, _ = _build_operators(spec, definition.event_refs, plain)
     widened = [
-        _with_keep_flags(operator, operator_spec.name)
-        if has_shares(operator_spec, spec.context.shares)
-        else operator
+        _with_own_columns(spec, operator_spec, operator)
         for operator_spec, operator in zip(spec.placement.operators, operators, strict=True)
     ]
     return ChainRuntime(definition, tuple(widened))
@@ -120,7 +122,10 @@ def _build_operators(
         timed_out = {
             stream.name for stream in spec.outputs if stream in chain.context.timed_out
         }
-        inputs = [known[stream] for stream in spec.inputs]
+        inputs = [
+            (read, without_found(columns))
+            for read, columns in (known[stream] for stream in spec.inputs)
+        ]
         if plain and not event_refs.read_by(spec):
             operator = plain[index]
         elif spec.name in event_refs.columns:
@@ -145,7 +150,11 @@ def output_schemas(
     _, outputs = match_batch(
         operator, state, ready, {}, without_event_ids, with_began=with_began
     )
-    return {Stream(name, spec.name): table.schema for name, table in outputs.items()}
+    streams = {Stream(name, spec.name): table.schema for name, table in outputs.items()}
+    marked = context.sample.marked
+    return {
+        s: with_found(columns) if s in marked else columns for s, columns in streams.items()
+    }
 
 
 def outside_input(stream: Stream, schema: pa.Schema) -> tuple[StreamInput, pa.Schema]:
@@ -155,11 +164,18 @@ def outside_input(stream: Stream, schema: pa.Schema) -> tuple[StreamInput, pa.Sc
     return StreamInput(str(stream), (ID,), TIME, FOREVER), columns
 
 
-def _with_keep_flags(operator: CepOperator, name: str) -> CepOperator:
-    """Let events carry which patterns keep them until they are ready."""
-    number = len(operator.matchers)
-    flags = map(pa.field, flag_names(name, number), flag_types(number))
-    return replace(operator, schema=pa.schema([*operator.schema, *flags]))
+def _with_own_columns(
+    chain: ChainSpec, spec: OperatorSpec, operator: CepOperator
+) -> CepOperator:
+    """Let events carry, until they are ready, which patterns keep them and how found."""
+    schema = operator.schema
+    if has_shares(spec, chain.context.shares):
+        number = len(flag_streams(chain, spec))
+        flags = map(pa.field, flag_names(spec.name, number), flag_types(number))
+        schema = pa.schema([*schema, *flags])
+    if chain.context.sample.reads_marked(spec):
+        schema = with_found(schema)
+    return replace(operator, schema=schema)
 
 
 def new_chain_state(chain: ChainRuntime) -> ChainState:

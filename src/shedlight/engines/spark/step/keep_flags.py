@@ -1,12 +1,17 @@
-"""Keep flags: which patterns keep an event, as it carries it from the JVM or by its hash."""
+"""Keep flags: which patterns keep an event, as it carries it from the JVM or by its hash.
 
-from collections.abc import Mapping
+Patterns that keep the unshed sample have a second flag: whether the plan alone keeps the event.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.engines.spark.support.plan_store import WORD
+from shedlight.engines.spark.support.sample_spec import BY_PLAN, EMITTED, FOUND
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.topology import key_name
 from shedlight.matching.jit import Array
@@ -34,30 +39,79 @@ def flag_types(patterns: int) -> list[pa.DataType]:
     return [pa.int64()] * (words - 1) + [last]
 
 
+def flag_streams(chain: ChainSpec, spec: OperatorSpec) -> tuple[Stream, ...]:
+    """List the patterns of an operator's flags: all of them, then again the sample's."""
+    return (*spec.outputs, *chain.context.sample.patterns_of(spec))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeepMasks:
+    """Which events of a batch the patterns of an operator get to see."""
+
+    kept: Masks = field(default_factory=dict)
+    # which of them by the plan alone; of patterns that keep the unshed sample
+    by_plan: Masks = field(default_factory=dict)
+    # which events there are without what only shadows found; None: all
+    emitted: Array | None = None
+
+
 def keep_masks(
     chain: ChainSpec,
     spec: OperatorSpec,
     operator: CepOperator,
     ready: ReadyBatch,
     shares: Shares,
-) -> Masks:
-    """Say which events each pattern gets to see: as they carry it, or by their hashes here."""
-    if not has_shares(spec, chain.context.shares):
-        return {}
-    names = flag_names(spec.name, len(operator.matchers))
-    words = [ready.table.column(name) for name in names]
+    sampled: Masks | None = None,
+) -> KeepMasks:
+    """Say which events each pattern gets to see: as they carry it, or by their hashes here.
+
+    `sampled` says which events are of the unshed sample, by pattern.
+    """
+    decided = KeepMasks()
+    if has_shares(spec, chain.context.shares):
+        decided = _decided(chain, spec, operator, ready, shares, sampled or {})
+    if not chain.context.sample.reads_marked(spec):
+        return decided
+    found = ready.table.column(FOUND).fill_null(EMITTED | BY_PLAN).to_numpy()
+    emitted, by_plan = found & EMITTED > 0, found & BY_PLAN > 0
+    return KeepMasks(
+        _narrowed(decided.kept, spec.patterns, emitted),
+        _narrowed(decided.by_plan, sampled or {}, by_plan),
+        None if emitted.all() else emitted,
+    )
+
+
+def _narrowed(masks: Masks, patterns: Iterable[str], mask: Array) -> Masks:
+    if mask.all():
+        return masks
+    return {name: masks[name] & mask if name in masks else mask for name in patterns}
+
+
+def _decided(
+    chain: ChainSpec,
+    spec: OperatorSpec,
+    operator: CepOperator,
+    ready: ReadyBatch,
+    shares: Shares,
+    sampled: Masks,
+) -> KeepMasks:
+    streams = flag_streams(chain, spec)
+    words = [ready.table.column(name) for name in flag_names(spec.name, len(streams))]
     carries = np.asarray(words[0].is_valid()) if words[0].null_count else None
-    masks = {}
-    for number, stream in enumerate(spec.outputs):
+    kept, by_plan = dict[str, Array](), dict[str, Array]()
+    for number, stream in enumerate(streams):
+        with_sample = number < len(spec.outputs)
         mask: Array | None = None
         if carries is None or carries.any():
             mask = _flags(words[number // WORD], number % WORD)
         if carries is not None:
             here = _masks_by_hash(chain, stream, operator, ready, shares)
+            if with_sample and stream.name in sampled:
+                here = here | sampled[stream.name]
             mask = here if mask is None else np.where(carries, mask, here)
         if mask is not None and not mask.all():
-            masks[stream.name] = mask
-    return masks
+            (kept if with_sample else by_plan)[stream.name] = mask
+    return KeepMasks(kept, by_plan)
 
 
 def with_guards(

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
+from shedlight.engines.spark.step.sample_counts import SampleMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.compile.matcher import Matcher
@@ -60,6 +61,8 @@ class ShardMetrics:
     # when the events had arrived that were kept of each stream from outside
     kept: Mapping[str, ArrivalSketch] = field(default_factory=dict)
     parallelism_ratio: float = 1.0  # wall seconds over the seconds of all its operators
+    # what it counted of the unshed sample, by pattern
+    samples: Mapping[str, SampleMetrics] = field(default_factory=dict)
 
 
 METRICS_JSON = TypeAdapter(ShardMetrics)  # writes and reads them
@@ -85,12 +88,14 @@ class MetricsCounter:
         self._matchers = operator.matchers
         self._pattern_start = 0.0
 
-    def starts(self, ready: ReadyBatch, masks: Masks) -> None:
-        """Count what is ready, and start the clock."""
+    def starts(self, ready: ReadyBatch, masks: Masks, emitted: Array | None = None) -> None:
+        """Count what is ready, and start the clock; what was not emitted is not there."""
         self._ready += len(ready.time)
         signatures, numbers = ready.types.signatures, ready.numbers
         for number, name in self._uncounted:
-            counts = count_numbers(numbers, len(signatures), ready.inputs == number)
+            mine = ready.inputs == number
+            mine = mine if emitted is None else mine & emitted
+            counts = count_numbers(numbers, len(signatures), mine)
             _add_counts(self._types[name], ready, counts)
         all_counts = count_numbers(numbers, len(signatures))
         for matcher in self._matchers:
@@ -105,6 +110,12 @@ class MetricsCounter:
         now = time.perf_counter()
         self._seconds[matcher.name] += now - self._pattern_start
         self._found[matcher.name] += len(found)
+        self._pattern_start = now
+
+    def is_matched_again(self, matcher: Matcher, state: MatchState, found: pa.Table) -> None:  # noqa: ARG002
+        """Add how long a pattern took for the unshed sample."""
+        now = time.perf_counter()
+        self._seconds[matcher.name] += now - self._pattern_start
         self._pattern_start = now
 
     def metrics(self, state: OperatorState) -> OperatorMetrics:

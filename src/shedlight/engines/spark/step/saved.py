@@ -1,6 +1,10 @@
-"""The state of a shard as bytes: watermarks, the operators of its chain, events referred to."""
+"""The state of a shard as bytes: watermarks, the operators of its chain, events referred to.
 
-from collections.abc import Mapping
+Of the unshed sample it has the shadow of a pattern and the results that it counted, by key.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +14,24 @@ from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
 from shedlight.engines.spark.step.completeness import Completeness, OpenThreshold
+from shedlight.engines.spark.step.sample_counts import PatternSample, ResultCounts
 from shedlight.errors import StateError
+from shedlight.graph import Stream
 from shedlight.graph.application import parse_stream
+from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.state.container import Section, read_container, write_container
-from shedlight.matching.state.saved import OPERATOR, PATTERN, operator_sections, operator_state
+from shedlight.matching.state.saved import (
+    OPERATOR,
+    PATTERN,
+    match_state,
+    operator_sections,
+    operator_state,
+    pattern_section,
+)
+from shedlight.shedding.estimate import SampleCounts
 from shedlight.shedding.thresholds import ThresholdHistory
 
-CHAIN, EVENTS = "chain", "events"
+CHAIN, EVENTS, SHADOW, COUNTS = "chain", "events", "shadow", "counts"
 
 
 def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
@@ -36,7 +51,7 @@ def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
         facts = {"start": table.start, "earlier": len(table.old)}
         body = table.old.tobytes() + encode_table(table.events).to_pybytes()
         sections.append(Section(EVENTS, name, facts=facts, body=body))
-    return write_container(sections)
+    return write_container([*sections, *_sample_sections(chain, state)])
 
 
 def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
@@ -59,12 +74,63 @@ def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
         frozenset((stream, origin) for stream, origin in own.facts["idle"]),
         {each.operator: _event_table(each) for each in sections if each.kind == EVENTS},
         _completeness(own.facts),
+        _samples(chain, sections),
     )
 
 
 def _event_table(section: Section) -> EventTable:
     old = np.frombuffer(section.body, np.int64, section.facts["earlier"]).copy()
     return EventTable(decode_table(section.body[old.nbytes :]), old, section.facts["start"])
+
+
+def _sample_sections(chain: ChainRuntime, state: ChainState) -> Iterator[Section]:
+    matchers = _matchers(chain)
+    for stream, held in state.samples.items():
+        name = str(stream.operator)
+        if held.shadow is not None:
+            section = pattern_section(matchers[stream], held.shadow, name)
+            yield replace(section, kind=SHADOW, name=stream.name)
+        for results in (held.recent, held.before):
+            arrays = np.array([getattr(results.counts, each) for each in _COUNTED], np.int64)
+            facts = {
+                "recent": results is held.recent,
+                "since": results.since,
+                "until": results.until,
+                "heavy": results.heavy,
+            }
+            yield Section(COUNTS, name, stream.name, facts, arrays.tobytes())
+
+
+_COUNTED = [each.name for each in fields(SampleCounts)]
+
+
+def _samples(chain: ChainRuntime, sections: Iterable[Section]) -> dict[Stream, PatternSample]:
+    samples: dict[Stream, PatternSample] = {}
+    matchers = _matchers(chain)
+    for section in sections:
+        stream = Stream(section.name, section.operator)
+        held = samples.get(stream, PatternSample())
+        if section.kind == SHADOW:
+            samples[stream] = replace(held, shadow=match_state(matchers[stream], section))
+        elif section.kind == COUNTS:
+            arrays = np.frombuffer(section.body, np.int64).reshape(len(_COUNTED), -1).copy()
+            facts = section.facts
+            results = ResultCounts(
+                facts["since"], facts["until"], SampleCounts(*arrays), facts["heavy"]
+            )
+            recent, before = (
+                (results, held.before) if facts["recent"] else (held.recent, results)
+            )
+            samples[stream] = PatternSample(held.shadow, recent, before)
+    return samples
+
+
+def _matchers(chain: ChainRuntime) -> dict[Stream, Matcher]:
+    return {
+        stream: matcher
+        for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True)
+        for stream, matcher in zip(spec.outputs, operator.matchers, strict=True)
+    }
 
 
 def _completeness_facts(completeness: Completeness) -> dict[str, Any]:

@@ -92,7 +92,9 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         ]
         blobs.close()  # all that threads write to it is written
         spent, ratio = time.perf_counter() - start, result.parallelism_ratio
-        metrics = ShardMetrics(shard, spent, len(saved), result.metrics, given.kept, ratio)
+        metrics = ShardMetrics(
+            shard, spent, len(saved), result.metrics, given.kept, ratio, result.samples
+        )
         text = METRICS_JSON.dump_json(metrics).decode()
         yield emit.rows_frame([*rows, emit.metrics_row(shard, text)])
 

@@ -21,6 +21,9 @@ class BatchPlan:
     # for which share of keys each pattern in a protected closure is whole; 1 or 0 without a key
     whole: Mapping[Stream, float] = field(default_factory=dict)
     shares: Shares = field(default_factory=dict)  # of patterns for which shards decide
+    heavy: tuple[
+        int, ...
+    ] = ()  # the hashes of heavy hitters, which the unshed sample leaves out
 
 
 def to_text(plan: BatchPlan) -> str:
@@ -31,6 +34,7 @@ def to_text(plan: BatchPlan) -> str:
         "latest": dict(plan.latest),
         "whole": {str(stream): share for stream, share in plan.whole.items()},
         "shares": shares_to_rows(plan.shares),
+        "heavy": plan.heavy,
     }
     return json.dumps(row, default=sorted)  # a set is written as a list
 
@@ -39,7 +43,8 @@ def from_text(text: str) -> BatchPlan:
     """Read a plan."""
     row = json.loads(text)
     whole = {parse_stream(name): share for name, share in row["whole"].items()}
-    return BatchPlan(**{**row, "whole": whole, "shares": shares_from_rows(row["shares"])})
+    shares, heavy = shares_from_rows(row["shares"]), tuple(row["heavy"])
+    return BatchPlan(**{**row, "whole": whole, "shares": shares, "heavy": heavy})
 
 
 def shares_to_rows(shares: Shares) -> list[dict[str, Any]]:

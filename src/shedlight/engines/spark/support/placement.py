@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import pyarrow as pa
 
+from shedlight.engines.spark.support.sample_spec import SampleSpec, find_sample
 from shedlight.errors import ApplicationError
 from shedlight.graph import Application, OperatorSpec, Stream, operator_order
 from shedlight.graph.closures import find_closures
@@ -119,6 +120,7 @@ class NodeContext:
     guarded_upstream: Mapping[str, tuple[Stream, ...]] = field(default_factory=dict)
     # how long a guard looks back at most, in microseconds; None: for ever
     lookback: int | None = 0
+    sample: SampleSpec = field(default_factory=SampleSpec)  # the keys that are never shed
 
 
 def node_context(application: Application, shares: Shares) -> NodeContext:
@@ -131,9 +133,10 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
         for stream in spec.inputs
         if stream.operator and specs[stream.operator].node != spec.node
     }
+    closures = find_closures(application)
     guards = {
         stream: guard
-        for stream, guard in find_guards(application, find_closures(application)).items()
+        for stream, guard in find_guards(application, closures).items()
         if any(each in shares for each in guard.streams)
     }
     reported = {*crossing, *guards}  # watermarks carry what guards need
@@ -153,6 +156,7 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
         guards=guards,
         guarded_upstream=_guarded_upstream(application, guards),
         lookback=_lookback(guards.values()),
+        sample=find_sample(application, closures, shares),
     )
 
 

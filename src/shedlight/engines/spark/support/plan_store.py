@@ -4,6 +4,7 @@
         active              the active plan and pressure
         plans/<n>.json      the keep shares of plan n, by event type
         plans/<n>.npz       the same by the number of an event type, for the JVM
+        heavy/<n>.json      the heavy hitters that the unshed sample leaves out
         record/             which plan and pressure each micro-batch used (`batch_record.py`)
 
 Spark asks the driver for the plan of a micro-batch by its id. What is active then goes on
@@ -14,7 +15,7 @@ with their rows. Only where Spark cannot ask the driver a job asks, and needs to
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -49,6 +50,9 @@ class ActivePlan:
     after: int = -1  # after which micro-batch this was decided; -1: nobody decides after each
     # the latest timestamp of each source in micro-batches up to that one, in microseconds
     latest: Mapping[str, int] = field(default_factory=dict)
+    heavy: int = 0  # the number of a list of heavy hitters; 0: none are known
+    # of which share of the events keys are looked at, to find heavy hitters
+    looked_at: float = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +93,20 @@ class PlanStore:
         rows = shares_to_rows(shares)  # with sets, which are written as lists
         write_atomically(plans / f"{number}.json", json.dumps(rows, default=sorted))
         return number
+
+    def publish_heavy(self, hashes: Iterable[int]) -> int:
+        """Write down which keys are heavy hitters, by their hashes, and give their number."""
+        folder = self.folder / "heavy"
+        folder.mkdir(parents=True, exist_ok=True)
+        number = 1 + max((int(path.stem) for path in folder.glob("[0-9]*.json")), default=0)
+        write_atomically(folder / f"{number}.json", json.dumps(list(hashes)))
+        return number
+
+    def heavy(self, plan: ActivePlan) -> tuple[int, ...]:
+        """Give the hashes of the heavy hitters that are known."""
+        if not plan.heavy:
+            return ()
+        return _read_heavy(*_version(self.folder / "heavy" / f"{plan.heavy}.json"))
 
     def activate(self, plan: ActivePlan) -> None:
         """Let all micro-batches from the next on use a plan."""
@@ -153,9 +171,10 @@ class PlanStore:
         oldest = self.record.prune(before)
         if oldest is None:
             return
-        for file in (self.folder / "plans").glob("[0-9]*.*"):
-            if int(file.stem) < oldest["plan"]:
-                file.unlink(missing_ok=True)
+        for folder, name in (("plans", "plan"), ("heavy", "heavy")):
+            for file in (self.folder / folder).glob("[0-9]*.*"):
+                if int(file.stem) < oldest[name]:
+                    file.unlink(missing_ok=True)
 
 
 def batch_id() -> int:
@@ -191,6 +210,12 @@ def _version(path: Path) -> tuple[Path, int]:
 def _read_shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of this version
     with _reading(path):
         return shares_from_rows(json.loads(path.read_text()))
+
+
+@lru_cache(maxsize=16)
+def _read_heavy(path: Path, version: int) -> tuple[int, ...]:  # noqa: ARG001
+    with _reading(path):
+        return tuple(map(int, json.loads(path.read_text())))
 
 
 @lru_cache(maxsize=16)

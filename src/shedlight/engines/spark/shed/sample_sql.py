@@ -1,0 +1,88 @@
+"""The unshed sample in the JVM: which events are of it, and which keys there are.
+
+An event whose key is in the sample is kept for the patterns that keep the sample, whatever the
+plan says. Of some events, chosen by a hash of their ids, the keys are observed: so the driver
+finds heavy hitters among all that arrives, shed or not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+
+from shedlight.engines.spark.shed.shed_operator import LIMITS, ShedOperator
+from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql
+from shedlight.graph import Stream
+from shedlight.language.ast.data_type import Schema
+from shedlight.language.ast.expression import Attribute
+from shedlight.language.eval.spark_sql import quote_name
+from shedlight.matching.operators.cep_operator import schema_of
+from shedlight.shedding.shedder import threshold
+from shedlight.shedding.unshed_sample import SALT
+
+KEYS = "keys "  # what the name of observed keys begins with
+_LOOKED_AT = "#looked at"
+_LOOKED_AT_SALT = 0x3C6E_F372_FE94_F82B
+_MANY = 1 << 20  # more than there are heavy hitters
+
+
+def with_sample(
+    frame: DataFrame, shed: ShedOperator
+) -> tuple[DataFrame, dict[str, Sequence[str]]]:
+    """Add whether an event is of the unshed sample, where the plan sheds it.
+
+    Gives the columns, one for each key, with what the sample spares then: words of flags.
+    """
+    words, sample = len(shed.flags), shed.chain.context.sample
+    schema = schema_of(shed.operator.schema)
+    of_sample: dict[str, Sequence[str]] = {}
+    columns = {}
+    for number, key in enumerate(sample.numbers_by_key(shed.spec)):
+        name, first = f"#sampled{number}", shed.sample_start + number * words
+        spared = [shed.limit_sql(row) for row in range(first, first + words)]
+        is_shed = " OR ".join(f"{word} != 0L" for word in spared)
+        chosen = _in_sample_sql(key, schema, sample.share, shed.sample_end + 1)
+        of_sample[name], columns[name] = spared, F.expr(f"IF({is_shed}, {chosen}, false)")
+    return frame.withColumns(columns) if columns else frame, of_sample
+
+
+def _in_sample_sql(key: Sequence[Attribute], schema: Schema, share: float, heavy: int) -> str:
+    """Ask whether the key of an event is in the sample; heavy hitters begin at an index."""
+    known = f"slice({quote_name(LIMITS)}, {heavy + 1}, {_MANY})"
+    is_heavy = f"array_contains({known}, {key_hash_sql(key, schema)})"
+    salted = key_hash_sql(key, schema, f"{SALT}L")
+    return f"IF({salted} < ({threshold(share)}L), NOT {is_heavy}, false)"
+
+
+def with_looked_at(frame: DataFrame, shed: ShedOperator, limits: Column) -> DataFrame:
+    """Add the limit below which the key of an event is looked at: a number, not all limits."""
+    return frame.withColumn(_LOOKED_AT, F.get(limits, F.lit(shed.sample_end)))
+
+
+def key_columns(shed: ShedOperator) -> list[Column]:
+    """Collect the keys of relevant events that are looked at, by group of patterns."""
+    schema, sample = schema_of(shed.operator.schema), shed.chain.context.sample
+    ids = [Attribute("", (name,)) for name in shed.operator.ids]
+    hashed = hash_sql(ids, schema, f"{_LOOKED_AT_SALT}L")
+    groups: dict[str, list[Stream]] = {}
+    for each in sample.patterns_of(shed.spec):
+        groups.setdefault(sample.groups[each], []).append(each)
+    columns = []
+    for group, streams in groups.items():
+        key = key_hash_sql(shed.spec.patterns[streams[0].name].partition_by, schema)
+        asked = f"{shed.relevant_sql(streams)} AND {hashed} < {quote_name(_LOOKED_AT)}"
+        collected = F.collect_list(F.expr(f"IF({asked}, {key}, NULL)"))
+        columns.append(collected.alias(f"{KEYS}{group}"))
+    return columns
+
+
+def read_keys(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, ...]]:
+    """Read the hashes of keys that were observed, by group of patterns."""
+    keys: dict[str, tuple[int, ...]] = {}
+    for row in rows:
+        for name, hashes in row.items():
+            if name.startswith(KEYS):
+                group = name.removeprefix(KEYS)
+                keys[group] = (*keys.get(group, ()), *(hashes or ()))
+    return keys
