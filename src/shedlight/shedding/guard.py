@@ -76,8 +76,15 @@ class ClosureGuard:
         """Which keys are whole when."""
         return WholeKeys(self.history, self.spec.epoch)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing that it depends on was shed or evicted, as far back as is known."""
+        return bool((self.history.shares >= 1).all())
+
     def mask(self, matcher: Matcher, ready: ReadyBatch) -> Array | None:
         """Say which events are of keys that are whole when they happen; None: all of them."""
+        if self.is_whole:
+            return None
         began = self._began_whole(matcher, ready)
         pieces = self._pieces(ready)
         if all(piece.share >= 1 for piece in pieces):
@@ -99,6 +106,9 @@ class ClosureGuard:
         self, matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None
     ) -> tuple[MatchState, list[Matches]]:
         """Match a batch, piece by piece; see `match` for the arguments."""
+        if self.is_whole:
+            state, matches = match(matcher, state, ready, kept)
+            return state, [matches]
         found, pieces = [], self._pieces(ready)
         last = len(pieces) - 1
         for number, piece in enumerate(pieces):

@@ -162,7 +162,9 @@ def _packed(
 
 
 def _is_guarded(chain: ChainRuntime) -> bool:
-    return any(s in chain.spec.context.guards for s in chain.spec.placement.outputs)
+    context = chain.spec.context
+    guards = [context.guards[s] for s in chain.spec.placement.outputs if s in context.guards]
+    return any(stream in context.shares for guard in guards for stream in guard.streams)
 
 
 def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> DataFrame:

@@ -114,7 +114,7 @@ class NodeContext:
     published_watermarks: frozenset[str] = frozenset()  # of operators that other nodes read
     late: frozenset[str] = frozenset()  # the operators whose late events go to a side output
     timed_out: frozenset[Stream] = frozenset()  # whose timed-out partial matches are read
-    # what patterns in protected closures depend on, where any of it may be shed
+    # what patterns in protected closures depend on: it may be shed, or evicted by a cap
     guards: Mapping[Stream, GuardSpec] = field(default_factory=dict)
     # the patterns upstream of each operator, and its own, that some guard depends on
     guarded_upstream: Mapping[str, tuple[Stream, ...]] = field(default_factory=dict)
@@ -134,11 +134,7 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
         if stream.operator and specs[stream.operator].node != spec.node
     }
     closures = find_closures(application)
-    guards = {
-        stream: guard
-        for stream, guard in find_guards(application, closures).items()
-        if any(each in shares for each in guard.streams)
-    }
+    guards = find_guards(application, closures)
     reported = {*crossing, *guards}  # watermarks carry what guards need
     return NodeContext(
         shares=shares,
