@@ -118,6 +118,18 @@ def test_a_source_that_is_not_there(folder):
     assert not (folder / "state").exists()
 
 
+def test_a_sample_of_everything(folder):
+    """Then nothing could be shed, and no bound kept."""
+    written(folder, ("name: small\n", "name: small\nunshed_sample: 100%\n"))
+
+    assert_refused(
+        run(folder),
+        "app.yaml, line 2: unshed_sample must be from 0 to below 1 or from 0% to below 100%, "
+        "got '100%'; write 0 for no sample, or a few per cent such as 1%",
+    )
+    assert not (folder / "state").exists()
+
+
 @pytest.mark.parametrize(
     ("edit", "options", "what"),
     [

@@ -11,13 +11,16 @@ from shedlight.engines.spark.control.sample_tracker import (
     KEYS_PER_BATCH,
     MAX_LOOKED_AT,
     SampleTracker,
+    build_tracker,
+    follow_sample,
 )
+from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import ShardMetrics
 from shedlight.engines.spark.step.sample_counts import SampleMetrics
 from shedlight.engines.spark.support.placement import operator_chains
-from shedlight.engines.spark.support.plan_store import ActivePlan
-from shedlight.engines.spark.support.sample_spec import find_sample
+from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
+from shedlight.engines.spark.support.sample_spec import SampleSpec, find_sample
 from shedlight.graph.closures import find_closures
 from shedlight.shedding.estimate import SampleCounts, estimate_sink
 from shedlight.shedding.shares import PatternShares
@@ -121,3 +124,35 @@ def test_so_many_keys_are_looked_at_whatever_arrives(arrived, share):
     assert plan == ActivePlan(3, 0.5, 7, looked_at=share)
     assert follows.update_plan("edge", plan, 4) == replace(plan, heavy=4)
     assert follows.update_plan("cloud", plan, None) == plan
+
+
+def test_all_nodes_know_of_a_new_heavy_hitter(tmp_path):
+    """With their next micro-batch; who is asked after a restart knows it still."""
+    nodes = {
+        name: PlannedNode((), {}, PlanStore(tmp_path / name)) for name in APPLICATION.nodes
+    }
+    for node in nodes.values():
+        node.plans.activate(ActivePlan(2, 0.5, 3))
+    chains = {node: operator_chains(APPLICATION, node, 2) for node in nodes}
+    follows = build_tracker(APPLICATION, SAMPLE, chains, nodes)
+    adopted: dict[str, ActivePlan] = {}
+    assert follows is not None
+    batch = report(keys=(*LIGHT, *[7] * 15), arrived=40_000)
+
+    follow_sample(follows, nodes, batch, adopted.__setitem__)
+
+    assert adopted["edge"] == ActivePlan(2, 0.5, 3, heavy=1, looked_at=0.05)
+    assert adopted["cloud"] == ActivePlan(2, 0.5, 3, heavy=1)
+    for name, node in nodes.items():
+        assert node.plans.active == adopted[name]
+        assert node.plans.heavy(adopted[name]) == (7,)
+    again, later = build_tracker(APPLICATION, SAMPLE, chains, nodes), dict(adopted)
+    assert again is not None
+    assert again.heavy == (7,)
+    follow_sample(again, nodes, report(arrived=40_000), adopted.__setitem__)
+    assert adopted == later
+
+
+def test_without_a_sample_there_is_nothing_to_follow():
+    """As where the share is 0, or nothing may be shed."""
+    assert build_tracker(APPLICATION, SampleSpec(), {}, {}) is None

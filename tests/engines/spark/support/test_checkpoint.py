@@ -228,9 +228,9 @@ def test_other_shares_are_used_from_the_next_micro_batch_on(spark, copy):
     other = {stream: PatternShares({}, default_share=0.5) for stream in SHARES}
     deployment = Deployment(copy.application, spark, copy.folder, other, 2)
     plans = deployment.nodes[NODE].plans
-    assert plans.active == ActivePlan(2)
+    assert plans.active == ActivePlan(2, awaited=False)
     assert plans.shares(plans.active) == other
-    assert plans.plan_for_batch(2) == ActivePlan(1)
+    assert plans.plan_for_batch(2) == ActivePlan(1, awaited=False)
 
 
 def test_a_checkpoint_is_for_one_run_at_a_time(spark, copy):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.shed.plan_column import keep_limits
+from shedlight.engines.spark.support import plan_store
 from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.plan_store import (
     UNUSED,
@@ -103,6 +104,28 @@ def test_who_comes_second_gets_what_the_first_one_wrote(plans):
     later = {"plan": 1, "pressure": 0.25, "after": 2, "latest": {}}
     assert plans.record.append(3, later)["pressure"] == 0.5
     assert plans.plan_for_batch(3) == ActivePlan(1, 0.5, 2, {"s": 7})
+
+
+def test_heavy_hitters_are_listed_by_number(plans):
+    """The list of a micro-batch stays what it was, and goes with the record of it."""
+    assert plans.heavy(plans.plan_for_batch(0)) == ()
+    for number in (1, 2):
+        keys = (-(1 << 63), 5, number)
+        assert plans.publish_heavy(keys) == number
+        plans.activate(ActivePlan(1, heavy=number))
+        assert plans.heavy(plans.plan_for_batch(number)) == keys
+    assert plans.heavy(plans.plan_for_batch(1))[-1] == 1
+    (plans.folder / "heavy" / "2.json").unlink()
+    with pytest.raises(StateError, match=r"2\.json is missing; put it back"):
+        plans.heavy(plans.plan_for_batch(2))
+
+
+def test_nobody_waits_for_what_is_not_decided_after_each(plans, monkeypatch):
+    """Where shares are fixed; else this would wait for ever."""
+    monkeypatch.setattr(plan_store, "MAX_WAIT_S", float("inf"))
+    fixed = ActivePlan(1, after=2, awaited=False)
+    plans.activate(fixed)
+    assert plans.plan_for_batch(9) == fixed
 
 
 def test_without_a_plan_it_says_so(tmp_path):

@@ -17,6 +17,7 @@ from shedlight.control.override import Override, apply_override, current_values
 from shedlight.control.pressure import batch_pressure
 from shedlight.control.replan_trigger import DEFAULT_POLICY
 from shedlight.engines.spark.control import cost_fit
+from shedlight.engines.spark.control.latest_times import with_latest
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow, observation_of
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
@@ -24,7 +25,6 @@ from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
-from shedlight.matching.operators.reorder import NEVER
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import sheddable_by_pressure
@@ -167,25 +167,8 @@ class ControlLoop:
         """Put pressure on a node, and record after which micro-batch this was decided."""
         if batch.node in self._bounded:
             active = self._nodes[batch.node].active
-            latest = self._latest(batch, active)
-            plan = replace(active, pressure=pressure, after=batch.number, latest=latest)
-            self._activate(batch.node, plan)
-
-    def _latest(self, batch: MicroBatchReport, active: ActivePlan) -> dict[str, int]:
-        """Give the latest timestamps of sources in all micro-batches so far.
-
-        Of micro-batches that nobody saw, before a restart, they are later by the lateness at
-        most: events of this one that are not late say so.
-        """
-        latest, was_unseen = dict(active.latest), batch.number > active.after + 1
-        for (_, stream), stats in batch.arrived.items():
-            source = self._application.sources.get(stream)
-            if source is not None and stats.latest is not None:
-                time = stats.latest + (source.lateness if was_unseen else 0)
-                latest[stream] = max(latest.get(stream, time), time)
-            elif source is not None and batch.number == 0:
-                latest[stream] = NEVER  # and not: nobody knows
-        return latest
+            plan = with_latest(active, self._application, batch)
+            self._activate(batch.node, replace(plan, pressure=pressure))
 
     def adopt(self, name: str, active: ActivePlan) -> None:
         """Take over what was activated at a node besides its plan and its pressure."""

@@ -5,12 +5,13 @@ a key is one when chance alone would not have it so often. Shards count the resu
 sample's keys; what all of them have counted is estimated from now and then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.step.sample_counts import SampleMetrics
 from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.engines.spark.support.plan_store import ActivePlan
@@ -132,3 +133,41 @@ def _joined(counted: Iterable[SampleMetrics]) -> SampleCounts:
     unshed, same, numbers = np.array(rows, np.int64).reshape(-1, 3).T
     results, left = np.repeat(unshed, numbers), np.repeat(same, numbers)
     return SampleCounts(np.arange(len(results)), results, left, left)
+
+
+def build_tracker(
+    application: Application,
+    sample: SampleSpec,
+    chains: Mapping[str, tuple[OperatorChain, ...]],
+    nodes: Mapping[str, PlannedNode],
+) -> SampleTracker | None:
+    """Follow the sample of a run with what its nodes know from before; None: there is none."""
+    if not sample.share:
+        return None
+    stores = [node.plans for node in nodes.values()]
+    heavy = {key for plans in stores if plans.active for key in plans.heavy(plans.active)}
+    return SampleTracker(application, sample, chains, heavy)
+
+
+def follow_sample(
+    tracker: SampleTracker,
+    nodes: Mapping[str, PlannedNode],
+    report: MicroBatchReport,
+    adopt: Callable[[str, ActivePlan], None] | None = None,
+) -> MicroBatchReport:
+    """Take a micro-batch, and have nodes know of heavy hitters that are new.
+
+    Gives it with estimates, if it is time; `adopt` is called with what is activated.
+    """
+    known = tracker.heavy
+    report = tracker.add(report)
+    for name, node in nodes.items():
+        is_new = tracker.heavy != known
+        heavy = node.plans.publish_heavy(tracker.heavy) if is_new else None
+        active = node.plans.active or ActivePlan(1)
+        plan = tracker.update_plan(name, active, heavy)
+        if plan != active:
+            node.plans.activate(plan)
+            if adopt is not None:
+                adopt(name, plan)
+    return report

@@ -85,8 +85,8 @@ class Deployment:
             active = query.plans.active
             if active is None or (plan is None and query.plans.shares(active) != first):
                 number = query.publish(first)
-                old = active or ActivePlan(number)
-                query.plans.activate(replace(old, plan=number, pressure=1.0))
+                active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
+            query.plans.activate(replace(active, awaited=plan is not None))
 
     def _build_query(self, node: str) -> NodeQuery:
         self.paths.outbox(node).mkdir(parents=True, exist_ok=True)

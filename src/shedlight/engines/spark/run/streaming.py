@@ -22,10 +22,11 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.control.controller import ControlSettings, Decision
+from shedlight.engines.spark.control.latest_times import with_latest
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
-from shedlight.engines.spark.control.sample_tracker import SampleTracker
+from shedlight.engines.spark.control.sample_tracker import build_tracker, follow_sample
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.run.deployment import Deployment
@@ -152,7 +153,12 @@ class Live:
             self._stopping,
         )
         self._idleness: dict[str, IdlenessTracker] = {}
-        self._sample = self._sample_tracker()
+        self._sample = build_tracker(
+            self.deployment.application,
+            self.deployment.context.sample,
+            self.deployment.chains,
+            self.deployment.nodes,
+        )
         self._thread = threading.Thread(
             target=self._supervise_loop, name="shedlight", daemon=True
         )
@@ -229,14 +235,6 @@ class Live:
         """Wait until all that has arrived is through all nodes and in the sinks."""
         self._supervisor.process_all()
 
-    def _sample_tracker(self) -> SampleTracker | None:
-        sample, deployment = self.deployment.context.sample, self.deployment
-        if not sample.share:
-            return None
-        plans = [node.plans for node in deployment.nodes.values()]
-        heavy = {h for each in plans if each.active for h in each.heavy(each.active)}
-        return SampleTracker(deployment.application, sample, deployment.chains, heavy)
-
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         """Name the queries, each after those that it reads, and say how to start them."""
         interval = self._options.delivery_interval
@@ -274,10 +272,15 @@ class Live:
         if batch is None:
             return
         if self._sample is not None:
-            batch = self._follow_sample(self._sample, batch)
+            adopt = self.loop.adopt if self.loop else None
+            batch = follow_sample(self._sample, self.deployment.nodes, batch, adopt)
         self._idleness[node].on_micro_batch(batch.arrived, batch.start, time.time())
         if self.loop is not None:
             self.loop.on_micro_batch(batch)
+        elif self.deployment.context.guards_shed:
+            plans = self.deployment.nodes[node].plans
+            active = plans.active or ActivePlan(1)
+            plans.activate(with_latest(active, self.deployment.application, batch))
         if batch.number % SEGMENT == 0:
             before = time.time() - self._options.record_retention
             self.deployment.nodes[node].plans.prune(before)
@@ -285,22 +288,6 @@ class Live:
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
-
-    def _follow_sample(
-        self, sample: SampleTracker, batch: MicroBatchReport
-    ) -> MicroBatchReport:
-        """Estimate what is lost, and tell nodes of heavy hitters that are new."""
-        known = sample.heavy
-        batch = sample.add(batch)
-        for name, node in self.deployment.nodes.items():
-            heavy = node.plans.publish_heavy(sample.heavy) if sample.heavy != known else None
-            active = node.plans.active or ActivePlan(1)
-            plan = sample.update_plan(name, active, heavy)
-            if plan != active:
-                node.plans.activate(plan)
-                if self.loop is not None:
-                    self.loop.adopt(name, plan)
-        return batch
 
     def _send_watermarks(self) -> None:
         """Send the watermarks of sources to shards, and which sources are idle."""

@@ -122,6 +122,12 @@ class NodeContext:
     lookback: int | None = 0
     sample: SampleSpec = field(default_factory=SampleSpec)  # the keys that are never shed
 
+    @property
+    def guards_shed(self) -> bool:
+        """Whether anything that a guard depends on may be shed."""
+        needed = {stream for guard in self.guards.values() for stream in guard.streams}
+        return not needed.isdisjoint(self.shares)
+
 
 def node_context(application: Application, shares: Shares) -> NodeContext:
     """Find what the nodes of an application have to know of each other."""

@@ -50,6 +50,8 @@ class ActivePlan:
     after: int = -1  # after which micro-batch this was decided; -1: nobody decides after each
     # the latest timestamp of each source in micro-batches up to that one, in microseconds
     latest: Mapping[str, int] = field(default_factory=dict)
+    # whether the next micro-batch waits for what is decided after the last
+    awaited: bool = True
     heavy: int = 0  # the number of a list of heavy hitters; 0: none are known
     # of which share of the events keys are looked at, to find heavy hitters
     looked_at: float = 0.01
@@ -134,7 +136,7 @@ class PlanStore:
                     "start with a new one"
                 )
             row = self.record.append(batch, {"time": round(time.time(), 3), **asdict(active)})
-        return ActivePlan(**{name: row[name] for name in _PLAN_FIELDS})
+        return ActivePlan(**{name: row[name] for name in _PLAN_FIELDS if name in row})
 
     def check(self, batch: int) -> None:
         """See that a micro-batch whose output is there already is repeated as it was."""
@@ -153,7 +155,9 @@ class PlanStore:
         over = time.monotonic() + MAX_WAIT_S
         while True:
             active = self.active
-            if active is None or not 0 <= active.after < batch - 1 or time.monotonic() > over:
+            if active is None or not active.awaited or not 0 <= active.after < batch - 1:
+                return active
+            if time.monotonic() > over:
                 return active
             time.sleep(POLL_INTERVAL_S)
 
