@@ -24,7 +24,9 @@ def hostile_log(path):
                 operators={bad: {"node": bad, "inputs": [f"src{bad}"], "patterns": [bad]}},
                 sinks={bad: f"{bad}.{bad}"},
             ),
-            batch(101.0, bad, kept=60, patterns=patterns),
+            batch(
+                101.0, bad, kept=60, patterns=patterns, unshed_sample={bad: {"unknown": bad}}
+            ),
             decision(
                 102.0,
                 f"because {bad}",
@@ -74,7 +76,13 @@ def large_log(path, number, nodes, seed=4):
                 for name, one in operators.items()
                 if one["node"] == f"node-{node}"
             }
-            rows.append(batch(100.0 + second, f"node-{node}", kept=60, patterns=found))
+            recall = {"recall": 1.0, "recall_low": 0.99, "recall_high": 1.0}
+            said = dict.fromkeys(sinks, recall)
+            rows.append(
+                batch(
+                    100.0 + second, f"node-{node}", kept=60, patterns=found, unshed_sample=said
+                )
+            )
     statuses = {f"node-{n}": ("OK", "SHEDDING", "BOUND-AT-RISK")[n % 3] for n in range(nodes)}
     loads = {f"node-{n}": 0.3 + 0.25 * n % 1.3 for n in range(nodes)}
     rows.append(decision(104.0, statuses=statuses, loads=loads, replanned=True))

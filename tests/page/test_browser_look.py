@@ -81,6 +81,7 @@ def test_graphs_of_all_sizes_are_laid_out(browser, tmp_path, number, nodes, widt
     large_log(tmp_path / "log.jsonl", number, nodes)
     with page_of(tmp_path) as served, looking(browser, served.link, width=width) as page:
         expect(page.locator("#graph .vertex.operator")).to_have_count(number)
+        expect(page.locator("#graph .vertex.sink").first).to_contain_text("recall100\u202f%")
         check(page)
         boxes = page.locator("#graph .box").evaluate_all(RECTANGLES)
         cards = page.locator("#graph .operator .card").evaluate_all(RECTANGLES)

@@ -91,11 +91,13 @@ export function drawSource(vertex, rect, parent) {
   return { group, update: (status, read) => setText(amount, read == null ? "no events yet" : rate(read)) };
 }
 
-// The share of results that shedding leaves, with its interval, as the unshed sample has it.
-function recallOf(sample) {
+// The share of results that shedding leaves, in per cent, as the unshed sample has it; its interval if there is room.
+function recallOf(sample, width) {
   if (sample == null) return "";
   if (sample.recall == null) return "not known";
-  return `${percent(sample.recall)} (${percent(sample.recall_low)} to ${percent(sample.recall_high)})`;
+  const [value, low, high] = [sample.recall, sample.recall_low, sample.recall_high].map((x) => Math.round(100 * x));
+  const whole = `${value}\u202f% (${low}–${high})`;
+  return widthOf(whole, SMALL) <= width ? whole : `${value}\u202f%`;
 }
 
 // A sink: what the plan predicts and what is observed, as numbers and as bars on one scale, and recall.
@@ -119,7 +121,7 @@ export function drawSink(vertex, rect, parent) {
     update(status) {
       const { predicted, observed, weight: current, unshed_sample: sample } = status.sinks[vertex.name] ?? {};
       setText(label, sample == null ? "" : "recall");
-      setText(recall, recallOf(sample));
+      setText(recall, recallOf(sample, rect.width - 32 - widthOf("recall", SMALL)));
       if (current != null) setText(share, `weight ${short(current)}`);
       const most = Math.max(predicted ?? 0, observed ?? 0);
       [predicted, observed].forEach((value, index) => {
