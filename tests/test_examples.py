@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,12 @@ def rows_of(folder):
 
 def taken(rows):
     """Give the time and the ids of the events of matches, in order."""
-    return sorted((int(row["time"]), tuple(json.loads(row["events"]))) for row in rows)
+    return sorted((micros(row["time"]), tuple(json.loads(row["events"]))) for row in rows)
+
+
+def micros(text):
+    """Read a time, in microseconds."""
+    return round(datetime.fromisoformat(text).timestamp() * 1e6)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -190,10 +196,12 @@ def complex_events(names, expected):
     """Give the complex events of patterns to the reference, numbers as numbers."""
     found = [
         Event(
-            int(row["time"]),
+            micros(row["time"]),
             names.index(name),
             (row["id"],),
-            {"source": name} | {column: number_or_text(row[column]) for column in row},
+            {"source": name}
+            | {column: number_or_text(row[column]) for column in row}
+            | {"time": micros(row["time"])},
         )
         for name in names
         for row in expected[name]
@@ -225,7 +233,7 @@ def ids(found):
 def assert_selected(values, rows):
     """Compare what is selected with the columns of the file."""
     for row in rows:
-        wanted = values[int(row["time"]), tuple(json.loads(row["events"]))]
+        wanted = values[micros(row["time"]), tuple(json.loads(row["events"]))]
         for name, value in wanted.items():
             got = number_or_text(row[name])
             if isinstance(value, str):

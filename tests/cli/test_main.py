@@ -14,6 +14,7 @@ import pytest
 
 from shedlight.cli.main import main
 from shedlight.engines.event_files import read_events
+from shedlight.matching.event_time import read_event_times
 
 ROOT = Path(__file__).parents[2]
 PAIR = "SELECT a.x WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 5 s"
@@ -60,9 +61,9 @@ def test_matches_are_printed_as_a_table(shedlight, events):
     done = shedlight("match", "--pattern", PAIR, "--input", events)
     lines = re.sub(r"[0-9a-f]{32}", "<id>" + " " * 28, done.stdout).splitlines()
     assert lines == [
-        "pattern  time     id                                events  x",
-        "P1       1000000  <id>                              [1, 2]  1",
-        "P1       3000000  <id>                              [3, 4]  null",
+        "pattern  time                  id                                events  x",
+        "P1       1970-01-01T00:00:01Z  <id>                              [1, 2]  1",
+        "P1       1970-01-01T00:00:03Z  <id>                              [3, 4]  null",
     ]
     assert done.stderr.startswith("4 events, 2 matches in ")
     assert done.returncode == 0
@@ -74,9 +75,9 @@ def test_what_timed_out_is_printed_instead_of_the_matches(shedlight, events):
     done = shedlight("match", "--pattern", slow, "--input", events, "--timed-out")
     lines = re.sub(r"[0-9a-f]{32}", "<id>" + " " * 28, done.stdout).splitlines()
     assert lines == [
-        "pattern  time     id                                events  x",
-        "P1       500000   <id>                              [1]     1",
-        "P1       2500000  <id>                              [3]     null",
+        "pattern  time                    id                                events  x",
+        "P1       1970-01-01T00:00:00.5Z  <id>                              [1]     1",
+        "P1       1970-01-01T00:00:02.5Z  <id>                              [3]     null",
     ]
     assert done.stderr.startswith("4 events, 2 timed out in ")
     assert done.returncode == 0
@@ -104,7 +105,7 @@ def test_matches_are_written_to_a_file_and_read_back(shedlight, events, tmp_path
     assert (done.returncode, done.stdout) == (0, "")
     table = read_events(output)
     assert table.column_names == ["pattern", "time", "id", "events", "x"]
-    assert table["time"].to_pylist() == [1_000_000, 3_000_000]
+    assert read_event_times(table["time"]).values.tolist() == [1_000_000, 3_000_000]
 
 
 def test_parquet_and_json_lines_are_read_too(shedlight, tmp_path):
@@ -126,7 +127,7 @@ def test_parquet_and_json_lines_are_read_too(shedlight, tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert [line.split()[0] for line in done.stdout.splitlines()] == ["pattern", "P2", "P1"]
-        assert "1970-01-01 00:00:01" in done.stdout
+        assert "1970-01-01T00:00:01Z" in done.stdout
 
 
 def test_late_and_duplicate_events_are_reported(shedlight, tmp_path):
@@ -207,7 +208,10 @@ def test_bad_input_is_one_clear_error(shedlight, events, name):
         ("", "the file is empty"),
         ("time,type,x\n", ""),
         ("time,type,x\n1,A,1\n,A,1\n", "'time' is null in 1 of 2 events, first in event 2"),
-        ("time,type,x\nsoon,A,1\n", "has string; a timestamp or a number is needed"),
+        (
+            "time,type,x\nsoon,A,1\n",
+            "'time' is no time in 1 of 1 events, first in event 1: 'soon'",
+        ),
         ("time,type\n1,A\n", "unknown attribute 'x'"),
         ("time,type,x\n1,A\n", "cannot be read as csv"),
     ],
@@ -241,8 +245,8 @@ def test_matches_are_lines_of_json_for_machines(shedlight, events):
     done = shedlight("match", "--pattern", PAIR, "--input", events, "--json", "--limit", "1")
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["time"], one["events"], one["x"]) for one in found] == [
-        (1_000_000, [1, 2], 1),
-        (3_000_000, [3, 4], None),
+        ("1970-01-01T00:00:01.000000Z", [1, 2], 1),
+        ("1970-01-01T00:00:03.000000Z", [3, 4], None),
     ]
 
 

@@ -10,8 +10,8 @@ from shedlight.graph import (
     Node,
     OperatorSpec,
     Sink,
+    Source,
     Stream,
-    TimeUnit,
     build_application,
     load_application,
 )
@@ -24,9 +24,12 @@ def test_a_stream_is_written_as_in_the_file():
     assert str(Stream("Q11", "w1")) == "w1.Q11"
 
 
-def test_time_units_are_whole_microseconds():
-    """All times become whole microseconds."""
-    assert [unit.microseconds for unit in TimeUnit] == [1, 1_000, 1_000_000]
+def test_a_time_zone_is_one_that_there_is():
+    """Its name is that of the database of time zones."""
+    fields = {"name": "s", "format": "json", "path": "s", "time": "ts", "id": ("n",)}
+    assert Source(**fields, time_zone="Europe/Berlin").time_zone == "Europe/Berlin"
+    with pytest.raises(ValueError, match="unknown time zone 'Berlin'; name one such as Europe"):
+        Source(**fields, time_zone="Berlin")
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ borg: 2 sources, 3 nodes, 4 operators, 6 patterns, 2 sinks
 
 sources
   s1: parquet in data/s1
-    time     time_us, in microseconds or a timestamp; events come in order
+    time     time_us, in microseconds, a timestamp or text; events come in order
     id       machine_id, time_us, collection_id, instance_index, event
     derived  type = machine_id % 4
     schema   not declared; read from the data
   s2: parquet in data/s2
-    time     time_us, in microseconds or a timestamp; events come in order
+    time     time_us, in microseconds, a timestamp or text; events come in order
     id       machine_id, time_us, collection_id, instance_index, event
     derived  type = machine_id % 4
     schema   not declared; read from the data
@@ -110,6 +110,15 @@ def test_a_time_that_is_a_timestamp_has_no_unit():
     schema = "path: data/s1\n    schema: {key: bigint, ts: timestamp, type: bigint}"
 
     assert "time    ts, a timestamp; events" in explain(loaded(("path: data/s1", schema)))
+
+
+def test_a_time_in_a_time_zone_is_explained():
+    """The zone is for what has none."""
+    zoned = "path: data/s1\n    time_zone: Europe/Berlin"
+
+    shown = explain(loaded(("path: data/s1", zoned)))
+
+    assert "a timestamp or text of Europe/Berlin; events" in shown
 
 
 def test_a_pattern_may_go_to_several_places():

@@ -5,6 +5,7 @@ function, with null and extreme literals anywhere. Their text is one that can be
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC
 from functools import cache
 from typing import TypeVar
 
@@ -87,9 +88,44 @@ PLAIN = (
     DataType.BOOLEAN,
     DataType.BIGINT,
     DataType.DOUBLE,
+    DataType.DECIMAL,
     DataType.STRING,
     DataType.TIMESTAMP,
+    DataType.DATE,
 )
+TIMES = (
+    *(
+        "2026-01-01",
+        "2024-02-29",
+        "2023-02-29",
+        "2026-13-01",
+        "0000-01-01",
+        "0001-01-01",
+        "26-01-01",
+    ),
+    *("2026-01-01T00:00:00Z", "2026-01-01 23:59:59.123456789", " 2026-01-01T10:00+0530\t"),
+    *("2026-01-01T00:00:00.5 -03", "1969-12-31T23:59:59.999999Z", "2026-01-01T24:00:00Z"),
+    *("2026-01-01T00:00:60Z", "2026-01-01T00Z", "2026-01-01T00:00:00+17:59", "2026-1-1"),
+    *("2026-01-01T00:00:00+18:00", "2026-01-01t00:00:00z", "2026-01-01T00:00:00 UTC", "T00:00"),
+    *("9999-12-31T23:59:59.999999-17", "2026-04-31T00:00", "+2026-01-01", "2026-01-01Z"),
+)
+REGEXES = (
+    *("a", "^a", "b$", "^$", "[a-c]+", "^[^a]*$", "a.b", r"\d+", r"^\s*-?\d+\s*$", "(a|b){2}"),
+    *(r"\w\W", "é|ß", r"[\d.]+", r"^\S+$", ".", "a?b??c", r"\$\{", "^.$", r"[\s\w-]{3,}"),
+)
+PATHS = ("$.a", "$.a[1]", "$['b c'].d", "$[0]", "$.a.b")
+FORMATS = ("yyyy-MM-dd", "yyyy", "yyyy-MM-dd HH:mm:ss.SSSSSSSSS", "yyyy-MM-dd'T'HH:mm:ssXXX")
+JSONS = (
+    *(
+        '{"a": 1}',
+        '{"a": [1, 2.50, {"b": "é"}], "b c": {"d": true}}',
+        '["x", null]',
+        "[1e10, 2]",
+    ),
+    *('{"a": null}', '{"a": {"b": 12345678.5}}', '{"a": "it\'s \\"x\\" \\u00e9"}', "{", "[]"),
+    *('{"a": 0.0001}', '{"a": {"c": [], "d": {}}}', '{"a": 100000000000000000000}', '"text"'),
+)
+TEXTS_WITH_TIMES = (*TEXTS, *TIMES, *JSONS)
 
 _FORM_TOKENS = (
     "%",
@@ -110,10 +146,17 @@ _FORM_TOKENS = (
 )
 _SOURCES = {
     DataType.BOOLEAN: (DataType.BOOLEAN, DataType.BIGINT),
-    DataType.BIGINT: (DataType.BIGINT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING),
-    DataType.DOUBLE: (DataType.BIGINT, DataType.STRING),
+    DataType.BIGINT: (
+        DataType.BIGINT,
+        DataType.DOUBLE,
+        DataType.BOOLEAN,
+        DataType.STRING,
+        DataType.DECIMAL,
+    ),
+    DataType.DOUBLE: (DataType.BIGINT, DataType.STRING, DataType.DECIMAL),
     DataType.STRING: (DataType.STRING, DataType.BIGINT),
-    DataType.TIMESTAMP: (DataType.TIMESTAMP,),
+    DataType.TIMESTAMP: (DataType.TIMESTAMP, DataType.STRING, DataType.DATE),
+    DataType.DATE: (DataType.DATE, DataType.STRING, DataType.TIMESTAMP),
 }
 
 _values = {
@@ -121,8 +164,11 @@ _values = {
     DataType.BIGINT: st.sampled_from(BIGINTS) | st.integers(-(2**63), 2**63 - 1),
     DataType.DOUBLE: st.sampled_from(DOUBLES)
     | st.floats(allow_nan=False, allow_infinity=False),
-    DataType.STRING: st.sampled_from(TEXTS) | st.text("aAbé😀ßΣ%_\\' 0123.-", max_size=6),
-    DataType.TIMESTAMP: st.none(),
+    DataType.DECIMAL: st.none(),
+    DataType.STRING: st.sampled_from(TEXTS_WITH_TIMES)
+    | st.text("aAbé😀ßΣ%_\\' 0123.-", max_size=6),
+    DataType.TIMESTAMP: st.datetimes(timezones=st.just(UTC)),
+    DataType.DATE: st.dates(),
 }
 
 
@@ -173,9 +219,12 @@ def _expressions(
         DataType.BOOLEAN: _conditions,
         DataType.BIGINT: _bigints,
         DataType.DOUBLE: _doubles,
+        DataType.DECIMAL: lambda _part: [],
         DataType.STRING: _texts,
-        DataType.TIMESTAMP: lambda _part: [],
+        DataType.TIMESTAMP: _timestamps,
+        DataType.DATE: lambda _part: [],
     }[data_type](part)
+    own += _of_arrays(data_type, schema, part)
     if data_type is DataType.BOOLEAN and DataType.STRUCT in schema.values():
         own.append(st.builds(IsNull, attributes(DataType.STRUCT, schema), st.booleans()))
     return st.one_of(leaves, *own, *_of_any_data_type(data_type, part))
@@ -184,6 +233,7 @@ def _expressions(
 def _of_any_data_type(data_type: DataType, part: Part) -> list[Strategy]:
     """Draw what may have any data type."""
     same, condition = part(data_type), part(DataType.BOOLEAN)
+    sources = _SOURCES.get(data_type, ())
     branches = st.lists(st.tuples(condition, same), min_size=1, max_size=3).map(tuple)
     return [
         st.builds(Case, branches, same),
@@ -192,7 +242,7 @@ def _of_any_data_type(data_type: DataType, part: Part) -> list[Strategy]:
         _call("greatest", st.lists(same, min_size=2, max_size=4)),
         _call("nullif", st.tuples(same, same)),
         _call("if", st.tuples(condition, same, same)),
-        st.sampled_from(_SOURCES[data_type]).flatmap(part).map(lambda of: Cast(of, data_type)),
+        *(part(of_type).map(lambda of: Cast(of, data_type)) for of_type in sources),
     ]
 
 
@@ -213,6 +263,7 @@ def _conditions(part: Part) -> list[Strategy]:
             for name in ("startswith", "endswith", "contains")
         ),
         _call("isnan", st.tuples(_numbers(part))),
+        _call("regexp_like", st.tuples(text, st.sampled_from(REGEXES).map(Literal))),
     ]
 
 
@@ -256,13 +307,42 @@ def _texts(part: Part) -> list[Strategy]:
     place = bigint | st.integers(-4, 5).map(Literal)
     return [
         *(_call(name, st.tuples(text)) for name in ("lower", "upper", "trim")),
+        _call("get_json_object", st.tuples(text, st.sampled_from(PATHS).map(Literal))),
         _call("concat", st.lists(text, min_size=1, max_size=3)),
         _call("substring", st.tuples(text, place, place)),
     ]
 
 
+def _timestamps(part: Part) -> list[Strategy]:
+    text, bigint = part(DataType.STRING), part(DataType.BIGINT)
+    near = bigint.map(lambda of: Binary(Operator.MODULO, of, Literal(10**13)))
+    return [
+        _call("to_timestamp", st.tuples(text)),
+        _call("to_timestamp", st.tuples(text, st.sampled_from(FORMATS).map(Literal))),
+        *(_call(f"timestamp_{unit}", st.tuples(near)) for unit in ("micros", "millis")),
+    ]
+
+
+def _of_arrays(data_type: DataType, schema: Schema, part: Part) -> list[Strategy]:
+    """Draw what is made of arrays, if there are any."""
+    arrays = {of_type for of_type in schema.values() if of_type.element}
+    place = st.integers(-1, 3).map(Literal) | part(DataType.BIGINT)
+    own = [
+        _call("get", st.tuples(attributes(of_type, schema), place))
+        for of_type in sorted(arrays, key=str)
+        if of_type.element is data_type
+    ]
+    for of_type in sorted(arrays, key=str):
+        array = attributes(of_type, schema)
+        if data_type is DataType.BIGINT:
+            own.append(_call("size", st.tuples(array)))
+        if data_type is DataType.BOOLEAN and of_type.element:
+            own.append(_call("array_contains", st.tuples(array, part(of_type.element))))
+    return own
+
+
 def _numbers(part: Part) -> Strategy:
-    return part(DataType.BIGINT) | part(DataType.DOUBLE)
+    return part(DataType.BIGINT) | part(DataType.DOUBLE) | part(DataType.DECIMAL)
 
 
 def _compared(part: Part) -> Strategy:

@@ -1,10 +1,12 @@
 """`shedlight match`: the matches of patterns, or of an application, in files."""
 
+import re
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import available_timezones
 
 import pyarrow as pa
 import typer
@@ -25,11 +27,13 @@ from shedlight.engines.tables import (
 )
 from shedlight.errors import InputError, known_names
 from shedlight.graph import TimeUnit, load_application
+from shedlight.graph.application import EXAMPLE_ZONE
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.text_table import align_columns
 
+_TIME = re.compile(r"(?<=:[0-9]{2})(?:\.0{6}|(\.[0-9]*[1-9])0+)Z\Z")  # its last zeros
 ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
 
 
@@ -55,6 +59,10 @@ def match(  # noqa: PLR0913  # one argument per option
     time_unit: Annotated[
         TimeUnit, typer.Option(help="Of a time column with numbers.")
     ] = TimeUnit.MICROSECONDS,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Of times that have none, such as Europe/Berlin. [default: UTC]"),
+    ] = None,
     id_: Annotated[
         str | None,
         typer.Option(
@@ -89,7 +97,8 @@ def match(  # noqa: PLR0913  # one argument per option
         event_files.format_of(output)
     began = time.perf_counter()
     if application is None:
-        file = _EventFile(input_ or [], time_column, time_unit.value, id_, lateness)
+        unit, zone = time_unit.value, _check_zone(time_zone)
+        file = _EventFile(input_ or [], time_column, unit, zone, id_, lateness)
         results, table = _match_patterns(pattern or [], file, timed_out=timed_out)
     else:
         results, table = _match_application(application, input_ or [], timed_out=timed_out)
@@ -112,8 +121,17 @@ class _EventFile:
     inputs: list[str]
     time: str
     unit: str
+    zone: str | None
     ids: str | None
     lateness: str
+
+
+def _check_zone(zone: str | None) -> str | None:
+    if zone is not None and zone not in available_timezones():
+        raise typer.BadParameter(
+            f"--time-zone: unknown time zone {zone!r}; name one such as {EXAMPLE_ZONE}"
+        )
+    return zone
 
 
 def _match_patterns(
@@ -122,7 +140,8 @@ def _match_patterns(
     if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
     path = file.inputs[0]
-    events = event_files.read_events(Path(path))
+    zoned = file.zone is not None
+    events = event_files.read_events(Path(path), times_as_text=zoned)
     ids = tuple(name.strip() for name in file.ids.split(",")) if file.ids else (ROW,)
     if not file.ids:
         events = event_files.add_row_numbers(events, ROW)
@@ -141,10 +160,9 @@ def _match_patterns(
     lateness = microseconds_of("--lateness", file.lateness)
     stream = StreamInput(path, ids, EVENT_TIME, lateness, file.time in ids)
     announce_compiling()
-    table = add_event_time(events, file.time, file.unit, path)
+    table = add_event_time(events, file.time, file.unit, path, file.zone)
     result = match_tables([(stream, table)], patterns, timed_out=timed_out)
-    time_type = events.schema.field(file.time).type
-    return [result], combine_results(result, time_type, file.unit, timed_out=timed_out)
+    return [result], combine_results(result, timed_out=timed_out)
 
 
 def _match_application(
@@ -161,7 +179,8 @@ def _match_application(
 
 def _show(table: pa.Table, limit: int) -> None:
     """Print matches as a table, in a terminal with lines."""
-    shown = event_files.flatten_nested(table.slice(0, limit))
+    first = event_files.with_written_times(table.slice(0, limit))
+    shown = event_files.flatten_nested(first)
     rows = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
     if sys.stdout.isatty():
         grid = Table(*shown.column_names)
@@ -176,7 +195,7 @@ def _show(table: pa.Table, limit: int) -> None:
 def _cell(value: object) -> str:
     if value is None:
         return "null"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else _TIME.sub(r"\1Z", str(value))
     return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004  # a screen's width
 
 

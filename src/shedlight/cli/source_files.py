@@ -27,7 +27,9 @@ def read_sources(
                 f"source {name!r} has no events at {path or 'any path'}; "
                 f"give --input {name}=FILE{advice}"
             )
-        tables[name] = read_events(path, None if name in given else source.format)
+        given_format = None if name in given else source.format
+        zoned = source.time_zone is not None
+        tables[name] = read_events(path, given_format, times_as_text=zoned)
     return tables
 
 

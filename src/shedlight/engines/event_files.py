@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from shedlight.errors import InputError, known_names
+from shedlight.language.eval.times import write_times
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -44,43 +46,53 @@ def format_of(path: Path, given: str | None = None) -> str:
     )
 
 
-def read_events(path: Path, given: str | None = None) -> pa.Table:
+def read_events(
+    path: Path, given: str | None = None, *, times_as_text: bool = False
+) -> pa.Table:
     """Read a file, or all files of a folder in the order of their names.
 
     Args:
         path: The file or the folder.
         given: The format: parquet, csv or json (lines); None: by the ending of the name.
+        times_as_text: Whether times in JSON stay text, which says if they have a time zone.
 
     Raises:
         InputError: There is nothing to read, or it cannot be read.
     """
     if path.is_dir():
         files = sorted(
-            file for file in path.rglob("*") if file.is_file() and _is_events(file, given)
+            file for file in path.rglob("*") if file.is_file() and is_event_file(file, given)
         )
         if not files:
             raise InputError(f"{path}: the folder has no Parquet, CSV or JSON lines file in it")
-        tables = [_read(file, given) for file in files]
+        tables = [_read(file, given, times_as_text=times_as_text) for file in files]
         try:
             return pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             raise InputError(f"{path}: its files have different columns: {error}") from error
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder")
-    return _read(path, given)
+    return _read(path, given, times_as_text=times_as_text)
 
 
-def _is_events(file: Path, given: str | None) -> bool:
+def is_event_file(file: Path, given: str | None) -> bool:
+    """Say whether a file of a folder is read: by its ending, and none that is hidden."""
     hidden = file.name.startswith((".", "_"))
     return not hidden and (given is not None or bool(_FORMATS.keys() & set(file.suffixes)))
 
 
-def _read(path: Path, given: str | None) -> pa.Table:
+def _read(path: Path, given: str | None, *, times_as_text: bool = False) -> pa.Table:
     format_name = format_of(path, given)
     if path.stat().st_size == 0:
         raise InputError(f"{path}: the file is empty, it does not even name its columns")
     try:
-        return _READERS[format_name](str(path))
+        table = _READERS[format_name](str(path))
+        times = [column.name for column in table.schema if pa.types.is_timestamp(column.type)]
+        if not (times_as_text and times and format_name == "json"):
+            return table
+        as_text = pa.schema([(name, pa.string()) for name in times])
+        options = pyarrow.json.ParseOptions(explicit_schema=as_text)
+        return pyarrow.json.read_json(str(path), parse_options=options)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as {format_name}: {error}") from error
 
@@ -96,7 +108,7 @@ def write_events(table: pa.Table, path: Path) -> None:
         if format_name == "parquet":
             pyarrow.parquet.write_table(table, unfinished)
         elif format_name == "csv":
-            pyarrow.csv.write_csv(flatten_nested(table), unfinished)
+            pyarrow.csv.write_csv(flatten_nested(with_written_times(table)), unfinished)
         else:
             lines = "".join(f"{line}\n" for line in json_lines(table))
             unfinished.write_text(lines, encoding="utf-8")
@@ -125,9 +137,26 @@ def cannot_write_error(path: Path, error: Exception) -> InputError:
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
-    """Write each row as a line of JSON."""
-    for row in table.to_pylist():
-        yield json.dumps(row, default=str)
+    """Write each row as a line of JSON; times are in ISO-8601."""
+    for row in with_written_times(table).to_pylist():
+        yield json.dumps(row, default=_write_value)
+
+
+def with_written_times(table: pa.Table) -> pa.Table:
+    """Write the timestamps with a time zone as text: ISO-8601 in UTC, to the microsecond."""
+    for index, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            table = table.set_column(index, column.name, write_times(table[column.name]))
+    return table
+
+
+def _write_value(value: object) -> str:
+    """Write a value that JSON has not as text."""
+    if isinstance(value, datetime):
+        is_zoned = value.tzinfo is not None
+        text = (value.astimezone(UTC) if is_zoned else value).isoformat(timespec="microseconds")
+        return text.replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def flatten_nested(table: pa.Table) -> pa.Table:
@@ -156,7 +185,8 @@ def stack_tables(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _as_json(column: pa.ChunkedArray) -> pa.Array:
-    texts = [None if v is None else json.dumps(v, default=str) for v in column.to_pylist()]
+    values = column.to_pylist()
+    texts = [None if v is None else json.dumps(v, default=_write_value) for v in values]
     return pa.array(texts, pa.string())
 
 

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shedlight.engines.event_files import stack_tables
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.pattern import Pattern
-from shedlight.language.eval.column import to_arrow, to_column
+from shedlight.language.eval.column import Column, data_type_of_arrow, to_arrow, to_column
 from shedlight.language.eval.evaluate import evaluate
+from shedlight.language.eval.times import midnights, read_timestamps
+from shedlight.language.functions import TIMES
+from shedlight.matching.event_time import TIME_FORMS, read_event_times
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
     build_operator,
@@ -26,16 +28,13 @@ from shedlight.matching.operators.cep_operator import (
     schema_of,
     step_operator,
 )
-from shedlight.matching.operators.reorder import FOREVER, StreamInput, require_values
+from shedlight.matching.operators.reorder import StreamInput, require_values
 from shedlight.matching.operators.step import count_partial_matches
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 from shedlight.matching.permuted import row_column
 
 EVENT_TIME = "#at"
 """The column of the timestamp in microseconds that `add_event_time` adds."""
-
-TIME_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000}
-"""Microseconds in each unit that a time column of numbers may have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,26 +60,33 @@ class Result:
     timed_out: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
-def add_event_time(table: pa.Table, column: str, unit: str, name: str) -> pa.Table:
-    """Add the timestamp in microseconds, from a column of timestamps or of numbers."""
-    times = to_column(table[column])
-    require_values(name, column, times.valid)
-    if times.data_type is DataType.TIMESTAMP or (
-        times.data_type is DataType.BIGINT and unit == "us"
-    ):
-        return table.append_column(EVENT_TIME, to_arrow(times).cast(pa.int64()))
-    if times.data_type is DataType.NULL:
-        return table.append_column(EVENT_TIME, pa.nulls(len(table), pa.int64()))
-    if not times.data_type.is_number:
+def add_event_time(
+    table: pa.Table, column: str, unit: str, name: str, zone: str | None = None
+) -> pa.Table:
+    """Add the time in microseconds, from a column of times of any form.
+
+    Raises:
+        InputError: The column can have no times, or a time is null or cannot be read.
+    """
+    times = table[column]
+    micros = event_time_of(times, unit, zone, f"{name}: {column!r}")
+    if not micros.valid.all():
+        require_values(name, column, np.asarray(times.is_valid()))
+        row = int(np.argmin(micros.valid))
         raise InputError(
-            f"{name}: the time column {column!r} has {times.data_type}; a timestamp or a "
-            "number is needed"
+            f"{name}: {column!r} is no time in {np.count_nonzero(~micros.valid):,} of "
+            f"{len(table):,} events, first in event {row + 1:,}: {times[row].as_py()!r}; "
+            f"{TIME_FORMS}; put it right, name another column, or leave those events out"
         )
-    scaled = np.rint(times.values * float(TIME_UNITS[unit]))
-    require_values(name, column, np.abs(scaled) < FOREVER)
-    if times.data_type is DataType.BIGINT:
-        scaled = times.values * TIME_UNITS[unit]
-    return table.append_column(EVENT_TIME, pa.array(scaled.astype(np.int64)))
+    return table.append_column(EVENT_TIME, pa.array(micros.values))
+
+
+def event_time_of(times: pa.ChunkedArray, unit: str, zone: str | None, what: str) -> Column:
+    """Read times, null where they cannot be; an InputError begins with what they are."""
+    try:
+        return read_event_times(times, unit, zone)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
 
 
 def match_tables(
@@ -152,7 +158,14 @@ def run_application(
         InputError: A table lacks a column, or has null ids or times.
         ApplicationError: A pattern does not fit the columns.
     """
-    schemas = {name: schema_of(table.schema) for name, table in tables.items()}
+    tables = {
+        name: without_malformed(source, tables[name])
+        for name, source in application.sources.items()
+    }
+    schemas = {
+        name: schema_of(with_declared_times(application.sources[name], table).schema)
+        for name, table in tables.items()
+    }
     application = with_schemas(application, schemas)
     streams: dict[Stream, tuple[StreamInput, pa.Table]] = {
         Stream(name): prepare_source(source, tables[name])
@@ -171,33 +184,71 @@ def run_application(
     return results
 
 
+def without_malformed(source: Source, table: pa.Table) -> pa.Table:
+    """Leave out events without a time or an id, if the source has a place for them."""
+    if source.malformed is None:
+        return table
+    _check_names(source, table)
+    events = with_derived_columns(source, with_declared_times(source, table))
+    unit, what = source.time_unit.value, f"source {source.name}: {source.time!r}"
+    fine = event_time_of(events[source.time], unit, source.time_zone, what).valid
+    for name in source.id:
+        fine = fine & np.asarray(events[name].is_valid())
+    return table if fine.all() else table.filter(pa.array(fine))
+
+
+def with_declared_times(source: Source, table: pa.Table) -> pa.Table:
+    """Read text of columns that are declared as times, and give timestamps a time zone.
+
+    Without one they are in UTC, or in the time zone of the source.
+    """
+    for index, column in enumerate(table.schema):
+        declared = (source.schema or {}).get(column.name)
+        is_local = pa.types.is_timestamp(column.type) and column.type.tz is None
+        if is_local and source.time_zone is not None:
+            times = event_time_of(table[column.name], "us", source.time_zone, column.name)
+            read = Column(DataType.TIMESTAMP, times.values, times.valid)
+        elif declared in TIMES and data_type_of_arrow(column.type) is DataType.STRING:
+            read = read_timestamps(to_column(table[column.name]), source.time_zone)
+            read = midnights(read) if declared is DataType.DATE else read
+        else:
+            continue
+        table = table.set_column(index, column.name, to_arrow(read))
+    return table
+
+
 def prepare_source(source: Source, table: pa.Table) -> tuple[StreamInput, pa.Table]:
     """Add the derived columns and the time of a source."""
+    _check_names(source, table)
+    table = with_derived_columns(source, with_declared_times(source, table))
+    unit, name = source.time_unit.value, source.name
+    table = add_event_time(table, source.time, unit, name, source.time_zone)
+    return StreamInput(
+        source.name, source.id, EVENT_TIME, source.lateness, source.time in source.id
+    ), table
+
+
+def _check_names(source: Source, table: pa.Table) -> None:
     for name in (source.time, *source.id):
         if name not in table.column_names and name not in source.columns:
             raise InputError(
                 f"source {source.name} has no column {name!r}; "
                 f"{known_names(name, [*table.column_names, *source.columns])}"
             )
+
+
+def with_derived_columns(source: Source, table: pa.Table) -> pa.Table:
+    """Add the derived columns of a source."""
     for name, expression in source.columns.items():
         column = evaluate(expression, len(table), lambda node: row_column(table, node))  # noqa: B023
         table = table.append_column(name, to_arrow(column))
-    table = add_event_time(table, source.time, source.time_unit.value, source.name)
-    return StreamInput(
-        source.name, source.id, EVENT_TIME, source.lateness, source.time in source.id
-    ), table
+    return table
 
 
-def combine_results(
-    result: Result,
-    times: pa.DataType | None = None,
-    unit: str = "us",
-    *,
-    timed_out: bool = False,
-) -> pa.Table:
+def combine_results(result: Result, *, timed_out: bool = False) -> pa.Table:
     """Put the complex events, or what timed out, into one table by time, `pattern` first.
 
-    Times have the data type and the unit of those of the events; None: microseconds.
+    Times are timestamps in UTC.
     """
     by_pattern = result.timed_out if timed_out else result.complex_events
     tables = [
@@ -209,15 +260,4 @@ def combine_results(
         order = np.argsort(joined["time"].to_numpy(), kind="stable")
         joined = joined.take(pa.array(order))
     index = joined.column_names.index("time")
-    return joined.set_column(index, "time", _as_in_events(joined["time"], times, unit))
-
-
-def _as_in_events(
-    micros: pa.ChunkedArray, times: pa.DataType | None, unit: str
-) -> pa.ChunkedArray:
-    """Give times in the data type and unit of the time column of the events."""
-    if times is not None and pa.types.is_timestamp(times):
-        return micros.cast(pa.timestamp("us", tz=times.tz))
-    if times is not None and pa.types.is_floating(times):
-        return pc.divide(micros.cast(pa.float64()), float(TIME_UNITS[unit]))
-    return pc.divide(micros, TIME_UNITS[unit]) if unit != "us" else micros
+    return joined.set_column(index, "time", joined["time"].cast(pa.timestamp("us", tz="UTC")))

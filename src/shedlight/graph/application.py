@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
+from zoneinfo import available_timezones
 
 from shedlight.language import Expression, Pattern, Schema
 from shedlight.matching.output.timed_out import timed_out_name
 
 PERCENTILES = range(50, 100)
 """The percentiles of latency that a bound may be of."""
+EXAMPLE_ZONE = "Europe/Berlin"
 UNSHED_SAMPLE = 0.01
 """The share of keys that is never shed, if the application does not say otherwise."""
 
@@ -25,17 +27,13 @@ UNSHED_SAMPLE = 0.01
 class TimeUnit(Enum):
     """What the numbers in a time column count; a timestamp needs none."""
 
+    NANOSECONDS = "ns"
     MICROSECONDS = "us"
     MILLISECONDS = "ms"
     SECONDS = "s"
 
     def __str__(self) -> str:
         return self.value
-
-    @property
-    def microseconds(self) -> int:
-        """How many microseconds one of it is."""
-        return {"us": 1, "ms": 1_000, "s": 1_000_000}[self.value]
 
 
 class ShedBy(Enum):
@@ -103,8 +101,10 @@ class Source:
         format: A format of Spark, such as parquet or kafka.
         path: Where the files are, if the format has files.
         options: What else the format needs, as Spark takes it.
-        time: The column with the time of an event.
-        time_unit: What that column counts if it has whole numbers.
+        time: The column with the time of an event: a timestamp, a date, text in ISO-8601, or a
+            number.
+        time_unit: What that column counts if it has numbers.
+        time_zone: The time zone of timestamps and of text that have none; None: UTC.
         id: The columns that identify an event.
         columns: Derived columns; each may use those of the source and those before it.
         schema: The columns of the source without the derived ones; None: read them from the
@@ -125,6 +125,7 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     time: str
     time_unit: TimeUnit = TimeUnit.MICROSECONDS
+    time_zone: str | None = None
     id: tuple[str, ...]
     columns: Mapping[str, Expression] = field(default_factory=dict)
     schema: Schema | None = None
@@ -137,6 +138,10 @@ class Source:
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError(f"source {self.name!r} needs at least one id column")
+        if self.time_zone is not None and self.time_zone not in available_timezones():
+            raise ValueError(
+                f"unknown time zone {self.time_zone!r}; name one such as {EXAMPLE_ZONE}"
+            )
         if self.lateness < 0:
             raise ValueError(f"lateness cannot be negative, got {self.lateness}")
         if self.idle is not None and self.idle <= 0:

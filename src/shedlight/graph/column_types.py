@@ -10,10 +10,18 @@ from shedlight.graph.file.problem import Path, Problem, format_path, problem_at,
 from shedlight.graph.topology import operator_order
 from shedlight.language import DataType, PatternWarning, Schema, parse_expression, parse_pattern
 from shedlight.language.check.rules import check, check_row
+from shedlight.language.functions import EVENT_TIMES
 
-TIMES = frozenset({DataType.BIGINT, DataType.TIMESTAMP, DataType.UNKNOWN})
+TIMES = EVENT_TIMES | {DataType.UNKNOWN}
 IDS = frozenset(
-    {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN, DataType.UNKNOWN}
+    {
+        DataType.BIGINT,
+        DataType.STRING,
+        DataType.TIMESTAMP,
+        DataType.DATE,
+        DataType.BOOLEAN,
+        DataType.UNKNOWN,
+    }
 )
 
 Texts = Mapping[Path, str]

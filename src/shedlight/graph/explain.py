@@ -92,11 +92,14 @@ def _about_source(source: Source) -> _Rows:
 
 
 def _time_form(source: Source) -> str:
-    unit = {"us": "microseconds", "ms": "milliseconds", "s": "seconds"}[str(source.time_unit)]
     data_type = source.schema.get(source.time) if source.schema else None
-    if data_type is DataType.TIMESTAMP:
-        return "a timestamp"
-    return f"in {unit}" if data_type else f"in {unit} or a timestamp"
+    zone = "" if source.time_zone is None else f" of {source.time_zone}"
+    if data_type in {DataType.TIMESTAMP, DataType.DATE}:
+        return f"a {data_type}{zone}"
+    if data_type is DataType.STRING:
+        return f"text in ISO-8601{zone}"
+    unit = source.time_unit.name.lower()
+    return f"in {unit}" if data_type else f"in {unit}, a timestamp or text{zone}"
 
 
 def _location(part: Source | Sink | app.SideOutput) -> str:

@@ -5,6 +5,7 @@ The classes of `expression.py` have no operators themselves: there `==` compares
 
 import math
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 
 from shedlight.errors import RuleError, known_names
 from shedlight.language.ast import expression as ex
@@ -137,6 +138,9 @@ def to_expression(operand: object) -> Expression:
         return ex.WholeEvent(operand.variable_)
     if isinstance(operand, float) and not math.isfinite(operand):
         raise ValueError(f"{operand} cannot be written down")
-    if operand is None or isinstance(operand, bool | int | float | str):
+    if isinstance(operand, datetime):
+        zoned = operand if operand.tzinfo else operand.replace(tzinfo=UTC)
+        return ex.Literal(zoned.astimezone(UTC))
+    if operand is None or isinstance(operand, bool | int | float | str | date):
         return ex.Literal(operand)
     raise TypeError(f"neither an expression nor a constant: {operand!r}")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import Column
+from shedlight.language.eval.decimals import shortest_bytes
 from shedlight.matching.jit import Array, compiled, jit_inline
 
 SEED = 42
@@ -151,13 +152,19 @@ def hash_rows(columns: Sequence[Column], rows: int, seed: int = SEED) -> Array:
     return hashes.view(np.int64)
 
 
+HASHED_AS_BYTES = frozenset({DataType.STRING, DataType.DECIMAL})
+"""The data types whose values are hashed byte by byte; others are whole numbers."""
+
+
 def _is_plain(column: Column) -> bool:
-    return column.data_type is not DataType.STRING and bool(column.valid.all())
+    return column.data_type not in HASHED_AS_BYTES and bool(column.valid.all())
 
 
 def _hash_column(column: Column, seeds: Array) -> None:
     if column.data_type is DataType.STRING:
         _hash_texts(*text_buffers(column.values), column.valid, seeds)
+    elif column.data_type is DataType.DECIMAL:
+        _hash_texts(*shortest_bytes(column.values), column.valid, seeds)
     elif _is_plain(column):
         hash_onto(_as_integers(column), seeds)
     else:
@@ -166,7 +173,7 @@ def _hash_column(column: Column, seeds: Array) -> None:
 
 def hash_keys(columns: Sequence[Column], rows: int) -> tuple[Array, Array]:
     """Give the two hashes that identify a key; null is a key of its own."""
-    if len(columns) == 1 and columns[0].data_type is not DataType.STRING:
+    if len(columns) == 1 and columns[0].data_type not in HASHED_AS_BYTES:
         return hash_rows(columns, rows), np.where(columns[0].valid, 0, _NULL)
     both = tuple(hash_rows(columns, rows, seed) for seed in (SEED, _OTHER_SEED))
     for start in range(0, len(columns), MAX_NULL_FLAGS):

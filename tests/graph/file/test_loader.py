@@ -387,6 +387,7 @@ def test_editors_get_a_json_schema():
         "schema",
         "lateness",
         "idle",
+        "time_zone",
         "arrival",
         "late",
         "malformed",

@@ -196,7 +196,34 @@ def test_an_expression_has_a_kind(node, expected):
             "if(..., 'true', 'false')",
         ),
         (Cast(HOST, DataType.BOOLEAN), "cannot cast string to boolean", "compare it"),
-        (Cast(HOST, DataType.TIMESTAMP), "cannot cast string to timestamp", "bigint, double"),
+        (Cast(ONE, DataType.TIMESTAMP), "cannot cast bigint to timestamp", "timestamp_micros"),
+        (Cast(AT, DataType.BIGINT), "cannot cast timestamp to bigint", "unix_micros"),
+        (
+            Binary(Operator.LESS, AT, HOST),
+            "`<` compares timestamp with timestamp, got timestamp and string",
+            "write TIMESTAMP '2026-01-31T23:59:59Z'",
+        ),
+        (Call("size", (HOST,)), "`size` takes array, got string", ""),
+        (
+            Call("regexp_like", (HOST, HOST)),
+            "`regexp_like` takes a text in quotes here, got host",
+            "",
+        ),
+        (
+            Call("regexp_like", (HOST, Literal("(?i)a"))),
+            "`regexp_like` cannot use '(?i)a'",
+            "flags or look-around",
+        ),
+        (
+            Call("get_json_object", (HOST, Literal("$.*"))),
+            "`get_json_object` cannot use '$.*'",
+            "without wildcards",
+        ),
+        (
+            Call("to_timestamp", (HOST, Literal("d.M.yyyy"))),
+            "`to_timestamp` cannot use 'd.M.yyyy'",
+            "it has 'd'",
+        ),
         (Cast(EVENT, DataType.STRING), "cannot cast struct to string", "name a field"),
         (Cast(ONE, DataType.STRUCT), "nothing can be cast to struct", "boolean"),
         (Call("lenght", (HOST,)), "unknown function 'lenght'", "did you mean 'length'?"),
@@ -245,13 +272,21 @@ def test_a_column_that_is_not_there_is_the_problem_of_the_scope():
         data_type(IsNull(Attribute("", ("cpi",))))
 
 
+_CONSTANTS = {
+    "get_json_object": Literal("$.a"),
+    "regexp_like": Literal("a+"),
+    "to_timestamp": Literal("yyyy"),
+}
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_takes_null_and_unknown_arguments(name):
     """Neither is a mistake of the user."""
-    count = len(FUNCTIONS[name].parameters)
+    count, constant = len(FUNCTIONS[name].parameters), _CONSTANTS.get(name)
 
     for argument in (NULL, WHAT):
-        assert isinstance(data_type(Call(name, (argument,) * count)), DataType)
+        arguments = (argument,) * (count - 1) + ((constant or argument),)
+        assert isinstance(data_type(Call(name, arguments)), DataType)
 
 
 def test_a_number_out_of_range_is_found_anywhere():

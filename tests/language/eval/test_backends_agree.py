@@ -38,7 +38,17 @@ from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.eval.column import Column, data_type_of_arrow, to_arrow, to_column
 from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.language.eval.spark_sql import spark_sql
-from tests.language.expressions import BIGINTS, DOUBLES, PLAIN, TEXTS, expressions
+from tests.language.expressions import (
+    BIGINTS,
+    DOUBLES,
+    FORMATS,
+    PATHS,
+    PLAIN,
+    REGEXES,
+    TEXTS,
+    TEXTS_WITH_TIMES,
+    expressions,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -94,6 +104,11 @@ ARROW_TYPES = {
     "c": pa.bool_(),
     "at": pa.timestamp("us", tz="UTC"),
     "day": pa.date32(),
+    "cents": pa.decimal128(10, 2),
+    "wide": pa.decimal128(38, 0),
+    "tags": pa.list_(pa.string()),
+    "counts": pa.list_(pa.int64()),
+    "days": pa.list_(pa.date32()),
     "r": pa.struct([("i", pa.int64()), ("s", pa.string()), ("odd `name`", pa.float64())]),
     "nothing at all": pa.int64(),
 }
@@ -108,6 +123,9 @@ N, M, D, E, S, T = (Attribute("", (name,)) for name in ("i", "j", "d", "e", "s",
 
 def awkward(arrow_type: pa.DataType, rng: random.Random) -> object:
     """Draw a value that something may trip over, or null."""
+    if pa.types.is_list(arrow_type):
+        elements = [awkward(arrow_type.value_type, rng) for _ in range(rng.randrange(4))]
+        return rng.choice([None, elements, elements, elements])
     if pa.types.is_struct(arrow_type):
         fields = {field.name: awkward(field.type, rng) for field in arrow_type}
         return rng.choice([None, fields, fields, fields])
@@ -121,7 +139,18 @@ def awkward(arrow_type: pa.DataType, rng: random.Random) -> object:
         ],
         pa.float32(): [0.0, -0.0, float("nan"), float("inf"), 0.1, -1.5, 3.4e38],
         pa.decimal128(38, 9): [Decimal("0.1"), Decimal("12345678901234567890.123456789")],
-        pa.string(): TEXTS,
+        pa.decimal128(10, 2): [
+            Decimal("0.10"),
+            Decimal("-99999999.99"),
+            Decimal(rng.randint(-3, 3)),
+        ],
+        pa.decimal128(38, 0): [
+            Decimal(10) ** 37,
+            Decimal(10) ** 20,
+            Decimal(-(2**63)),
+            Decimal(7),
+        ],
+        pa.string(): [*TEXTS_WITH_TIMES],
         pa.bool_(): [True, False],
         pa.timestamp("us", tz="UTC"): instants,
         pa.date32(): [date(1970, 1, 1), date(2024, 2, 29), date(1900, 1, 1)],
@@ -233,7 +262,8 @@ def check(rows: Rows, batch: Sequence[Expression]) -> None:
     if not disagreements(rows, batch):
         return
     inner = {str(node): node for whole in batch for node in walk(whole)}
-    nodes = sorted(inner.values(), key=lambda node: len(str(node)))
+    plain = (node for node in inner.values() if data_type_of(node, rows.scope) in PLAIN)
+    nodes = sorted(plain, key=lambda node: len(str(node)))
     for start in range(0, len(nodes), BATCH):
         found = disagreements(rows, nodes[start : start + BATCH])
         if found:
@@ -350,6 +380,17 @@ SUBTLE = [
     *(Call("substring", (S, Literal(start), Literal(2))) for start in range(-4, 5)),
     *(Binary(operator, D, E) for operator in sorted(COMPARISONS, key=str)),
     *(Binary(operator, S, T) for operator in sorted(COMPARISONS, key=str)),
+    *(Call("regexp_like", (S, Literal(regex))) for regex in REGEXES),
+    *(Call("get_json_object", (S, Literal(path))) for path in PATHS),
+    *(Call("to_timestamp", (S, Literal(form))) for form in FORMATS),
+    *(Cast(S, data_type) for data_type in (DataType.TIMESTAMP, DataType.DATE)),
+    *(Cast(Attribute("", (name,)), DataType.BIGINT) for name in ("money", "cents", "wide")),
+    *(
+        Binary(operator, Attribute("", ("money",)), other)
+        for operator in sorted(COMPARISONS, key=str)
+        for other in (Attribute("", ("cents",)), Attribute("", ("wide",)), N, D, Literal(0.1))
+    ),
+    In(Attribute("", ("money",)), (Literal(0.1), Literal(7), Literal(None))),
 ]
 
 

@@ -4,7 +4,6 @@ That the values are those of Spark is tested in `test_backends_agree.py`.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -372,9 +371,18 @@ def test_no_rows_are_no_problem():
         (pa.array([0.1], pa.float32()), DataType.DOUBLE, [float(np.float32(0.1))]),
         (
             pa.array([Decimal("12345678901234567890.123"), None], pa.decimal128(38, 3)),
-            DataType.DOUBLE,
-            [12345678901234567890.123, None],
+            DataType.DECIMAL,
+            [Decimal("12345678901234567890.123"), None],
         ),
+        (
+            pa.array([Decimal(10) ** 20, Decimal(7)], pa.decimal128(38, 0)),
+            DataType.DECIMAL,
+            [None, Decimal(7)],
+        ),
+        (pa.array([date(1970, 1, 2), None]), DataType.DATE, [date(1970, 1, 2), None]),
+        (pa.array([date(1970, 1, 2)], pa.date64()), DataType.DATE, [date(1970, 1, 2)]),
+        (pa.array([["a"], None, []]), DataType.STRINGS, [["a"], None, []]),
+        (pa.array([[1.5], None], pa.large_list(pa.float32())), DataType.DOUBLES, [[1.5], None]),
         (pa.array([True, None]), DataType.BOOLEAN, [True, None]),
         (pa.array(["a", None, "a"]).dictionary_encode(), DataType.STRING, ["a", None, "a"]),
         (pa.array([5, None]).dictionary_encode(), DataType.BIGINT, [5, None]),
@@ -403,8 +411,6 @@ def test_arrow_arrays_are_taken_over(array, data_type, expected):
         (pa.array([SMALLEST, LARGEST], pa.timestamp("us")), [SMALLEST, LARGEST]),
         (pa.array([5], pa.timestamp("ms", tz="Europe/Berlin")), [5_000]),
         (pa.array([-1, 1_999], pa.timestamp("ns")), [-1, 1]),
-        (pa.array([date(1970, 1, 2), None]), [86_400_000_000, None]),
-        (pa.array([date(1970, 1, 2)], pa.date64()), [86_400_000_000]),
         (pa.array([datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)]), [1_000_000]),
     ],
 )
@@ -418,11 +424,17 @@ def test_time_is_in_microseconds(array, expected):
     assert to_arrow(column).type == pa.timestamp("us", tz="UTC")
 
 
-@pytest.mark.parametrize("arrow_type", [pa.list_(pa.int64()), pa.binary(), pa.duration("s")])
-def test_other_arrow_types_are_refused_by_name(arrow_type):
-    """The caller says which column it is."""
-    with pytest.raises(TypeError, match=re.escape(str(arrow_type))):
-        to_column(pa.array([], arrow_type))
+@pytest.mark.parametrize(
+    "arrow_type",
+    [pa.list_(pa.list_(pa.int64())), pa.decimal128(38, 19), pa.binary(), pa.duration("s")],
+)
+def test_other_arrow_types_are_null_or_not(arrow_type):
+    """They are carried as they are."""
+    column = to_column(pa.nulls(2, arrow_type))
+
+    assert column.data_type is DataType.OTHER
+    assert column.valid.tolist() == [False, False]
+    assert to_arrow(column).type == arrow_type
 
 
 def test_a_struct_is_null_or_not():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source
-from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
+from shedlight.language.ast.data_type import SCHEMA_TYPE_NAMES, DataType, Schema
 
 ELSEWHERE = "elsewhere"  # the format of sources and sinks in such a text
 
@@ -48,11 +48,12 @@ def _source(source: Source) -> dict[str, Any]:
         "id": list(source.id),
         "columns": {name: str(value) for name, value in source.columns.items()},
         "lateness": _time(source.lateness),
+        **({} if source.time_zone is None else {"time_zone": source.time_zone}),
     } | ({"schema": declared} if declared else {})
 
 
 def _declared(schema: Schema) -> Mapping[str, Any]:
-    """Write a schema; nothing if it has a data type that cannot be written, such as a list."""
+    """Write a schema; nothing if it has a data type that cannot be written, such as a map."""
     declared: dict[str, Any] = {}
     for name, data_type in schema.items():
         *outer, last = name.split(".")
@@ -61,7 +62,7 @@ def _declared(schema: Schema) -> Mapping[str, Any]:
             struct = struct.setdefault(outer_name, {})
         if data_type is DataType.STRUCT:
             struct.setdefault(last, {})
-        elif str(data_type) in TYPE_NAMES:
+        elif str(data_type) in SCHEMA_TYPE_NAMES:
             struct[last] = str(data_type)
         else:
             return {}

@@ -9,14 +9,26 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
+from zoneinfo import available_timezones
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from shedlight.errors import join_words, known_names
-from shedlight.graph.application import PERCENTILES, UNSHED_SAMPLE, ShedBy, TimeUnit
+from shedlight.graph.application import (
+    EXAMPLE_ZONE,
+    PERCENTILES,
+    UNSHED_SAMPLE,
+    ShedBy,
+    TimeUnit,
+)
 from shedlight.graph.file.problem import shorten
-from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
+from shedlight.language.ast.data_type import (
+    PLAIN_SCHEMA_NAMES,
+    SCHEMA_TYPE_NAMES,
+    DataType,
+    Schema,
+)
 from shedlight.language.ast.window import read_duration
 
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
@@ -193,10 +205,24 @@ def _data_type(value: object) -> DataType | dict[str, Any]:
     if isinstance(value, dict) and value:
         return {_column(name): _data_type(inner) for name, inner in value.items()}
     text = value if isinstance(value, str) else ""
-    if text.lower() not in TYPE_NAMES:
-        known = known_names(shorten(text), TYPE_NAMES)
+    name = _DECIMAL.sub("decimal", text.lower().replace(" ", ""))
+    if name not in SCHEMA_TYPE_NAMES:
+        known = known_names(shorten(text), [*PLAIN_SCHEMA_NAMES, "array<string>"])
         raise ValueError(f"must be a data type, got {describe(value or None)}; {known}")
-    return TYPE_NAMES[text.lower()]
+    return SCHEMA_TYPE_NAMES[name]
+
+
+_DECIMAL = re.compile(r"decimal\([0-9]+(?:,(?:[0-9]|1[0-8]))?\)")
+"""Decimals of up to 18 digits behind the point, which all are taken alike."""
+
+
+def _time_zone(value: object) -> str:
+    """Read the name of a time zone."""
+    if not isinstance(value, str) or value not in available_timezones():
+        raise ValueError(
+            f"must be a time zone, got {describe(value)}; name one such as {EXAMPLE_ZONE}"
+        )
+    return value
 
 
 def flat_schema(declared: Mapping[str, Any], outer: str = "") -> Schema:
@@ -239,10 +265,11 @@ Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
 Bound = Annotated[tuple[int, int | None], *_as(_bound, _BOUND)]
 Unit = Annotated[TimeUnit, *_as(_choice(_UNITS), {"enum": list(_UNITS)})]
+Zone = Annotated[str, *_as(_time_zone, {"type": "string"})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
 ColumnNames = Annotated[list[Column], *_as(_distinct, _LIST)]
 ColumnType = Annotated[
-    Any, *_as(_data_type, {"anyOf": [{"enum": list(TYPE_NAMES)}, {"type": "object"}]})
+    Any, *_as(_data_type, {"anyOf": [{"enum": list(SCHEMA_TYPE_NAMES)}, {"type": "object"}]})
 ]
 Filled = Annotated[dict[Name, _T], BeforeValidator(_filled)]
 
@@ -275,6 +302,9 @@ class SourceSettings(LocationSettings):
 
     time: Column = Field(description="the column with the time of an event")
     time_unit: Unit = Field(TimeUnit.MICROSECONDS, description="what a time of numbers counts")
+    time_zone: Zone | None = Field(
+        None, description="the time zone of times that have none, such as Europe/Berlin"
+    )
     id: ColumnNames = Field(description="the columns that identify an event")
     columns: dict[Column, Text] = Field({}, description="derived columns, as expressions")
     declared: Annotated[dict[Column, ColumnType] | None, BeforeValidator(_filled)] = Field(

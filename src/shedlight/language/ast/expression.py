@@ -9,6 +9,7 @@ is greater than any other number.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, date, datetime
 from enum import Enum, IntEnum
 from functools import partial, reduce
 from itertools import chain
@@ -97,9 +98,9 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expression):
-    """A constant: a whole number, a decimal one, text, true, false or null."""
+    """A constant: a number, text, true, false, null, a date, or a time with its zone."""
 
-    value: bool | int | float | str | None
+    value: bool | int | float | str | date | datetime | None
 
     def __eq__(self, other: object) -> bool:
         """Tell 1 from 1.0 and from true, which Python does not."""
@@ -119,6 +120,11 @@ class Literal(Expression):
             return str(self.value).upper()
         if isinstance(self.value, str):
             return "'" + self.value.replace("'", "''") + "'"
+        if isinstance(self.value, datetime):
+            text = self.value.astimezone(UTC).isoformat().removesuffix("+00:00")
+            return f"TIMESTAMP '{text}Z'"
+        if isinstance(self.value, date):
+            return f"DATE '{self.value.isoformat()}'"
         return repr(self.value)
 
 

@@ -11,19 +11,27 @@ from functools import singledispatch
 from shedlight.errors import RuleError, join_words, known_names
 from shedlight.language import functions as fn
 from shedlight.language.ast import expression as ex
-from shedlight.language.ast.data_type import PYTHON_TYPES, TYPE_NAMES, DataType
+from shedlight.language.ast.data_type import ARRAYS, PYTHON_TYPES, TYPE_NAMES, DataType
 from shedlight.language.ast.expression import Expression, Operator
 
 Scope = Callable[[Expression], DataType]
 """Gives the data type of an attribute, a whole event or an aggregate, or raises."""
 
 _CASTS = {  # what each data type can be cast to
-    DataType.BIGINT: frozenset({DataType.BOOLEAN, DataType.DOUBLE, DataType.STRING}),
+    DataType.BIGINT: frozenset(
+        {DataType.BOOLEAN, DataType.DOUBLE, DataType.STRING, DataType.DECIMAL}
+    ),
     DataType.BOOLEAN: fn.BIGINTS,
+    DataType.DATE: fn.TIMESTAMPS,
+    DataType.DECIMAL: frozenset({DataType.BIGINT, DataType.DOUBLE}),
     DataType.DOUBLE: fn.BIGINTS,
-    DataType.STRING: fn.NUMBERS,
+    DataType.STRING: frozenset({DataType.BIGINT, DataType.DOUBLE}) | fn.TIMES,
+    DataType.TIMESTAMP: frozenset({DataType.DATE}),
 }
+_OF_NUMBER = "use timestamp_seconds(...), timestamp_millis(...) or timestamp_micros(...) on it"
 _SPECIAL_ADVICE = {
+    (DataType.BIGINT, DataType.TIMESTAMP): _OF_NUMBER,
+    (DataType.BIGINT, DataType.DATE): _OF_NUMBER,
     (DataType.TIMESTAMP, DataType.BIGINT): "use unix_micros(...) on the timestamp",
     (DataType.TIMESTAMP, DataType.DOUBLE): "use unix_micros(...) on the timestamp",
     (
@@ -89,7 +97,7 @@ def _(node: ex.Binary, scope: Scope) -> DataType:
 
 
 def _comparison_type(node: ex.Binary, data_types: tuple[DataType, DataType]) -> DataType:
-    if DataType.STRUCT in data_types or fn.common_data_type(data_types) is None:
+    if _has_parts(data_types) or fn.common_data_type(data_types) is None:
         both, found = _shared_name(data_types), f"{data_types[0]} and {data_types[1]}"
         problem = f"`{node.operator.value}` compares {both} with {both}, got {found}"
         raise DataTypeError(node, problem, _advice_for_all(data_types))
@@ -173,9 +181,37 @@ def _(node: ex.Call, scope: Scope) -> DataType:
         _require_type(argument, scope, function.parameter(position), name)
         for position, argument in enumerate(node.arguments)
     ]
-    free = [t for i, t in enumerate(data_types) if len(function.parameter(i)) > 1]
-    _require_agreement(node, free, name)
+    if function.constant and count == len(function.parameters):
+        _require_constant(node, function.constant)
+    if function.parameters[0] == ARRAYS:
+        _require_element(node, data_types)
+    else:
+        free = [t for i, t in enumerate(data_types) if len(function.parameter(i)) > 1]
+        _require_agreement(node, free, name)
     return fn.result_data_type(function, fn.argument_data_types(function, data_types))
+
+
+def _require_constant(node: ex.Call, read: Callable[[str], object]) -> None:
+    """Require that the last argument is a text as it stands, and one that can be read."""
+    last, name = node.arguments[-1], f"`{node.function}`"
+    if not isinstance(last, ex.Literal) or not isinstance(last.value, str):
+        raise DataTypeError(last, f"{name} takes a text in quotes here, got {last}")
+    try:
+        read(last.value)
+    except ValueError as error:
+        raise DataTypeError(last, f"{name} cannot use {last}", str(error)) from error
+
+
+def _require_element(node: ex.Call, data_types: Sequence[DataType]) -> None:
+    """Require that a value can be an element of the array before it."""
+    element, values = data_types[0].element, data_types[1:]
+    if element is None or node.function == "get" or not values:
+        return
+    if fn.common_data_type([element, *values]) is not element:
+        problem = f"`{node.function}` takes {element} with {data_types[0]}, got {values[0]}"
+        raise DataTypeError(
+            node.arguments[1], problem, _advice(values[0], frozenset({element}))
+        )
 
 
 def _require_type(
@@ -183,7 +219,8 @@ def _require_type(
 ) -> DataType:
     """Find the data type of an operand, which must be one of those allowed."""
     data_type = data_type_of(operand, scope)
-    if data_type not in allowed | _FREE:
+    is_date = data_type is DataType.DATE and DataType.TIMESTAMP in allowed
+    if data_type not in allowed | _FREE and not is_date:
         problem = f"{where} takes {fn.data_types_name(allowed)}, got {data_type}"
         raise DataTypeError(operand, problem, _advice(data_type, allowed))
     return data_type
@@ -193,18 +230,25 @@ def _require_agreement(
     node: Expression, data_types: Sequence[DataType], where: str
 ) -> DataType:
     common = fn.common_data_type(data_types)
-    if common is None or DataType.STRUCT in data_types:
+    if common is None or _has_parts(data_types):
         distinct = join_words(dict.fromkeys(map(str, data_types)), "and")
         problem = f"{where} needs values of one data type, got {distinct}"
         raise DataTypeError(node, problem, _advice_for_all(data_types))
     return common
 
 
+def _has_parts(data_types: Iterable[DataType]) -> bool:
+    """Whether there is an array or a struct among data types."""
+    return any(data_type not in fn.PLAIN | _FREE for data_type in data_types)
+
+
 def _shared_name(data_types: Iterable[DataType]) -> str:
     """Name what both sides of a comparison should be, of what one of them is."""
-    known = [t for t in data_types if t not in _FREE | {DataType.STRUCT}]
+    known = [t for t in data_types if t in fn.PLAIN]
     if any(data_type in fn.NUMBERS for data_type in known):
         return "number"
+    if not fn.TIMES.isdisjoint(known):
+        return "timestamp"
     return str(min(known, key=str)) if known else "value"
 
 
@@ -212,6 +256,10 @@ def _advice(given: DataType, wanted: frozenset[DataType]) -> str:
     """Say how a value of a data type can be made one of the data types wanted."""
     if given is DataType.STRUCT:
         return "name a field of the struct, as in `event.field`"
+    if given is DataType.OTHER:
+        return "it can be selected, and tested by IS NULL; derive a column of another data type"
+    if given in ARRAYS:
+        return "name an element of the array, as in `tags[0]`, or use array_contains(...)"
     if wanted == fn.BOOLEANS:
         return "compare it with something, as in `x > 0`"
     castable = wanted & _CASTS.get(given, frozenset())
@@ -224,5 +272,8 @@ def _advice(given: DataType, wanted: frozenset[DataType]) -> str:
 
 def _advice_for_all(data_types: Iterable[DataType]) -> str:
     """Say how values that should agree can be made to: as numbers, mostly."""
+    data_types = list(data_types)
+    if DataType.STRING in data_types and not fn.TIMES.isdisjoint(data_types):
+        return "write TIMESTAMP '2026-01-31T23:59:59Z', or CAST(... AS timestamp) on the string"
     others = [data_type for data_type in data_types if data_type not in fn.NUMBERS | _FREE]
     return next(filter(None, (_advice(data_type, fn.NUMBERS) for data_type in others)), "")

@@ -10,7 +10,7 @@ from functools import partial
 from shedlight.errors import RuleError, join_words, known_names
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast import pattern as ast
-from shedlight.language.ast.data_type import DataType, Schema
+from shedlight.language.ast.data_type import NO_VALUES, DataType, Schema
 from shedlight.language.check import normal_form as tree
 from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.check.lint import PatternWarning, lint_pattern
@@ -18,7 +18,8 @@ from shedlight.language.check.lint import PatternWarning, lint_pattern
 RESERVED = frozenset({"pattern", "time", "id", "events", "source"})
 """What every complex event has besides the values that are selected."""
 _COMBINING = frozenset({"abs", "coalesce", "greatest", "if", "least", "nullif"})
-_OF_NUMBERS = frozenset({ex.AggregateFunction.SUM, ex.AggregateFunction.AVG})
+SUMMED = frozenset({ex.AggregateFunction.SUM, ex.AggregateFunction.AVG})
+"""The aggregates of numbers; decimals are added up as doubles."""
 _OF_VALUES = frozenset({ex.AggregateFunction.MIN, ex.AggregateFunction.MAX})
 _ACROSS = (
     "allowed are arithmetic, comparisons, AND, OR, NOT, IS NULL, IN, CASE, coalesce, if,"
@@ -197,8 +198,14 @@ def _check_data_types(pattern: ast.Pattern, schema: Schema | None) -> None:
             raise RuleError(condition, problem, hint)
     for condition in pattern.conditions:
         _check_across(condition, scope)
-    for expression in (*(item.expression for item in pattern.select), *pattern.partition_by):
-        data_type_of(expression, scope)
+    for item in pattern.select:
+        data_type_of(item.expression, scope)
+    for key in pattern.partition_by:
+        if data_type_of(key, scope) in NO_VALUES:
+            problem = f"a key is one value, {str(key)!r} is {scope(key)}"
+            raise RuleError(
+                key, problem, "name a field of it, or derive a column with one value"
+            )
 
 
 def _check_across(node: ex.Expression, scope: Scope) -> frozenset[str]:
@@ -254,10 +261,12 @@ def _aggregate_data_type(schema: Schema | None, node: ex.Aggregate) -> DataType:
     name = node.function.value
     if node.function is ex.AggregateFunction.COUNT:
         return DataType.BIGINT
-    if node.function in _OF_NUMBERS and not data_type.is_number:
+    if node.function in SUMMED and not data_type.is_number:
         hint = "name an attribute that is a number"
         raise RuleError(node, f"{name} is of numbers, got {data_type}", hint)
-    if node.function in _OF_VALUES and data_type is DataType.STRUCT:
-        hint = "name a field of the struct"
+    if node.function in _OF_VALUES and data_type in NO_VALUES:
+        hint = "name a field of the struct" if data_type is DataType.STRUCT else ""
         raise RuleError(node, f"{name} is of values, got {data_type}", hint)
-    return DataType.DOUBLE if node.function is ex.AggregateFunction.AVG else data_type
+    is_double = node.function in SUMMED and data_type is DataType.DECIMAL
+    is_double |= node.function is ex.AggregateFunction.AVG
+    return DataType.DOUBLE if is_double else data_type

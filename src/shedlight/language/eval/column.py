@@ -6,6 +6,8 @@ once it is a scalar (`to_scalars`). Values and validity may be constant each on 
 """
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,15 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shedlight.language.ast.data_type import PYTHON_TYPES, DataType
+from shedlight.language.ast.data_type import ARRAYS, NO_VALUES, PYTHON_TYPES, DataType
 
 Flags = npt.NDArray[np.bool_]
-Constant = bool | int | float | str | None
+Constant = bool | int | float | str | date | datetime | None
 
 TEXT = pa.large_string()
 """How text is kept: with 64-bit offsets, so that a column may exceed 2 GiB."""
 
+DECIMAL = pa.decimal128(38, 18)
+"""How decimals are kept: 20 digits before the point and 18 behind it."""
+
 ALL_TRUE: Flags = np.ones(1, np.bool_)  # what is so in all rows
+DAY = 86_400_000_000  # microseconds
 
 _MICROSECONDS_PER_UNIT = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 _UNITS_OF_DATES = {pa.date32(): "day", pa.date64(): "ms"}
@@ -31,6 +37,8 @@ _ARROW_TYPES = {
     DataType.DOUBLE: pa.float64(),
     DataType.STRING: pa.string(),
     DataType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    DataType.DATE: pa.date32(),
+    DataType.DECIMAL: DECIMAL,
     DataType.NULL: pa.null(),
 }
 _DTYPES = {
@@ -38,6 +46,7 @@ _DTYPES = {
     DataType.BIGINT: np.int64,
     DataType.DOUBLE: np.float64,
     DataType.TIMESTAMP: np.int64,
+    DataType.DATE: np.int64,
     DataType.NULL: np.bool_,
 }
 _DATA_TYPE_TESTS = (
@@ -45,12 +54,11 @@ _DATA_TYPE_TESTS = (
     (pa.types.is_boolean, DataType.BOOLEAN),
     (pa.types.is_integer, DataType.BIGINT),
     (pa.types.is_floating, DataType.DOUBLE),
-    (pa.types.is_decimal, DataType.DOUBLE),
     (pa.types.is_string, DataType.STRING),
     (pa.types.is_large_string, DataType.STRING),
     (pa.types.is_string_view, DataType.STRING),
     (pa.types.is_timestamp, DataType.TIMESTAMP),
-    (pa.types.is_date, DataType.TIMESTAMP),
+    (pa.types.is_date, DataType.DATE),
     (pa.types.is_struct, DataType.STRUCT),
 )
 
@@ -60,8 +68,9 @@ class Column:
     """Values of one data type, a row each."""
 
     data_type: DataType  # what the values are
-    # int64 (bigint; timestamps in microseconds), float64 or bool in NumPy; text and structs in
-    # Arrow. Where a row is not valid, its value is arbitrary.
+    # int64 (bigint; timestamps, and dates as their midnights in UTC, in microseconds), float64
+    # or bool in NumPy; text, decimals, arrays and structs in Arrow. Where a row is not valid,
+    # its value is arbitrary.
     values: npt.NDArray[Any] | pa.Array
     valid: Flags  # which rows are not null
 
@@ -70,22 +79,27 @@ class Column:
 
 
 def data_type_of_arrow(arrow_type: pa.DataType) -> DataType:
-    """Find the data type of values of an Arrow type; TypeError if the language has none."""
+    """Find the data type of values of an Arrow type."""
     if pa.types.is_dictionary(arrow_type):
         return data_type_of_arrow(arrow_type.value_type)
     for is_of, data_type in _DATA_TYPE_TESTS:
         if is_of(arrow_type):
             return data_type
-    raise TypeError(f"values of the Arrow type {arrow_type} are not supported")
+    if pa.types.is_decimal(arrow_type) and arrow_type.scale <= DECIMAL.scale:
+        return DataType.DECIMAL
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        element = data_type_of_arrow(arrow_type.value_type)
+        found = [data_type for data_type in ARRAYS if data_type.element is element]
+        return found[0] if found else DataType.OTHER
+    return DataType.OTHER
 
 
 def to_column(array: pa.Array | pa.ChunkedArray) -> Column:
     """Take over an Arrow array.
 
-    What does not fit becomes null: whole numbers from 2^63 on and timestamps that are too far
-    away for 64 bits of microseconds. A decimal becomes the double nearest to it, a
-    finer timestamp the microsecond that it is in, a date its midnight in UTC, and a timestamp
-    without a time zone is one in UTC.
+    What does not fit becomes null: whole numbers from 2^63 on, decimals from 10^20 on, and
+    timestamps that are too far away for 64 bits of microseconds. A finer timestamp becomes the
+    microsecond that it is in, and one without a time zone is one in UTC.
     """
     data_type = data_type_of_arrow(array.type)
     if pa.types.is_dictionary(array.type):
@@ -94,10 +108,12 @@ def to_column(array: pa.Array | pa.ChunkedArray) -> Column:
         array = array.cast(TEXT)
     array = to_one_chunk(array)
     valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
-    if data_type in {DataType.STRING, DataType.STRUCT}:
+    if data_type in NO_VALUES | {DataType.STRING}:
         return Column(data_type, array, valid)
-    if data_type is DataType.TIMESTAMP:
-        return _timestamps(array, valid)
+    if data_type is DataType.DECIMAL:
+        return _decimals(array, valid)
+    if data_type in {DataType.TIMESTAMP, DataType.DATE}:
+        return _timestamps(data_type, array, valid)
     return _plain(data_type, array, valid)
 
 
@@ -113,7 +129,9 @@ def to_arrow(column: Column) -> pa.Array:
     if column.data_type is DataType.NULL:
         return pa.nulls(len(column))
     if isinstance(column.values, np.ndarray):
-        return pa.array(column.values, mask=~column.valid, type=_ARROW_TYPES[column.data_type])
+        is_date = column.data_type is DataType.DATE
+        values = (column.values // DAY).astype(np.int32) if is_date else column.values
+        return pa.array(values, mask=~column.valid, type=_ARROW_TYPES[column.data_type])
     shown = column.values
     if not np.array_equal(column.valid, np.asarray(shown.is_valid())):
         shown = pc.if_else(column.valid, shown, pa.scalar(None, shown.type))
@@ -126,7 +144,20 @@ def constant_column(value: Constant) -> Column:
     if isinstance(value, str):
         return Column(DataType.STRING, pa.array([value], TEXT), valid)
     data_type = PYTHON_TYPES[type(value)]
-    return Column(data_type, np.array([value or 0], _DTYPES[data_type]), valid)
+    number = to_micros(value) if isinstance(value, date) else value or 0
+    return Column(data_type, np.array([number], _DTYPES[data_type]), valid)
+
+
+def to_micros(value: datetime | date) -> int:
+    """Give the microseconds from 1970 to a time, or to the midnight of a date in UTC."""
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def decimal_column(value: Decimal) -> Column:
+    """Make a column of one decimal, which must fit."""
+    return Column(DataType.DECIMAL, pa.array([value], DECIMAL), ALL_TRUE)
 
 
 def is_constant(column: Column) -> bool:
@@ -139,10 +170,26 @@ def as_data_type(column: Column, data_type: DataType) -> Column:
     if column.data_type is data_type:
         return column
     if column.data_type is DataType.NULL:
-        is_text = data_type is DataType.STRING
-        blank = pa.array([""], TEXT) if is_text else np.zeros(1, _DTYPES[data_type])
-        return Column(data_type, blank, np.zeros(1, np.bool_))
+        return Column(data_type, _blank(data_type), np.zeros(1, np.bool_))
+    if data_type is DataType.DECIMAL:
+        return Column(data_type, pa.array(column.values).cast(DECIMAL), column.valid)
+    if column.data_type is DataType.DECIMAL:
+        # by way of text it is rounded once; Arrow's own cast may be off by a bit
+        texts: pa.Array = column.values
+        doubles = texts.cast(pa.string()).cast(pa.float64()).fill_null(0.0)
+        return Column(data_type, np.asarray(doubles), column.valid)
     return Column(data_type, column.values.astype(_DTYPES[data_type]), column.valid)
+
+
+def _blank(data_type: DataType) -> npt.NDArray[Any] | pa.Array:
+    """Make one value, to be null."""
+    if data_type is DataType.STRING:
+        return pa.array([""], TEXT)
+    if data_type is DataType.DECIMAL:
+        return pa.array([Decimal(0)], DECIMAL)
+    if data_type.element is not None:
+        return pa.nulls(1, pa.list_(_ARROW_TYPES[data_type.element]))
+    return np.zeros(1, _DTYPES[data_type])
 
 
 def broadcast_to(column: Column, rows: int) -> Column:
@@ -189,9 +236,6 @@ def _plain(data_type: DataType, array: pa.Array, valid: Flags) -> Column:
         within = pc.less_equal(array, pa.scalar(2**63 - 1, pa.uint64()))
         valid = valid & to_flags(within)
         array = array.cast(pa.int64(), safe=False)
-    if pa.types.is_decimal(array.type):
-        # by way of text it is rounded once; Arrow's own cast may be off by a bit
-        array = array.cast(pa.string())
     if data_type is DataType.NULL:
         return Column(data_type, np.zeros(len(array), np.bool_), valid)
     array = array.cast(_ARROW_TYPES[data_type])
@@ -200,15 +244,27 @@ def _plain(data_type: DataType, array: pa.Array, valid: Flags) -> Column:
     return Column(data_type, array.to_numpy(zero_copy_only=False), valid)
 
 
-def _timestamps(array: pa.Array, valid: Flags) -> Column:
+def _decimals(array: pa.Array, valid: Flags) -> Column:
+    """Bring decimals to those that are kept; what has more digits before the point is null."""
+    whole = DECIMAL.precision - DECIMAL.scale
+    if array.type.precision - array.type.scale > whole:
+        wide = array.cast(pa.decimal256(76, array.type.scale))
+        limit = pa.scalar(Decimal(10) ** whole, wide.type)
+        within = to_flags(pc.less(pc.abs(wide), limit))
+        valid = and_flags(valid, within)
+        array = pc.if_else(pa.array(within), array, pa.scalar(None, array.type))
+    return Column(DataType.DECIMAL, array.cast(DECIMAL), valid)
+
+
+def _timestamps(data_type: DataType, array: pa.Array, valid: Flags) -> Column:
     """Bring dates and timestamps of any unit to microseconds."""
     unit = _UNITS_OF_DATES.get(array.type) or array.type.unit
     if unit == "day":
         array = array.cast(pa.int32())
     counts = np.asarray(array.cast(pa.int64()).fill_null(0))
     if unit == "ns":
-        return Column(DataType.TIMESTAMP, counts // 1_000, valid)
+        return Column(data_type, counts // 1_000, valid)
     factor = _MICROSECONDS_PER_UNIT[unit]
     within = (counts >= -(2**63 // factor)) & (counts <= (2**63 - 1) // factor)
     times = np.where(within, counts, 0) * factor
-    return Column(DataType.TIMESTAMP, times, and_flags(valid, within))
+    return Column(data_type, times, and_flags(valid, within))

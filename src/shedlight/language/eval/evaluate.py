@@ -12,13 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.language.ast import expression as ex
-from shedlight.language.ast.data_type import DataType
+from shedlight.language.ast.data_type import ARRAYS, DataType
 from shedlight.language.ast.expression import Expression, Operator
+from shedlight.language.eval import arrays, texts, times
 from shedlight.language.eval import column as col
 from shedlight.language.eval import numeric as numbers
-from shedlight.language.eval import texts
 from shedlight.language.eval.column import Column, Flags, and_flags
-from shedlight.language.functions import FUNCTIONS, argument_data_types, common_data_type
+from shedlight.language.eval.json_text import find_in_json
+from shedlight.language.functions import (
+    FUNCTIONS,
+    argument_data_types,
+    common_data_type,
+    exact_decimals,
+)
 
 Lookup = Callable[[Expression], Column]
 """Gives the column of an attribute, a whole event or an aggregate."""
@@ -75,7 +81,7 @@ def _(node: ex.Unary, lookup: Lookup) -> Column:
 def _(node: ex.Binary, lookup: Lookup) -> Column:
     left, right = _column(node.left, lookup), _column(node.right, lookup)
     if node.operator in ex.COMPARISONS:
-        left, right = _alike(left, right)
+        left, right = _alike(*_exact((node.left, node.right), (left, right)))
         holding = numbers.compare(node.operator, left, right)
         return Column(DataType.BOOLEAN, holding, and_flags(left.valid, right.valid))
     if node.operator in {Operator.AND, Operator.OR}:
@@ -92,8 +98,9 @@ def _(node: ex.IsNull, lookup: Lookup) -> Column:
 
 @_column.register
 def _(node: ex.In, lookup: Lookup) -> Column:
-    parts = (_column(part, lookup) for part in (node.operand, *node.options))
-    operand, *options = _alike(*parts)
+    nodes = (node.operand, *node.options)
+    parts = [_column(part, lookup) for part in nodes]
+    operand, *options = _alike(*_exact(nodes, parts))
     fixed = [option for option in options if col.is_constant(option)]
     among = _among(operand, fixed) if fixed else col.constant_column(value=False)
     for option in options:
@@ -132,8 +139,20 @@ def _(node: ex.Call, lookup: Lookup) -> Column:
     arguments = [_column(argument, lookup) for argument in node.arguments]
     given = [column.data_type for column in arguments]
     data_types = argument_data_types(FUNCTIONS[node.function], given)
+    if data_types[0] is DataType.NULL and FUNCTIONS[node.function].parameters[0] == ARRAYS:
+        result = FUNCTIONS[node.function].result
+        return col.as_data_type(arguments[0], result) if result else arguments[0]
     taken = [col.as_data_type(c, t) for c, t in zip(arguments, data_types, strict=True)]
     return CALLS[node.function](taken)
+
+
+def _exact(nodes: Sequence[Expression], columns: Sequence[Column]) -> Sequence[Column]:
+    """Take numbers that are compared with decimals as decimals, if they are written down."""
+    exact = exact_decimals(nodes, [column.data_type for column in columns])
+    return [
+        col.decimal_column(exact[place]) if place in exact else column
+        for place, column in enumerate(columns)
+    ]
 
 
 def _alike(*columns: Column) -> Sequence[Column]:
@@ -162,7 +181,7 @@ def _among(operand: Column, options: Sequence[Column]) -> Column:
     known = [option.values for option in options if option.valid[0]]
     if not known:
         return Column(DataType.BOOLEAN, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
-    if operand.data_type is DataType.STRING:
+    if operand.data_type in {DataType.STRING, DataType.DECIMAL}:
         among = np.asarray(pc.is_in(operand.values, pa.concat_arrays(known)))
     else:
         among = np.isin(operand.values, np.concatenate(known), kind=None)
@@ -202,21 +221,38 @@ def _is_nan(number: Column) -> Column:
     return Column(DataType.BOOLEAN, is_nan, col.ALL_TRUE)
 
 
+def _as_timestamps(micros: int, columns: Sequence[Column]) -> Column:
+    return numbers.scale_to_timestamps(micros, *columns)
+
+
+def _read_times(text: Column, form: Column | None = None) -> Column:
+    if form is None:
+        return times.read_timestamps(text)
+    return times.read_formatted(text, form.values[0].as_py())
+
+
 _CASTS: Mapping[tuple[DataType, DataType], Callable[[Column], Column]] = {
     (DataType.DOUBLE, DataType.BIGINT): numbers.truncate,
     (DataType.BIGINT, DataType.STRING): texts.to_text,
     (DataType.STRING, DataType.BIGINT): texts.to_bigint,
     (DataType.STRING, DataType.DOUBLE): texts.to_double,
+    (DataType.STRING, DataType.TIMESTAMP): times.read_timestamps,
+    (DataType.STRING, DataType.DATE): lambda of: times.midnights(times.read_timestamps(of)),
+    (DataType.TIMESTAMP, DataType.DATE): times.midnights,
+    (DataType.DECIMAL, DataType.BIGINT): numbers.truncate_decimals,
 }
 
 CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
     "abs": lambda of: numbers.take_absolute(*of),
+    "array_contains": lambda of: arrays.contains_element(*of),
     "ceil": lambda of: numbers.truncate(of[0], np.ceil),
     "coalesce": _coalesced,
     "concat": texts.concat,
     "contains": lambda of: texts.contains_part(pc.match_substring, str.__contains__, *of),
     "endswith": lambda of: texts.contains_part(pc.ends_with, str.endswith, *of),
     "floor": lambda of: numbers.truncate(of[0], np.floor),
+    "get": lambda of: arrays.element_at(*of),
+    "get_json_object": lambda of: find_in_json(*of),
     "greatest": partial(_extreme, is_before=lambda a, b: numbers.is_less(b, a)),
     "if": lambda of: col.where(is_true(of[0]), of[1], of[2]),
     "isnan": lambda of: _is_nan(*of),
@@ -224,10 +260,16 @@ CALLS: Mapping[str, Callable[[Sequence[Column]], Column]] = {
     "length": lambda of: texts.count_characters(*of),
     "lower": lambda of: texts.map_distinct(str.lower, *of),
     "nullif": lambda of: _null_if(*of),
+    "regexp_like": lambda of: texts.is_matched(*of),
     "sign": lambda of: numbers.apply_to_doubles(np.sign, *of),
+    "size": lambda of: arrays.count_elements(*of),
     "sqrt": lambda of: numbers.apply_to_doubles(np.sqrt, *of),
     "startswith": lambda of: texts.contains_part(pc.starts_with, str.startswith, *of),
     "substring": lambda of: texts.substring(*of),
+    "timestamp_micros": partial(_as_timestamps, 1),
+    "timestamp_millis": partial(_as_timestamps, 1_000),
+    "timestamp_seconds": partial(_as_timestamps, 1_000_000),
+    "to_timestamp": lambda of: _read_times(*of),
     "trim": lambda of: texts.trim(*of),
     "unix_micros": lambda of: Column(DataType.BIGINT, of[0].values, of[0].valid),
     "upper": lambda of: texts.map_distinct(str.upper, *of),

@@ -11,15 +11,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Operator
 from shedlight.language.eval import column as col
 from shedlight.language.eval.column import Column, Flags, and_flags
-from shedlight.language.functions import LARGEST, SMALLEST, arithmetic_data_type
+from shedlight.language.functions import (
+    LARGEST,
+    SMALLEST,
+    arithmetic_data_type,
+    numeric_data_type,
+)
 
 Values = npt.NDArray[Any]
+
+_IN_ARROW = {DataType.STRING, DataType.DECIMAL}
 
 _SURELY_WITHIN = 2.0**62
 """Below this, the rounded product of two bigints shows that the exact one fits 64 bits."""
@@ -36,9 +44,9 @@ def arithmetic(operator: Operator, left: Column, right: Column) -> Column:
 
 def negate(column: Column) -> Column:
     """Change the sign; the smallest bigint has no positive."""
-    if column.data_type is DataType.DOUBLE:
-        return Column(DataType.DOUBLE, -column.values, column.valid)
-    number = col.as_data_type(column, DataType.BIGINT)
+    number = col.as_data_type(column, numeric_data_type(column.data_type))
+    if number.data_type is DataType.DOUBLE:
+        return Column(DataType.DOUBLE, -number.values, number.valid)
     valid = and_flags(number.valid, number.values != SMALLEST)
     return Column(DataType.BIGINT, -number.values, valid)
 
@@ -46,7 +54,7 @@ def negate(column: Column) -> Column:
 def is_equal(left: Column, right: Column) -> Flags:
     """Tell where two columns of one data type are equal, whatever their validity."""
     a, b = left.values, right.values
-    if left.data_type is DataType.STRING:
+    if left.data_type in _IN_ARROW:
         return col.to_flags(pc.equal(*col.to_scalars(a, b)))
     equal = np.asarray(a == b)
     if left.data_type is not DataType.DOUBLE or _is_one_number(a) or _is_one_number(b):
@@ -57,7 +65,7 @@ def is_equal(left: Column, right: Column) -> Flags:
 def is_less(left: Column, right: Column) -> Flags:
     """Tell where the first of two columns of one data type is less, whatever their validity."""
     a, b = left.values, right.values
-    if left.data_type is DataType.STRING:  # Arrow compares the bytes, as Spark does
+    if left.data_type in _IN_ARROW:  # it compares the bytes of text, as Spark does
         return col.to_flags(pc.less(*col.to_scalars(a, b)))
     if left.data_type is not DataType.DOUBLE or _is_one_number(b):
         return np.asarray(a < b)
@@ -82,10 +90,26 @@ def truncate(column: Column, rounded: Callable[[Values], Values] = np.trunc) -> 
     """Make bigints of doubles; NaN and what is out of range becomes null."""
     if column.data_type is DataType.BIGINT:
         return column
-    whole = rounded(column.values)
+    whole = rounded(col.as_data_type(column, DataType.DOUBLE).values)
     within = (whole >= -(2.0**63)) & (whole < 2.0**63)
     values = np.where(within, whole, 0.0).astype(np.int64)
     return Column(DataType.BIGINT, values, and_flags(column.valid, within))
+
+
+def truncate_decimals(column: Column) -> Column:
+    """Make bigints of decimals, without their fraction; what is out of range becomes null."""
+    whole = pc.trunc(column.values).cast(pa.decimal128(38, 0))
+    limits = (pa.scalar(SMALLEST, whole.type), pa.scalar(LARGEST, whole.type))
+    within = pc.and_(pc.greater_equal(whole, limits[0]), pc.less_equal(whole, limits[1]))
+    values = pc.if_else(within, whole, pa.scalar(0, whole.type)).fill_null(0).cast(pa.int64())
+    fits = and_flags(column.valid, col.to_flags(within))
+    return Column(DataType.BIGINT, np.asarray(values), fits)
+
+
+def scale_to_timestamps(micros: int, column: Column) -> Column:
+    """Make timestamps of counts of so many microseconds."""
+    number = arithmetic(Operator.MULTIPLY, column, col.constant_column(micros))
+    return Column(DataType.TIMESTAMP, number.values, number.valid)
 
 
 def take_absolute(column: Column) -> Column:

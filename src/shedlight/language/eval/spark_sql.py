@@ -12,6 +12,9 @@ It takes care where plain Spark SQL would fail, or mean something else:
 - A double is brought into the range of a bigint before `floor`, `ceil` and `CAST`, which
   would saturate, or make 0 of NaN.
 - Numbers in text are cut out by the forms of `texts.py`, as Spark reads more (`1d`).
+- Times in text are those of the forms of `time_format.py`; what has no zone gets one, so that
+  the session's does not matter.
+- Decimals are compared as DECIMAL(38, 18), all of them, and computed with as doubles.
 - Text with a quote, a backslash, a `$` or a control character is written in hexadecimal:
   no setting can change how it is read, and no `${...}` is substituted.
 
@@ -20,14 +23,22 @@ Columns that are dates or timestamps without a time zone need a session in UTC.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from functools import singledispatch
 
 from shedlight.language import functions as fn
 from shedlight.language.ast import expression as ex
-from shedlight.language.ast.data_type import DataType
+from shedlight.language.ast.data_type import ARRAYS, DataType
 from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.check.expr_types import Scope, data_type_of
+from shedlight.language.eval.column import DAY, to_micros
+from shedlight.language.eval.spark_text import quote_name, quote_text
+from shedlight.language.eval.spark_times import day_sql, formatted_sql, timestamp_sql
 from shedlight.language.eval.texts import BIGINT_FORM, BLANKS, DOUBLE_FORM
+from shedlight.language.regex import common_regex
+
+__all__ = ["decimal_literal", "quote_name", "quote_text", "spark_sql"]
 
 _DECIMAL = "DECIMAL(19, 0)"
 
@@ -69,8 +80,10 @@ def _(node: ex.Attribute, scope: Scope) -> _Term:
     text = ".".join(map(quote_name, names))
     if data_type is DataType.UNKNOWN:
         raise ValueError(f"the data type of {node} must be known to write it as Spark SQL")
-    as_it_is = data_type in {DataType.STRUCT, DataType.NULL}
-    return _Term(text if as_it_is else _cast(text, data_type), data_type)
+    as_it_is = data_type in {DataType.STRUCT, DataType.OTHER, DataType.NULL}
+    may_fail = data_type is DataType.DECIMAL or data_type.element is DataType.DECIMAL
+    cast = f"try_{_cast(text, data_type)}" if may_fail else _cast(text, data_type)
+    return _Term(text if as_it_is else cast, data_type)
 
 
 @_term.register
@@ -90,6 +103,10 @@ def _(node: ex.Literal, scope: Scope) -> _Term:
         return _Term(quote_text(value), data_type)
     if isinstance(value, float):
         return _Term(_double_literal(value), data_type)
+    if isinstance(value, datetime):
+        return _Term(f"timestamp_micros({to_micros(value)}L)", data_type)
+    if isinstance(value, date):
+        return _Term(f"date_from_unix_date({to_micros(value) // DAY})", data_type)
     if data_type is DataType.BIGINT:
         return _Term(f"({value}L)" if str(value).startswith("-") else f"{value}L", data_type)
     return _Term(str(node), data_type)
@@ -110,6 +127,7 @@ def _(node: ex.Unary, scope: Scope) -> _Term:
 def _(node: ex.Binary, scope: Scope) -> _Term:
     left, right = _term(node.left, scope), _term(node.right, scope)
     if node.operator in ex.COMPARISONS:
+        left, right = _exact((node.left, node.right), (left, right))
         data_type = _common_type((left, right))
         text = f"({_as(left, data_type)} {node.operator.value} {_as(right, data_type)})"
         return _Term(text, DataType.BOOLEAN)
@@ -129,7 +147,8 @@ def _(node: ex.IsNull, scope: Scope) -> _Term:
 
 @_term.register
 def _(node: ex.In, scope: Scope) -> _Term:
-    terms = [_term(part, scope) for part in (node.operand, *node.options)]
+    parts = (node.operand, *node.options)
+    terms = _exact(parts, [_term(part, scope) for part in parts])
     data_type = _common_type(terms)
     operand, *options = (_as(term, data_type) for term in terms)
     text = f"({operand} {'NOT ' * node.negated}IN ({', '.join(options)}))"
@@ -161,7 +180,7 @@ def _(node: ex.Cast, scope: Scope) -> _Term:
     if operand.data_type is node.data_type:
         return operand
     special = _CASTS.get((operand.data_type, node.data_type))
-    text = special(operand.text) if special else _cast(operand.text, node.data_type)
+    text = special(operand.text) if special else _as(operand, node.data_type)
     return _Term(text, node.data_type)
 
 
@@ -173,7 +192,12 @@ def _(node: ex.Call, scope: Scope) -> _Term:
     data_type = fn.result_data_type(function, taken)
     if data_type is DataType.NULL:
         return _Term("NULL", data_type)
+    if taken[0] is DataType.NULL and function.parameters[0] == ARRAYS:
+        return _Term(_cast("NULL", data_type), data_type)
     texts = [_as(term, wanted) for term, wanted in zip(arguments, taken, strict=True)]
+    if node.function in _OF_CONSTANTS:
+        constants = [part.value for part in node.arguments[1:] if isinstance(part, ex.Literal)]
+        return _Term(_OF_CONSTANTS[node.function](texts[0], *constants), data_type)
     form = (function.bigint_sql if taken[0] is DataType.BIGINT else "") or function.sql
     text = form.format(*texts) if form else f"{node.function}({', '.join(texts)})"
     return _Term(text, data_type)
@@ -181,7 +205,25 @@ def _(node: ex.Call, scope: Scope) -> _Term:
 
 def _as(term: _Term, data_type: DataType) -> str:
     """Write a term as the data type that it agreed on with others."""
-    return term.text if term.data_type is data_type else _cast(term.text, data_type)
+    if term.data_type is data_type:
+        return term.text
+    if term.data_type is DataType.DATE and data_type is DataType.TIMESTAMP:
+        return f"timestamp_micros(unix_date({term.text}) * {DAY}L)"
+    return _cast(term.text, data_type)
+
+
+def _exact(nodes: Sequence[Expression], terms: Sequence[_Term]) -> list[_Term]:
+    """Take numbers that are compared with decimals as decimals, if they are written down."""
+    exact = fn.exact_decimals(nodes, [term.data_type for term in terms])
+    return [
+        _Term(decimal_literal(exact[place]), DataType.DECIMAL) if place in exact else term
+        for place, term in enumerate(terms)
+    ]
+
+
+def decimal_literal(value: Decimal | int) -> str:
+    """Write a decimal for Spark SQL, as those that all decimals are compared as."""
+    return _cast(f"'{Decimal(value):f}'", DataType.DECIMAL)
 
 
 def _common_type(terms: Sequence[_Term]) -> DataType:
@@ -192,18 +234,6 @@ def _common_type(terms: Sequence[_Term]) -> DataType:
 
 def _cast(text: str, data_type: DataType) -> str:
     return f"CAST({text} AS {data_type.value.upper()})"
-
-
-def quote_name(name: str) -> str:
-    """Write the name of a column for Spark SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quote_text(value: str) -> str:
-    """Write a text for Spark SQL, whatever is in it."""
-    if value.isprintable() and not set(value) & set("'\\$"):
-        return f"'{value}'"
-    return f"CAST(X'{value.encode().hex().upper()}' AS STRING)"
 
 
 def _double_literal(value: float) -> str:
@@ -239,10 +269,20 @@ _DOUBLE_RULES: Mapping[Operator, Callable[[str, str], str]] = {
     Operator.DIVIDE: lambda a, b: f"try_divide({a}, {b})",
     Operator.MODULO: lambda a, b: f"try_mod({a}, {b})",
 }
+_OF_CONSTANTS: Mapping[str, Callable[..., str]] = {
+    "get_json_object": lambda text, path: f"get_json_object({text}, {quote_text(path)})",
+    "regexp_like": lambda text, regex: f"({text} RLIKE {quote_text(common_regex(regex))})",
+    "to_timestamp": formatted_sql,
+}
+"""The functions whose arguments after the first are constants that are read here."""
 _CASTS: Mapping[tuple[DataType, DataType], Callable[[str], str]] = {
     (DataType.DOUBLE, DataType.BIGINT): lambda text: _cast(
         fn.WITHIN_BIGINT.format(text), DataType.BIGINT
     ),
     (DataType.STRING, DataType.BIGINT): lambda text: _read(text, BIGINT_FORM, DataType.BIGINT),
     (DataType.STRING, DataType.DOUBLE): lambda text: _read(text, DOUBLE_FORM, DataType.DOUBLE),
+    (DataType.STRING, DataType.TIMESTAMP): timestamp_sql,
+    (DataType.STRING, DataType.DATE): lambda text: day_sql(timestamp_sql(text)),
+    (DataType.TIMESTAMP, DataType.DATE): day_sql,
+    (DataType.DECIMAL, DataType.BIGINT): lambda text: f"try_cast({text} AS BIGINT)",
 }

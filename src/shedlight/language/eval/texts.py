@@ -26,6 +26,7 @@ from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval import column as col
 from shedlight.language.eval.column import Column, Flags, and_flags
 from shedlight.language.functions import LARGEST
+from shedlight.language.regex import common_regex
 
 BLANKS = " \t\n\v\f\r"
 BIGINT_FORM = "[+-]?[0-9]+"
@@ -90,7 +91,7 @@ def substring(text: Column, start: Column, count: Column) -> Column:
         values = _sliced(text.values, *np.clip([start.values[0], count.values[0]], least, most))
     else:
         parts = (text.values, pa.array(start.values), pa.array(count.values))
-        values = _per_distinct(_cut, col.TEXT, parts)
+        values = per_distinct(_cut, col.TEXT, parts)
     return Column(DataType.STRING, values, valid)
 
 
@@ -101,7 +102,7 @@ def contains_part(
     if len(part.values) == 1:
         flags = fast(text.values, pattern=part.values[0].as_py() or "")
     else:
-        flags = _per_distinct(slow, pa.bool_(), (text.values, part.values))
+        flags = per_distinct(slow, pa.bool_(), (text.values, part.values))
     return Column(DataType.BOOLEAN, col.to_flags(flags), and_flags(text.valid, part.valid))
 
 
@@ -118,6 +119,13 @@ def is_like(text: Column, form: str) -> Flags:
         return col.to_flags(fast(text.values, plain))
     pattern = "".join(_WILD.get(token) or re.escape(token[-1]) for token in tokens)
     return col.to_flags(pc.match_substring_regex(text.values, rf"(?s)\A{pattern}\z"))
+
+
+def is_matched(text: Column, pattern: Column) -> Column:
+    """Tell where a text has a part that a regular expression describes."""
+    regex = common_regex(pattern.values[0].as_py())
+    flags = col.to_flags(pc.match_substring_regex(text.values, f"(?s){regex}"))
+    return Column(DataType.BOOLEAN, flags, text.valid)
 
 
 def to_bigint(text: Column) -> Column:
@@ -174,7 +182,7 @@ def _sliced(values: pa.Array, start: int, count: int) -> pa.Array:
     return pc.utf8_slice_codeunits(values, first, None if first < 0 <= end else end)
 
 
-def _per_distinct(
+def per_distinct(
     function: Callable[..., Any], result: pa.DataType, arrays: Sequence[pa.Array]
 ) -> pa.Array:
     """Apply a function to each distinct combination of values; a null gives null."""

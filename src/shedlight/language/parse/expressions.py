@@ -8,6 +8,7 @@ import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 from lark import Token
@@ -18,6 +19,7 @@ from shedlight.language.ast.data_type import TYPE_NAMES, DataType
 from shedlight.language.ast.expression import Expression, Operator
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import SyntaxTree, operands, span_of, tokens_of
+from shedlight.language.time_format import parse_time
 
 _SPELLINGS = {"==": Operator.EQUAL, "!=": Operator.NOT_EQUAL}
 _PATTERN_WORDS = ("SEQ", "AND", "OR", "NOT")
@@ -125,6 +127,25 @@ class ExpressionReader:
 
     def _read_string(self, tree: SyntaxTree) -> Expression:
         return ex.Literal(unquote(tokens_of(tree)[0]))
+
+    def _read_time(self, tree: SyntaxTree) -> Expression:
+        (token,) = tokens_of(tree)
+        name, _, rest = token.partition("'")
+        is_date = name.strip().lower() == "date"
+        try:
+            moment = parse_time(unquote(f"'{rest}"))
+        except ValueError:
+            example = "DATE '2026-01-31'" if is_date else "TIMESTAMP '2026-01-31T23:59:59.5Z'"
+            problem = f"{rest[:-1]!r} is no {'date' if is_date else 'timestamp'}"
+            raise self.source_map.error(problem, tree, f"write it as {example}") from None
+        if is_date and moment.time() != datetime.min.time():
+            hint = "write TIMESTAMP before it"
+            raise self.source_map.error(f"{rest[:-1]!r} is no date alone", tree, hint)
+        return ex.Literal(moment.date() if is_date else moment)
+
+    def _read_index(self, tree: SyntaxTree) -> Expression:
+        array, position = self.read_operands(tree)
+        return ex.Call("get", (array, position))
 
     def _read_constant(self, tree: SyntaxTree) -> Expression:
         return ex.Literal({"TRUE": True, "FALSE": False, "NULL": None}[tokens_of(tree)[0].type])

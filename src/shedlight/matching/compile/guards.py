@@ -5,8 +5,10 @@ batches, as columns; these are the *cells* of an event. The rest of a condition 
 program that loads cells of the events that its elements have taken.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 
@@ -14,6 +16,13 @@ from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Binary, Expression, Operator
 from shedlight.language.check.expr_types import DataTypeError, data_type_of
+from shedlight.language.eval.column import to_micros
+from shedlight.language.eval.decimals import sortable_text
+from shedlight.language.functions import (
+    arithmetic_data_type,
+    exact_decimals,
+    numeric_data_type,
+)
 from shedlight.matching.compile import opcodes as op
 
 # The outcomes of a comparison (-1, 0 or 1) that make a relation true, as bits.
@@ -125,8 +134,9 @@ class _Assembler:
                 yield from self._code(operand)
                 yield op.NEITHER, 0
             case ex.Unary(_, operand):
-                yield from self._code(operand)
-                whole = self._data_type(operand) is DataType.BIGINT
+                data_type = numeric_data_type(self._data_type(operand))
+                yield from self._as(operand, data_type)
+                whole = data_type is DataType.BIGINT
                 yield (op.NEGATE if whole else op.NEGATE_DECIMAL), 0
             case Binary():
                 yield from self._binary(node)
@@ -151,14 +161,30 @@ class _Assembler:
             return op.NULL, 0
         if isinstance(value, str):
             return op.NUMBER, self.texts.setdefault(value, len(self.texts))
+        if isinstance(value, date):
+            return op.NUMBER, to_micros(value)
         if isinstance(value, float):
             return op.DECIMAL, int(np.float64(value).view(np.int64))
         return op.NUMBER, int(value)  # type: ignore[call-overload]
 
     def _as(self, node: Expression, data_type: DataType) -> Iterator[tuple[int, int]]:
+        own = self._data_type(node)
+        if DataType.DECIMAL in {own, data_type} and own not in {data_type, DataType.NULL}:
+            yield self._between_decimals(node, data_type)
+            return
         yield from self._code(node)
-        if data_type is DataType.DOUBLE and self._data_type(node) is DataType.BIGINT:
+        if data_type is DataType.DOUBLE and own is DataType.BIGINT:
             yield op.TO_DECIMAL, 0
+
+    def _between_decimals(self, node: Expression, data_type: DataType) -> tuple[int, int]:
+        """Take a number as a decimal, or a decimal as a double: of one event, as a cell."""
+        if isinstance(node, ex.Literal):
+            return self._constant(sortable_text(Decimal(repr(node.value))))
+        names = ex.variables(node)
+        if len(names) != 1:
+            problem = f"`{node}` mixes decimals of several elements with other numbers"
+            raise DataTypeError(node, problem, "use CAST(... AS double) on each decimal")
+        return self._load(ex.Cast(node, data_type), *names)
 
     def _binary(self, node: Binary) -> Iterator[tuple[int, int]]:
         operator = node.operator
@@ -167,17 +193,33 @@ class _Assembler:
             yield from self._code(node.right)
             yield (op.BOTH if operator is Operator.AND else op.EITHER), 0
             return
-        data_types = {self._data_type(node.left), self._data_type(node.right)}
-        decimal = DataType.DOUBLE in data_types or operator is Operator.DIVIDE
-        common = DataType.DOUBLE if decimal else DataType.BIGINT
+        operands = (node.left, node.right)
+        data_types = [self._data_type(operand) for operand in operands]
+        common = self._common_type(operator, operands, data_types)
         yield from self._as(node.left, common)
         yield from self._as(node.right, common)
+        decimal = common is DataType.DOUBLE
         if operator in ex.COMPARISONS:
             compare = op.COMPARE_DECIMAL if decimal else op.COMPARE
-            yield (op.COMPARE_TEXT if DataType.STRING in data_types else compare), 0
+            is_text = DataType.STRING in data_types or common is DataType.DECIMAL
+            yield (op.COMPARE_TEXT if is_text else compare), 0
             yield op.RELATE + _OUTCOMES[operator], 0
         else:
             yield (_DECIMAL if decimal else _WHOLE)[operator], 0
+
+    @staticmethod
+    def _common_type(
+        operator: Operator, operands: Sequence[Expression], data_types: Sequence[DataType]
+    ) -> DataType:
+        """Find the data type in which numbers are compared, or computed with."""
+        if operator not in ex.COMPARISONS:
+            data_type = arithmetic_data_type(operator, data_types)
+            return DataType.DOUBLE if data_type is DataType.DOUBLE else DataType.BIGINT
+        if DataType.DECIMAL in data_types and (
+            DataType.DOUBLE not in data_types or exact_decimals(operands, data_types)
+        ):
+            return DataType.DECIMAL
+        return DataType.DOUBLE if DataType.DOUBLE in data_types else DataType.BIGINT
 
     def _case(
         self,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.pattern import negated_elements
 from shedlight.language.eval.column import TEXT
+from shedlight.language.eval.decimals import sortable_texts
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.compile.dfa import EXPLORED, HAS_NOTS, DfaTables, explore
 from shedlight.matching.compile.matcher import Matcher
@@ -201,6 +202,10 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
             numbers[:, i] = np.arange(handles, handles + rows)
             handles += rows
             texts.append(pa.array(column.values, TEXT))
+        elif column.data_type is DataType.DECIMAL:
+            numbers[:, i] = np.arange(handles, handles + rows)
+            handles += rows
+            texts.append(sortable_texts(column.values))
         elif column.data_type is DataType.DOUBLE:
             decimals[:, i] = column.values
         elif column.data_type is not DataType.NULL:

@@ -247,10 +247,7 @@ def schema_of(schema: pa.Schema) -> Schema:
 
     def add(prefix: str, fields: Sequence[pa.Field]) -> None:
         for column in fields:
-            try:
-                data_types[prefix + column.name] = data_type_of_arrow(column.type)
-            except TypeError:
-                continue  # a column that no expression can use, such as a list
+            data_types[prefix + column.name] = data_type_of_arrow(column.type)
             if pa.types.is_struct(column.type):
                 add(f"{prefix}{column.name}.", list(column.type))
 

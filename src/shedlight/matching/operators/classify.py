@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression
-from shedlight.language.eval.column import TEXT, Column
+from shedlight.language.eval.column import DECIMAL, TEXT, Column
 from shedlight.language.eval.evaluate import evaluate, is_true
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
 from shedlight.matching.jit import Array, compiled
@@ -165,6 +166,10 @@ def _closed_codes(closed: ClosedSet, column: Column) -> Array:
         texts = pa.array([v if isinstance(v, str) else None for v in closed.values], TEXT)
         numbers = pc.index_in(column.values, value_set=texts).fill_null(other)
         codes = numbers.to_numpy(zero_copy_only=False)
+    elif column.data_type is DataType.DECIMAL:
+        known = [Decimal(v) if isinstance(v, int) else None for v in closed.values]
+        numbers = pc.index_in(column.values, value_set=pa.array(known, DECIMAL))
+        codes = numbers.fill_null(other).to_numpy(zero_copy_only=False)
     elif column.data_type in {DataType.BIGINT, DataType.TIMESTAMP, DataType.DOUBLE}:
         return _number_codes(closed, column)
     else:

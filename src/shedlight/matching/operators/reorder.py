@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from shedlight.errors import InputError
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.column import data_type_of_arrow, to_column
+from shedlight.matching.event_time import TIME_FORMS, read_event_times
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.permuted import PermutedTable, is_sorted
@@ -195,21 +196,27 @@ def _by_time_and_input(times: Array, numbers: Array) -> Array:
 
 
 def _times(stream: StreamInput, table: pa.Table) -> Array:
-    column = to_column(table[stream.time])
-    if column.data_type not in {DataType.TIMESTAMP, DataType.BIGINT}:
+    try:
+        column = read_event_times(table[stream.time])
+    except InputError as error:
+        raise InputError(f"{stream.name}: the time column {stream.time!r}: {error}") from error
+    if not column.valid.all():
+        require_values(stream.name, stream.time, np.asarray(table[stream.time].is_valid()))
+        value = table[stream.time][int(np.argmin(column.valid))].as_py()
         raise InputError(
-            f"{stream.name}: the time column {stream.time!r} has {column.data_type}; "
-            "a timestamp or whole microseconds are needed"
-        )
-    require_values(stream.name, stream.time, column.valid)
-    if len(column.values) and (column.values.min() <= NEVER or column.values.max() >= FOREVER):
-        raise InputError(
-            f"{stream.name}: a value of {stream.time!r} is too far away to be a time"
+            f"{stream.name}: {value!r} in {stream.time!r} is no time, or too far away to be "
+            f"one; {TIME_FORMS}"
         )
     return np.ascontiguousarray(column.values)
 
 
-_ID_TYPES = {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN}
+_ID_TYPES = {
+    DataType.BIGINT,
+    DataType.STRING,
+    DataType.TIMESTAMP,
+    DataType.DATE,
+    DataType.BOOLEAN,
+}
 
 
 def _ids(stream: StreamInput, table: pa.Table, start: int = 0) -> tuple[Array, Array]:

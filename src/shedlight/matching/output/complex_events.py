@@ -12,7 +12,14 @@ from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression
 from shedlight.language.ast.pattern import Item, negated_elements
-from shedlight.language.eval.column import Column, to_arrow, to_column, to_one_chunk
+from shedlight.language.check.rules import SUMMED
+from shedlight.language.eval.column import (
+    Column,
+    as_data_type,
+    to_arrow,
+    to_column,
+    to_one_chunk,
+)
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.compile.matcher import BEGAN, Matcher
 from shedlight.matching.hashing import hash_keys
@@ -214,6 +221,8 @@ def _folded(node: ex.Aggregate, rows: _Rows) -> Column:
     if not node.path:
         return _whole_numbers(np.bincount(of_match, minlength=size))
     values = _event_column(matches, node)
+    if node.function in SUMMED and values.data_type is DataType.DECIMAL:
+        values = as_data_type(values, DataType.DOUBLE)
     if node.function in {ex.AggregateFunction.FIRST, ex.AggregateFunction.LAST}:
         positions = rows.firsts if node.function is ex.AggregateFunction.FIRST else rows.lasts
         return to_column(_taken(to_arrow(values), positions[:, element]))

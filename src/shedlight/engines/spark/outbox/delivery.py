@@ -21,8 +21,12 @@ from shedlight.engines.spark.support.checkpoint import check_logs
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, SideOutput, Sink, Stream
 from shedlight.language.eval.spark_sql import quote_name
+from shedlight.matching.output.complex_events import TIME
 
 SINK, LATE = "sink", "late"
+OF_TEXT = frozenset({"csv", "json", "xml"})
+WRITTEN_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
+"""How text has times: ISO-8601 in UTC, to the microsecond. (Spark cuts off at milliseconds.)"""
 
 
 def delivery_names(application: Application) -> Iterator[str]:
@@ -48,6 +52,10 @@ class Delivery:
         target, events = self.target, self.events
         self._check_checkpoint()
         options = dict(target.options)
+        if self.name.startswith(f"{SINK} "):
+            events = events.withColumn(TIME, F.timestamp_micros(TIME))
+        if target.format in OF_TEXT:
+            options = {**WRITTEN_TIMES, **options}
         if target.format == "csv":
             events = _with_json_columns(events)
             options.setdefault("escape", '"')  # as others read it, and not with backslashes
@@ -81,7 +89,7 @@ class Delivery:
 def _with_json_columns(events: DataFrame) -> DataFrame:
     """Write lists and structs as JSON text, for formats that have plain values only."""
     columns = [
-        F.to_json(quote_name(column.name)).alias(column.name)
+        F.to_json(quote_name(column.name), WRITTEN_TIMES).alias(column.name)
         if isinstance(column.dataType, ArrayType | StructType | MapType)
         else F.col(quote_name(column.name))
         for column in events.schema

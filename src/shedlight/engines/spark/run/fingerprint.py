@@ -48,7 +48,8 @@ def _lines(application: Application, shards: int) -> Iterator[str]:
 def _source_lines(source: Source) -> Iterator[str]:
     where = f"sources.{source.name}"
     yield f"{where}: {source.format} {source.path}"
-    yield f"{where}.time: {source.time} in {source.time_unit}, lateness {source.lateness}"
+    zone = "" if source.time_zone is None else f" {source.time_zone}"
+    yield f"{where}.time: {source.time} in {source.time_unit}{zone}, lateness {source.lateness}"
     yield f"{where}.id: {', '.join(source.id)}"
     for name, expression in source.columns.items():
         yield f"{where}.columns.{name}: {expression}"

@@ -116,6 +116,7 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
     ours = {
         # times are read, compared and printed the same everywhere
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # each partition has a state to commit in each micro-batch: no more than can work
         "spark.sql.shuffle.partitions": str(master.cores or CLUSTER_PARTITIONS),
         # over TCP a small batch waits 40 ms for the answer to the one before it

@@ -10,10 +10,10 @@ from itertools import product
 from math import prod
 
 from shedlight.language.ast.data_type import DataType, Schema
-from shedlight.language.ast.expression import Attribute, Expression
-from shedlight.language.eval.spark_sql import quote_text, spark_sql
+from shedlight.language.ast.expression import Attribute, Cast, Expression
+from shedlight.language.eval.spark_sql import decimal_literal, quote_text, spark_sql
 from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
-from shedlight.matching.hashing import MAX_NULL_FLAGS
+from shedlight.matching.hashing import HASHED_AS_BYTES, MAX_NULL_FLAGS
 from shedlight.matching.operators.cep_operator import CepOperator, data_type_in, schema_of
 
 MAX_SIGNATURES = 1 << 15  # how many signatures are listed at most
@@ -63,6 +63,7 @@ _LITERALS: dict[DataType, tuple[type, Callable[..., str]]] = {
     DataType.DOUBLE: (int, lambda value: f"{float(value)!r}D"),
     DataType.BIGINT: (int, lambda value: f"({int(value)}L)"),
     DataType.TIMESTAMP: (int, lambda value: f"({int(value)}L)"),
+    DataType.DECIMAL: (int, decimal_literal),
 }
 """The Python type of the constants of a column, and how they are written."""
 
@@ -95,7 +96,7 @@ def hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
 def key_hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
     """Hash a key as `hash_keys` does first, with marks of what is null, and then others."""
     terms = _terms(columns, schema)
-    if len(columns) == 1 and data_type_in(schema, columns[0]) is not DataType.STRING:
+    if len(columns) == 1 and data_type_in(schema, columns[0]) not in HASHED_AS_BYTES:
         return f"xxhash64({', '.join([*terms, *more])})"
     marks = []
     for start in range(0, len(terms), MAX_NULL_FLAGS):
@@ -109,6 +110,9 @@ def _terms(columns: Sequence[Attribute], schema: Schema) -> list[str]:
     for column in columns:
         data_type = data_type_in(schema, column)
         text = spark_sql(column, lambda _, data_type=data_type: data_type)  # type: ignore[misc]
+        if data_type is DataType.DATE:  # hashed as its midnight
+            midnight = Cast(column, DataType.TIMESTAMP)
+            text = spark_sql(midnight, lambda _, data_type=data_type: data_type)  # type: ignore[misc]
         if data_type is DataType.BOOLEAN:
             text = f"CAST({text} AS BIGINT)"
         if data_type is DataType.DOUBLE:

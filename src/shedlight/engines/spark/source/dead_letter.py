@@ -95,6 +95,8 @@ def _problems(source: Source, frame: DataFrame, time: str) -> Iterator[tuple[str
         yield is_corrupt, f"a record cannot be parsed as {source.format}"
     for name in (*source.id, source.time):
         yield f"{quote_name(name)} IS NULL", f"{name!r} is null"
+    if isinstance(frame.schema[source.time].dataType, StringType):
+        yield f"{time} IS NULL", f"{source.time!r} is no time in ISO-8601"
     far = f"{time} IS NULL OR {time} <= -{FOREVER}L OR {time} >= {FOREVER}L"
     yield far, f"{source.time!r} is too far away to be a time"
 

@@ -16,19 +16,23 @@ from pyspark.sql.types import StructType
 from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.source import dead_letter
 from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
+from shedlight.engines.spark.source.event_time_sql import event_time_sql, with_zoned_timestamps
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Source
 from shedlight.language.ast.data_type import DataType, Schema
-from shedlight.language.ast.expression import Attribute, Expression
+from shedlight.language.ast.expression import Expression
 from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.eval.spark_sql import quote_name, spark_sql
+from shedlight.matching.event_time import TIME_FORMS
 from shedlight.matching.operators.cep_operator import data_type_in, schema_of
 from shedlight.matching.operators.reorder import StreamInput
 
-_TIMES = frozenset({DataType.TIMESTAMP, DataType.BIGINT})
-_IDS = frozenset({DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN})
+_IDS = frozenset(
+    {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.DATE, DataType.BOOLEAN}
+)
+_OF_TEXT = frozenset({"csv", "json", "xml"})  # the formats that write times as text
 _MAX_BYTES = 64 << 20
 _MAX_RECORDS = 2_000_000
 
@@ -54,7 +58,7 @@ def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> Data
 
 def _load(spark: SparkSession, source: Source) -> DataFrame:
     reader = spark.read.format(source.format)
-    reader = reader.options(**source.options, **dead_letter.parsing_options(source))
+    reader = reader.options(**_reading_options(source))
     declared = _declared_schema(source)
     return (reader if declared is None else reader.schema(declared)).load(source.path)
 
@@ -69,9 +73,17 @@ def _load_stream(spark: SparkSession, source: Source, schema: StructType | None)
     return reader.load(source.path)
 
 
+def _reading_options(source: Source) -> dict[str, str]:
+    """Say what a format needs, and in which time zone a text is that names none."""
+    options = {**source.options, **dead_letter.parsing_options(source)}
+    if source.format in _OF_TEXT and "timezone" not in {name.lower() for name in options}:
+        options["timeZone"] = source.time_zone or "UTC"
+    return options
+
+
 def _limited_options(source: Source) -> dict[str, str]:
     """Limit what is read in a micro-batch, unless the source does: a backlog is no reason."""
-    options = {**source.options, **dead_letter.parsing_options(source)}
+    options = _reading_options(source)
     if any(name.lower().startswith("max") for name in options):
         return options
     if source.format in FILES:
@@ -121,6 +133,7 @@ def malformed_records(source: Source, frame: DataFrame) -> DataFrame:
 def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, str]:
     """Add the derived columns and the arrival; give the time in SQL with them."""
     _check_names(source, frame.columns)
+    frame = with_zoned_timestamps(source, frame)
     if frame.isStreaming:
         frame = with_arrivals(frame, source.format)
     for name, expression in source.columns.items():
@@ -129,11 +142,11 @@ def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, 
     schema = schema_of(arrow_schema(frame))
     for name in source.id:
         _check_type(source, name, schema, _IDS, "whole numbers, text or timestamps are")
-    _check_type(source, source.time, schema, _TIMES, "a timestamp or whole numbers are")
+    time = _time_sql(source, frame, source.time, source.time_unit.value)
     if source.arrival is not None and frame.isStreaming:
-        _check_type(source, source.arrival, schema, _TIMES, "a timestamp or microseconds are")
-        frame = with_declared_arrival(frame, _micros_sql(source.arrival, schema, 1))
-    return frame, _micros_sql(source.time, schema, source.time_unit.microseconds)
+        arrival = _time_sql(source, frame, source.arrival, "us")
+        frame = with_declared_arrival(frame, arrival)
+    return frame, time
 
 
 def write_derived_sql(schema: Schema, expression: Expression) -> str:
@@ -158,13 +171,17 @@ def _check_names(source: Source, columns: Sequence[str]) -> None:
 def _check_type(
     source: Source, name: str, schema: Schema, wanted: frozenset[DataType], needed: str
 ) -> None:
-    if schema[name] not in wanted:
-        raise InputError(f"source {source.name}: {name!r} has {schema[name]}; {needed} needed")
+    if schema.get(name) not in wanted:
+        found = schema.get(name, "a type that cannot be compared")
+        raise InputError(f"source {source.name}: {name!r} has {found}; {needed} needed")
 
 
-def _micros_sql(name: str, schema: Schema, microseconds: int) -> str:
-    """Write a time in microseconds, of a timestamp or a number in a unit of so many, in SQL."""
-    column = spark_sql(Attribute("", (name,)), lambda _: schema[name])
-    if schema[name] is DataType.TIMESTAMP:
-        return f"unix_micros({column})"
-    return column if microseconds == 1 else f"try_multiply({column}, {microseconds}L)"
+def _time_sql(source: Source, frame: DataFrame, name: str, unit: str) -> str:
+    """Write a time in microseconds, in SQL."""
+    text = event_time_sql(frame, name, unit, source.time_zone)
+    if text is None:
+        found = frame.schema[name].dataType.simpleString()
+        raise InputError(
+            f"source {source.name}: {name!r} has {found}, which is no time; {TIME_FORMS}"
+        )
+    return text
