@@ -2,9 +2,13 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shedlight.cli.source_files import read_sources
 from shedlight.engines.event_files import write_events
@@ -18,6 +22,7 @@ from shedlight.engines.tables import (
 from shedlight.errors import InputError
 from shedlight.graph import SideOutput, Source
 from shedlight.language import parse_pattern
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.eval.times import write_times
 from shedlight.matching.event_time import read_event_times
 from shedlight.matching.operators.reorder import StreamInput
@@ -62,6 +67,18 @@ def test_an_event_may_have_its_time_in_text_in_python():
     result = match_tables([(stream, events_of(case))], {"P": pattern})
 
     assert _times_by_row(result.complex_events["P"]) == case.micros
+
+
+def test_a_declared_timestamp_may_be_text_in_the_file(tmp_path):
+    """Then patterns see a timestamp, as on Spark."""
+    source = write_case(CASES[0], "json", tmp_path)
+    declared = {"n": DataType.BIGINT, "ts": DataType.TIMESTAMP}
+    application = application_of(replace(source, schema=declared))
+
+    found = run_application(application, read_sources(application, tmp_path, []))["o"]
+
+    assert found.complex_events["P"]["ts"].type == pa.timestamp("us", tz="UTC")
+    assert _times_by_row(found.complex_events["P"]) == CASES[0].micros
 
 
 def test_times_that_come_out_are_timestamps(tmp_path):
@@ -114,3 +131,29 @@ def test_malformed_events_are_left_out_if_the_source_has_a_place_for_them():
     found = run_application(apart, {"s": table})["o"].complex_events["P"]
 
     assert found["n"].to_pylist() == [1]
+
+
+OFFSETS = st.integers(-17 * 60 - 59, 17 * 60 + 59).map(lambda n: timezone(timedelta(minutes=n)))
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "UTC")
+FORMS = st.tuples(st.sampled_from("T "), st.sampled_from(["auto", "minutes", "milliseconds"]))
+
+
+@given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=OFFSETS), FORMS)  # noqa: DTZ001
+def test_what_python_writes_is_read_as_the_same_instant(time, form):
+    """As far as it was written."""
+    text = time.isoformat(*form)
+
+    found = read_event_times(pa.array([text]))
+
+    apart = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
+    assert found.values.tolist() == [apart // timedelta(microseconds=1)]
+
+
+@given(st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)), st.sampled_from(ZONES))  # noqa: DTZ001
+def test_a_time_without_a_zone_is_of_the_zone_that_is_named(time, zone):
+    """As text and as a timestamp; what is skipped or there twice is as `fold` 0 says."""
+    apart = time.replace(tzinfo=ZoneInfo(zone)) - datetime(1970, 1, 1, tzinfo=UTC)
+    expected = [apart // timedelta(microseconds=1)]
+
+    for times in (pa.array([time.isoformat()]), pa.array([time], pa.timestamp("us"))):
+        assert read_event_times(times, zone=zone).values.tolist() == expected

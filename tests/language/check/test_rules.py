@@ -3,6 +3,7 @@
 How mistakes in a text are explained is tested in `test_patterns.py`.
 """
 
+import re
 from functools import reduce
 
 import pytest
@@ -379,3 +380,30 @@ def test_cautions_of_a_pattern_made_by_hand_have_the_node():
     assert caution.node is made.where.parts[1]  # type: ignore[attr-defined]
     assert caution.span is None
     assert len(elements(made.where)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SELECT a WHERE a.m = 'x'", "got an unsupported data type and string"),
+        (
+            "SELECT a WHERE length(a.m) > 1",
+            "`length` takes string, got an unsupported data type",
+        ),
+        (
+            "SELECT a WHERE SEQ(a.n = 1, b.n = 2) WITHIN 1 s PARTITION BY m",
+            "a key is one value, 'm' is an unsupported data type",
+        ),
+        (
+            "SELECT MAX(a.m) AS x WHERE SEQ(a.n = 1 +, b.n = 2) WITHIN 1 s",
+            "MAX is of values, got an unsupported data type",
+        ),
+    ],
+)
+def test_a_column_that_cannot_be_used_is_not_called_unknown(text, problem):
+    """It is there, and can be selected and tested for null."""
+    schema = {"m": DataType.OTHER, "n": DataType.BIGINT}
+
+    with pytest.raises(LanguageError, match=re.escape(problem)):
+        parse_pattern(text, schema)
+    parse_pattern("SELECT a.m WHERE a.m IS NOT NULL", schema)
