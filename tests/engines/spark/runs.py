@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.tables import run_application
 from shedlight.graph import Application
+from shedlight.matching.event_time import read_event_times
 from shedlight.shedding.shares import Shares
 
 Row = dict[str, object]
@@ -63,6 +64,13 @@ def locally(application: Application, tables: Mapping[str, pa.Table]) -> dict[st
         )
         for name, sink in application.sinks.items()
     }
+
+
+def sink_rows(table: pa.Table) -> list[Row]:
+    """Give what a sink has, by time and id; times in microseconds, as without Spark."""
+    micros = pa.array(read_event_times(table["time"]).values)
+    index = table.column_names.index("time")
+    return in_order(table.set_column(index, "time", micros).to_pylist())
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
