@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -26,10 +27,10 @@ def test_a_stream_is_written_as_in_the_file():
 
 def test_a_time_zone_is_one_that_there_is():
     """Its name is that of the database of time zones."""
-    fields = {"name": "s", "format": "json", "path": "s", "time": "ts", "id": ("n",)}
-    assert Source(**fields, time_zone="Europe/Berlin").time_zone == "Europe/Berlin"
+    plain = Source(name="s", format="json", path="s", time="ts", id=("n",))
+    assert replace(plain, time_zone="Europe/Berlin").time_zone == "Europe/Berlin"
     with pytest.raises(ValueError, match="unknown time zone 'Berlin'; name one such as Europe"):
-        Source(**fields, time_zone="Berlin")
+        replace(plain, time_zone="Berlin")
 
 
 @pytest.mark.parametrize(
