@@ -1,6 +1,6 @@
 """What matching costs, and on what the cost does not depend."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numba
 import numpy as np
@@ -10,6 +10,7 @@ from benchmarks.streams import EVENTS, Stream, prepared, random_stream
 from tests import reference
 
 SEQUENCE = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 0, C.type = 1) WITHIN 10 s"
+Work = Callable[[], object]
 CONJUNCTION = "SELECT A.value WHERE AND(A.type = 1, B.type = 2, C.type = 3) WITHIN 10 s"
 
 
@@ -97,6 +98,53 @@ def across_events() -> Iterator[Answer]:
     )
 
 
+PAIR = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 1){} WITHIN 10 d"
+_ACROSS = ("abs(B.value - A.value) < 0.01", "B.value > A.value * 1.02")
+
+
+def indexed() -> Iterator[Answer]:
+    """Compare conditions that an index answers with none, and many partial matches with few."""
+    for condition in _ACROSS:
+        text = PAIR.format(f" AND {condition}")
+        work, plain = _with_waiting(text, 5_000), _with_waiting(PAIR.format(""), 5_000)
+        figure, ours, other = ratio(work, plain, runs=7)
+        speed = f"{1e9 * ours / INDEXED:.0f} ns against {1e9 * other / INDEXED:.0f} ns an event"
+        name = f"{condition}, 5,000 open: against none"
+        yield Answer(name, figure, 8, detail=speed)
+        figure, many, few = ratio(
+            _with_waiting(text, 100_000), _with_waiting(text, 1_000), runs=5
+        )
+        speed = f"{1e9 * many / INDEXED:.0f} ns against {1e9 * few / INDEXED:.0f} ns an event"
+        name = f"{condition}: 100,000 open against 1,000"
+        yield Answer(name, figure, 2, detail=speed)
+
+
+INDEXED = 2_000_000  # so many that copying the state does not count
+
+
+def _with_waiting(text: str, partial_matches: int) -> Work:
+    """Match events of four types, two of no use, with so many partial matches open."""
+    warm = random_stream(events=partial_matches, shares=[1.0], types=1, seed=7)
+    opened, _ = prepared(text, warm)()
+    table = random_stream(events=INDEXED, seed=5).table
+    types = np.tile([1, 0, 2, 3], INDEXED // 4)
+    later = warm.table["time"].to_numpy()[-1]
+    for name, values in (("type", types), ("time", table["time"].to_numpy() + later)):
+        table = table.set_column(table.column_names.index(name), name, [values])
+    return prepared(text, Stream(table), lambda _: opened)
+
+
+def implicit_key() -> Iterator[Answer]:
+    """Compare equality that chains all events with PARTITION BY; both find the same."""
+    stream = random_stream(events=INDEXED, keys=10_000)
+    equal = prepared(PAIR.format(" AND B.key = A.key"), stream)
+    keyed = prepared(PAIR.format("") + " PARTITION BY key", stream)
+    assert np.array_equal(equal()[1].rows, keyed()[1].rows)  # noqa: S101
+    figure, ours, other = ratio(equal, keyed)
+    speed = f"{INDEXED / ours / 1e6:.1f} M events/s against {INDEXED / other / 1e6:.1f} M"
+    yield Answer("B.key = A.key against PARTITION BY key", figure, 2, detail=speed)
+
+
 def _pattern(text: str, stream: Stream):  # noqa: ANN202
     from shedlight.language import parse_pattern  # noqa: PLC0415
     from shedlight.matching.operators.cep_operator import schema_of  # noqa: PLC0415
@@ -111,4 +159,6 @@ QUESTIONS = (
     many_keys,
     wide_conjunction,
     across_events,
+    indexed,
+    implicit_key,
 )

@@ -25,6 +25,7 @@ from shedlight.language.ast.expression import (
     IsNull,
     Literal,
     Operator,
+    negate,
     transform,
 )
 from shedlight.language.ast.pattern import (
@@ -216,16 +217,82 @@ def _cross_conditions(draw: DrawFn, where: Part) -> Expression:
     columns = draw(_pairs)
     left: Expression = Attribute(names[0], (columns[0],))
     right: Expression = Attribute(names[1], (columns[1],))
-    if "name" not in columns:
-        more = Attribute(names[2], ("x",)) if len(names) == 3 else Literal(1)
-        form = draw(st.integers(0, 3)) if len(names) == 2 else 1
-        if form == 1:
-            right = Binary(Operator.ADD, right, more)
-        elif form == 2:
-            right = Call("coalesce", (right, more))
-        elif form == 3:
-            left = Binary(Operator.MODULO, left, Literal(2))
+    if "name" in columns:
+        return Binary(draw(_all_comparisons), left, right)
+    if len(names) == 3:
+        right = Binary(Operator.ADD, right, Attribute(names[2], ("x",)))
+        return Binary(draw(_all_comparisons), left, right)
+    return draw(st.sampled_from(_FORMS))(draw, left, right)
+
+
+def _compared(draw: DrawFn, left: Expression, right: Expression) -> Expression:
     return Binary(draw(_all_comparisons), left, right)
+
+
+def _moved(draw: DrawFn, left: Expression, right: Expression) -> Expression:
+    """Draw `left > right + 1` and the like."""
+    operator = draw(st.sampled_from([Operator.ADD, Operator.SUBTRACT]))
+    return _compared(draw, left, Binary(operator, right, Literal(draw(_constants))))
+
+
+def _scaled(draw: DrawFn, left: Expression, right: Expression) -> Expression:
+    operator = draw(st.sampled_from([Operator.MULTIPLY, Operator.DIVIDE]))
+    factor = draw(st.sampled_from([1.02, 0.5, -2.0, 3, -1, 0]))
+    return _compared(draw, left, Binary(operator, right, Literal(factor)))
+
+
+def _far(draw: DrawFn, left: Expression, right: Expression) -> Expression:
+    """Draw `left - right < 1` and the like, from either side."""
+    operator = draw(st.sampled_from([Operator.ADD, Operator.SUBTRACT]))
+    difference: Expression = Binary(operator, left, right)
+    if draw(st.booleans()):
+        difference = Binary(draw(st.sampled_from([*_LINEAR])), difference, Literal(2))
+    elif draw(st.booleans()):
+        difference = negate(difference)
+    sides = [difference, Literal(draw(_constants))]
+    return _compared(draw, *(sides if draw(st.booleans()) else reversed(sides)))
+
+
+def _near(draw: DrawFn, left: Expression, right: Expression) -> Expression:
+    """Draw `abs(left - right) < 1`."""
+    far = Call("abs", (Binary(Operator.SUBTRACT, left, right),))
+    return _compared(draw, far, Literal(draw(_constants)))
+
+
+def _between(draw: DrawFn, left: Expression, right: Expression) -> Expression:
+    low = Binary(Operator.SUBTRACT, right, Literal(draw(_constants)))
+    high = Binary(Operator.ADD, right, Literal(draw(_constants)))
+    return Binary(
+        Operator.AND,
+        Binary(Operator.GREATER_EQUAL, left, low),
+        Binary(Operator.LESS_EQUAL, left, high),
+    )
+
+
+def _opaque(draw: DrawFn, left: Expression, right: Expression) -> Expression:
+    """Draw what no index can answer, or only by what it is computed of."""
+    if draw(st.booleans()):
+        return _compared(draw, left, Call("coalesce", (right, Literal(1))))
+    if draw(st.booleans()):
+        return _compared(draw, Binary(Operator.MODULO, left, Literal(2)), right)
+    test = _compared(draw, left, right)
+    return Binary(Operator.OR, test, IsNull(left))
+
+
+_constants = st.sampled_from([1, 0, 2, 0.5, -1, 1.5])
+_LINEAR = (Operator.MULTIPLY, Operator.DIVIDE, Operator.ADD)
+_FORMS = (
+    _compared,
+    _compared,
+    _compared,
+    _moved,
+    _scaled,
+    _far,
+    _near,
+    _near,
+    _between,
+    _opaque,
+)
 
 
 @st.composite
@@ -305,6 +372,33 @@ def patterns(
         partition_by=draw(_keys),
         reuse=draw(st.booleans()) if reuse is None else reuse,
     )
+
+
+@st.composite
+def chained_patterns(draw: DrawFn) -> Pattern:
+    """Draw a pattern whose elements are chained by equality of one attribute, or nearly so."""
+    pattern = draw(patterns(cross=False, depth=2))
+    forbidden = {element.variable for element in negated_elements(pattern.where)}
+    names = [element.variable for element in elements(pattern.where)]
+    taken = [name for name in names if name not in forbidden]
+    column = (draw(st.sampled_from(["x", "key", "y", "name"])),)
+    conditions: list[Expression] = []
+    for name in names:
+        others = [other for other in taken if other != name]
+        before = [other for other in others if names.index(other) < names.index(name)]
+        if others and (name in forbidden or name != taken[0]) and not _one_in_ten(draw):
+            other = draw(st.sampled_from(before[:1] or before or others))
+            conditions.append(
+                Binary(Operator.EQUAL, Attribute(name, column), Attribute(other, column))
+            )
+    if len(taken) > 1 and draw(st.booleans()):
+        conditions.append(draw(_cross_conditions(pattern.where)))
+    by = () if draw(st.integers(0, 3)) else pattern.partition_by
+    return replace(pattern, conditions=tuple(conditions), partition_by=by)
+
+
+def _one_in_ten(draw: DrawFn) -> bool:
+    return draw(st.integers(0, 9)) == 9
 
 
 def _one_in_five(draw: DrawFn) -> bool:

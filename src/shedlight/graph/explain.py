@@ -6,6 +6,7 @@ from itertools import islice
 from shedlight.errors import ApplicationError, CapError
 from shedlight.graph import application as app
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.index_notes import note_indexes
 from shedlight.graph.shedding_notes import note_shedding
 from shedlight.graph.topology import list_elements, operators_on
 from shedlight.language import DataType, Pattern, Window
@@ -158,7 +159,7 @@ def _about_sink(sink: Sink) -> Iterator[str]:
 
 def _patterns(application: Application, functions: Functions) -> Iterator[str]:
     yield "patterns"
-    notes = note_shedding(application)
+    shedding, indexes = note_shedding(application), note_indexes(application)
     for number, spec in enumerate(application.operators.values()):
         if number:
             yield ""
@@ -171,7 +172,9 @@ def _patterns(application: Application, functions: Functions) -> Iterator[str]:
             function = functions.get(Stream(name, spec.name))
             if function is not None:
                 yield from _row("      matches/s: ", str(function).split(" "))
-            for label, note in notes.get(Stream(name, spec.name), {}).items():
+            stream = Stream(name, spec.name)
+            notes = {**shedding.get(stream, {}), **indexes.get(stream, {})}
+            for label, note in notes.items():
                 yield from _row(f"      {label}: ", note.split(" "))
             yield from (f"      {line}" for line in _automaton(spec, name, pattern))
 

@@ -1,5 +1,7 @@
 """The compiled matcher finds what the reference finds, event by event."""
 
+from contextlib import contextmanager
+
 import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
@@ -7,12 +9,13 @@ from hypothesis import strategies as st
 from shedlight.language import parse_pattern
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.compile import dfa
-from shedlight.matching.kernel import driver, match_state
+from shedlight.matching.kernel import driver, match_state, tables
 from shedlight.matching.operators.step import count_partial_matches
 from tests import reference, strategies
 from tests.kernel import operator_for, run, run_all
 from tests.reference import Event
 
+_tries = st.sampled_from([8, 0, 1])
 _cuts = st.lists(st.integers(0, 20), max_size=3)
 _lateness = st.tuples(*[st.sampled_from([0, 1, 3])] * 2)
 
@@ -58,6 +61,15 @@ def _agree_on_what_timed_out(pattern, arrivals, cuts, lateness=(0, 0)):
     assert not {row["id"] for row in selected} & {row["id"] for row in over_selected}
 
 
+@contextmanager
+def _always_indexed(tries):
+    """Have all partial matches in the index; so many candidates are looked up one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "FEW", 0)
+        patch.setattr(tables, "MAX_TRIES", tries)
+        yield
+
+
 def _same_values(pattern, selected, expected):
     names = [item.name for item in pattern.select]
     ours = [{name: _plain(row[name]) for name in names} for row in selected]
@@ -93,6 +105,21 @@ def test_the_scan_finds_what_the_reference_finds(pattern, events, cuts):
     _agree(pattern, events, cuts)
 
 
+@settings(max_examples=400)
+@given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts, _tries)
+def test_indexes_find_what_the_reference_finds(pattern, events, cuts, tries):
+    """Every partial match is found by the index, and there are none without it."""
+    with _always_indexed(tries):
+        _agree(pattern, events, cuts)
+
+
+@settings(max_examples=200)
+@given(strategies.chained_patterns(), strategies.ready_streams(8, 24), _cuts, st.booleans())
+def test_implicit_keys_find_what_the_reference_finds(pattern, events, cuts, is_asked):
+    """Chains of equality, whole and broken; null is equal to nothing."""
+    (_agree_on_what_timed_out if is_asked else _agree)(pattern, events, cuts)
+
+
 @settings(max_examples=300)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
 def test_queues_time_out_what_the_reference_does(pattern, events, cuts):
@@ -105,6 +132,14 @@ def test_queues_time_out_what_the_reference_does(pattern, events, cuts):
 def test_the_scan_times_out_what_the_reference_does(pattern, events, cuts):
     """The same with conditions across events: of several bindings the first as written."""
     _agree_on_what_timed_out(pattern, events, cuts)
+
+
+@settings(max_examples=100)
+@given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts, _tries)
+def test_indexes_time_out_what_the_reference_does(pattern, events, cuts, tries):
+    """The same with conditions across events: of several bindings the first as written."""
+    with _always_indexed(tries):
+        _agree_on_what_timed_out(pattern, events, cuts)
 
 
 @settings(max_examples=200)
@@ -151,6 +186,23 @@ def test_queues_find_what_the_reference_finds_at_length(pattern, events, cuts):
 def test_the_scan_finds_what_the_reference_finds_at_length(pattern, events, cuts):
     """Ten times as many."""
     _agree(pattern, events, cuts)
+
+
+@pytest.mark.soak
+@settings(max_examples=10_000)
+@given(strategies.patterns(cross=True), strategies.ready_streams(8, 48), _cuts, _tries)
+def test_indexes_find_what_the_reference_finds_at_length(pattern, events, cuts, tries):
+    """Ten times as many, with longer streams."""
+    with _always_indexed(tries):
+        _agree(pattern, events, cuts)
+
+
+@pytest.mark.soak
+@settings(max_examples=10_000)
+@given(strategies.chained_patterns(), strategies.ready_streams(8, 32), _cuts, st.booleans())
+def test_implicit_keys_find_what_the_reference_finds_at_length(pattern, events, cuts, is_asked):
+    """Many times as many."""
+    (_agree_on_what_timed_out if is_asked else _agree)(pattern, events, cuts)
 
 
 @pytest.mark.soak

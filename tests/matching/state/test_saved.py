@@ -22,6 +22,7 @@ PATTERNS = {
     "fifo": "SELECT b.name WHERE SEQ(a.kind = 0, NOT(x.kind = 9), b.kind = 1 {2}) WITHIN 1 h",
     "keys": "SELECT b.name WHERE AND(a.kind = 0, b.kind = 1, c.kind = 2) WITHIN 5 EVENTS "
     "PARTITION BY key, name",
+    "implicit": "SELECT b.name WHERE SEQ(a.kind = 0, b.kind = 1) AND b.y = a.y WITHIN 1 h",
     "scan": "SELECT b.name WHERE SEQ(a.kind = 0, b.kind = 1 +, c.kind = 2) AND b.x > a.x "
     "WITHIN 1 h",
 }
@@ -76,12 +77,14 @@ def test_a_state_of_an_earlier_version_is_refused(start, version):
         from_bytes(_operator("fifo"), old)
 
 
-def test_a_state_of_a_later_version_is_refused():
-    """Who goes back to an older release is told so."""
+@pytest.mark.parametrize(("change", "which"), [(1, "a later"), (-1, "an earlier")])
+def test_a_state_of_another_version_is_refused(change, which):
+    """Who goes back to an older release is told so, and who comes from one without indexes."""
     operator, state = _state("fifo")
     data = bytearray(to_bytes(operator, state))
-    data[len(b"SHEDLIGHT-STATE")] = VERSION + 1
-    with pytest.raises(StateError, match="by a later version of Shedlight; start with a new"):
+    data[len(b"SHEDLIGHT-STATE")] = VERSION + change
+    sentence = f"by {which} version of Shedlight; start with a new"
+    with pytest.raises(StateError, match=sentence):
         from_bytes(operator, bytes(data))
 
 

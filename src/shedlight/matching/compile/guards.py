@@ -138,6 +138,10 @@ class _Assembler:
                 yield from self._as(operand, data_type)
                 whole = data_type is DataType.BIGINT
                 yield (op.NEGATE if whole else op.NEGATE_DECIMAL), 0
+            case ex.Call("abs", (operand,)):
+                yield from self._code(operand)
+                whole = self._data_type(operand) is DataType.BIGINT
+                yield (op.ABSOLUTE if whole else op.ABSOLUTE_DECIMAL), 0
             case Binary():
                 yield from self._binary(node)
             case ex.IsNull(operand, is_negated):
@@ -252,9 +256,6 @@ def _spelled_out(node: Expression) -> Expression:
         case ex.Call("nullif", (value, other)):
             same = Binary(Operator.EQUAL, value, other)
             return ex.Case(((same, ex.Literal(None)),), value)
-        case ex.Call("abs", (value,)):
-            negative = Binary(Operator.LESS, value, ex.Literal(0))
-            return ex.Case(((negative, ex.negate(value)),), value)
         case ex.Call("least" | "greatest" as name, (first, *others)):
             relation = Operator.LESS_EQUAL if name == "least" else Operator.GREATER_EQUAL
             for other in others:

@@ -14,6 +14,8 @@ from shedlight.language.ast.expression import Expression
 from shedlight.language.ast.pattern import Element, Pattern
 from shedlight.matching.compile.dfa import Symbol
 from shedlight.matching.compile.guards import GuardPrograms, build_programs
+from shedlight.matching.compile.implicit_key import ImplicitKey, find_implicit_key
+from shedlight.matching.compile.indexes import ElementIndex, choose_indexes
 from shedlight.matching.compile.nfa import Automaton, build_automaton
 from shedlight.matching.compile.predicates import Signature
 from shedlight.matching.compile.type_labels import PredicateTest, Vocabulary
@@ -31,19 +33,22 @@ class Matcher:
     """A pattern over a stream of known columns."""
 
     name: str  # the pattern's name
-    automaton: Automaton  # the pattern compiled
+    pattern: Pattern  # as it was written
+    automaton: Automaton  # the pattern compiled, without the conditions of an implicit key
     predicates: tuple[tuple[PredicateTest, ...], ...]  # what each element asks of an event
     null_signature: Signature  # that of an event of which nothing holds
     programs: GuardPrograms  # the conditions across events
     triggers: tuple[tuple[int, ...], ...]  # by element, the conditions that its events decide
+    indexes: tuple[ElementIndex | None, ...]  # by element, which of them an index answers
     store_schema: pa.Schema  # the columns that are kept of the events of partial matches
     cap: int  # how many partial matches there may be
     timed_out: bool = False  # whether partial matches that time out are asked for too
+    implicit_key: ImplicitKey | None = None  # what it is partitioned by if not as written
 
     @property
-    def pattern(self) -> Pattern:
-        """The pattern itself."""
-        return self.automaton.pattern
+    def scans(self) -> bool:
+        """Whether there are conditions across events to be checked."""
+        return bool(self.automaton.pattern.conditions)
 
     @property
     def fingerprint(self) -> str:
@@ -83,20 +88,30 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     there may be.
     """
     automaton = build_automaton(pattern)
+    triggers = find_triggers(pattern, automaton.elements)
+    key = find_implicit_key(automaton, triggers)
+    matched = pattern
+    if key is not None:
+        matched = key.without_conditions(pattern)
+        automaton = build_automaton(matched)
+        triggers = find_triggers(matched, automaton.elements)
     element_of = {element.variable: i for i, element in enumerate(automaton.elements)}
-    programs = build_programs(pattern.conditions, element_of, data_type_of_row)
+    programs = build_programs(matched.conditions, element_of, data_type_of_row)
     needed = {*ids, BEGAN, *_columns(pattern, schema.names, programs.cells)}
     stored = [field for field in schema if field.name in needed]
     return Matcher(
         name,
+        pattern,
         automaton,
         tuple(map(vocabulary.tests_of, automaton.elements)),
         vocabulary.null_signature,
         programs,
-        _triggers(pattern, automaton.elements),
+        triggers,
+        choose_indexes(matched, automaton.elements, triggers, data_type_of_row),
         pa.schema(stored),
         cap,
         timed_out,
+        key,
     )
 
 
@@ -113,7 +128,9 @@ def _columns(
     )
 
 
-def _triggers(pattern: Pattern, elements: tuple[Element, ...]) -> tuple[tuple[int, ...], ...]:
+def find_triggers(
+    pattern: Pattern, elements: tuple[Element, ...]
+) -> tuple[tuple[int, ...], ...]:
     """Say for each element which conditions its events decide.
 
     An event of an element decides a condition unless another element of the condition comes

@@ -21,6 +21,7 @@ from shedlight.matching.kernel.bind import bind_elements, nfa_arrays
 from shedlight.matching.kernel.close import Fifo
 from shedlight.matching.kernel.fifo import run_fifo
 from shedlight.matching.kernel.guard_vm import Cells, code_arrays
+from shedlight.matching.kernel.index_keys import compute_keys
 from shedlight.matching.kernel.match_state import (
     MatchState,
     grow,
@@ -28,10 +29,12 @@ from shedlight.matching.kernel.match_state import (
     grow_queues,
     new_output,
 )
+from shedlight.matching.kernel.ordered import GROUPS, WIDTH, Ordered, new_ordered
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
-from shedlight.matching.kernel.scan import Scan, run_scan
+from shedlight.matching.kernel.scan import run_scan
 from shedlight.matching.kernel.scan_bindings import MAX_BINDINGS, Bindings
+from shedlight.matching.kernel.scan_close import Scan
 from shedlight.matching.kernel.tables import (
     FORBIDS,
     Events,
@@ -39,6 +42,7 @@ from shedlight.matching.kernel.tables import (
     build_settings,
     build_transition_table,
 )
+from shedlight.matching.kernel.waiting import Waiting, build_waits, with_room
 from shedlight.matching.permuted import row_column
 
 
@@ -83,6 +87,7 @@ class FifoRun:
 
     def __init__(self, matcher: Matcher, state: MatchState) -> None:
         self.matcher, self.tables, self.bindings = matcher, state.tables, state.bindings
+        self.index = None
         self.records = PartialMatchRecords(*(array.copy() for array in state.records))
         queues = Queues(*(array.copy() for array in state.queues))
         self.queues = grow_queues(queues, state.tables, 0)
@@ -154,12 +159,19 @@ class ScanRun:
         self._settings = build_settings(matcher)
         self._code = code_arrays(matcher.programs, matcher.triggers)
         self._cells = _cells(matcher, table)
+        self._waits = build_waits(matcher)
+        indexes = tuple(index for index in matcher.indexes if index)
+        self._keys = compute_keys(indexes, table, len(state.store))
+        self.index = Ordered(*(array.copy() for array in state.index or new_ordered()))
+        if state.index is None:
+            self.records.key_slots["entries"] = NONE
 
     def advance(self, events: Events, watermark: int) -> None:
         """Take all events, then end what the watermark has passed."""
         done, all_done = 0, len(events.time) + 1
         while done < all_done:
             self._ensure_capacity()
+            found = np.empty((len(self.index.blocks) * WIDTH, 2), np.int64)
             scan = Scan(
                 self.records,
                 self.bindings,
@@ -168,6 +180,7 @@ class ScanRun:
                 self._code,
                 self._cells,
                 self._output,
+                Waiting(self.index, self._waits, self._keys, found),
             )
             done = run_scan(scan, events, done, watermark)
             self.collector.take(self.records, self._output, last=done == all_done)
@@ -184,6 +197,11 @@ class ScanRun:
         self.records = self.records._replace(nodes=nodes)
         bindings = int(counts[rec.USED_BINDINGS]) + most
         self.bindings = Bindings(*(grow(array, bindings) for array in self.bindings))
+        if counts[rec.OPEN] >= self._settings.few and len(self._keys):
+            more = most + int(counts[rec.USED_BINDINGS]) * fan
+            many = self.records.key_slots["open"] > self._settings.few
+            started = 1 if self.index.facts[GROUPS] else 1 + int(many.sum())
+            self.index = with_room(self.index, more, started, self._waits.shape[1])
 
 
 def _cells(matcher: Matcher, table: pa.Table) -> Cells:
@@ -210,8 +228,15 @@ def _cells(matcher: Matcher, table: pa.Table) -> Cells:
             decimals[:, i] = column.values
         elif column.data_type is not DataType.NULL:
             numbers[:, i] = column.values
-    offsets, characters = text_buffers(pa.concat_arrays(texts))
+    offsets, characters = map(_read_only, text_buffers(pa.concat_arrays(texts)))
     return Cells(numbers, nulls, offsets, characters)
+
+
+def _read_only(array: Array) -> Array:
+    """Give an array that cannot be written to: a kernel is compiled for each sort anew."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _is_full(records: PartialMatchRecords, output: Output) -> bool:

@@ -100,9 +100,11 @@ def _one_operand(code: Code, operation: int, top: int) -> None:
         code.decimals[top] = -code.decimals[top]
     elif operation == op.NEITHER:
         code.stack[top] = 1 - value
-    elif operation == op.NEGATE:
+    elif operation == op.ABSOLUTE_DECIMAL:
+        code.decimals[top] = abs(code.decimals[top])
+    elif operation in (op.NEGATE, op.ABSOLUTE):
         code.nulls[top] |= value == _LOWEST
-        code.stack[top] = -value
+        code.stack[top] = abs(value) if operation == op.ABSOLUTE else -value
     else:
         code.stack[top] = int(code.nulls[top])
         code.nulls[top] = False

@@ -15,6 +15,7 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.close import Fifo, cancel_queued
+from shedlight.matching.kernel.ordered import Ordered
 from shedlight.matching.kernel.partial_queue import LINK, QUEUE, Queues
 from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.scan import cancel_scanned
@@ -33,6 +34,7 @@ class MatchState:
     queues: Queues  # their queues; for the scan kernel empty
     bindings: Bindings  # their bindings; for the FIFO kernel empty
     store: pa.Table  # the events that partial matches have taken
+    index: Ordered | None = None  # of the scan kernel; None: it is made when it is needed
 
 
 def new_state(matcher: Matcher) -> MatchState:
@@ -41,6 +43,8 @@ def new_state(matcher: Matcher) -> MatchState:
     counts[[rec.FREE_PARTIAL_MATCH, rec.FREE_NODE, rec.FREE_KEY_SLOT, rec.FREE_BINDING]] = NONE
     counts[[rec.OLDEST, rec.NEWEST, rec.UNEXPLORED_SUBSET]] = NONE
     counts[rec.KEYED] = bool(matcher.pattern.partition_by)
+    if matcher.implicit_key is not None:
+        counts[rec.KEYED] = rec.IMPLICITLY
     records = PartialMatchRecords(
         counts,
         np.zeros(16, rec.PARTIAL_MATCH),
@@ -50,7 +54,7 @@ def new_state(matcher: Matcher) -> MatchState:
     )
     tables = build_tables(matcher.automaton)
     regions = len(matcher.automaton.regions)
-    key_slots, partial_matches = (0, 0) if matcher.pattern.conditions else (1, 16)
+    key_slots, partial_matches = (0, 0) if matcher.scans else (1, 16)
     queues = Queues(
         np.zeros((key_slots, len(tables.subsets)), QUEUE),
         np.zeros((key_slots, tables.bits.shape[2]), np.uint64),
@@ -68,6 +72,13 @@ def open_keys(state: MatchState) -> Array:
 
     Without PARTITION BY all partial matches are of one key, whose hashes are 0.
     """
+    counts = state.records.counts
+    if counts[rec.KEYED] == rec.IMPLICITLY:
+        return np.zeros((int(counts[rec.OPEN] > 0), 2), np.int64)
+    return _held_keys(state)
+
+
+def _held_keys(state: MatchState) -> Array:
     slots = state.records.key_slots[: state.records.counts[rec.KEY_SLOTS]]
     held = slots[slots["open"] > 0]
     return np.stack([held["hash1"], held["hash2"]], axis=1)
@@ -80,10 +91,13 @@ def cancel(matcher: Matcher, state: MatchState, keys: Array) -> MatchState:
     before; those without a partial match are left out.
     """
     records = PartialMatchRecords(*(array.copy() for array in state.records))
-    if matcher.pattern.conditions:
+    if matcher.implicit_key is not None:
+        keys = _held_keys(state)[: None if (keys == 0).all(axis=1).any() else 0]
+    if matcher.scans:
         bindings = Bindings(*(array.copy() for array in state.bindings))
+        records.key_slots["entries"] = NONE  # the index is made anew
         cancel_scanned(records, bindings.records, keys)
-        return replace(state, records=records, bindings=bindings)
+        return replace(state, records=records, bindings=bindings, index=None)
     queues = Queues(*(array.copy() for array in state.queues))
     tables = build_kernel_tables(matcher, state.tables)
     cancel_queued(Fifo(records, queues, tables, new_output(with_symbols=False)), keys)

@@ -47,6 +47,7 @@ KEY_SLOT = np.dtype(
         ("hash1", "i8"),
         ("hash2", "i8"),
         ("count", "i8"),  # events seen while partial matches were open
+        ("entries", "i8"),  # the number of its entries in the index, NONE if it has none
         ("open", "i4"),
         ("first", "i4"),  # oldest partial match of the key (scan kernel)
         ("last", "i4"),
@@ -84,8 +85,10 @@ NONE = -1
     KEYED,  # whether there are keys at all; if not, one key slot serves for good
     CANCELLED,  # partial matches that were cancelled by key
     UNEXPLORED_SUBSET,  # a subset that must be explored before the next event, or NONE
+    WITHOUT_KEY,  # events so far of which an implicit key was null
     COUNTS,
-) = range(25)
+) = range(26)
+IMPLICITLY = 2  # what KEYED is if the keys are implied by conditions
 
 
 class PartialMatchRecords(NamedTuple):
@@ -179,6 +182,7 @@ def new_key_slot(records: PartialMatchRecords, hash1: int, hash2: int) -> int:
     enter_table(records, key_slot)
     records.key_slots[idx(key_slot)].count = 0
     records.key_slots[idx(key_slot)].open = 0
+    records.key_slots[idx(key_slot)].entries = NONE
     records.key_slots[idx(key_slot)].first = NONE
     records.key_slots[idx(key_slot)].last = NONE
     return key_slot
@@ -397,4 +401,17 @@ def events_that_fit(
         (records.nodes.shape[0] - counts[USED_NODES]) // takers,
         (output.matches.shape[1] - counts[MATCHES]) // takers,
         (output.rows.shape[0] - counts[OUT]) // (takers * longest),
+    )
+
+
+@jit_inline
+def is_room(records: PartialMatchRecords, output: Output, takers: int) -> bool:
+    """Whether an event that so many may take surely fits; no division, so it costs little."""
+    counts = records.counts
+    return (
+        records.partial_matches.shape[0] > counts[OPEN]
+        and (not counts[KEYED] or records.key_slots.shape[0] > counts[USED_KEY_SLOTS])
+        and records.nodes.shape[0] - counts[USED_NODES] >= takers
+        and output.matches.shape[1] - counts[MATCHES] >= takers
+        and output.rows.shape[0] - counts[OUT] >= takers * (counts[LONGEST] + 2)
     )

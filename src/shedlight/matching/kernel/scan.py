@@ -1,17 +1,16 @@
-"""The kernel for patterns with conditions across events: a scan over a key's partial matches.
+"""The kernel for patterns with conditions across events.
 
 Whether a partial match can use an event depends on the events it has, so each is asked in turn,
-oldest first. It carries every *binding* of its events to elements that is still possible, in
+oldest first: all of the key where these are few, else those that the index finds
+(`waiting.py`). It carries every *binding* of its events to elements that is still possible, in
 the order in which they count: the first as written first. Bindings that wait at the same state
 with the same events to compare are one.
 """
 
-from typing import NamedTuple
-
-from shedlight.matching.jit import Array, compiled, i64, jit_inline, jit_noinline
+from shedlight.matching.jit import Array, compiled, i64, idx, jit_inline
 from shedlight.matching.kernel import records as rec
-from shedlight.matching.kernel.guard_vm import Cells, Code, holds
-from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
+from shedlight.matching.kernel.guard_vm import holds
+from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import (
     MAX_BINDINGS,
     Bindings,
@@ -19,26 +18,30 @@ from shedlight.matching.kernel.scan_bindings import (
     free_bindings,
     new_binding,
 )
+from shedlight.matching.kernel.scan_close import (
+    Scan,
+    close,
+    close_with_entries,
+    emit_timed_out,
+    give_back,
+    index_all_keys,
+    index_key,
+    move_entries,
+    write_match,
+)
 from shedlight.matching.kernel.tables import (
     FORBIDS,
     OPENS,
     TAKES,
     Events,
-    KernelSettings,
-    TransitionTable,
 )
-
-
-class Scan(NamedTuple):
-    """All that the kernel works on."""
-
-    records: PartialMatchRecords
-    bindings: Bindings
-    transitions: TransitionTable
-    settings: KernelSettings
-    code: Code
-    cells: Cells
-    output: Output
+from shedlight.matching.kernel.waiting import (
+    PUT_IN,
+    TAKE_OUT,
+    has_room,
+    next_candidate,
+    next_listed,
+)
 
 
 @jit_inline
@@ -55,14 +58,17 @@ def _extend_binding(
     counts, bindings = scan.records.counts, scan.bindings
     entry = bindings.records[binding].state * bindings.bound.shape[1] + element
     start, end = scan.transitions.ends[entry], scan.transitions.ends[entry + 1]
-    if start == end or not holds(scan.code, scan.cells, element, row, bindings.bound, binding):
+    asks = scan.code.ends[element] < scan.code.ends[element + 1]
+    if start == end or (
+        asks and not holds(scan.code, scan.cells, element, row, bindings.bound, binding)
+    ):
         return chosen
     for i in range(start, end):
         new = new_binding(counts, bindings, i64(scan.transitions.targets[i]), binding)
         if scan.transitions.binds[element]:
             bindings.bound[new, element] = row
         number = chosen[2]
-        chosen = append(counts, bindings, chosen, new)
+        chosen = append(counts, bindings, chosen, new) if number else (new, new, i64(1))
         if chosen[2] > number:
             before = i64(bindings.records[binding].node)
             node = rec.new_node(scan.records, row, symbol, element, before)
@@ -70,55 +76,6 @@ def _extend_binding(
             scan.records.partial_matches[partial_match].nodes = node
             bindings.records[new].node = node
     return chosen
-
-
-@jit_noinline
-def _close(records: PartialMatchRecords, bindings: Array, partial_match: int) -> None:
-    """Give a partial match and all that is its own back."""
-    record = records.partial_matches[partial_match]
-    free_bindings(records.counts, bindings, i64(record.bindings))
-    node = i64(record.nodes)
-    while node != NONE:
-        other = i64(records.nodes[node].other)
-        rec.free_node(records, node)
-        node = other
-    older, newer = record.key_older, record.key_newer
-    key_slot = records.key_slots[record.key_slot]
-    if older != NONE:
-        records.partial_matches[older].key_newer = newer
-    else:
-        key_slot.first = newer
-    if newer != NONE:
-        records.partial_matches[newer].key_older = older
-    else:
-        key_slot.last = older
-    rec.free_partial_match(records, partial_match)
-
-
-@jit_noinline
-def _emit_match(scan: Scan, partial_match: int, time: int) -> bool:
-    """Write a match out and close its partial match, if one of the bindings is complete."""
-    record = scan.records.partial_matches[partial_match]
-    binding = i64(record.bindings)
-    while (
-        binding != NONE and not scan.transitions.accepting[scan.bindings.records[binding].state]
-    ):
-        binding = i64(scan.bindings.records[binding].next)
-    if binding == NONE:
-        return False
-    last = i64(scan.bindings.records[binding].node)
-    rec.write_match(scan.records, scan.output, partial_match, last, time)
-    _close(scan.records, scan.bindings.records, partial_match)
-    return True
-
-
-@jit_noinline
-def _emit_timed_out(scan: Scan, partial_match: int, time: int) -> None:
-    """Write a partial match out that times out, as the first of its bindings has it."""
-    record = scan.records.partial_matches[partial_match]
-    last = i64(scan.bindings.records[record.bindings].node)
-    rec.write_match(scan.records, scan.output, partial_match, last, time)
-    rec.mark_timed_out(scan.records, scan.output)
 
 
 @jit_inline
@@ -151,6 +108,7 @@ def _advance(scan: Scan, partial_match: int, event: tuple[int, int, int]) -> boo
                 new = i64(bindings[new].next)
         first = end
     if chosen[0] != NONE:
+        move_entries(scan, partial_match, i64(TAKE_OUT))
         free_bindings(counts, bindings, i64(record.bindings))
         record.bindings = chosen[0]
         record.size += 1
@@ -178,23 +136,35 @@ def _negate_binding(
     return chosen
 
 
-@jit_noinline
-def _apply_negation(scan: Scan, partial_match: int, row: int, symbol: int) -> None:
-    """Apply the NOTs of an event to a partial match and the newer ones of its key."""
-    while partial_match != NONE:
-        record = scan.records.partial_matches[partial_match]
+@jit_inline
+def _apply_negation(scan: Scan, key_slot: int, row: int, symbol: int) -> None:
+    """Apply the NOTs of an event to the partial matches of its key."""
+    records, bindings = scan.records, scan.bindings.records
+    number, partial_match = _number_of(records, key_slot), _oldest_of_key(records, key_slot)
+    takers, age, size = scan.transitions.accepts[symbol], i64(NONE), i64(NONE)
+    while True:
+        if number != NONE:
+            age, partial_match, size = next_listed(
+                scan.waiting, takers, FORBIDS, (number, row, age), size
+            )
+        if partial_match == NONE:
+            break
+        record = records.partial_matches[partial_match]
         newer = i64(record.key_newer)
-        for element in range(scan.transitions.accepts.shape[1]):
-            if scan.transitions.accepts[symbol, element] == FORBIDS:
+        move_entries(scan, partial_match, i64(TAKE_OUT))
+        for element in range(takers.shape[0]):
+            if takers[element] == FORBIDS:
                 chosen = (i64(NONE), i64(NONE), i64(0))
                 binding = i64(record.bindings)
                 while binding != NONE:
-                    after = i64(scan.bindings.records[binding].next)
+                    after = i64(bindings[binding].next)
                     chosen = _negate_binding(scan, binding, element, row, chosen)
                     binding = after
                 record.bindings = chosen[0]
         if record.bindings == NONE:
-            _close(scan.records, scan.bindings.records, partial_match)
+            close(scan, partial_match)
+        else:
+            move_entries(scan, partial_match, i64(PUT_IN))
         partial_match = newer
 
 
@@ -205,16 +175,24 @@ def _expire(scan: Scan, time: int) -> bool:
     partial_match = i64(records.counts[rec.OLDEST]) if window != NONE else i64(NONE)
     while partial_match != NONE and records.partial_matches[partial_match].time < time - window:
         writes = scan.settings.absence or scan.settings.timed_out
-        if writes and rec.events_that_fit(records, scan.output, i64(1), i64(1)) < 1:
+        if writes and not rec.is_room(records, scan.output, i64(1)):
             return False
         end = i64(records.partial_matches[partial_match].time + window)
-        if not (scan.settings.absence and _emit_match(scan, partial_match, end)):
+        if not (scan.settings.absence and write_match(scan, partial_match, end)):
             records.counts[rec.EXPIRED] += 1
             if scan.settings.timed_out:
-                _emit_timed_out(scan, partial_match, end)
-            _close(records, scan.bindings.records, partial_match)
+                emit_timed_out(scan, partial_match, end)
+        close_with_entries(scan, partial_match)
         partial_match = i64(records.counts[rec.OLDEST])
     return True
+
+
+@jit_inline
+def _number_of(records: PartialMatchRecords, key_slot: int) -> int:
+    """Give the number of a key's entries in the index, NONE if it has none."""
+    if key_slot == NONE or records.key_slots[idx(key_slot)].open <= 0:
+        return i64(NONE)
+    return i64(records.key_slots[idx(key_slot)].entries)
 
 
 @jit_inline
@@ -238,8 +216,8 @@ def _expire_by_count(scan: Scan, key_slot: int, time: int) -> None:
         newer = i64(records.partial_matches[partial_match].key_newer)
         records.counts[rec.EXPIRED] += 1
         if scan.settings.timed_out:
-            _emit_timed_out(scan, partial_match, time)
-        _close(records, scan.bindings.records, partial_match)
+            emit_timed_out(scan, partial_match, time)
+        close_with_entries(scan, partial_match)
         partial_match = newer
 
 
@@ -269,21 +247,34 @@ def _open_partial_match(
 
 
 @jit_inline
-def _dispatch(  # noqa: C901  # a function less is much less to compile
-    scan: Scan, key: tuple[int, int], event: tuple[int, int, int]
+def _next_in_turn(
+    scan: Scan, symbol: int, asked: tuple[int, int, int], tries: int, size: int
+) -> tuple[int, int, int]:
+    """Find the next partial match that may use an event: (age, itself, how many are listed).
+
+    The first few are looked up one by one; then, and if each may use it, all are listed.
+    """
+    takers = scan.transitions.accepts[symbol]
+    if tries > 0:
+        age, partial_match = next_candidate(scan.waiting, takers, TAKES, asked)
+        return age, partial_match, size
+    return next_listed(scan.waiting, takers, TAKES, asked, size)
+
+
+@jit_inline
+def _offer(  # noqa: C901  # a function less is much less to compile
+    scan: Scan, key_slot: int, key: tuple[int, int], event: tuple[int, int, int]
 ) -> None:
     """Offer an event to the partial matches of its key, oldest first, and then to a new one."""
-    records, bindings, (row, time, symbol) = scan.records, scan.bindings.records, event
-    key_slot = rec.find_key_slot(records, key[0], key[1])
-    if scan.settings.events != NONE:
-        _expire_by_count(scan, key_slot, time)
-    if symbol == 0:
-        return
-    if scan.transitions.symbol_facts[symbol] & FORBIDS:
-        _apply_negation(scan, _oldest_of_key(records, key_slot), row, symbol)
-    partial_match = _oldest_of_key(records, key_slot)
-    opened = False
+    records, (row, time, symbol) = scan.records, event
+    number, age, size = _number_of(records, key_slot), i64(NONE), i64(NONE)
+    tries = i64(0 if scan.settings.reuse else scan.settings.tries)
+    partial_match, opened = _oldest_of_key(records, key_slot), False
     while not opened:
+        if number != NONE:
+            asked = (number, row, age)
+            age, partial_match, size = _next_in_turn(scan, symbol, asked, tries, size)
+            tries -= 1
         if partial_match == NONE:
             if not scan.transitions.symbol_facts[symbol] & OPENS:
                 break
@@ -291,30 +282,67 @@ def _dispatch(  # noqa: C901  # a function less is much less to compile
             opened = True
         newer = i64(records.partial_matches[partial_match].key_newer)
         if _advance(scan, partial_match, event):
-            if not scan.settings.absence:
-                _emit_match(scan, partial_match, time)
+            if not scan.settings.absence and write_match(scan, partial_match, time):
+                close(scan, partial_match)
+            else:
+                move_entries(scan, partial_match, i64(PUT_IN))
             if not scan.settings.reuse:
                 break
         elif opened:
-            _close(records, bindings, partial_match)
+            close(scan, partial_match)
         partial_match = newer
-    if opened and records.counts[rec.OPEN] > scan.settings.cap:
-        _close(records, bindings, i64(records.counts[rec.OLDEST]))
+    if opened:
+        _after_opening(scan, key)
+
+
+@jit_inline
+def _after_opening(scan: Scan, key: tuple[int, int]) -> None:
+    """Keep to the cap, and give a key with many partial matches entries in the index."""
+    records, few = scan.records, scan.settings.few
+    if records.counts[rec.OPEN] > scan.settings.cap:
+        close_with_entries(scan, i64(records.counts[rec.OLDEST]))
         records.counts[rec.EVICTED] += 1
+    if records.counts[rec.OPEN] > few and scan.waiting.keys.shape[0]:
+        key_slot = rec.find_key_slot(records, key[0], key[1])
+        index_key(records, scan.bindings, scan.waiting, key_slot, few)
+
+
+@jit_inline
+def _dispatch(scan: Scan, key: tuple[int, int], event: tuple[int, int, int]) -> None:
+    """Let an event end, forbid and be taken by partial matches of its key."""
+    records, (row, time, symbol) = scan.records, event
+    key_slot = rec.find_key_slot(records, key[0], key[1])
+    if scan.settings.events != NONE:
+        _expire_by_count(scan, key_slot, time)
+    if symbol == 0:
+        return
+    if scan.transitions.symbol_facts[symbol] & FORBIDS:
+        _apply_negation(scan, key_slot, row, symbol)
+    _offer(scan, key_slot, key, event)
 
 
 @jit_inline
 def _fits(scan: Scan, symbol: int) -> bool:
-    records, settings = scan.records, scan.settings
-    most, takers = MAX_BINDINGS * (scan.transitions.fan + 1), i64(1)
+    records, settings, fan = scan.records, scan.settings, scan.transitions.fan + 1
+    most, takers = MAX_BINDINGS * fan, i64(1)
     if settings.reuse or scan.transitions.symbol_facts[symbol] & FORBIDS:
-        most += records.counts[rec.USED_BINDINGS] * (scan.transitions.fan + 1)
+        most += records.counts[rec.USED_BINDINGS] * fan
         takers += records.counts[rec.OPEN]
     takers += settings.timed_out and settings.events != NONE  # it may close one besides
     return (
-        rec.events_that_fit(records, scan.output, takers, i64(1)) > 0
+        rec.is_room(records, scan.output, takers)
         and records.counts[rec.USED_BINDINGS] + most <= scan.bindings.records.shape[0]
         and records.counts[rec.USED_NODES] + most <= records.nodes.shape[0]
+        and (
+            records.counts[rec.OPEN] < settings.few
+            or scan.waiting.keys.shape[0] == 0
+            or has_room(
+                scan.waiting.ordered,
+                scan.waiting.waits.shape[1],
+                most
+                + fan * min(records.counts[rec.USED_BINDINGS], MAX_BINDINGS * settings.few),
+            )
+        )
     )
 
 
@@ -325,6 +353,7 @@ def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
     Gives how many events are done, the watermark counting as one after the last: fewer than
     there are if the arrays are too small to go on.
     """
+    index_all_keys(scan)
     keyed = events.hash1.shape[0] > 0
     number = events.time.shape[0]
     for i in range(start, number + 1):
@@ -346,11 +375,11 @@ def run_scan(scan: Scan, events: Events, start: int, watermark: int) -> int:
 
 @compiled
 def cancel_scanned(records: PartialMatchRecords, bindings: Array, keys: Array) -> None:
-    """Close all partial matches of some keys, and count them."""
+    """Close all partial matches of some keys, and count them; none has entries in the index."""
     for i in range(keys.shape[0]):
         partial_match = _oldest_of_key(records, rec.find_open_key(records, keys, i))
         while partial_match != NONE:
             newer = i64(records.partial_matches[partial_match].key_newer)
-            _close(records, bindings, partial_match)
+            give_back(records, bindings, records.counts, i64(0), partial_match)
             records.counts[rec.CANCELLED] += 1
             partial_match = newer

@@ -15,6 +15,13 @@ from shedlight.matching.kernel.records import NONE
 TAKES, FORBIDS, OPENS = 1, 2, 4
 
 
+FEW = 12
+"""How many partial matches of a key are asked one after another, without an index."""
+
+MAX_TRIES = 8
+"""How many candidates an index looks up one by one before it lists them all."""
+
+
 class KernelSettings(NamedTuple):
     """The settings of a pattern."""
 
@@ -24,6 +31,8 @@ class KernelSettings(NamedTuple):
     absence: bool
     timed_out: bool  # whether partial matches that time out are written out
     cap: int  # most partial matches there may be
+    few: int  # how many partial matches of a key are asked one after another
+    tries: int  # how many candidates are looked up one by one before all are listed
 
 
 class KernelTables(NamedTuple):
@@ -131,4 +140,6 @@ def build_settings(matcher: Matcher) -> KernelSettings:
         matcher.automaton.absence,
         matcher.timed_out,
         matcher.cap,
+        FEW,
+        MAX_TRIES,
     )

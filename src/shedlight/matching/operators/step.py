@@ -13,6 +13,7 @@ import pyarrow as pa
 from shedlight.language.ast.expression import Attribute
 from shedlight.matching.compile.dfa import DfaTables, with_symbols
 from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.driver import FifoRun, ScanRun
@@ -22,7 +23,7 @@ from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.kernel.tables import Events
 from shedlight.matching.operators.classify import EventTypes
 from shedlight.matching.output.matches import Matches, view_events
-from shedlight.matching.permuted import PermutedTable
+from shedlight.matching.permuted import PermutedTable, row_column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +98,7 @@ def match(
     if kept is not None:
         symbols = np.append(symbols, np.int32(0))  # of no use to any element
         numbers = np.where(kept, numbers, np.int32(len(symbols) - 1))
-    hash1, hash2 = ready.keys.get(matcher.pattern.partition_by, _NO_KEYS)
+    hash1, hash2, without_key = _keys_of(matcher, state, ready)
     stored = len(state.store)
     events = Events(ready.time, numbers, symbols, hash1, hash2, stored)
     batch = PermutedTable(
@@ -105,15 +106,17 @@ def match(
     )
     started = replace(state, tables=tables)
     run: FifoRun | ScanRun
-    if matcher.pattern.conditions:
+    if matcher.scans:
         run = ScanRun(matcher, started, _cells_of(matcher, state.store, batch))
     else:
         run = FifoRun(matcher, started)
     run.advance(events, ready.watermark)
+    run.records.counts[rec.WITHOUT_KEY] += without_key
     found, rows, elements, incomplete = run.collector.all()
+    if matcher.implicit_key is not None:
+        found[rec.KEY] = 0  # it is nobody's key but ours
     nothing = state.store.slice(0, 0)  # without matches nobody looks at events
-    looked_at = (state.store, batch.table) if len(rows) else (nothing, nothing)
-    table = view_events(*looked_at)
+    table = view_events(*((state.store, batch.table) if len(rows) else (nothing, nothing)))
     rows = _rows_of(rows, stored, batch)
     matches = Matches(
         found[rec.TIME], found[rec.START], found[rec.KEY], found[rec.END], table, rows, elements
@@ -122,7 +125,10 @@ def match(
         timed_out = select_matches(matches, incomplete)
         matches = replace(select_matches(matches, ~incomplete), timed_out=timed_out)
     bindings, store = _compact_store(run.records, run.bindings, state.store, batch)
-    return MatchState(run.tables, run.records, run.queues, bindings, store), matches
+    return (
+        MatchState(run.tables, run.records, run.queues, bindings, store, run.index),
+        matches,
+    )
 
 
 _MAX_CHUNKS = 64
@@ -136,6 +142,30 @@ def _symbols(matcher: Matcher, tables: DfaTables, types: EventTypes) -> tuple[Df
         tables = with_symbols(matcher.automaton, tables, symbols)
     numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
     return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
+
+
+def _keys_of(
+    matcher: Matcher, state: MatchState, ready: ReadyBatch
+) -> tuple[Array, Array, int]:
+    """Give the hashes of the keys of events, and how many have no value for an implicit key.
+
+    Each of these has a key of its own: null is not equal to null.
+    """
+    if matcher.implicit_key is None:
+        return (*ready.keys.get(matcher.pattern.partition_by, _NO_KEYS), 0)
+    column = row_column(ready.table, matcher.implicit_key.attribute)
+    hash1, hash2 = hash_keys([column], len(column))
+    nulls = ~column.valid
+    number = int(np.count_nonzero(nulls))
+    if number:
+        first = int(state.records.counts[rec.WITHOUT_KEY]) + 1
+        hash1[nulls] = np.arange(first, first + number) * _SPREAD
+        hash2[nulls] = _OWN_KEY
+    return hash1, hash2, number
+
+
+_SPREAD = np.int64(-7046029254386353131)  # odd, so no two numbers become one
+_OWN_KEY = 0x6F776E
 
 
 def select_matches(matches: Matches, chosen: Array) -> Matches:

@@ -47,6 +47,7 @@ def compact(state: MatchState) -> MatchState:
         ),
         records.table,
     )
+    new.key_slots["entries"] = NONE  # the index is made anew
     return MatchState(
         state.tables,
         grow_key_slots(new, max(len(key_slots.rows), 1)),

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from shedlight.errors import StateError
 
-VERSION = 4
+VERSION = 5
 _MAGIC = b"SHEDLIGHT-STATE"
 _NUMBERS, _CHECKSUM = struct.Struct("<HI"), struct.Struct("<I")
 _BEFORE_VERSION_4 = re.compile(rb"SHEDLIGHT(-OPERATOR|-GROUP|[\1-\3]\0)")

@@ -182,10 +182,12 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
     automaton = build_automaton(replace(text, conditions=()))
     matcher = Matcher(
         pattern.stream.name,
+        automaton.pattern,
         automaton,
         (),
         (),
         _NO_PROGRAMS,
+        (),
         (),
         pa.schema([]),
         MAX_PARTIAL_MATCHES,
