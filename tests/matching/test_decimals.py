@@ -55,6 +55,14 @@ def test_events_are_compared_by_their_decimals(condition, expected):
     )
 
 
+def test_decimals_of_many_partial_matches_are_compared():
+    """So many that of other numbers they would be found by an index."""
+    step = Decimal("1e-9")
+    falling = [NEAR[0] - n * step for n in range(40)]
+    found = events_found("AND b.m > a.m", [*falling, NEAR[0] + step, NEAR[0] - 38 * step])
+    assert found == [[0, 40], [39, 41]]
+
+
 def test_a_decimal_is_a_key():
     """Exactly."""
     assert events_found("", [NEAR[0], NEAR[1], NEAR[0], None, None], "PARTITION BY m") == [

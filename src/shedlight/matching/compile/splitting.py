@@ -63,6 +63,10 @@ _MIRROR = {
     Operator.GREATER_EQUAL: Operator.LESS_EQUAL,
 }
 _NUMBERS = frozenset({DataType.BIGINT, DataType.DOUBLE})
+_COMPARED_AS_THEY_ARE = frozenset(
+    {DataType.BOOLEAN, DataType.STRING, DataType.TIMESTAMP, DataType.DATE}
+)
+"""Besides numbers, what an index has keys of, of one data type on both sides."""
 
 
 def split(condition: Expression, new: str, taken: str, scope: Scope) -> Iterator[Range]:
@@ -83,7 +87,8 @@ def split(condition: Expression, new: str, taken: str, scope: Scope) -> Iterator
         return
     data_types = {scope(left), scope(right)} - {DataType.NULL}
     domain = DataType.DOUBLE if DataType.DOUBLE in data_types else next(iter(data_types), None)
-    if domain is None:
+    is_one = len(data_types) == 1 and domain in _COMPARED_AS_THEY_ARE
+    if domain is None or not (data_types <= _NUMBERS or is_one):
         return
     bound = Bound(right, strict=operator in {Operator.LESS, Operator.GREATER})
     below = operator in {Operator.LESS, Operator.LESS_EQUAL, Operator.EQUAL}
