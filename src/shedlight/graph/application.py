@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
+from shedlight.graph.kafka import KAFKA, RecordValue, record_id, record_schema
 from shedlight.language import Expression, Pattern, Schema
 from shedlight.matching.output.timed_out import timed_out_name
 
@@ -105,7 +106,9 @@ class Source:
         options: What else the format needs, as Spark takes it.
         time: The column with the time of an event.
         time_unit: What that column counts if it has whole numbers.
-        id: The columns that identify an event.
+        id: The columns that identify an event; of a record of Kafka by default its topic,
+            partition and offset.
+        value: How the values of Kafka's records are written; their fields are columns then.
         columns: Derived columns; each may use those of the source and those before it.
         schema: The columns of the source without the derived ones; None: read them from the
             data.
@@ -125,7 +128,8 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     time: str
     time_unit: TimeUnit = TimeUnit.MICROSECONDS
-    id: tuple[str, ...]
+    id: tuple[str, ...] = ()
+    value: RecordValue | None = None
     columns: Mapping[str, Expression] = field(default_factory=dict)
     schema: Schema | None = None
     lateness: int = 0
@@ -135,12 +139,23 @@ class Source:
     malformed: SideOutput | None = None
 
     def __post_init__(self) -> None:
+        if self.value is not None:
+            if not self.is_kafka:
+                raise ValueError(f"source {self.name!r} has a value, but is not of Kafka")
+            object.__setattr__(self, "schema", record_schema(self.value))
+        if not self.id and self.is_kafka:
+            object.__setattr__(self, "id", record_id(self.value))
         if not self.id:
             raise ValueError(f"source {self.name!r} needs at least one id column")
         if self.lateness < 0:
             raise ValueError(f"lateness cannot be negative, got {self.lateness}")
         if self.idle is not None and self.idle <= 0:
             raise ValueError(f"idle must be longer than zero, got {self.idle}")
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether it reads topics of Kafka."""
+        return self.format.lower() == KAFKA
 
     @property
     def side_outputs(self) -> Mapping[str, SideOutput]:

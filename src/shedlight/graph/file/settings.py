@@ -12,10 +12,12 @@ from typing import Annotated, Any, TypeVar
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from shedlight.errors import join_words, known_names
 from shedlight.graph.application import PERCENTILES, UNSHED_SAMPLE, ShedBy, TimeUnit
 from shedlight.graph.file.problem import shorten
+from shedlight.graph.kafka import KAFKA, VALUE_FORMATS
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType, Schema
 from shedlight.language.ast.window import read_duration
 
@@ -188,6 +190,15 @@ def _bound(value: object) -> tuple[int, int | None]:
         raise ValueError(f"at {name} {error}") from error
 
 
+def _value_format(value: object) -> str:
+    text = _text(value).lower()
+    if text == "avro":
+        raise ValueError("is avro, which is not read; have the values written as json")
+    if text not in VALUE_FORMATS:
+        raise ValueError(f"must be {join_words(VALUE_FORMATS)}, got {describe(value)}")
+    return text
+
+
 def _data_type(value: object) -> DataType | dict[str, Any]:
     """Read the data type of a column; a struct is a mapping of its fields."""
     if isinstance(value, dict) and value:
@@ -238,6 +249,7 @@ Way = Annotated[ShedBy, *_as(_choice(_WAYS), {"enum": list(_WAYS)})]
 Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
 Bound = Annotated[tuple[int, int | None], *_as(_bound, _BOUND)]
+ValueFormat = Annotated[str, *_as(_value_format, {"enum": list(VALUE_FORMATS)})]
 Unit = Annotated[TimeUnit, *_as(_choice(_UNITS), {"enum": list(_UNITS)})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
 ColumnNames = Annotated[list[Column], *_as(_distinct, _LIST)]
@@ -270,12 +282,29 @@ class LocationSettings(StrictSettings):
     options: dict[Text, Text] = Field({}, description="what else the format needs")
 
 
+class ValueSettings(StrictSettings):
+    """How the values of Kafka's records are written."""
+
+    format: ValueFormat = Field(description="json, or csv without a header")
+    declared: Annotated[dict[Column, ColumnType], BeforeValidator(_filled)] = Field(
+        alias="schema", description="the fields of a value and their data types"
+    )
+    options: dict[Text, Text] = Field({}, description="what else the format needs")
+
+
 class SourceSettings(LocationSettings):
     """Where events come from."""
 
     time: Column = Field(description="the column with the time of an event")
     time_unit: Unit = Field(TimeUnit.MICROSECONDS, description="what a time of numbers counts")
-    id: ColumnNames = Field(description="the columns that identify an event")
+    id: ColumnNames | None = Field(
+        None,
+        validate_default=True,
+        description="the columns that identify an event",
+    )
+    value: ValueSettings | None = Field(
+        None, description="how the values of Kafka's records are written"
+    )
     columns: dict[Column, Text] = Field({}, description="derived columns, as expressions")
     declared: Annotated[dict[Column, ColumnType] | None, BeforeValidator(_filled)] = Field(
         None,
@@ -293,6 +322,15 @@ class SourceSettings(LocationSettings):
     arrival: Column | None = Field(None, description="the column with the time of arrival")
     late: LocationSettings | None = Field(None, description="where late events go")
     malformed: LocationSettings | None = Field(None, description="where malformed records go")
+
+    @pydantic.field_validator("id")
+    @classmethod
+    def _identified(
+        cls, value: list[str] | None, info: pydantic.ValidationInfo
+    ) -> list[str] | None:
+        if value is None and str(info.data.get("format")).lower() != KAFKA:
+            raise PydanticCustomError("missing", "Field required")
+        return value
 
 
 class NodeSettings(StrictSettings):
