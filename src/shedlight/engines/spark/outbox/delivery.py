@@ -95,8 +95,10 @@ def _to_records(events: DataFrame, key: Sequence[str]) -> DataFrame:
     """Write events as records of Kafka: the value is JSON, the key the text of its columns."""
     value = F.to_json(F.struct(*map(quote_name, events.columns)), {"ignoreNullFields": "false"})
     names = [quote_name(name) for name in key]
+    if not names:
+        return events.select(value.alias("value"))
     text = F.col(names[0]).cast("string") if len(names) == 1 else F.to_json(F.struct(*names))
-    return events.select(*([text.alias("key")] if key else []), value.alias("value"))
+    return events.select(text.alias("key"), value.alias("value"))
 
 
 def _with_json_columns(events: DataFrame) -> DataFrame:

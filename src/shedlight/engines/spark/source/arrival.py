@@ -31,7 +31,7 @@ def with_arrivals(frame: DataFrame, source_format: str = "parquet") -> DataFrame
         return frame
     if source_format in FILES:
         arrival = "unix_micros(_metadata.file_modification_time)"
-    elif source_format == "kafka" and "timestamp" in frame.columns:
+    elif source_format.lower() == "kafka" and "timestamp" in frame.columns:
         arrival = "unix_micros(timestamp)"
     else:
         arrival = "unix_micros(current_timestamp())"
