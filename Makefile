@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 # Two targets side by side would both install.
 .NOTPARALLEL:
-.PHONY: help setup demo test check bench soak reproduce docs lock clean java chromium
+.PHONY: help setup demo test check bench soak reproduce docs lock clean java chromium jars
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -19,7 +19,7 @@ demo: $(INSTALLED) java ## run the example of the paper, then overload on Spark 
 	@$(BIN)/python examples/paper/demo.py
 	@$(BIN)/python examples/overload/demo.py
 
-test: $(INSTALLED) java chromium $(ARCHIVE) ## run the tests
+test: $(INSTALLED) java chromium jars $(ARCHIVE) ## run the tests
 	@$(BIN)/pytest --numprocesses 2 --dist loadgroup -m 'not soak'
 
 check: $(INSTALLED) ## check format, style, types and import layers
@@ -31,7 +31,7 @@ check: $(INSTALLED) ## check format, style, types and import layers
 bench: $(INSTALLED) java ## measure, and print a table per question
 	@$(BIN)/python -m benchmarks
 
-soak: $(INSTALLED) java ## run the long versions of the tests (ONLY=word: those with it in their names)
+soak: $(INSTALLED) java jars ## run the long versions of the tests (ONLY=word: those with it in their names)
 	@$(BIN)/pytest -m soak --timeout 0 $(if $(ONLY),-k '$(ONLY)')
 
 reproduce: $(INSTALLED) ## run the experiments of the paper (DATA=folder of the cluster trace)
@@ -53,6 +53,9 @@ java:
 
 chromium:
 	@scripts/chromium
+
+jars: $(INSTALLED)
+	@scripts/jars
 
 $(ARCHIVE): scripts/jvm_archive.py $(INSTALLED) | java
 	@echo "recording the classes that Spark loads, once: its starts take half the time then"

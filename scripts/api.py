@@ -72,6 +72,7 @@ SECTIONS = (
             "Application",
             "Source",
             "TimeUnit",
+            "RecordValue",
             "SideOutput",
             "Node",
             "OperatorSpec",

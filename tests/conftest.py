@@ -69,6 +69,9 @@ def spark(tmp_path_factory, java):  # noqa: ARG001
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    connectors = [*Path(sys.prefix, "jars", "kafka-connector").glob("*.jar")]
+    if connectors:  # a session takes jars when it starts, or not at all
+        options["spark.jars"] = ",".join(map(str, connectors))
     builder = SparkSession.builder.master("local[2]").appName("shedlight tests")
     for name, value in options.items():
         builder = builder.config(name, value)

@@ -31,6 +31,7 @@ from shedlight.graph.file.settings import (
     OperatorSettings,
     SinkSettings,
     SourceSettings,
+    ValueSettings,
 )
 from shedlight.language import Pattern, dsl, parse_expression, parse_pattern
 from shedlight.language.ast.data_type import TYPE_NAMES
@@ -346,6 +347,7 @@ def anchors(text: str) -> set[str]:
 PARTS: dict[str, type[BaseModel]] = {
     "At the top": ApplicationSettings,
     "A source": SourceSettings,
+    "The value of a record of Kafka": ValueSettings,
     "A side output": LocationSettings,
     "A node": NodeSettings,
     "An operator": OperatorSettings,

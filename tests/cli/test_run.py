@@ -130,6 +130,20 @@ def test_a_sample_of_everything(folder):
     assert not (folder / "state").exists()
 
 
+def test_a_broker_of_kafka_that_is_not_there(folder):
+    """It is called once, before Spark is started."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        at = f"127.0.0.1:{server.getsockname()[1]}"
+    options = f'options: {{kafka.bootstrap.servers: "{at}", topic: out}}'
+    written(folder, ("format: parquet, path: out", f"format: kafka, {options}"))
+
+    assert_refused(
+        run(folder),
+        f"sink out: no broker of Kafka can be called ({at}: Connection refused); start it, or "
+        "put the option kafka.bootstrap.servers right",
+    )
+
+
 @pytest.mark.parametrize(
     ("edit", "options", "what"),
     [

@@ -75,14 +75,16 @@ def test_all_settings_of_a_source_are_explained():
         (
             "format: parquet\n    path: data/s1",
             """format: kafka
-    options: {subscribe: events, password: secret}
+    options: {kafka.bootstrap.servers: "h:1", subscribe: events, password: secret}
     time_unit: ms
     lateness: 5 s
     idle: 1 min
     arrival: ts
     late: {format: parquet, path: out/late}
-    malformed: {format: kafka, options: {topic: bad}}
-    schema: {key: bigint, ts: bigint, type: bigint, host: {zone: string}}""",
+    malformed: {format: kafka, options: {kafka.bootstrap.servers: "h:1", topic: bad}}
+    value:
+      format: json
+      schema: {key: bigint, ts: bigint, type: bigint, host: {zone: string}}""",
         )
     )
 
@@ -91,12 +93,15 @@ def test_all_settings_of_a_source_are_explained():
     assert (
         """
   s1: kafka
-    options    subscribe, password
+    options    kafka.bootstrap.servers, subscribe, password
+    value      json; its fields are columns
     time       ts, in milliseconds; events come at most 5 s late
     idle       after 1 min without events it holds back no operator
     arrival    ts says when an event arrived
     id         key, ts
-    schema     key bigint, ts bigint, type bigint, host struct, host.zone string
+    schema     key bigint, ts bigint, type bigint, host struct, host.zone string,
+               kafka_key string, topic string, partition bigint, offset bigint,
+               timestamp timestamp, headers string
     late       goes to parquet in out/late
     malformed  goes to kafka
 """

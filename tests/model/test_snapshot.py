@@ -246,7 +246,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 def test_a_source_that_nobody_reads_needs_no_rates(tmp_path):
     """It is a warning of its own; what is said of it is not looked at."""
-    second = "sources:\n  s2: {format: kafka, time: ts, id: key}"
+    second = "sources:\n  s2: {format: rate, time: ts, id: key}"
     application = loaded(("sources:", second))
 
     alone = read_snapshot(written(tmp_path, {"rates": {"s1": {}}}), application)

@@ -22,7 +22,7 @@ _TYPE_SHARES = {"view": 0.5, "login": 0.1, "login failed": 0.2, "order": 0.2}
 _EXAMPLE_EVENTS = 20_000
 _LEFT_OUT = shutil.ignore_patterns("data", "out", "matches.csv", "__pycache__", ".*")
 
-Example = Literal["start", "cluster", "fraud", "sensors"]
+Example = Literal["start", "cluster", "fraud", "kafka", "sensors"]
 
 
 def new(
@@ -80,12 +80,14 @@ def _template(example: Example) -> Path:
 def _next_steps(folder: Path) -> str:
     files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
     option = " --snapshot snapshot.json" if "snapshot.json" in files else ""
+    # events that are for a topic are in no file that the application names
+    events = " --input events=data/events.jsonl" if "data/events.jsonl" in files else ""
     steps = (
         f"{folder}: {', '.join(files)}",
         "next:",
         f"  cd {shlex.quote(str(folder))}",
         "  shedlight check app.yaml",
-        "  shedlight match app.yaml --limit 5",
-        f"  shedlight simulate app.yaml --load 2{option}",
+        f"  shedlight match app.yaml --limit 5{events}",
+        f"  shedlight simulate app.yaml --load 2{option}{events}",
     )
     return "\n".join(steps)

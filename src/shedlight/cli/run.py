@@ -17,6 +17,7 @@ from shedlight.cli.console import announce_compiling, load_with_warnings, say
 from shedlight.cli.options import ApplicationFile, seconds_of
 from shedlight.cli.serve import Host, Port, Token, announce, open_server
 from shedlight.cli.simulate import simulate
+from shedlight.engines.spark.session.brokers import check_brokers
 from shedlight.engines.spark.session.paths import check_paths
 from shedlight.graph import Application, SideOutput, Sink, Source
 from shedlight.report.summary import summary_json, summary_text
@@ -93,6 +94,7 @@ def run(  # noqa: PLR0913  # one argument per option
     retention = seconds_of("--record-retention", record_retention)
     job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl", retention)
     check_paths(absolute, str(state), job.log)
+    check_brokers(absolute)
     with _serving(job, host, port, token) if page else nullcontext():
         totals = _run_on_spark(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))

@@ -16,6 +16,7 @@ from shedlight.graph.check import check_application, with_schemas
 from shedlight.graph.explain import explain
 from shedlight.graph.file.loader import LoadResult, load_application
 from shedlight.graph.file.settings import application_json_schema
+from shedlight.graph.kafka import RecordValue
 from shedlight.graph.topology import operator_order, operators_on, readers
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LoadResult",
     "Node",
     "OperatorSpec",
+    "RecordValue",
     "ShedBy",
     "SideOutput",
     "Sink",

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TypeVar
 from zoneinfo import available_timezones
 
+from shedlight.graph.kafka import KAFKA, RecordValue, record_id, record_schema
 from shedlight.language import Expression, Pattern, Schema
 from shedlight.matching.output.timed_out import timed_out_name
 
@@ -105,7 +106,9 @@ class Source:
             number.
         time_unit: What that column counts if it has numbers.
         time_zone: The time zone of timestamps and of text that have none; None: UTC.
-        id: The columns that identify an event.
+        id: The columns that identify an event; of a record of Kafka by default its topic,
+            partition and offset.
+        value: How the values of Kafka's records are written; their fields are columns then.
         columns: Derived columns; each may use those of the source and those before it.
         schema: The columns of the source without the derived ones; None: read them from the
             data.
@@ -126,7 +129,8 @@ class Source:
     time: str
     time_unit: TimeUnit = TimeUnit.MICROSECONDS
     time_zone: str | None = None
-    id: tuple[str, ...]
+    id: tuple[str, ...] = ()
+    value: RecordValue | None = None
     columns: Mapping[str, Expression] = field(default_factory=dict)
     schema: Schema | None = None
     lateness: int = 0
@@ -136,6 +140,12 @@ class Source:
     malformed: SideOutput | None = None
 
     def __post_init__(self) -> None:
+        if self.value is not None:
+            if not self.is_kafka:
+                raise ValueError(f"source {self.name!r} has a value, but is not of Kafka")
+            object.__setattr__(self, "schema", record_schema(self.value))
+        if not self.id and self.is_kafka:
+            object.__setattr__(self, "id", record_id(self.value))
         if not self.id:
             raise ValueError(f"source {self.name!r} needs at least one id column")
         if self.time_zone is not None and self.time_zone not in available_timezones():
@@ -146,6 +156,11 @@ class Source:
             raise ValueError(f"lateness cannot be negative, got {self.lateness}")
         if self.idle is not None and self.idle <= 0:
             raise ValueError(f"idle must be longer than zero, got {self.idle}")
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether it reads topics of Kafka."""
+        return self.format.lower() == KAFKA
 
     @property
     def side_outputs(self) -> Mapping[str, SideOutput]:

@@ -17,6 +17,7 @@ from shedlight.graph.file.problem import (
     raise_problems,
     shorten,
 )
+from shedlight.graph.kafka import KAFKA, location_problems
 from shedlight.graph.lint import lint_application
 from shedlight.graph.shedding_notes import name_streams
 from shedlight.graph.topology import find_cycle, key_name, list_elements
@@ -62,6 +63,7 @@ def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> App
 def reference_problems(application: Application) -> Iterator[Problem]:
     """Find references that lead nowhere, and outputs that do."""
     yield from _path_problems(application)
+    yield from _kafka_problems(application)
     wrong = False
     for problem in _wrong_references(application):
         wrong = True
@@ -161,20 +163,31 @@ def _dangling_problems(application: Application) -> Iterator[Problem]:
             yield problem_at(pattern_path(stream), "goes to no operator and no sink", hint)
 
 
+_Location = Source | Sink | app.SideOutput
+
+
+def _locations(application: Application) -> Iterator[tuple[Path, _Location]]:
+    """List what reads or writes, with its path."""
+    sources = application.sources
+    yield from ((("sources", name), source) for name, source in sources.items())
+    yield from ((("sinks", name), sink) for name, sink in application.sinks.items())
+    for name, source in sources.items():
+        for setting, side in source.side_outputs.items():
+            yield ("sources", name, setting), side
+
+
+def _kafka_problems(application: Application) -> Iterator[Problem]:
+    for here, part in _locations(application):
+        if part.format.lower() == KAFKA:
+            reads = isinstance(part, Source)
+            for problem in location_problems(part.path, part.options, reads=reads):
+                yield problem_at(here, problem)
+
+
 def _path_problems(application: Application) -> Iterator[Problem]:
     """Find formats of files without a path, and paths that are written to twice."""
     taken: dict[str, str] = {}
-    sources, sinks = application.sources, application.sinks
-    parts: list[tuple[Path, Source | Sink | app.SideOutput]] = [
-        *((("sources", name), source) for name, source in sources.items()),
-        *((("sinks", name), sink) for name, sink in sinks.items()),
-        *(
-            (("sources", name, setting), side)
-            for name, source in sources.items()
-            for setting, side in source.side_outputs.items()
-        ),
-    ]
-    for here, part in parts:
+    for here, part in _locations(application):
         if part.path is None and part.format.lower() in FILE_FORMATS:
             problem = f"has no 'path', which the format {part.format} needs"
             yield problem_at(here, f"{problem}: where the files are")

@@ -74,6 +74,8 @@ _Rows = Iterator[tuple[str, Iterable[str]]]
 def _about_source(source: Source) -> _Rows:
     if source.options:  # only their names: a value may be a password
         yield "options", _list(source.options)
+    if source.value is not None:
+        yield "value", [f"{source.value.format};", "its fields are columns"]
     order = f"at most {Window(source.lateness)} late" if source.lateness else "in order"
     yield "time", [f"{source.time}, {_time_form(source)};", f"events come {order}"]
     if source.idle:

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.language.ast.expression import Attribute
-from shedlight.language.ast.pattern import Element, WindowUnit, elements
+from shedlight.language.ast.pattern import Element, Pattern, WindowUnit, elements
 
 
 def operator_order(application: Application) -> tuple[OperatorSpec, ...]:
@@ -42,6 +42,19 @@ def _feeders(application: Application) -> Mapping[str, Sequence[str]]:
         name: [s.operator for s in spec.inputs if s.operator and s.operator in operators]
         for name, spec in operators.items()
     }
+
+
+def selected_key(pattern: Pattern) -> tuple[str, ...]:
+    """Name the columns of complex events with the partition key; none if one is missing."""
+    if pattern.each and not pattern.select:
+        return tuple(key.column for key in pattern.partition_by)
+    selected = {
+        item.expression.path: item.name
+        for item in reversed(pattern.select)
+        if isinstance(item.expression, Attribute)
+    }
+    names = [selected.get(key.path) for key in pattern.partition_by]
+    return () if None in names else tuple(filter(None, names))
 
 
 def readers(application: Application, stream: Stream) -> tuple[OperatorSpec, ...]:

@@ -82,14 +82,15 @@ def test_a_source_may_have_side_outputs():
     settings = """path: data/s1
     arrival: came
     late: {format: parquet, path: out/late}
-    malformed: {format: kafka, options: {topic: bad}}
+    malformed: {format: kafka, options: {kafka.bootstrap.servers: "h:1", topic: bad}}
 """
 
     source = loaded(("path: data/s1\n", settings)).sources["s1"]
 
     assert source.arrival == "came"
     assert source.late == SideOutput(format="parquet", path="out/late")
-    assert source.malformed == SideOutput(format="kafka", options={"topic": "bad"})
+    options = {"kafka.bootstrap.servers": "h:1", "topic": "bad"}
+    assert source.malformed == SideOutput(format="kafka", options=options)
     assert list(source.side_outputs) == ["late", "malformed"]
     assert not loaded().sources["s1"].side_outputs
 
@@ -106,8 +107,8 @@ def test_a_source_has_sensible_defaults():
 
 def test_all_settings_of_a_source_are_read():
     """Options stay as they are written; Spark knows what they mean."""
-    settings = """format: kafka
-    options: {subscribe: events, failOnDataLoss: no, maxOffsetsPerTrigger: 1000}
+    settings = """format: socket
+    options: {host: here, failOnDataLoss: no, maxOffsetsPerTrigger: 1000}
     time_unit: ms
     lateness: 1.5 s
     idle: 10 min
@@ -117,9 +118,9 @@ def test_all_settings_of_a_source_are_read():
 
     source = loaded(("format: parquet\n    path: data/s1\n", settings)).sources["s1"]
 
-    assert (source.format, source.path) == ("kafka", None)
+    assert (source.format, source.path) == ("socket", None)
     assert source.options == {
-        "subscribe": "events",
+        "host": "here",
         "failOnDataLoss": "no",
         "maxOffsetsPerTrigger": "1000",
     }
@@ -383,6 +384,7 @@ def test_editors_get_a_json_schema():
         "time",
         "time_unit",
         "id",
+        "value",
         "columns",
         "schema",
         "lateness",

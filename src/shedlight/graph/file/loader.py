@@ -16,9 +16,16 @@ from shedlight.graph import application as app
 from shedlight.graph.check import content_problems, reference_problems
 from shedlight.graph.column_types import text_problem
 from shedlight.graph.file import settings as st
-from shedlight.graph.file.problem import Path, Problem, format_problems, raise_problems
+from shedlight.graph.file.problem import (
+    Path,
+    Problem,
+    format_problems,
+    problem_at,
+    raise_problems,
+)
 from shedlight.graph.file.validation import read_settings
 from shedlight.graph.file.yaml_lines import read_document
+from shedlight.graph.kafka import KAFKA, RecordValue
 from shedlight.graph.lint import lint_application
 from shedlight.language import Expression, Pattern, parse_expression, parse_pattern
 from shedlight.language.ast.expression import Literal
@@ -118,9 +125,11 @@ class _Reading:
         )
 
     def _source(self, name: str, settings: st.SourceSettings) -> app.Source:
+        value = self._value(("sources", name), settings)
         return app.Source(
             name=name,
-            id=tuple(settings.id),
+            id=tuple(settings.id or ()),
+            value=value,
             columns={
                 column: self._expression(("sources", name, "columns", column), text)
                 for column, text in settings.columns.items()
@@ -128,8 +137,25 @@ class _Reading:
             schema=None if settings.declared is None else st.flat_schema(settings.declared),
             late=_side(settings.late),
             malformed=_side(settings.malformed),
-            **settings.model_dump(exclude={"id", "columns", "declared", "late", "malformed"}),
+            **settings.model_dump(exclude=_READ_ABOVE),
         )
+
+    def _value(self, path: Path, settings: st.SourceSettings) -> RecordValue | None:
+        """Read how values of Kafka are written; nobody else has any, nor another schema."""
+        value, is_kafka = settings.value, settings.format.lower() == KAFKA
+        if value is not None and not is_kafka:
+            problem = f"is for Kafka's records, and the format is {settings.format}"
+            hint = "write the columns under `schema`"
+            self.problems.append(problem_at((*path, "value"), problem, hint))
+            return None
+        if settings.declared is not None and is_kafka:
+            problem = "does not say how the values of Kafka's records are written"
+            hint = "move it into `value: {format: json, schema: ...}`"
+            self.problems.append(problem_at((*path, "schema"), problem, hint))
+        if value is None:
+            return None
+        schema = st.flat_schema(value.declared)
+        return RecordValue(format=value.format, schema=schema, options=value.options)
 
     def _operator(self, name: str, settings: st.OperatorSettings) -> app.OperatorSpec:
         return app.OperatorSpec(
@@ -163,6 +189,7 @@ class _Reading:
         return parsed.pattern
 
 
+_READ_ABOVE = {"id", "value", "columns", "declared", "late", "malformed"}
 _NOTHING = Literal(None)
 _ANYTHING = Pattern(select=(), where=Element("E1"))
 

@@ -13,6 +13,7 @@ from zoneinfo import available_timezones
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from shedlight.errors import join_words, known_names
 from shedlight.graph.application import (
@@ -23,6 +24,7 @@ from shedlight.graph.application import (
     TimeUnit,
 )
 from shedlight.graph.file.problem import shorten
+from shedlight.graph.kafka import KAFKA, VALUE_FORMATS
 from shedlight.language.ast.data_type import (
     PLAIN_SCHEMA_NAMES,
     SCHEMA_TYPE_NAMES,
@@ -200,6 +202,15 @@ def _bound(value: object) -> tuple[int, int | None]:
         raise ValueError(f"at {name} {error}") from error
 
 
+def _value_format(value: object) -> str:
+    text = _text(value).lower()
+    if text == "avro":
+        raise ValueError("is avro, which is not read; have the values written as json")
+    if text not in VALUE_FORMATS:
+        raise ValueError(f"must be {join_words(VALUE_FORMATS)}, got {describe(value)}")
+    return text
+
+
 def _data_type(value: object) -> DataType | dict[str, Any]:
     """Read the data type of a column; a struct is a mapping of its fields."""
     if isinstance(value, dict) and value:
@@ -264,6 +275,7 @@ Way = Annotated[ShedBy, *_as(_choice(_WAYS), {"enum": list(_WAYS)})]
 Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]
 Bound = Annotated[tuple[int, int | None], *_as(_bound, _BOUND)]
+ValueFormat = Annotated[str, *_as(_value_format, {"enum": list(VALUE_FORMATS)})]
 Unit = Annotated[TimeUnit, *_as(_choice(_UNITS), {"enum": list(_UNITS)})]
 Zone = Annotated[str, *_as(_time_zone, {"type": "string"})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]
@@ -297,6 +309,16 @@ class LocationSettings(StrictSettings):
     options: dict[Text, Text] = Field({}, description="what else the format needs")
 
 
+class ValueSettings(StrictSettings):
+    """How the values of Kafka's records are written."""
+
+    format: ValueFormat = Field(description="json, or csv without a header")
+    declared: Annotated[dict[Column, ColumnType], BeforeValidator(_filled)] = Field(
+        alias="schema", description="the fields of a value and their data types"
+    )
+    options: dict[Text, Text] = Field({}, description="what else the format needs")
+
+
 class SourceSettings(LocationSettings):
     """Where events come from."""
 
@@ -305,7 +327,14 @@ class SourceSettings(LocationSettings):
     time_zone: Zone | None = Field(
         None, description="the time zone of times that have none, such as Europe/Berlin"
     )
-    id: ColumnNames = Field(description="the columns that identify an event")
+    id: ColumnNames | None = Field(
+        None,
+        validate_default=True,
+        description="the columns that identify an event",
+    )
+    value: ValueSettings | None = Field(
+        None, description="how the values of Kafka's records are written"
+    )
     columns: dict[Column, Text] = Field({}, description="derived columns, as expressions")
     declared: Annotated[dict[Column, ColumnType] | None, BeforeValidator(_filled)] = Field(
         None,
@@ -323,6 +352,15 @@ class SourceSettings(LocationSettings):
     arrival: Column | None = Field(None, description="the column with the time of arrival")
     late: LocationSettings | None = Field(None, description="where late events go")
     malformed: LocationSettings | None = Field(None, description="where malformed records go")
+
+    @pydantic.field_validator("id")
+    @classmethod
+    def _identified(
+        cls, value: list[str] | None, info: pydantic.ValidationInfo
+    ) -> list[str] | None:
+        if value is None and str(info.data.get("format")).lower() != KAFKA:
+            raise PydanticCustomError("missing", "Field required")
+        return value
 
 
 class NodeSettings(StrictSettings):

@@ -17,6 +17,11 @@ _SECTIONS: Mapping[str, type[st.StrictSettings]] = {
     "operators": st.OperatorSettings,
     "sinks": st.SinkSettings,
 }
+_WITHIN_SOURCES: Mapping[str, type[st.StrictSettings]] = {
+    "late": st.LocationSettings,
+    "malformed": st.LocationSettings,
+    "value": st.ValueSettings,
+}
 
 
 def read_settings(value: Value) -> tuple[st.ApplicationSettings | None, tuple[Problem, ...]]:
@@ -69,8 +74,8 @@ def _known(path: Path) -> Mapping[str, str]:
     """Find the settings of the part that a path leads into, and what they mean."""
     model: type[st.StrictSettings] = st.ApplicationSettings
     if len(path) > 1:
-        inside = len(path) > _DEEP and path[2] in {"late", "malformed"}
-        model = st.LocationSettings if inside else _SECTIONS[str(path[0])]
+        within = str(path[2]) if len(path) > _DEEP else ""
+        model = _WITHIN_SOURCES.get(within, _SECTIONS[str(path[0])])
     fields = model.model_fields.items()
     return {field.alias or name: field.description or "" for name, field in fields}
 

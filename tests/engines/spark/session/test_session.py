@@ -444,6 +444,8 @@ def show_error(**settings):
         print(error)
 
 show_error(**{"spark.driver.memory": "much"})
+show_error(**{"spark.jars.packages": "kafka"})
+show_error(**{"spark.jars": "/no/such.jar"})
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 one = open_session("test", master="local[2,4]", settings=QUICK)
 logging.disable()  # py4j has a thread that may call the dead one, and log that it is dead
@@ -482,13 +484,17 @@ def test_a_session_opens_works_and_ends_for_good(tmp_path):
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Spark did not start on local[2] with Java ")
     assert lines[0].endswith(": Invalid maximum heap size: -Xmxmuch; check the settings")
-    assert lines[1:4] == [
+    assert lines[1].startswith("Spark did not start on local[2] with Java ")
+    assert lines[1].endswith("The coordinate provided is: kafka; check the settings")
+    assert "requirement failed: Provided Maven Coordinates must be in the form" in lines[1]
+    assert lines[2] == "spark.jars names '/no/such.jar', where there is no file; put it right"
+    assert lines[3:6] == [
         "a Spark session is active in this process already; work in that one, or stop it",
         "UTC 2",
         "False",
     ]
     cause = 'does not come back: IOException: Cannot run program "/no": '
-    assert lines[4].startswith(f"a row sent through Python {cause}")
-    assert lines[4].endswith("a Python that has shedlight (PYSPARK_PYTHON)")
+    assert lines[6].startswith(f"a row sent through Python {cause}")
+    assert lines[6].endswith("a Python that has shedlight (PYSPARK_PYTHON)")
     assert done.stderr == ""
     assert not list(tmp_path.iterdir())

@@ -5,8 +5,9 @@ other format of Spark gets it once unless a delivery is repeated after a crash, 
 the same id. Side outputs are no different.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -20,6 +21,7 @@ from shedlight.engines.spark.source.arrival import FILES
 from shedlight.engines.spark.support.checkpoint import check_logs
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, SideOutput, Sink, Stream
+from shedlight.graph.kafka import KAFKA
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.output.complex_events import TIME
 
@@ -27,6 +29,8 @@ SINK, LATE = "sink", "late"
 OF_TEXT = frozenset({"csv", "json", "xml"})
 WRITTEN_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
 """How text has times: ISO-8601 in UTC, to the microsecond. (Spark cuts off at milliseconds.)"""
+JDBC = "jdbc"  # which Spark writes, but not as a stream
+_PLAIN_VALUES = frozenset({"csv", JDBC})  # the formats without lists and structs
 
 
 def delivery_names(application: Application) -> Iterator[str]:
@@ -46,6 +50,7 @@ class Delivery:
     target: Sink | SideOutput  # the sink or side output
     events: DataFrame  # what is written to it, as a stream
     checkpoint: Path  # the folder of Spark's checkpoint of its query
+    key: tuple[str, ...] = ()  # the columns by which Kafka keeps events in order
 
     def writer(self) -> DataStreamWriter:
         """Write its query, which still needs a trigger and a start."""
@@ -56,17 +61,20 @@ class Delivery:
             events = events.withColumn(TIME, F.timestamp_micros(TIME))
         if target.format in OF_TEXT:
             options = {**WRITTEN_TIMES, **options}
-        if target.format == "csv":
+        if target.format.lower() in _PLAIN_VALUES:
             events = _with_json_columns(events)
+        if target.format == "csv":
             options.setdefault("escape", '"')  # as others read it, and not with backslashes
+        if target.format.lower() == KAFKA:
+            events = _to_records(events, self.key)
         if target.path is not None:
             options["path"] = target.path
-        return (
-            events.writeStream.format(target.format)
-            .queryName(f"shedlight {self.name}")
-            .options(**options)
-            .option("checkpointLocation", str(self.checkpoint))
+        writer = events.writeStream.queryName(f"shedlight {self.name}").option(
+            "checkpointLocation", str(self.checkpoint)
         )
+        if target.format.lower() == JDBC:
+            return writer.foreachBatch(partial(_append, options))
+        return writer.format(target.format).options(**options)
 
     def start(self, interval: float) -> StreamingQuery:
         """Start it, to look every so many seconds for something to deliver."""
@@ -84,6 +92,22 @@ class Delivery:
         folders = f"{self.checkpoint} and {written}" if written else str(self.checkpoint)
         remedy = f"put it back, or remove {folders} to have all delivered anew"
         check_logs(self.checkpoint, written, remedy=remedy)
+
+
+def _append(options: Mapping[str, str], events: DataFrame, _: int) -> None:
+    """Append the events of a micro-batch to a table."""
+    events.write.format(JDBC).options(**options).mode("append").save()
+
+
+def _to_records(events: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Write events as records of Kafka: the value is JSON, the key the text of its columns."""
+    options = {**WRITTEN_TIMES, "ignoreNullFields": "false"}
+    value = F.to_json(F.struct(*map(quote_name, events.columns)), options)
+    names = [quote_name(name) for name in key]
+    if not names:
+        return events.select(value.alias("value"))
+    text = F.col(names[0]).cast("string") if len(names) == 1 else F.to_json(F.struct(*names))
+    return events.select(text.alias("key"), value.alias("value"))
 
 
 def _with_json_columns(events: DataFrame) -> DataFrame:

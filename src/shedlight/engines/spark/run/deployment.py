@@ -24,17 +24,25 @@ from shedlight.engines.spark.run.node_query import (
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
 from shedlight.engines.spark.source import reader
+from shedlight.engines.spark.source.starting_offsets import (
+    STARTING_OFFSETS,
+    keep_starting_offsets,
+    starting_offsets,
+)
 from shedlight.engines.spark.source.watermark_files import WatermarkFiles
 from shedlight.engines.spark.step.chain import outside_input
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
+from shedlight.engines.spark.support.kafka_admin import check_kafka
 from shedlight.engines.spark.support.placement import node_context, node_order, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
 from shedlight.errors import InputError
-from shedlight.graph import Application, Stream, with_schemas
+from shedlight.graph import Application, Source, Stream, with_schemas
+from shedlight.graph.topology import selected_key
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import BEGAN
+from shedlight.matching.output.complex_events import ID
 from shedlight.shedding.shares import Shares
 
 
@@ -62,8 +70,10 @@ class Deployment:
     ) -> None:
         _check_session(spark)
         self._spark, self.paths = spark, CheckpointPaths(checkpoint)
+        check_kafka(spark, application)
+        begin = self._find_starting_offsets(application)
         self._frames = {
-            name: reader.read_source(spark, source, streaming=True)
+            name: reader.read_source(spark, _begin_at(source, begin.get(name)), streaming=True)
             for name, source in application.sources.items()
         }
         data_types = {
@@ -72,6 +82,8 @@ class Deployment:
         self.application = with_schemas(application, data_types)
         lines = fingerprint_lines(self.application, shards, shares)
         check_fingerprint(self.paths.fingerprint, lines)
+        for name, offsets in begin.items():
+            keep_starting_offsets(self.paths.starting_offsets(name), offsets)
         self.chains = {
             node: operator_chains(self.application, node, shards)
             for node in node_order(self.application)
@@ -87,6 +99,13 @@ class Deployment:
                 number = query.publish(first)
                 active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
             query.plans.activate(replace(active, awaited=plan is not None))
+
+    def _find_starting_offsets(self, application: Application) -> dict[str, str]:
+        found = {
+            name: starting_offsets(self._spark, source, self.paths.starting_offsets(name))
+            for name, source in application.sources.items()
+        }
+        return {name: offsets for name, offsets in found.items() if offsets is not None}
 
     def _build_query(self, node: str) -> NodeQuery:
         self.paths.outbox(node).mkdir(parents=True, exist_ok=True)
@@ -160,7 +179,8 @@ class Deployment:
         if output == SINK:
             sink = self.application.sinks[of]
             events = self.events(sink.stream, streaming=True).drop(ARRIVAL)
-            return Delivery(name, sink, events, self.paths.delivery(of))
+            key = selected_key(self.application.pattern(sink.input)) or (ID,)
+            return Delivery(name, sink, events, self.paths.delivery(of), key)
         source = self.application.sources[of]
         events = (
             self.late_events(of)
@@ -169,6 +189,13 @@ class Deployment:
         )
         folder = self.paths.delivery(f"{of}.{output}")
         return Delivery(name, source.side_outputs[output], events, folder)
+
+
+def _begin_at(source: Source, offsets: str | None) -> Source:
+    if offsets is None:
+        return source
+    others = {n: v for n, v in source.options.items() if n.lower() != STARTING_OFFSETS.lower()}
+    return replace(source, options=others | {STARTING_OFFSETS: offsets})
 
 
 def _check_session(spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
+from shedlight.graph.kafka import given_subscriptions
 
 VERSION = 8  # of the folders and files of a checkpoint, and of the hashes in its states
 
@@ -51,6 +52,11 @@ def _source_lines(source: Source) -> Iterator[str]:
     zone = "" if source.time_zone is None else f" {source.time_zone}"
     yield f"{where}.time: {source.time} in {source.time_unit}{zone}, lateness {source.lateness}"
     yield f"{where}.id: {', '.join(source.id)}"
+    if source.is_kafka:
+        topics = given_subscriptions(source.options).values()
+        yield f"{where}.topics: {', '.join(topics)}"
+    if source.value is not None:
+        yield f"{where}.value: {source.value.format}"
     for name, expression in source.columns.items():
         yield f"{where}.columns.{name}: {expression}"
 

@@ -5,6 +5,7 @@ A run that was stopped goes on where it was; one that is complete is not repeate
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,7 @@ from shedlight.engines.spark.run.node_query import NodeQuery
 from shedlight.engines.spark.run.outbox_readers import log_numbers, source_names
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.schema_check import FileColumns
+from shedlight.engines.spark.source.starting_offsets import STARTING_OFFSETS
 from shedlight.engines.spark.source.watermark_files import end_of
 from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
@@ -55,6 +57,7 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         StateError: The checkpoint is of another application, or damaged.
     """
     folder = local_folder(checkpoint)
+    application = _from_the_beginning(application)
     with lock_checkpoint(folder):
         deployment = Deployment(application, spark, folder, shares or {}, shards)
         FileColumns(deployment.application).check()
@@ -63,6 +66,18 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
             writer = deployment.delivery(name).writer()
             _run_available_now(writer, f"{name} cannot be written")
     return {name: deployment.events(s.stream) for name, s in application.sinks.items()}
+
+
+def _from_the_beginning(application: Application) -> Application:
+    """Have topics of Kafka read from their first record on, if they do not say where."""
+    sources = {
+        name: replace(source, options={STARTING_OFFSETS: "earliest", **source.options})
+        if source.is_kafka
+        and not any(option.lower().startswith("starting") for option in source.options)
+        else source
+        for name, source in application.sources.items()
+    }
+    return replace(application, sources=sources)
 
 
 def _run_nodes(

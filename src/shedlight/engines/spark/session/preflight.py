@@ -4,6 +4,7 @@
 Nothing here imports PySpark: whoever has it broken wants to know in which way.
 """
 
+import glob
 import importlib.metadata
 import re
 import shutil
@@ -99,6 +100,17 @@ def check_spark_home(environment: Mapping[str, str]) -> str:
             "unset it to run the Spark that PySpark brings along"
         )
     return f"{there} ({home})"
+
+
+def check_jars(settings: Mapping[str, str]) -> None:
+    """See that the jars are there that Spark is given; it would go on without them."""
+    for text in settings.get("spark.jars", "").split(","):
+        path = text.strip().removeprefix("file://").removeprefix("file:")
+        is_local = path and ":" not in path
+        if is_local and not glob.glob(path):  # noqa: PTH207  # it may be absolute
+            raise SessionError(
+                f"spark.jars names {path!r}, where there is no file; put it right"
+            )
 
 
 # Java

@@ -60,6 +60,7 @@ def open_session(
     preflight.check_spark_home(os.environ)
     check_master(where)
     chosen = session_settings(where, given)
+    preflight.check_jars(chosen)
     check_ports(chosen, os.environ)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001  # no other way to ask
         raise preflight.SessionError(
@@ -206,10 +207,21 @@ def _start(
 
 
 def _reason(error: str, said: Iterable[str]) -> str:
-    """Find the line that says why Spark did not start."""
-    causes = (line.removeprefix(": ") for line in error.split("\n") if line.startswith(": "))
-    lines = (line for line in said if line.strip() and not line.startswith(("\t", " ")))
-    return next(causes, None) or next(lines, None) or error.partition("\n")[0]
+    """Find the line that says why Spark did not start: what was thrown, or what came first.
+
+    Of packages that cannot be fetched it is added which host could not be reached.
+    """
+    lines = [line for line in said if line.strip()]
+    causes = [line.removeprefix(": ") for line in error.split("\n") if line.startswith(": ")]
+    thrown = [match[1] for match in map(_THROWN.match, lines) if match]
+    unreached = [match[1] for match in map(_UNREACHED.match, lines) if match]
+    plain = [line for line in lines if not line.startswith(("\t", " "))]
+    reason = next(iter((*causes, *thrown, *plain)), error.partition("\n")[0])
+    return f"{reason} ({unreached[0]})" if unreached else reason
+
+
+_THROWN = re.compile(r'Exception in thread "[^"]*" (?:[\w.$]+(?:Exception|Error): )?(.+)')
+_UNREACHED = re.compile(r"\s*(Host \S+ not found|Server access error.*?)\.? url=")
 
 
 def _is_alive() -> bool:
@@ -232,7 +244,8 @@ def _end_gateway() -> None:
     SparkContext._active_spark_context = None  # noqa: SLF001
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-    gateway.shutdown()
+    with contextlib.suppress(OSError):  # it may have ended by itself
+        gateway.shutdown()
     process: subprocess.Popen[bytes] | None = gateway.proc
     if process is None:  # spark-submit started it, and will end it
         return

@@ -27,9 +27,11 @@ BINS_PER_TYPE = 16  # a histogram has a bin for each event type in each of so ma
 
 def with_arrivals(frame: DataFrame, source_format: str = "parquet") -> DataFrame:
     """Add the time of arrival to a stream as it is read."""
+    if ARRIVAL in frame.columns:
+        return frame
     if source_format in FILES:
         arrival = "unix_micros(_metadata.file_modification_time)"
-    elif source_format == "kafka" and "timestamp" in frame.columns:
+    elif source_format.lower() == "kafka" and "timestamp" in frame.columns:
         arrival = "unix_micros(timestamp)"
     else:
         arrival = "unix_micros(current_timestamp())"

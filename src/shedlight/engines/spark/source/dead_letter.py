@@ -15,6 +15,7 @@ from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.spark_errors import MALFORMED
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Source
+from shedlight.graph.kafka import record_names
 from shedlight.language.eval.spark_sql import quote_name, quote_text
 from shedlight.matching.operators.reorder import FOREVER
 
@@ -79,6 +80,7 @@ def malformed_rows(source: Source, frame: DataFrame, time: str) -> DataFrame:
     return frame.where(problem.isNotNull()).select(
         problem.alias("problem"),
         record.alias("record"),
+        *(F.col(quote_name(name)).alias(of) for of, name in _places(source).items()),
         F.timestamp_micros(F.col(quote_name(ARRIVAL))).alias("arrived"),
     )
 
@@ -92,7 +94,8 @@ def _problems(source: Source, frame: DataFrame, time: str) -> Iterator[tuple[str
     """List what may be wrong with a record: a condition in SQL, and what it means."""
     if CORRUPT in frame.columns:
         is_corrupt = f"{quote_name(CORRUPT)} IS NOT NULL"
-        yield is_corrupt, f"a record cannot be parsed as {source.format}"
+        text_format = source.value.format if source.value else source.format
+        yield is_corrupt, f"a record cannot be parsed as {text_format}"
     for name in (*source.id, source.time):
         yield f"{quote_name(name)} IS NULL", f"{name!r} is null"
     if isinstance(frame.schema[source.time].dataType, StringType):
@@ -112,16 +115,22 @@ def _case_sql(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
 
 
 def _error_sql(source: Source, problem: str) -> str:
-    """Write an error in place of a value."""
-    start = f"{MALFORMED}source {source.name}: {problem}"
-    elsewhere = f"have them written elsewhere with `malformed` of source {source.name}"
+    """Write an error in place of a value; of a record of Kafka it says where that is."""
+    parts = [quote_text(f"{MALFORMED}source {source.name}: {problem}")]
+    remedy = "every event needs a time and an id: fill it in, name other columns"
     if problem.startswith("a record"):
-        shown = f"left({quote_name(CORRUPT)}, {_MAX_SHOWN})"
-        end = quote_text(f"; put it right, or {elsewhere}")
-        text = f"concat({quote_text(start + ': ')}, {shown}, {end})"
-    else:
-        text = quote_text(
-            f"{start}; every event needs a time and an id: fill it in, name other columns, or "
-            f"{elsewhere}"
-        )
-    return f"CAST(raise_error({text}) AS BIGINT)"
+        parts += [quote_text(": "), f"left({quote_name(CORRUPT)}, {_MAX_SHOWN})"]
+        remedy = "put it right"
+    for of, name in _places(source).items():
+        parts += [quote_text(f", {of} "), quote_name(name)]
+    elsewhere = f"have them written elsewhere with `malformed` of source {source.name}"
+    parts.append(quote_text(f"; {remedy}, or {elsewhere}"))
+    return f"CAST(raise_error(concat({', '.join(parts)})) AS BIGINT)"
+
+
+def _places(source: Source) -> dict[str, str]:
+    """Name the columns that say where a record of Kafka is."""
+    if source.value is None:
+        return {}
+    names = record_names(source.value)
+    return {of: names[of] for of in ("topic", "partition", "offset")}

@@ -17,6 +17,7 @@ from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.source import dead_letter
 from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
 from shedlight.engines.spark.source.event_time_sql import event_time_sql, with_zoned_timestamps
+from shedlight.engines.spark.source.kafka_records import unfold_records
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
@@ -33,6 +34,7 @@ _IDS = frozenset(
     {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.DATE, DataType.BOOLEAN}
 )
 _OF_TEXT = frozenset({"csv", "json", "xml"})  # the formats that write times as text
+_DELTA = "delta"
 _MAX_BYTES = 64 << 20
 _MAX_RECORDS = 2_000_000
 
@@ -47,13 +49,27 @@ def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> Data
     try:
         if not streaming:
             return _load(spark, source)
+        if source.is_kafka:
+            return _read_topics(spark, source)
         if source.path is None:
+            return _load_stream(spark, source, None)
+        if source.format.lower() == _DELTA:  # which knows its schema, and takes no other
             return _load_stream(spark, source, None)
         schema = _declared_schema(source) or _load(spark, source).schema
         return _load_stream(spark, source, dead_letter.with_corrupt_column(source, schema))
     except SPARK_ERRORS as error:
         what = f"source {source.name} cannot be read as {source.format}"
         raise InputError(str(to_user_error(error, what))) from error
+
+
+def _read_topics(spark: SparkSession, source: Source) -> DataFrame:
+    """Read topics of Kafka; how values are written is up to us, Kafka does not know."""
+    records = _load_stream(spark, source, None)
+    if source.value is None:
+        return records
+    fields = StructType.fromDDL(_fields_ddl(source.value.schema, ""))
+    zone = source.time_zone or "UTC"
+    return unfold_records(source.value, records, cast("StructType", fields), zone)
 
 
 def _load(spark: SparkSession, source: Source) -> DataFrame:
@@ -84,11 +100,13 @@ def _reading_options(source: Source) -> dict[str, str]:
 def _limited_options(source: Source) -> dict[str, str]:
     """Limit what is read in a micro-batch, unless the source does: a backlog is no reason."""
     options = _reading_options(source)
+    if source.value is not None:  # they are among the columns
+        options["includeHeaders"] = "true"
     if any(name.lower().startswith("max") for name in options):
         return options
-    if source.format in FILES:
+    if source.format in FILES or source.format.lower() == _DELTA:
         return options | {"maxBytesPerTrigger": str(_MAX_BYTES)}
-    if source.format == "kafka":
+    if source.is_kafka:
         return options | {"maxOffsetsPerTrigger": str(_MAX_RECORDS)}
     return options
 

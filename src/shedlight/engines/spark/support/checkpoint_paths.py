@@ -8,6 +8,7 @@ checkpoint/
     <node>/watermarks    the watermarks of sources that the driver sends to shards
     <node>/plan          plans, and the plan that each micro-batch used
     deliveries/<name>    Spark's checkpoint of a delivery to a sink or side output
+    <source>.offsets     where the first run began to read a topic of Kafka
     override.json        bounds and weights changed at run time
     lock                 the process that runs the application
 """
@@ -46,6 +47,10 @@ class CheckpointPaths:
     def plan(self, node: str) -> Path:
         """Find the plans of a node."""
         return self.root / node / "plan"
+
+    def starting_offsets(self, source: str) -> Path:
+        """Find the file that says where the first run began to read a source."""
+        return self.root / f"{source}.offsets"
 
     def delivery(self, name: str) -> Path:
         """Find Spark's checkpoint of a delivery."""

@@ -36,6 +36,10 @@ _KNOWN_CAUSES: Mapping[str, str] = {
         "Spark has no format {name!r}; write one that it has, such as parquet, json, csv or "
         "kafka, or add its package with --conf spark.jars.packages=..."
     ),
+    r"java\.sql\.SQLException: No suitable driver": (
+        "Spark has no driver for this database; add it with --conf spark.jars=..., and name "
+        "its class with the option driver"
+    ),
     r"\[MALFORMED_RECORD_IN_PARSING[^]]*\].*?record: (?P<record>[^\n]{0,100})": (
         "a record cannot be parsed: {record}; put it right, or leave out the option 'mode' "
         "and say with `malformed` where such records go"
