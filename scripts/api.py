@@ -34,6 +34,7 @@ are per second; shares are shares *kept*, from 0 to 1. Tables of events are Arro
 | read a pattern, or build one in Python | [`parse_pattern`](#parse_pattern), [`shedlight.language.dsl`](#shedlightlanguagedsl) |
 | read an application file, or build it in Python | [`load_application`](#load_application), [`build_application`](#build_application) |
 | find matches in tables | [`run_application`](#run_application), [`match_tables`](#match_tables) |
+| find matches in a DataFrame | [`find`](#find) |
 | run on Spark | [`Live`](#live), [`run_on_spark`](#run_on_spark) |
 | plan from a snapshot | [`build_model`](#build_model), [`make_plan`](#make_plan) |
 | simulate | [`simulate`](#simulate) |
@@ -93,6 +94,12 @@ SECTIONS = (
             "StreamInput",
             "Result",
         ),
+    ),
+    Section(
+        "In a DataFrame",
+        "Batch or streaming, in any session; see [patterns over a DataFrame](pyspark.md). It imports PySpark.",
+        "shedlight",
+        ("find",),
     ),
     Section(
         "On Spark",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from shedlight.engines.spark.control.override_store import (
         OverrideOutcome as OverrideOutcome,
     )
+    from shedlight.engines.spark.find.find_patterns import find as find
     from shedlight.engines.spark.run.finite import run_on_spark as run_on_spark
     from shedlight.engines.spark.run.streaming import Live as Live
     from shedlight.engines.spark.run.streaming import Options as Options
@@ -106,6 +107,7 @@ _NAMES_IN = {
     "engines.simulator.policies": "ControllerPolicy",
     "engines.spark.control.micro_batch": "MicroBatchReport",
     "engines.spark.control.override_store": "OverrideOutcome",
+    "engines.spark.find.find_patterns": "find",
     "engines.spark.run.finite": "run_on_spark",
     "engines.spark.run.streaming": "Live Options RunListener",
     "engines.spark.session.session": "close_session open_session",

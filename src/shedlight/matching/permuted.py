@@ -65,8 +65,8 @@ def is_sorted(times: Array, apart: int = 0) -> bool:
     return falls == 0
 
 
-def row_column(table: pa.Table | PermutedTable, node: Expression) -> Column:
-    """Find the column of an attribute of the row at hand."""
+def row_values(table: pa.Table | PermutedTable, node: Expression) -> pa.ChunkedArray:
+    """Find the values of an attribute of the row at hand, as they are."""
     if not isinstance(node, Attribute):
         raise TypeError(f"not an attribute: {node}")
     column = table.column(node.path[0])
@@ -75,4 +75,9 @@ def row_column(table: pa.Table | PermutedTable, node: Expression) -> Column:
             [pc.struct_field(chunk, field) for chunk in column.chunks],
             column.type.field(field).type,
         )
-    return to_column(column)
+    return column
+
+
+def row_column(table: pa.Table | PermutedTable, node: Expression) -> Column:
+    """Find the column of an attribute of the row at hand."""
+    return to_column(row_values(table, node))

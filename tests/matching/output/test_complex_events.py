@@ -1,5 +1,8 @@
 """What SELECT makes of a match."""
 
+from datetime import date
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -99,3 +102,71 @@ def test_the_id_depends_on_the_events_and_the_pattern_only():
     (other,) = _selected("b.y", EVENTS.set_column(3, "x", [[9, 9, 9, 9]]))
     (third,) = _selected("a.x", EVENTS.set_column(1, "n", [[10, 12, 11, 13]]))
     assert one["id"] == other["id"] != third["id"]
+
+
+ANY = pa.table(
+    {
+        "time": [0, 1],
+        "n": [1, 2],
+        "kind": ["A", "B"],
+        "tags": pa.array([["x", None], None], pa.list_(pa.string())),
+        "counts": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int32())),
+        "inner": pa.array(
+            [{"list": [1], "short": 2}, None],
+            pa.struct([("list", pa.list_(pa.int32())), ("short", pa.int16())]),
+        ),
+        "price": pa.array([Decimal("1.10"), None], pa.decimal128(10, 2)),
+        "bytes": pa.array([b"\0", None], pa.binary()),
+        "day": pa.array([date(2020, 1, 1), None], pa.date32()),
+        "small": pa.array([1, None], pa.int32()),
+        "single": pa.array([1.5, None], pa.float32()),
+        "local": pa.array([1, None], pa.timestamp("us")),
+        "zoned": pa.array([1, None], pa.timestamp("us", tz="Europe/Berlin")),
+        "length": pa.array([1, None], pa.duration("us")),
+    }
+)
+
+
+def _found(select, where="WHERE SEQ(a.kind = 'A', b.kind = 'B') WITHIN 1 s"):
+    pattern = parse_pattern(f"SELECT {select} {where}").pattern
+    stream = StreamInput("events", ("n",), "time")
+    return match_tables([(stream, ANY)], {"P": pattern}).complex_events["P"]
+
+
+def test_whole_events_have_columns_of_any_type():
+    """As they are: nobody has to look into them."""
+    found = _found("*")
+
+    assert found["a"].to_pylist() == ANY.slice(0, 1).to_pylist()
+    assert found["b"].to_pylist() == ANY.slice(1, 1).to_pylist()
+    assert found.schema.field("a").type == pa.struct(list(ANY.schema))
+
+
+def test_each_event_has_columns_of_any_type():
+    """But for those that a complex event has itself."""
+    found = _found("EACH *")
+
+    assert found.drop_columns(["source", "time", "id", "events"]) == ANY.drop_columns(["time"])
+
+
+@pytest.mark.parametrize("name", ["price", "day", "small", "single", "local", "zoned", "inner"])
+def test_an_attribute_keeps_its_type(name):
+    """Where it is selected as it is; what is computed has a type of the language."""
+    found = _found(f"a.{name} AS a, LAST(b.{name}) AS b")
+
+    assert found["a"].to_pylist() == ANY[name].slice(0, 1).to_pylist()
+    assert found["b"].to_pylist() == [None]
+    assert found.schema.field("a").type == found.schema.field("b").type == ANY[name].type
+
+
+def test_text_and_numbers_of_rare_forms_become_plain():
+    """Who reads complex events need not know of dictionaries."""
+    column = pa.array(["x", "y"]).dictionary_encode()
+    events = ANY.append_column("word", column).append_column("count", pa.array([1, 2], "u8"))
+    pattern = parse_pattern("SELECT a.word, a.count WHERE a.kind = 'A'").pattern
+
+    stream = StreamInput("events", ("n",), "time")
+    found = match_tables([(stream, events)], {"P": pattern}).complex_events["P"]
+
+    assert found.schema.field("word").type == pa.string()
+    assert found.schema.field("count").type == pa.int64()

@@ -139,9 +139,7 @@ class _Assembler:
                 whole = data_type is DataType.BIGINT
                 yield (op.NEGATE if whole else op.NEGATE_DECIMAL), 0
             case ex.Call("abs", (operand,)):
-                yield from self._code(operand)
-                whole = self._data_type(operand) is DataType.BIGINT
-                yield (op.ABSOLUTE if whole else op.ABSOLUTE_DECIMAL), 0
+                yield from self._absolute(operand)
             case Binary():
                 yield from self._binary(node)
             case ex.IsNull(operand, is_negated):
@@ -155,6 +153,12 @@ class _Assembler:
                 yield from self._as(operand, DataType.DOUBLE)
             case _:
                 yield from self._code(_spelled_out(node))
+
+    def _absolute(self, operand: Expression) -> Iterator[tuple[int, int]]:
+        data_type = numeric_data_type(self._data_type(operand))
+        yield from self._as(operand, data_type)
+        whole = data_type is DataType.BIGINT
+        yield (op.ABSOLUTE if whole else op.ABSOLUTE_DECIMAL), 0
 
     def _load(self, node: Expression, variable: str) -> tuple[int, int]:
         cell = self.cells.setdefault(ex.without_variable(node), len(self.cells))

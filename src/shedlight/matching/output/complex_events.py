@@ -24,10 +24,11 @@ from shedlight.language.eval.evaluate import evaluate
 from shedlight.matching.compile.matcher import BEGAN, Matcher
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
+from shedlight.matching.output.aggregates import fold, take_values, whole_numbers
 from shedlight.matching.output.match_id import match_ids
 from shedlight.matching.output.matches import Matches
 from shedlight.matching.output.timed_out import timed_out_name
-from shedlight.matching.permuted import row_column
+from shedlight.matching.permuted import row_column, row_values
 
 SOURCE, TIME, ID, EVENTS = "source", "time", "id", "events"
 """The columns that every complex event has."""
@@ -131,7 +132,11 @@ def _items(matcher: Matcher) -> Sequence[Item]:
     if pattern.select:
         return pattern.select
     if pattern.each:
-        names = [name for name in matcher.store_schema.names if name not in {*OWN, BEGAN}]
+        names = [
+            name
+            for name in matcher.store_schema.names
+            if name not in OWN and not name.startswith("#")  # those are our own
+        ]
         return [Item(ex.Attribute("", (name,)), name) for name in names]
     nots = negated_elements(pattern.where)
     names = [e.variable for e in matcher.automaton.elements if e not in nots]
@@ -162,6 +167,10 @@ def _each(matches: Matches) -> tuple[Array, Array]:
 
 def _selected(expression: Expression, rows: _Rows, each: Array | None) -> pa.Array:
     """Compute one selected value for all matches, or with EACH for all their events."""
+    values = _carried(expression, rows)
+    if values is not None:
+        is_of_match = each is not None and bool(ex.variables(expression))
+        return values.take(pa.array(each)) if is_of_match else values
     size = len(rows.matches) if each is None else len(each)
 
     def lookup(node: Expression) -> Column:
@@ -172,9 +181,56 @@ def _selected(expression: Expression, rows: _Rows, each: Array | None) -> pa.Arr
             return column
         return to_column(to_arrow(column).take(pa.array(each)))
 
-    if isinstance(expression, ex.WholeEvent):
-        return to_arrow(lookup(expression))
     return to_arrow(evaluate(expression, size, lookup))
+
+
+def _carried(expression: Expression, rows: _Rows) -> pa.Array | None:
+    """Give whole events and attributes as they are, of any type; None: it must be computed."""
+    if isinstance(expression, ex.WholeEvent):
+        return _whole_events(expression, rows)
+    if isinstance(expression, ex.Attribute):
+        if expression.variable:
+            table = rows.last_events(expression.variable, expression.path[:1])
+        else:
+            table = rows.matches.events(expression.path[:1])
+        return _as_it_is(row_values(table, ex.Attribute("", expression.path)))
+    positions = _positions(expression, rows)
+    if positions is None or not isinstance(expression, ex.Aggregate):
+        return None
+    events = rows.matches.events(expression.path[:1])
+    values = _as_it_is(row_values(events, ex.Attribute("", expression.path)))
+    return take_values(values, positions)
+
+
+def _positions(expression: Expression, rows: _Rows) -> Array | None:
+    """Find the events that FIRST and LAST mean."""
+    if not isinstance(expression, ex.Aggregate) or not expression.path:
+        return None
+    element = rows.numbers[expression.variable]
+    if expression.function is ex.AggregateFunction.FIRST:
+        return np.asarray(rows.firsts[:, element])
+    if expression.function is ex.AggregateFunction.LAST:
+        return np.asarray(rows.lasts[:, element])
+    return None
+
+
+def _as_it_is(values: pa.ChunkedArray) -> pa.Array:
+    """Give values in one chunk; text and numbers of a form that few can read in a plain one."""
+    kind = values.type
+    is_rare = (
+        pa.types.is_dictionary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_unsigned_integer(kind)
+        or (pa.types.is_timestamp(kind) and kind.unit != "us")
+    )
+    return to_arrow(to_column(values)) if is_rare else to_one_chunk(values)
+
+
+def _whole_events(node: ex.WholeEvent, rows: _Rows) -> pa.Array:
+    stored = rows.matches.table.schema.names
+    names = [name for name in stored if not name.startswith("#")]  # those are our own
+    return _structs(rows.last_events(node.variable, names), rows.misses(node.variable))
 
 
 def _looked_up(node: Expression, rows: _Rows) -> Column:
@@ -182,10 +238,7 @@ def _looked_up(node: Expression, rows: _Rows) -> Column:
     if isinstance(node, ex.Aggregate):
         return _folded(node, rows)
     if isinstance(node, ex.WholeEvent):
-        events = rows.last_events(node.variable)
-        if BEGAN in events.column_names:
-            events = events.drop_columns([BEGAN])
-        return to_column(_structs(events, rows.misses(node.variable)))
+        return to_column(_whole_events(node, rows))
     if isinstance(node, ex.Attribute):
         events = rows.last_events(node.variable, node.path[:1])
         return row_column(events, ex.Attribute("", node.path))
@@ -206,11 +259,6 @@ def _structs(table: pa.Table, missing: Array | None = None) -> pa.Array:
     return pa.StructArray.from_arrays(columns, table.column_names, mask=mask)
 
 
-def _taken(values: pa.Array, positions: Array) -> pa.Array:
-    """Take the values at some positions, null where a position is -1."""
-    return values.take(pa.array(positions, mask=positions < 0))
-
-
 def _folded(node: ex.Aggregate, rows: _Rows) -> Column:
     """Compute an aggregate over the events of one element."""
     element = rows.numbers[node.variable]
@@ -219,72 +267,17 @@ def _folded(node: ex.Aggregate, rows: _Rows) -> Column:
     of_match = _match_of_event(matches)[mine]
     size = len(matches)
     if not node.path:
-        return _whole_numbers(np.bincount(of_match, minlength=size))
+        return whole_numbers(np.bincount(of_match, minlength=size))
     values = _event_column(matches, node)
+    positions = _positions(node, rows)
+    if positions is not None:
+        return to_column(take_values(to_arrow(values), positions))
     if node.function in SUMMED and values.data_type is DataType.DECIMAL:
         values = as_data_type(values, DataType.DOUBLE)
-    if node.function in {ex.AggregateFunction.FIRST, ex.AggregateFunction.LAST}:
-        positions = rows.firsts if node.function is ex.AggregateFunction.FIRST else rows.lasts
-        return to_column(_taken(to_arrow(values), positions[:, element]))
     table = pa.table({"match": of_match, "value": to_arrow(values).filter(pa.array(mine))})
     if node.function is ex.AggregateFunction.COUNT:
-        return _whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
-    return _grouped(table, node.function, values.data_type, size)
-
-
-def _whole_numbers(values: Array) -> Column:
-    return Column(DataType.BIGINT, values.astype(np.int64), np.ones(len(values), np.bool_))
-
-
-def _grouped(
-    table: pa.Table, function: ex.AggregateFunction, data_type: DataType, size: int
-) -> Column:
-    """Aggregate values by match; null where there is none."""
-    present = table.filter(pc.is_valid(table["value"]))
-    if function in {ex.AggregateFunction.MIN, ex.AggregateFunction.MAX}:
-        direction = "ascending" if function is ex.AggregateFunction.MIN else "descending"
-        order = _order(present, data_type, direction)
-        match = present["match"].to_numpy()[order]
-        positions = np.full(size, -1, np.int64)
-        occurring, first = np.unique(match, return_index=True)
-        positions[occurring] = first
-        return to_column(
-            _taken(to_one_chunk(present["value"].take(pa.array(order))), positions)
-        )
-    return _summed(present, function, data_type, size)
-
-
-def _order(table: pa.Table, data_type: DataType, direction: str) -> Array:
-    """Sort values, NaN as the greatest."""
-    if data_type is DataType.DOUBLE:
-        values = table["value"].to_numpy()
-        order = np.argsort(values, kind="stable")
-        return order if direction == "ascending" else order[::-1]
-    return pc.sort_indices(table, [("value", direction)]).to_numpy()
-
-
-def _summed(
-    table: pa.Table, function: ex.AggregateFunction, data_type: DataType, size: int
-) -> Column:
-    match, values = table["match"].to_numpy(), table["value"].to_numpy()
-    counts = np.bincount(match, minlength=size)
-    total = np.bincount(match, weights=values, minlength=size)
-    has_any = counts > 0
-    if function is ex.AggregateFunction.AVG:
-        return Column(DataType.DOUBLE, np.divide(total, np.maximum(counts, 1)), has_any)
-    if data_type is DataType.DOUBLE:
-        return Column(DataType.DOUBLE, total, has_any)
-    return _exact_sum(match, values, size, has_any)
-
-
-def _exact_sum(match: Array, values: Array, size: int, has_any: Array) -> Column:
-    """Add whole numbers in two halves, to see what does not fit 64 bits: it is null."""
-    high, low = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    np.add.at(high, match, values >> 32)
-    np.add.at(low, match, values & 0xFFFFFFFF)
-    high += low >> 32
-    fits = (high >= -(1 << 31)) & (high < 1 << 31)
-    return Column(DataType.BIGINT, (high << 32) | (low & 0xFFFFFFFF), has_any & fits)
+        return whole_numbers(np.bincount(of_match[values.valid[mine]], minlength=size))
+    return fold(table, node.function, values.data_type, size)
 
 
 def _key_column(matches: Matches, name: str) -> Column:

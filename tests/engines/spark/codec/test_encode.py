@@ -1,5 +1,8 @@
 """Tables as few bytes are read as they were, whatever is in them."""
 
+from datetime import timedelta
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -28,6 +31,11 @@ LEAVES = [
     (pa.timestamp("us"), st.datetimes()),
     (pa.binary(), st.binary(max_size=4)),
     (pa.null(), st.none()),
+    (pa.int16(), st.integers(-9, 9)),
+    (pa.decimal128(10, 2), st.integers(-999, 999).map(lambda n: Decimal(n) / 100)),
+    (pa.date32(), st.dates()),
+    (pa.duration("us"), st.integers(-9, 9).map(lambda n: timedelta(microseconds=n))),
+    (pa.map_(pa.string(), pa.int32()), st.just([("k", 1), ("l", None)])),
 ]
 
 

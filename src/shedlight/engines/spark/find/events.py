@@ -1,0 +1,251 @@
+"""The rows of a DataFrame as events: the columns that patterns need, a time, an id, a shard.
+
+Nothing here depends on the time zone of the session. All of it is plain DataFrame API, so that
+it works on Spark Connect too.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+from pyspark.sql import types as spark_types
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from shedlight.engines.spark.find.question import Question
+from shedlight.engines.spark.source.event_time_sql import event_time_sql
+from shedlight.engines.spark.support.spark_errors import MALFORMED
+from shedlight.engines.tables import EVENT_TIME
+from shedlight.errors import InputError, known_names
+from shedlight.graph import TimeUnit
+from shedlight.language import DataType, Pattern, Schema
+from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, walk
+from shedlight.language.ast.pattern import expressions
+from shedlight.language.eval.spark_sql import quote_name, quote_text
+from shedlight.matching.operators.cep_operator import schema_of
+from shedlight.matching.operators.reorder import FOREVER, StreamInput
+
+HASH, COPY = "#hash", "#copy"
+"""What tells events without an id apart: a hash of their columns, and among equals a number."""
+
+_IDS = frozenset({DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN})
+# PySpark before 4.3 writes timestamps in UTC by itself
+_HAS_ZONE = "timezone" in signature(to_arrow_schema).parameters
+_IN_UTC: Mapping[str, Any] = {"timezone": "UTC"} if _HAS_ZONE else {}
+_WITHOUT_ZONE = (spark_types.TimestampNTZType, spark_types.DateType)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameColumns:
+    """The columns of a DataFrame."""
+
+    fields: Mapping[str, spark_types.StructField]  # by name
+    arrow: Mapping[str, pa.Field]  # as Python gets them; without those that cannot be carried
+
+    @property
+    def schema(self) -> Schema:
+        """What patterns may name."""
+        return schema_of(pa.schema(list(self.arrow.values())))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameEvents:
+    """The rows of a DataFrame as events."""
+
+    frame: DataFrame  # what patterns need of them, with a time and perhaps a hash
+    stream: StreamInput  # their id and time columns
+    schema: pa.Schema  # the columns of the frame in Python, with what is added there
+    times: pa.DataType  # of the times of results: those without a zone have none either
+
+
+def read_columns(question: Question, frame: DataFrame) -> FrameColumns:
+    """Check that the columns of time and id are there and can be such."""
+    fields = {field.name: field for field in frame.schema}
+    for name in (question.time, *question.ids):
+        if name not in fields:
+            raise InputError(
+                f"the DataFrame has no column {name!r}; {known_names(name, fields)}"
+            )
+    carried = {name: arrow_field(field) for name, field in fields.items()}
+    columns = FrameColumns(fields, {name: field for name, field in carried.items() if field})
+    schema = columns.schema
+    for name in question.ids:
+        if schema.get(name) not in _IDS:
+            raise InputError(
+                f"the id column {name!r} is {_type_name(fields[name])}; ids are whole numbers, "
+                "text, true or false, dates or timestamps: cast it"
+            )
+    micros_sql(frame, question.time, question.unit)
+    return columns
+
+
+def arrow_field(field: spark_types.StructField) -> pa.Field | None:
+    """Give a column as Python gets it; None if it cannot be carried there and back."""
+    if _has_opaque_type(field.dataType):
+        return None
+    try:
+        schema = to_arrow_schema(spark_types.StructType([field]), **_IN_UTC)
+    except PySparkException:
+        return None
+    return pa.field(field.name, schema.field(0).type)
+
+
+def _has_opaque_type(data_type: spark_types.DataType) -> bool:
+    """Say whether a variant or a user-defined type is in it: Arrow has only their form."""
+    if isinstance(data_type, spark_types.StructType):
+        return any(_has_opaque_type(field.dataType) for field in data_type)
+    if isinstance(data_type, spark_types.ArrayType):
+        return _has_opaque_type(data_type.elementType)
+    if isinstance(data_type, spark_types.MapType):
+        return any(map(_has_opaque_type, (data_type.keyType, data_type.valueType)))
+    return isinstance(data_type, spark_types.UserDefinedType | spark_types.VariantType)
+
+
+def prepare_events(
+    question: Question, frame: DataFrame, columns: FrameColumns, patterns: Mapping[str, Pattern]
+) -> FrameEvents:
+    """Leave out what no pattern needs, and add the time, and a hash if there is no id."""
+    needed = _needed(columns, patterns.values())
+    names = [name for name in columns.fields if name in {*needed, *question.ids}]
+    _check_names(frame, [*names, question.time])
+    time = columns.fields[question.time]
+    micros = _checked_sql(question, micros_sql(frame, question.time, question.unit))
+    added = {EVENT_TIME: F.expr(micros)}
+    carried = [columns.arrow[name] for name in names]
+    extra = [pa.field(EVENT_TIME, pa.int64())]
+    ids = question.ids
+    if not ids:
+        added[HASH] = F.expr(_hash_sql([columns.fields[name] for name in names]))
+        extra += [pa.field(HASH, pa.int64()), pa.field(COPY, pa.int64())]
+        ids = (EVENT_TIME, HASH, COPY)
+    own = [F.col(quote_name(name)) for name in names]
+    has_time = question.time in question.ids or not question.ids
+    without_zone = isinstance(time.dataType, _WITHOUT_ZONE)
+    return FrameEvents(
+        frame.select(*own, *(column.alias(name) for name, column in added.items())),
+        StreamInput("the DataFrame", ids, EVENT_TIME, question.lateness, has_time),
+        pa.schema([*carried, *extra]),
+        pa.timestamp("us", tz=None if without_zone else "UTC"),
+    )
+
+
+def _needed(columns: FrameColumns, patterns: Iterable[Pattern]) -> set[str]:
+    """List the columns that patterns look at or carry.
+
+    Raises:
+        InputError: One of them is of a type that cannot be carried.
+    """
+    nodes = [node for each in patterns for part in expressions(each) for node in walk(part)]
+    named = {
+        node.path[0] for node in nodes if isinstance(node, Attribute | Aggregate) and node.path
+    }
+    is_all = any(not pattern.select for pattern in patterns)
+    if is_all or any(isinstance(node, WholeEvent) for node in nodes):
+        named |= set(columns.fields)
+    for name in named:
+        if name not in columns.arrow:
+            raise InputError(
+                f"the column {name!r} is {_type_name(columns.fields[name])}, which cannot be "
+                f"carried to Python and back; cast it, leave it out with `.drop({name!r})`, or "
+                "select the columns that are needed by name"
+            )
+    return named
+
+
+def _type_name(field: spark_types.StructField) -> str:
+    return field.dataType.simpleString()
+
+
+def _check_names(frame: DataFrame, names: Sequence[str]) -> None:
+    """Refuse columns that have one name, or are called as our own."""
+    folded = [name.casefold() for name in frame.columns]
+    for name in names:
+        if folded.count(name.casefold()) > 1:
+            raise InputError(
+                f"the DataFrame has two columns named {name!r}, and case makes no difference; "
+                "give one of them another name"
+            )
+        if name.startswith("#"):
+            raise InputError(
+                f"the DataFrame has a column {name!r}, and names with a # are for columns of "
+                "shedlight; give it another name"
+            )
+
+
+# Times and hashes, in SQL
+
+
+def micros_sql(frame: DataFrame, name: str, unit: TimeUnit | None) -> str:
+    """Write a time in microseconds since 1970 in UTC, whatever the session's time zone.
+
+    A date, a timestamp or a text without a zone is one in UTC.
+
+    Raises:
+        InputError: It can be no time, or it is a number of nobody knows what.
+    """
+    field = frame.schema[name]
+    if isinstance(field.dataType, spark_types.NumericType) and unit is None:
+        raise InputError(
+            f"the time column {name!r} is {_type_name(field)}; say what it counts since "
+            "1970 with `time_unit`: 's', 'ms', 'us' or 'ns'"
+        )
+    micros = event_time_sql(frame, name, str(unit or TimeUnit.MICROSECONDS))
+    if micros is None:
+        raise InputError(
+            f"the time column {name!r} is {_type_name(field)}; a timestamp, a date, text in "
+            "ISO-8601 or a number of a stated unit is needed"
+        )
+    return micros
+
+
+def _checked_sql(question: Question, micros: str) -> str:
+    """Write an error where an event has no time, or none that is one, or no id."""
+    problems = [
+        *((f"{quote_name(name)} IS NULL", f"{name!r} is null") for name in question.ids),
+        (f"{quote_name(question.time)} IS NULL", f"{question.time!r} is null"),
+        (
+            f"{micros} IS NULL OR {micros} <= -{FOREVER}L OR {micros} >= {FOREVER}L",
+            f"{question.time!r} cannot be read as a time, or is too far away",
+        ),
+    ]
+    whens = []
+    for test, problem in problems:
+        text = quote_text(
+            f"{MALFORMED}{problem}; every event needs a time and, where one is named, an id: "
+            "fill it in, name another column, or leave such rows out with .where(...)"
+        )
+        whens.append(f"WHEN {test} THEN CAST(raise_error({text}) AS BIGINT)")
+    return f"CASE {' '.join(whens)} ELSE {micros} END"
+
+
+def _hash_sql(fields: Sequence[spark_types.StructField]) -> str:
+    """Write a hash of columns; what Spark does not hash, as JSON."""
+    terms = [
+        quote_name(field.name)
+        if _is_hashable(field.dataType)
+        else f"to_json(struct({quote_name(field.name)}))"
+        for field in fields
+    ]
+    return f"xxhash64({', '.join(terms or ['0L'])})"
+
+
+def _is_hashable(data_type: spark_types.DataType) -> bool:
+    if isinstance(data_type, spark_types.StructType):
+        return all(_is_hashable(field.dataType) for field in data_type)
+    if isinstance(data_type, spark_types.ArrayType):
+        return _is_hashable(data_type.elementType)
+    return not isinstance(data_type, spark_types.MapType)
+
+
+def key_hash_sql(columns: FrameColumns, key: Sequence[Attribute]) -> str:
+    """Write a hash of a key that is the same where patterns find keys the same."""
+    terms = []
+    for attribute in key:
+        text = ".".join(map(quote_name, attribute.path))
+        is_double = columns.schema[attribute.column] is DataType.DOUBLE
+        terms.append(f"(CAST({text} AS DOUBLE) + 0.0D)" if is_double else text)
+    return f"xxhash64({', '.join(terms)})"
