@@ -38,6 +38,7 @@ class Matcher:
     triggers: tuple[tuple[int, ...], ...]  # by element, the conditions that its events decide
     store_schema: pa.Schema  # the columns that are kept of the events of partial matches
     cap: int  # how many partial matches there may be
+    has_nots: bool  # whether it has elements under NOT
     timed_out: bool = False  # whether partial matches that time out are asked for too
 
     @property
@@ -52,11 +53,11 @@ class Matcher:
 
     def symbol(self, signature: Signature) -> Symbol:
         """Say which elements events of a signature satisfy."""
-        codes = tuple(zip(signature, self.null_signature, strict=True))
+        null = self.null_signature
         return frozenset(
             i
             for i, tests in enumerate(self.predicates)
-            if all(test.allows(*codes[test.component]) for test in tests)
+            if all(t.allows(signature[t.component], null[t.component]) for t in tests)
         )
 
 
@@ -96,6 +97,7 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
         _triggers(pattern, automaton.elements),
         pa.schema(stored),
         cap,
+        bool(ast.negated_elements(pattern.where)),
         timed_out,
     )
 

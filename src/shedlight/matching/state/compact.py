@@ -56,6 +56,7 @@ def compact(state: MatchState) -> MatchState:
             bindings.bound[used.rows],
         ),
         state.store,
+        state.due,
     )
 
 
