@@ -18,6 +18,7 @@ from benchmarks import (
     planning,
     simulating,
     spark,
+    whole_way,
 )
 from shedlight import __version__
 
@@ -33,6 +34,7 @@ def main() -> int:
     questions = [
         question
         for module in (
+            whole_way,
             matching,
             many_patterns,
             generated,
