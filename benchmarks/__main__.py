@@ -10,7 +10,16 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from benchmarks import deploying, generated, matching, planning, simulating, spark
+from benchmarks import (
+    deploying,
+    generated,
+    many_patterns,
+    matching,
+    planning,
+    simulating,
+    spark,
+    whole_way,
+)
 from shedlight import __version__
 
 
@@ -24,7 +33,16 @@ def main() -> int:
     wanted = parser.parse_args()
     questions = [
         question
-        for module in (matching, generated, deploying, planning, simulating, spark)
+        for module in (
+            whole_way,
+            matching,
+            many_patterns,
+            generated,
+            deploying,
+            planning,
+            simulating,
+            spark,
+        )
         for question in module.QUESTIONS
         if not wanted.only or any(word in question.__name__ for word in wanted.only)
     ]

@@ -13,7 +13,7 @@ import typer
 
 from experiments.__main__ import app as experiments
 from shedlight import MODULE_OF
-from shedlight.cli.main import app
+from shedlight.cli.main import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "shedlight"
@@ -188,6 +188,7 @@ def test_no_module_name_is_there_twice_within_a_package():
 WITHOUT_AN_IMPORT = {
     "shedlight.cli.__main__",  # python -m shedlight.cli
     "shedlight.cli.main",  # the command
+    *(f"shedlight.cli.{name}" for name in COMMANDS),  # imported when they are called
     "shedlight.testing",  # the plugin of pytest
     "shedlight.planning.paper",  # the paper's own program: the reference of the tests
     "shedlight.control.monitor",  # the paper's reporting rule, for the distributed controller

@@ -2,23 +2,29 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from shedlight.graph import Application, load_application
-from shedlight.matching.jit import is_first_run
+from shedlight.graph import Application
+from shedlight.language.ast.pattern import Pattern
 
 _SECONDS_BEFORE_BAR = 3.0  # a command that ends sooner shows no progress bar
 
 
-def announce_compiling() -> None:
-    """Explain why the first run on a computer takes longer."""
-    if is_first_run():
-        say("compiling the matcher, once on this computer (about half a minute) ...")
+def announce_compiling(patterns: Iterable[Pattern]) -> None:
+    """Say what is compiled for these patterns, if it is not compiled on this computer yet."""
+    from shedlight.engines.kernel_cache import kernels_to_compile  # noqa: PLC0415  # it has numba
+
+    missing = kernels_to_compile(patterns)
+    if missing:
+        names = " and ".join(missing)
+        say(f"compiling the matcher ({names}), once on this computer (10 to 30 s) ...")
+
+
+def patterns_of(application: Application) -> list[Pattern]:
+    """List the patterns of all operators."""
+    return [p for spec in application.operators.values() for p in spec.patterns.values()]
 
 
 def say(text: str) -> None:
@@ -28,6 +34,8 @@ def say(text: str) -> None:
 
 def load_with_warnings(file: Path) -> Application:
     """Load an application, and print what in its file cannot mean what it seems to."""
+    from shedlight.graph import load_application  # noqa: PLC0415  # only where a file is read
+
     loaded = load_application(file)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
@@ -37,6 +45,9 @@ def load_with_warnings(file: Path) -> Application:
 @contextmanager
 def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
     """Give a function that counts a step; in a terminal, a long command shows a bar."""
+    from rich.console import Console  # noqa: PLC0415  # only where something is shown
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -4,35 +4,63 @@ Results go to standard output, everything else to standard error. The exit statu
 could not be done, 2 if the call was not understood.
 """
 
-import json
+import os
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Annotated
+from collections import UserDict
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from shedlight import __version__
-from shedlight.cli.completion import completion
-from shedlight.cli.doctor import doctor
-from shedlight.cli.match import match
-from shedlight.cli.new import new
-from shedlight.cli.options import ApplicationFile, Json
-from shedlight.cli.plan import plan
-from shedlight.cli.report import report
-from shedlight.cli.run import run
-from shedlight.cli.serve import serve
-from shedlight.cli.simulate import simulate
-from shedlight.engines.first_events import first_times
-from shedlight.errors import InputError, ShedlightError
-from shedlight.graph import LoadResult, Source, explain, load_application
-from shedlight.graph.closures import find_closures
-from shedlight.graph.shedding_notes import closure_values, note_shedding
-from shedlight.matching.event_time import TIME_FORMS
-from shedlight.model.selectivity.formula import selectivities
+from shedlight.errors import ShedlightError
+
+COMMANDS = {  # in the order of use; each is a function in a module of its name
+    "new": "Write a small application that works, to start from.",
+    "check": "Check an application file, and explain it.",
+    "match": "Find the matches in files of events, without Spark.",
+    "simulate": "Simulate an application under a load.",
+    "plan": "Plan what to keep, from rates and processing times.",
+    "doctor": "Check that Spark can work here.",
+    "run": "Run an application on Spark, shedding if it must.",
+    "serve": "Show a run in a browser, live or from its log.",
+    "report": "Write a report about a run, from its log.",
+    "completion": "Print the script by which a shell completes commands.",
+}
+
+
+class _LazyCommands(UserDict[str, Any]):
+    """The commands by name, each imported when it is first asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(COMMANDS))  # not loaded yet
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401  # a command of click
+        if name in self.data and self.data[name] is None:
+            function = getattr(import_module(f"shedlight.cli.{name}"), name)
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(name, short_help=COMMANDS[name])(function)
+            self.data[name] = typer.main.get_command(alone)
+        return self.data[name]
+
+
+class _Group(TyperGroup):
+    """All commands; their list needs none of them."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # those of click
+        super().__init__(**settings)
+        self.commands = _LazyCommands()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
 
 app = typer.Typer(
     name="shedlight",
+    cls=_Group,
     add_completion=False,  # there is a command for it, which does not guess the shell
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -42,6 +70,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
+    if "_SHEDLIGHT_COMPLETE" in os.environ:  # a shell asks how a command may go on
+        import_module("shedlight.cli.completion")
     try:
         app()
     except ShedlightError as error:
@@ -80,100 +110,3 @@ def _options(
     Results go to standard output, all else to standard error. The exit status is 0, 1 if it
     could not be done, 2 if the call was not understood.
     """  # noqa: D301  # "\b" keeps the lines below it as they are
-
-
-def check(application: ApplicationFile, *, as_json_: Json = False) -> None:
-    """Check an application file and explain it: event types, automata, graph."""
-    loaded = load_application(application)
-    if as_json_:
-        print(json.dumps(_as_json(loaded, application.parent), indent=2))
-    else:
-        print(explain(loaded.application, loaded.warnings, selectivities(loaded.application)))
-        for line in _first_time_lines(loaded, application.parent):
-            print(line)
-
-
-def _first_time_lines(loaded: LoadResult, folder: Path) -> Iterator[str]:
-    """Say what would be made of the times of the first events of each source, if any."""
-    lines = []
-    for name, source in loaded.application.sources.items():
-        try:
-            times = first_times(source, folder)
-        except InputError as error:
-            lines.append(f"  {name}: {error}")
-            continue
-        for written, read in times:
-            shown = f"no time; {TIME_FORMS}" if read is None else read
-            lines.append(f"  {name}: {source.time}: {written} -> {shown}")
-    if lines:
-        yield "\nfirst events"
-        yield from lines
-
-
-def _first_times(source: Source, folder: Path) -> list[dict[str, str | None]]:
-    try:
-        return [{"written": a, "read": b} for a, b in first_times(source, folder)]
-    except InputError:
-        return []
-
-
-def _as_json(loaded: LoadResult, folder: Path) -> dict[str, object]:
-    application, rates = loaded.application, selectivities(loaded.application)
-    notes, closures = note_shedding(application), find_closures(application).by_watcher
-    operators = {
-        name: {
-            "node": spec.node,
-            "input": [str(stream) for stream in spec.inputs],
-            "patterns": {
-                stream.name: {
-                    "pattern": str(spec.patterns[stream.name]),
-                    "matches_per_second": str(rates[stream]),
-                    "closure": closure_values(application, closures[stream])
-                    if stream in closures
-                    else None,
-                    "notes": dict(notes.get(stream, {})),
-                }
-                for stream in spec.outputs
-            },
-        }
-        for name, spec in application.operators.items()
-    }
-    sinks = {
-        name: {"input": str(sink.input), "timed_out": sink.timed_out, "weight": sink.weight}
-        for name, sink in application.sinks.items()
-    }
-    sources = {
-        name: {
-            "format": source.format,
-            "path": source.path,
-            "first_times": _first_times(source, folder),
-        }
-        for name, source in application.sources.items()
-    }
-    return {
-        "application": application.name,
-        "sources": sources,
-        "nodes": {
-            name: {"bound": node.bound, "percentile": node.percentile}
-            for name, node in application.nodes.items()
-        },
-        "operators": operators,
-        "sinks": sinks,
-        "warnings": list(loaded.warnings),
-    }
-
-
-_COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (  # in the order of use
-    (new, "Write a small application that works, to start from."),
-    (check, "Check an application file, and explain it."),
-    (match, "Find the matches in files of events, without Spark."),
-    (simulate, "Simulate an application under a load."),
-    (plan, "Plan what to keep, from rates and processing times."),
-    (doctor, "Check that Spark can work here."),
-    (run, "Run an application on Spark, shedding if it must."),
-    (serve, "Show a run in a browser, live or from its log."),
-    (report, "Write a report about a run, from its log."),
-    (completion, "Print the script by which a shell completes commands."),
-)
-for _command, _help in _COMMANDS:
-    app.command(short_help=_help)(_command)

@@ -3,6 +3,8 @@
 import re
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,26 +12,25 @@ from zoneinfo import available_timezones
 
 import pyarrow as pa
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from shedlight.cli.console import announce_compiling, say
+from shedlight.cli.console import announce_compiling, patterns_of, progress_bar, say
 from shedlight.cli.options import microseconds_of
 from shedlight.cli.source_files import read_sources
 from shedlight.engines import event_files
+from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
 from shedlight.engines.tables import (
     EVENT_TIME,
     Result,
     add_event_time,
     combine_results,
-    match_tables,
     run_application,
+    run_pieces,
 )
 from shedlight.errors import InputError, known_names
-from shedlight.graph import TimeUnit, load_application
+from shedlight.graph import TimeUnit
 from shedlight.graph.application import EXAMPLE_ZONE
 from shedlight.language import parse_pattern
-from shedlight.matching.operators.cep_operator import schema_of
+from shedlight.matching.operators.cep_operator import build_operator, schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.text_table import align_columns
 
@@ -139,38 +140,71 @@ def _match_patterns(
 ) -> tuple[list[Result], pa.Table]:
     if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
-    path = file.inputs[0]
+    path = Path(file.inputs[0])
     zoned = file.zone is not None
-    events = event_files.read_events(Path(path), times_as_text=zoned)
+    is_text = zoned and event_files.format_of(path) == "json"  # only as a whole it stays text
+    pieces = None if is_text else open_pieces(path)
+    if pieces is not None:
+        with suppress(PiecesDifferError):  # it is read as a whole then, below
+            return _match_events(texts, file, pieces, timed_out=timed_out)
+    events = event_files.read_events(path, times_as_text=zoned)
+    whole = EventPieces(events.schema, 1, iter([events]))
+    return _match_events(texts, file, whole, timed_out=timed_out)
+
+
+def _match_events(
+    texts: list[str], file: _EventFile, events: EventPieces, *, timed_out: bool
+) -> tuple[list[Result], pa.Table]:
+    """Match the events of a file, piece by piece."""
+    path, schema = file.inputs[0], events.schema
     ids = tuple(name.strip() for name in file.ids.split(",")) if file.ids else (ROW,)
     if not file.ids:
-        events = event_files.add_row_numbers(events, ROW)
+        schema = schema.append(pa.field(ROW, pa.int64()))
     for name in (file.time, *ids):
-        if name not in events.column_names:
+        if name not in schema.names:
             raise InputError(
-                f"{path} has no column {name!r}; {known_names(name, events.column_names)}"
+                f"{path} has no column {name!r}; {known_names(name, schema.names)}"
             )
-    schema = schema_of(events.schema)
     patterns = {}
     for number, text in enumerate(texts, 1):
-        parsed = parse_pattern(text, schema)
+        parsed = parse_pattern(text, schema_of(schema))
         patterns[f"P{number}"] = parsed.pattern
         for warning in parsed.warnings:
             say(f"warning: {warning}")
     lateness = microseconds_of("--lateness", file.lateness)
     stream = StreamInput(path, ids, EVENT_TIME, lateness, file.time in ids)
-    announce_compiling()
-    table = add_event_time(events, file.time, file.unit, path, file.zone)
-    result = match_tables([(stream, table)], patterns, timed_out=timed_out)
+    announce_compiling(patterns.values())
+    timed = schema.append(pa.field(EVENT_TIME, pa.int64()))
+    operator = build_operator(
+        [(stream, timed)], patterns, timed_out=patterns if timed_out else ()
+    )
+    with progress_bar("matching", events.number) as advance:
+        result = run_pieces(operator, _with_times(file, events), advance)
     return [result], combine_results(result, timed_out=timed_out)
+
+
+def _with_times(file: _EventFile, events: EventPieces) -> Iterator[pa.Table]:
+    """Give pieces with row numbers, if they are the ids, and the times of events."""
+    path, before = file.inputs[0], 0
+    for piece in events.tables:
+        table = piece if file.ids else event_files.add_row_numbers(piece, ROW, before)
+        try:
+            yield add_event_time(table, file.time, file.unit, path, file.zone)
+        except InputError as error:
+            if not before:
+                raise
+            raise InputError(f"after {before:,} events: {error}") from error
+        before += len(piece)
 
 
 def _match_application(
     path: Path, inputs: list[str], *, timed_out: bool
 ) -> tuple[list[Result], pa.Table]:
+    from shedlight.graph import load_application  # noqa: PLC0415  # it reads YAML
+
     application = load_application(path).application
     tables = read_sources(application, path.parent, inputs)
-    announce_compiling()
+    announce_compiling(patterns_of(application))
     results = list(run_application(application, tables, timed_out=timed_out).values())
     matches = [combine_results(result, timed_out=timed_out) for result in results]
     nonempty = [table for table in matches if len(table)] or matches[-1:]
@@ -183,6 +217,9 @@ def _show(table: pa.Table, limit: int) -> None:
     shown = event_files.flatten_nested(first)
     rows = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
     if sys.stdout.isatty():
+        from rich.console import Console  # noqa: PLC0415  # only in a terminal
+        from rich.table import Table  # noqa: PLC0415
+
         grid = Table(*shown.column_names)
         for row in rows:
             grid.add_row(*row)

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from shedlight.cli.console import load_with_warnings
-from shedlight.cli.options import Aim, ApplicationFile, Json, Latency, change_bounds
+from shedlight.cli.options import ApplicationFile, Json
+from shedlight.cli.plan_options import Aim, Latency, change_bounds
 from shedlight.cli.plan_text import as_json, as_text
 from shedlight.errors import PlanError
 from shedlight.model.build import build_model

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from shedlight.cli.console import announce_compiling, load_with_warnings, say
+from shedlight.cli.console import announce_compiling, load_with_warnings, patterns_of, say
 from shedlight.cli.options import ApplicationFile, seconds_of
 from shedlight.cli.serve import Host, Port, Token, announce, open_server
 from shedlight.cli.simulate import simulate
@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913  # one argument per option
         simulate(application, duration=duration, as_json_=as_json)
         return
     loaded = load_with_warnings(application)
-    announce_compiling()
+    announce_compiling(patterns_of(loaded))
     # a run that sheds cannot go on from the state of one that does not
     name = loaded.name + ("-once" if once else "")
     state = checkpoint or application.parent / "state" / name

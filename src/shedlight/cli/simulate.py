@@ -7,8 +7,15 @@ from typing import Annotated
 
 import typer
 
-from shedlight.cli.console import announce_compiling, load_with_warnings, progress_bar, say
-from shedlight.cli.options import Aim, ApplicationFile, Json, Latency, seconds_of
+from shedlight.cli.console import (
+    announce_compiling,
+    load_with_warnings,
+    patterns_of,
+    progress_bar,
+    say,
+)
+from shedlight.cli.options import ApplicationFile, Json, seconds_of
+from shedlight.cli.plan_options import Aim, Latency
 from shedlight.cli.simulate_options import (
     ScenarioOptions,
     make_scenario,
@@ -94,7 +101,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
         service=service,
         times=read_times(bounded, processing_time or [], snapshot),
     )
-    announce_compiling()
+    announce_compiling(patterns_of(bounded))
     scenario, unshed, events = make_scenario(bounded, application.parent, options)
     target = Target(latency=latency, aim=aim)
     limits = check_bounds(scenario, unshed, target)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import typer
 
-from shedlight.cli.options import change_bounds, seconds_of
+from shedlight.cli.options import seconds_of
+from shedlight.cli.plan_options import change_bounds
 from shedlight.cli.source_files import read_sources
 from shedlight.engines.simulator import Service, ServiceDistribution
 from shedlight.engines.simulator.measure import measure_service_times

@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
@@ -190,6 +190,7 @@ def _as_json(column: pa.ChunkedArray) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def add_row_numbers(table: pa.Table, name: str) -> pa.Table:
-    """Add a column with the number of each row, from 1 on."""
-    return table.append_column(name, pc.add(pa.array(range(len(table)), pa.int64()), 1))
+def add_row_numbers(table: pa.Table, name: str, before: int = 0) -> pa.Table:
+    """Add a column with the number of each row, from 1 on, or after so many before it."""
+    numbers = np.arange(before + 1, before + len(table) + 1, dtype=np.int64)
+    return table.append_column(name, pa.array(numbers))

@@ -5,8 +5,9 @@ absence is settled. An operator downstream gets all that its upstream emits, in 
 The matches are those of a stream of the same events.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from shedlight.language.functions import TIMES
 from shedlight.matching.event_time import TIME_FORMS, read_event_times
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
+    OperatorState,
     build_operator,
     new_operator_state,
     schema_of,
@@ -128,15 +130,53 @@ def run_operator(operator: CepOperator, tables: Sequence[pa.Table]) -> Result:
     state, outcome = step_operator(
         operator, new_operator_state(operator), dict(enumerate(tables)), all_inputs
     )
+    return _result(state, outcome.complex_events, outcome.ready, outcome.timed_out)
+
+
+def run_pieces(
+    operator: CepOperator,
+    pieces: Iterable[pa.Table],
+    on_piece: Callable[[], None] = lambda: None,
+) -> Result:
+    """Run an operator of one input over a table that comes in pieces.
+
+    What is found is what `run_operator` finds in all of them together; `on_piece` is called
+    when a piece is done.
+    """
+    state, ready = new_operator_state(operator), 0
+    found: dict[str, list[pa.Table]] = {matcher.name: [] for matcher in operator.matchers}
+    timed_out: dict[str, list[pa.Table]] = {
+        m.name: [] for m in operator.matchers if m.timed_out
+    }
+    steps = ((({0: piece}), frozenset[int]()) for piece in pieces)
+    for arrivals, ended in chain(steps, [({}, frozenset({0}))]):
+        state, outcome = step_operator(operator, state, arrivals, ended)
+        ready += outcome.ready
+        for all_, new in ((found, outcome.complex_events), (timed_out, outcome.timed_out)):
+            for name, table in new.items():
+                if len(table) or not all_[name]:
+                    all_[name].append(table)
+        on_piece()
+    complex_events = {name: pa.concat_tables(tables) for name, tables in found.items()}
+    over = {name: pa.concat_tables(tables) for name, tables in timed_out.items()}
+    return _result(state, complex_events, ready, over)
+
+
+def _result(
+    state: OperatorState,
+    complex_events: Mapping[str, pa.Table],
+    ready: int,
+    timed_out: Mapping[str, pa.Table],
+) -> Result:
     counts = [count_partial_matches(match_state) for match_state in state.states]
     return Result(
-        outcome.complex_events,
-        outcome.ready,
+        complex_events,
+        ready,
         sum(state.reorder_buffer.late),
         sum(state.reorder_buffer.duplicates),
         sum(count.evicted for count in counts),
         sum(count.dropped for count in counts),
-        outcome.timed_out,
+        timed_out,
     )
 
 

@@ -1,4 +1,11 @@
-"""The graph of an application: application file -> Application, checked and explained."""
+"""The graph of an application: application file -> Application, checked and explained.
+
+What reads no application file loads no YAML: the names of the loader are imported when they are
+first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from shedlight.graph.application import (
     Application,
@@ -14,10 +21,18 @@ from shedlight.graph.application import (
 )
 from shedlight.graph.check import check_application, with_schemas
 from shedlight.graph.explain import explain
-from shedlight.graph.file.loader import LoadResult, load_application
-from shedlight.graph.file.settings import application_json_schema
 from shedlight.graph.kafka import RecordValue
 from shedlight.graph.topology import operator_order, operators_on, readers
+
+if TYPE_CHECKING:
+    from shedlight.graph.file.loader import LoadResult, load_application
+    from shedlight.graph.file.settings import application_json_schema
+
+_MODULE_OF = {
+    "LoadResult": "file.loader",
+    "load_application": "file.loader",
+    "application_json_schema": "file.settings",
+}
 
 __all__ = [
     "Application",
@@ -41,3 +56,11 @@ __all__ = [
     "readers",
     "with_schemas",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value  # so that this is not called again
+    return value

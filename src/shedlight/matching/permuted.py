@@ -18,13 +18,13 @@ from shedlight.matching.jit import Array, compiled
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutedTable:
-    """Events in an order."""
+    """Events in an order, or some of them."""
 
     table: pa.Table  # their columns
-    order: Array | None = None  # the row of each event; None: they are in order
+    order: Array | None = None  # the row of each event; None: all are there, in order
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self.table) if self.order is None else len(self.order)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Give a column in order."""
@@ -44,6 +44,10 @@ class PermutedTable:
     def rows(self, positions: Array) -> Array:
         """Give the rows of the events at some positions."""
         return positions if self.order is None else np.asarray(self.order[positions])
+
+    def at(self, positions: Array) -> "PermutedTable":
+        """Give the events at some positions."""
+        return PermutedTable(self.table, self.rows(positions))
 
     def without(self, names: Sequence[str]) -> "PermutedTable":
         """Leave columns out."""

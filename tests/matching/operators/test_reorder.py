@@ -103,3 +103,33 @@ def test_what_inputs_are_told_to_be_counts_after_what_arrives(
         assert at_once.buffer.to_pylist() == afterwards.buffer.to_pylist()
         assert at_once.late == afterwards.late
         assert at_once.duplicates == afterwards.duplicates
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 25), st.integers(0, 40)), max_size=10), max_size=5
+    ),
+    st.integers(0, 12),
+)
+def test_numbers_that_rise_are_as_any_ids(batches, lateness):
+    """Events that are numbered are not looked up one by one, and it makes no difference."""
+    names = pa.schema({"id": pa.string(), "at": pa.int64()})
+    numbered = new_reorder_buffer(SCHEMA, 1)
+    named = new_reorder_buffer(names, 1)
+    inputs = [StreamInput("s", ("id",), "at", lateness)]
+    for batch in batches:
+        rows = sorted(dict(batch).items())  # each number once, and they rise
+        texts = [(f"{number:02}", at) for number, at in rows]
+        arrivals = pa.table({"id": [n for n, _ in texts], "at": [t for _, t in texts]}, names)
+        numbered, ready, late = admit_arrivals(numbered, inputs, {0: _table(rows)}, 15)
+        named, expected, left = admit_arrivals(named, inputs, {0: arrivals}, 15)
+        for mine, other in (
+            (ready.select(SCHEMA.names), expected.select(names.names)),
+            (late, left),
+        ):
+            ids = [f"{number:02}" for number in mine["id"].to_pylist()]
+            assert ids == other["id"].to_pylist()
+            assert mine["at"].to_pylist() == other["at"].to_pylist()
+        assert (numbered.late, numbered.duplicates) == (named.late, named.duplicates)
+        assert numbered.dedup[0].watermark == named.dedup[0].watermark
+        assert numbered.dedup[0].times.tolist() == named.dedup[0].times.tolist()

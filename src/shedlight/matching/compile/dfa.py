@@ -13,6 +13,7 @@ goes on from there.
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -66,6 +67,8 @@ class DfaTables:
     bits: Array  # [TAKERS.., symbol, word] a bit per subset
     # what was found out about pairs of subset and symbol, for larger tables
     entries: Mapping[tuple[Subset, Symbol], "Entry"]
+    unsure: bool  # whether several elements could take an event somewhere
+    has_nots: bool  # whether the NOTs of some symbol change anything
 
 
 Entry = tuple[Subset | None, int, Subset | None]
@@ -84,22 +87,59 @@ def build_tables(
     The empty symbol comes first in any case. Sets of states keep their numbers, and those that
     `explored` names are explored. Entries that are known are not found out again.
     """
-    entries = dict(known or {})  # other tables hold what was known
     alphabet = tuple(dict.fromkeys((Symbol(), *symbols)))
-    starts = [(region, frozenset({0})) for region in range(len(automaton.regions))]
+    shape = _Shape(
+        automaton.regions,
+        automaton.forbidden,
+        automaton.absence,
+        bool(automaton.pattern.conditions),
+    )
+    first = tuple(subsets), tuple(explored), EXPLORED_AHEAD
+    states = sum(map(len, shape.regions))
+    if states <= _FEW and len(alphabet) <= _FEW and len(first[0]) <= _FEW:
+        return _build_shared(shape, alphabet, *first)
+    return _build(shape, alphabet, *first, known)
+
+
+_FEW = 16  # states, symbols and subsets of an automaton whose tables are kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What tables depend on: patterns that differ in constants alone have one."""
+
+    regions: tuple[tuple[State, ...], ...]
+    forbidden: frozenset[int]
+    absence: bool
+    has_conditions: bool
+
+
+def _build(
+    shape: _Shape,
+    alphabet: tuple[Symbol, ...],
+    subsets: tuple[Subset, ...],
+    explored: tuple[int, ...],
+    ahead: int,
+    known: Mapping[tuple[Subset, Symbol], Entry] | None = None,
+) -> DfaTables:
+    entries = dict(known or {})  # other tables hold what was known
+    starts = [(region, frozenset({0})) for region in range(len(shape.regions))]
     numbers: dict[Subset, int] = {}
     for subset in (*starts, *subsets):
         numbers.setdefault(subset, len(numbers))
     rows: dict[int, list[Entry]] = {}
-    if not automaton.pattern.conditions:  # the scan kernel needs symbols alone
+    if not shape.has_conditions:  # the scan kernel needs symbols alone
         first = dict.fromkeys((*range(len(starts)), *explored))
-        rows = _explore_rows(automaton, alphabet, numbers, tuple(first), entries)
+        rows = _explore_rows(shape, alphabet, numbers, tuple(first), ahead, entries)
     if len(numbers) * len(alphabet) > MAX_TRANSITIONS:
         raise CapError(
             f"the pattern needs more than {MAX_TRANSITIONS:,} transitions; make its ANDs of "
             "fewer parts that may take the same event, or its repetitions shorter"
         )
-    return _pack_tables(automaton, alphabet, numbers, rows, entries)
+    return _pack_tables(shape, alphabet, numbers, rows, entries)
+
+
+_build_shared = lru_cache(maxsize=256)(_build)  # no array of tables is ever written to
 
 
 def with_symbols(
@@ -124,13 +164,14 @@ def explored_subsets(tables: DfaTables) -> tuple[int, ...]:
 
 
 def _explore_rows(
-    automaton: Automaton,
+    shape: _Shape,
     alphabet: tuple[Symbol, ...],
     numbers: dict[Subset, int],
     first: tuple[int, ...],
+    most: int,
     entries: dict[tuple[Subset, Symbol], Entry],
 ) -> dict[int, list[Entry]]:
-    """Explore the first subsets and some beyond them; new ones are added to `numbers`.
+    """Explore the first subsets and `most` beyond them; new ones are added to `numbers`.
 
     What a NOT leaves of a subset is explored with it: the event of the NOT is offered next.
     """
@@ -139,11 +180,9 @@ def _explore_rows(
     rows: dict[int, list[Entry]] = {}
     while ahead:
         number = ahead.popleft()
-        if number in rows or (
-            len(rows) >= len(first) + EXPLORED_AHEAD and number not in needed
-        ):
+        if number in rows or (len(rows) >= len(first) + most and number not in needed):
             continue
-        rows[number] = _row(automaton, subsets[number], alphabet, entries)
+        rows[number] = _row(shape, subsets[number], alphabet, entries)
         for target, _, left_by_nots in rows[number]:
             for subset in filter(None, (target, left_by_nots)):
                 if subset not in numbers:
@@ -156,23 +195,23 @@ def _explore_rows(
 
 
 def _row(
-    automaton: Automaton,
+    shape: _Shape,
     subset: Subset,
     alphabet: tuple[Symbol, ...],
     entries: dict[tuple[Subset, Symbol], Entry],
 ) -> list[Entry]:
     for symbol in alphabet:
         if (subset, symbol) not in entries:
-            entries[subset, symbol] = _entry(automaton, subset, symbol)
+            entries[subset, symbol] = _entry(shape, subset, symbol)
     return [entries[subset, symbol] for symbol in alphabet]
 
 
-def _entry(automaton: Automaton, subset: Subset, symbol: Symbol) -> Entry:
+def _entry(shape: _Shape, subset: Subset, symbol: Symbol) -> Entry:
     """Say where a symbol leads, by which element, and what its NOTs leave."""
     region, members = subset
-    states = automaton.regions[region]
+    states = shape.regions[region]
     targets, takers = set(), set()
-    if not _is_over(automaton, states, members):
+    if not _is_over(shape, states, members):
         for member in members:
             for element, target in states[member].edges:
                 if element in symbol:
@@ -184,11 +223,11 @@ def _entry(automaton: Automaton, subset: Subset, symbol: Symbol) -> Entry:
     return after, taker, (region, left) if left else None
 
 
-def _is_over(automaton: Automaton, states: tuple[State, ...], members: frozenset[int]) -> bool:
+def _is_over(shape: _Shape, states: tuple[State, ...], members: frozenset[int]) -> bool:
     """Whether partial matches never stay in this subset, because it is a match."""
     return (
-        not automaton.absence
-        and len(automaton.regions) == 1
+        not shape.absence
+        and len(shape.regions) == 1
         and any(states[member].accepting for member in members)
     )
 
@@ -206,7 +245,7 @@ def _after_nots(
 
 
 def _pack_tables(
-    automaton: Automaton,
+    shape: _Shape,
     symbols: tuple[Symbol, ...],
     numbers: dict[Subset, int],
     rows: dict[int, list[Entry]],
@@ -215,7 +254,7 @@ def _pack_tables(
     subsets = tuple(numbers)
     subset_facts = np.zeros((3, len(subsets)), np.int32)
     subset_facts[[ACCEPTING, QUEUED]] = np.array(
-        [_subset_facts(automaton, subset) for subset in subsets]
+        [_subset_facts(shape, subset) for subset in subsets]
     ).T
     subset_facts[EXPLORED, list(rows)] = True
     regions = np.array([region for region, _ in subsets], np.int32)
@@ -236,10 +275,11 @@ def _pack_tables(
     )
     transitions["queued"] = subset_facts[QUEUED][targets]
     transitions["explored"] = subset_facts[EXPLORED][targets]
-    starts = transitions[: len(automaton.regions)]
+    starts = transitions[: len(shape.regions)]
     opening = np.argmax(starts["target"] != NO_TARGET, axis=0)
     changed = after_not != np.arange(len(subsets))[:, None]
-    closes = np.array([bool(automaton.forbidden & symbol) for symbol in symbols])
+    closes = np.array([bool(shape.forbidden & symbol) for symbol in symbols])
+    has_nots = changed.any(axis=0) | closes
     return DfaTables(
         symbols,
         subsets,
@@ -247,15 +287,17 @@ def _pack_tables(
         starts[opening, np.arange(len(symbols))],
         after_not,
         subset_facts,
-        np.array([changed.any(axis=0) | closes, closes], np.int32),
+        np.array([has_nots, closes], np.int32),
         np.stack([_pack_bits(targets != NO_TARGET), _pack_bits(changed)]),
         entries,
+        bool(((transitions["element"] < 0) & (targets != NO_TARGET)).any()),
+        bool(has_nots.any()),
     )
 
 
-def _subset_facts(automaton: Automaton, subset: Subset) -> tuple[bool, bool]:
+def _subset_facts(shape: _Shape, subset: Subset) -> tuple[bool, bool]:
     region, members = subset
-    states = [automaton.regions[region][member] for member in members]
+    states = [shape.regions[region][member] for member in members]
     accepting = any(state.accepting for state in states)
     return accepting, any(state.edges or state.nots for state in states)
 

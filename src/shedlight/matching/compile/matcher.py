@@ -42,6 +42,7 @@ class Matcher:
     indexes: tuple[ElementIndex | None, ...]  # by element, which of them an index answers
     store_schema: pa.Schema  # the columns that are kept of the events of partial matches
     cap: int  # how many partial matches there may be
+    has_nots: bool  # whether it has elements under NOT
     timed_out: bool = False  # whether partial matches that time out are asked for too
     implicit_key: ImplicitKey | None = None  # what it is partitioned by if not as written
 
@@ -57,11 +58,11 @@ class Matcher:
 
     def symbol(self, signature: Signature) -> Symbol:
         """Say which elements events of a signature satisfy."""
-        codes = tuple(zip(signature, self.null_signature, strict=True))
+        null = self.null_signature
         return frozenset(
             i
             for i, tests in enumerate(self.predicates)
-            if all(test.allows(*codes[test.component]) for test in tests)
+            if all(t.allows(signature[t.component], null[t.component]) for t in tests)
         )
 
 
@@ -87,14 +88,9 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
     The vocabulary is that of all patterns of the operator; `cap` is how many partial matches
     there may be.
     """
-    automaton = build_automaton(pattern)
-    triggers = find_triggers(pattern, automaton.elements)
-    key = find_implicit_key(automaton, triggers)
-    matched = pattern
-    if key is not None:
-        matched = key.without_conditions(pattern)
-        automaton = build_automaton(matched)
-        triggers = find_triggers(matched, automaton.elements)
+    automaton, key = build_keyed_automaton(pattern)
+    matched = automaton.pattern
+    triggers = find_triggers(matched, automaton.elements)
     element_of = {element.variable: i for i, element in enumerate(automaton.elements)}
     programs = build_programs(matched.conditions, element_of, data_type_of_row)
     needed = {*ids, BEGAN, *_columns(pattern, schema.names, programs.cells)}
@@ -110,9 +106,19 @@ def build_matcher(  # noqa: PLR0913  # what a pattern needs to know of its strea
         choose_indexes(matched, automaton.elements, triggers, data_type_of_row),
         pa.schema(stored),
         cap,
+        bool(ast.negated_elements(pattern.where)),
         timed_out,
         key,
     )
+
+
+def build_keyed_automaton(pattern: Pattern) -> tuple[Automaton, ImplicitKey | None]:
+    """Compile a pattern without the conditions of its implicit key, if it has one."""
+    automaton = build_automaton(pattern)
+    key = find_implicit_key(automaton, find_triggers(pattern, automaton.elements))
+    if key is None:
+        return automaton, None
+    return build_automaton(key.without_conditions(pattern)), key
 
 
 def _columns(

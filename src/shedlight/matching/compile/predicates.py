@@ -3,7 +3,8 @@
 The conditions on one event of all patterns of an operator are collected once. What they say
 of an event is its *signature*; two events with one signature are of one *type*, for no pattern
 can tell them apart. Tests of one attribute against constants (`type = 0`, `type IN (1, 2)`,
-`type <> 3`) form a *closed set*: they cost one look-up together, however many there are.
+`type <> 3`) form a *closed set*: they cost one look-up together, however many there are. So do
+conditions that ask where an attribute lies among constants (`intervals.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ from shedlight.language.ast.expression import (
     without_variable,
 )
 from shedlight.language.ast.pattern import Element
+from shedlight.matching.compile.intervals import IntervalSet, find_intervals
 
 Value = int | str
 Signature = tuple[int, ...]
@@ -106,6 +108,7 @@ class Alphabet:
     closed: tuple[ClosedSet, ...]  # the closed sets
     open: tuple[Expression, ...]  # the other conditions, on the row at hand
     tests: tuple[ValueTest, ...]  # the tests behind the closed sets, for the labels of types
+    intervals: tuple[IntervalSet, ...]  # which of the other conditions one search answers
 
     def label(self, signature: Sequence[int]) -> str:
         """Name a type: `type=0`, or the conditions that hold; empty if none does."""
@@ -136,7 +139,7 @@ def build_alphabet(elements: Iterable[Element]) -> Alphabet:
             values = columns.setdefault(test.column, {})
             values.update(dict.fromkeys(sorted(test.values)))
     closed = tuple(ClosedSet(column, tuple(values)) for column, values in columns.items())
-    return Alphabet(closed, tuple(others), tuple(tests))
+    return Alphabet(closed, tuple(others), tuple(tests), find_intervals(others))
 
 
 def exclusive(first: Element, second: Element) -> bool:

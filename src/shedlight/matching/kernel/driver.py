@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.language.ast.data_type import DataType
-from shedlight.language.ast.pattern import negated_elements
 from shedlight.language.eval.column import TEXT
 from shedlight.language.eval.decimals import sortable_texts
 from shedlight.language.eval.evaluate import evaluate
-from shedlight.matching.compile.dfa import EXPLORED, HAS_NOTS, DfaTables, explore
+from shedlight.matching.compile.dfa import EXPLORED, DfaTables, explore
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import text_buffers
 from shedlight.matching.jit import Array
@@ -85,30 +84,23 @@ class MatchCollector:
 class FifoRun:
     """A run of the FIFO kernel."""
 
-    def __init__(self, matcher: Matcher, state: MatchState) -> None:
-        self.matcher, self.tables, self.bindings = matcher, state.tables, state.bindings
+    def __init__(self, matcher: Matcher, state: MatchState, tables: DfaTables) -> None:
+        self.matcher, self.bindings = matcher, state.bindings
         self.index = None
         self.records = PartialMatchRecords(*(array.copy() for array in state.records))
         queues = Queues(*(array.copy() for array in state.queues))
-        self.queues = grow_queues(queues, state.tables, 0)
-        has_nots = bool(negated_elements(matcher.pattern.where))
-        self.collector = MatchCollector(has_nots=has_nots, timed_out=matcher.timed_out)
-        self._output = new_output(0, with_symbols=False)
-        self._nfa = nfa_arrays(matcher.automaton, state.tables)
-        self._use(state.tables)
+        self.queues = grow_queues(queues, tables, 0)
+        self.collector = MatchCollector(has_nots=matcher.has_nots, timed_out=matcher.timed_out)
+        self._output: Output
+        self._use(tables)
 
     def _use(self, tables: DfaTables) -> None:
         self.tables = tables
-        unsure = (tables.transitions["element"] < 0) & (tables.transitions["target"] >= 0)
-        self._unsure = bool(unsure.any())
-        if self._unsure and not len(self._output.symbols):
-            symbols = np.empty(len(self._output.rows), np.int32)
-            self._output = self._output._replace(symbols=symbols)
         self._kernel_tables = build_kernel_tables(self.matcher, tables)
 
     def advance(self, events: Events, watermark: int) -> None:
         """Take all events, then end what the watermark has passed."""
-        self._output = new_output(len(events.time), with_symbols=self._unsure)
+        self._output = new_output(len(events.time), with_symbols=self.tables.unsure)
         done, ended = 0, False
         while not ended:
             self._ensure_capacity()
@@ -118,11 +110,14 @@ class FifoRun:
             ended = done > len(events.time)
             if records.counts[rec.UNEXPLORED_SUBSET] != NONE:
                 self._explore()
-            if self._unsure:
-                bind_elements(self._nfa, output, records.counts[rec.MATCHES])
-            if ended or _is_full(records, output):
+            if self.tables.unsure:
+                nfa = nfa_arrays(self.matcher.automaton, self.tables)
+                bind_elements(nfa, output, records.counts[rec.MATCHES])
+            is_full = _is_full(records, output)
+            if ended or is_full:
                 self.collector.take(records, output, last=True)
-                self._output = new_output(0, with_symbols=self._unsure)
+            if is_full and not ended:
+                self._output = new_output(with_symbols=self.tables.unsure)
 
     def _explore(self) -> None:
         """Explore the subsets that partial matches have got into."""
@@ -131,18 +126,22 @@ class FifoRun:
         bits = np.unpackbits(occupied, bitorder="little")[: len(self.tables.subsets)]
         unexplored = np.flatnonzero((bits == 1) & (self.tables.subset_facts[EXPLORED] == 0))
         self._use(explore(self.matcher.automaton, self.tables, unexplored.tolist()))
+        if self.tables.unsure and not len(self._output.symbols):
+            symbols = np.empty(len(self._output.rows), np.int32)
+            self._output = self._output._replace(symbols=symbols)
         self.records.counts[rec.UNEXPLORED_SUBSET] = NONE
 
     def _ensure_capacity(self) -> None:
         takers = 2 if self._kernel_tables.settings.timed_out else 1
-        if self.matcher.pattern.reuse or self.tables.symbol_facts[HAS_NOTS].any():
+        if self.matcher.pattern.reuse or self.tables.has_nots:
             takers = 2 * (int(self.records.counts[rec.OPEN]) + 1)  # as in the kernel
         self.records, self._output = _grow(self.records, self._output, takers)
-        partial_matches = len(self.records.partial_matches)
-        queues = self.queues._replace(
-            links=grow(self.queues.links, partial_matches),
-            moving=grow(self.queues.moving, partial_matches),
-        )
+        partial_matches, queues = len(self.records.partial_matches), self.queues
+        if partial_matches > len(queues.links):
+            queues = queues._replace(
+                links=grow(queues.links, partial_matches),
+                moving=grow(queues.moving, partial_matches),
+            )
         self.queues = grow_queues(queues, self.tables, len(self.records.key_slots))
 
 
@@ -249,17 +248,24 @@ def _grow(
     records: PartialMatchRecords, output: Output, takers: int
 ) -> tuple[PartialMatchRecords, Output]:
     """Make room for one more event that `takers` partial matches may take."""
-    counts = records.counts
-    records = records._replace(
-        partial_matches=grow(records.partial_matches, int(counts[rec.OPEN]) + 1),
-        nodes=grow(records.nodes, int(counts[rec.USED_NODES]) + takers),
-    )
-    key_slots = int(counts[rec.USED_KEY_SLOTS]) + 1 if counts[rec.KEYED] else 2
+    counts = records.counts.tolist()
+    partial_matches, nodes = counts[rec.OPEN] + 1, counts[rec.USED_NODES] + takers
+    if partial_matches > len(records.partial_matches) or nodes > len(records.nodes):
+        records = records._replace(
+            partial_matches=grow(records.partial_matches, partial_matches),
+            nodes=grow(records.nodes, nodes),
+        )
+    key_slots = counts[rec.USED_KEY_SLOTS] + 1 if counts[rec.KEYED] else 2
     if key_slots > len(records.key_slots):
         records = grow_key_slots(records, key_slots)
-    matches = grow(output.matches, int(counts[rec.MATCHES]) + takers, axis=1)
-    rows = int(counts[rec.OUT]) + takers * (int(counts[rec.LONGEST]) + 3)
-    symbols = grow(output.symbols, rows) if len(output.symbols) else output.symbols
-    return records, Output(
-        matches, grow(output.rows, rows), symbols, grow(output.elements, rows)
-    )
+    matches, rows = counts[rec.MATCHES] + takers, counts[rec.OUT]
+    rows += takers * (counts[rec.LONGEST] + 3)
+    if matches > output.matches.shape[1] or rows > len(output.rows):
+        symbols = grow(output.symbols, rows) if len(output.symbols) else output.symbols
+        output = Output(
+            grow(output.matches, matches, axis=1),
+            grow(output.rows, rows),
+            symbols,
+            grow(output.elements, rows),
+        )
+    return records, output

@@ -20,12 +20,14 @@ from shedlight.matching.kernel.partial_queue import LINK, QUEUE, Queues
 from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.scan import cancel_scanned
 from shedlight.matching.kernel.scan_bindings import BINDING, Bindings
-from shedlight.matching.kernel.tables import build_kernel_tables
+from shedlight.matching.kernel.tables import build_kernel_tables, build_settings
 
-_INITIAL_MATCHES, _INITIAL_NODES = 1 << 14, 1 << 16
+NEVER_DUE = 1 << 62  # a time that no watermark passes
+_INITIAL_PARTIAL_MATCHES = 32
+_INITIAL_MATCHES, _INITIAL_NODES = 1 << 9, 1 << 11
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class MatchState:
     """Where the matching of one pattern stands."""
 
@@ -34,7 +36,17 @@ class MatchState:
     queues: Queues  # their queues; for the scan kernel empty
     bindings: Bindings  # their bindings; for the FIFO kernel empty
     store: pa.Table  # the events that partial matches have taken
+    # no window ends before the watermark is beyond this time, so nothing changes without events
+    due: int = -NEVER_DUE
     index: Ordered | None = None  # of the scan kernel; None: it is made when it is needed
+
+
+def due_time(matcher: Matcher, records: PartialMatchRecords) -> int:
+    """Say until which watermark no window ends: that of the oldest partial match."""
+    window, oldest = build_settings(matcher).window, int(records.counts[rec.OLDEST])
+    if NONE in {window, oldest}:
+        return NEVER_DUE
+    return int(records.partial_matches[oldest]["time"]) + window
 
 
 def new_state(matcher: Matcher) -> MatchState:
@@ -47,14 +59,14 @@ def new_state(matcher: Matcher) -> MatchState:
         counts[rec.KEYED] = rec.IMPLICITLY
     records = PartialMatchRecords(
         counts,
-        np.zeros(16, rec.PARTIAL_MATCH),
-        np.zeros(64, rec.NODE),
-        np.zeros(1, rec.KEY_SLOT),
-        np.full(2, NONE, np.int32),
+        np.zeros(_INITIAL_PARTIAL_MATCHES, rec.PARTIAL_MATCH),
+        np.zeros(4 * _INITIAL_PARTIAL_MATCHES, rec.NODE),
+        np.zeros(2, rec.KEY_SLOT),
+        np.full(4, NONE, np.int32),
     )
     tables = build_tables(matcher.automaton)
     regions = len(matcher.automaton.regions)
-    key_slots, partial_matches = (0, 0) if matcher.scans else (1, 16)
+    key_slots, partial_matches = (0, 0) if matcher.scans else (2, _INITIAL_PARTIAL_MATCHES)
     queues = Queues(
         np.zeros((key_slots, len(tables.subsets)), QUEUE),
         np.zeros((key_slots, tables.bits.shape[2]), np.uint64),
@@ -64,7 +76,8 @@ def new_state(matcher: Matcher) -> MatchState:
     bindings = Bindings(
         np.zeros(0, BINDING), np.zeros((0, len(matcher.automaton.elements)), np.int32)
     )
-    return MatchState(tables, records, queues, bindings, matcher.store_schema.empty_table())
+    store = matcher.store_schema.empty_table()
+    return MatchState(tables, records, queues, bindings, store, NEVER_DUE)
 
 
 def open_keys(state: MatchState) -> Array:
@@ -106,9 +119,9 @@ def cancel(matcher: Matcher, state: MatchState, keys: Array) -> MatchState:
 
 def new_output(events: int = 0, *, with_symbols: bool = True) -> Output:
     """Make room for the matches of most batches of so many events, with symbols or without."""
-    nodes = max(_INITIAL_NODES, events)
+    nodes = max(_INITIAL_NODES, min(4 * events, 1 << 16), events)
     sizes = (nodes, nodes if with_symbols else 0, nodes)
-    size = (len(rec.MATCH_FIELDS), max(_INITIAL_MATCHES, events // 3))
+    size = (len(rec.MATCH_FIELDS), max(_INITIAL_MATCHES, min(events, 1 << 14), events // 3))
     matches = np.empty(size, np.int64)
     return Output(matches, *map(np.empty, sizes, (np.int32, np.int32, np.int16)))
 

@@ -1,11 +1,12 @@
 """What the kernels work with: tables and settings of a pattern, and the events."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from shedlight.language.ast.pattern import WindowUnit
-from shedlight.matching.compile.dfa import HAS_NOTS, DfaTables
+from shedlight.matching.compile.dfa import DfaTables
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel.bind import accepted_elements, under_not
@@ -89,7 +90,7 @@ def build_kernel_tables(matcher: Matcher, tables: DfaTables) -> KernelTables:
         tables.bits,
         len(matcher.automaton.regions),
         matcher.automaton.single_event_regions,
-        not (matcher.pattern.reuse or counted or tables.symbol_facts[HAS_NOTS].any()),
+        not (matcher.pattern.reuse or counted or tables.has_nots),
         settings,
     )
 
@@ -129,6 +130,7 @@ def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTab
     )
 
 
+@lru_cache(maxsize=4096)  # a matcher is itself alone, and patterns are visited often
 def build_settings(matcher: Matcher) -> KernelSettings:
     """Put together what a pattern asks of any kernel."""
     window = matcher.pattern.within

@@ -12,6 +12,7 @@ from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Expression
 from shedlight.language.ast.pattern import Pattern, WindowUnit, elements
 from shedlight.language.eval.column import data_type_of_arrow
+from shedlight.matching.compile.dispatch import Dispatch
 from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES, Matcher, build_matcher
 from shedlight.matching.compile.predicates import Alphabet
 from shedlight.matching.compile.type_labels import build_vocabulary
@@ -20,9 +21,10 @@ from shedlight.matching.jit import Array
 from shedlight.matching.kernel.match_state import MatchState, new_state
 from shedlight.matching.operators import reorder
 from shedlight.matching.operators.classify import EventTypes, classify
+from shedlight.matching.operators.emit import Asked, Emitter
+from shedlight.matching.operators.offer import Offers
 from shedlight.matching.operators.reorder import ReorderBuffer, StreamInput
-from shedlight.matching.operators.step import ReadyBatch, match
-from shedlight.matching.output.complex_events import complex_events
+from shedlight.matching.operators.step import ReadyBatch, match, match_offered
 from shedlight.matching.output.matches import Matches
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.matching.permuted import PermutedTable, row_column
@@ -41,6 +43,21 @@ class CepOperator:
     def ids(self) -> tuple[str, ...]:
         """The columns that identify an event of any input."""
         return tuple(dict.fromkeys(name for stream in self.inputs for name in stream.ids))
+
+    @cached_property
+    def dispatch(self) -> Dispatch:
+        """Which patterns can use which event types."""
+        return Dispatch(self.matchers)
+
+    @cached_property
+    def no_types(self) -> EventTypes:
+        """The event types before any event; what is found out about them is kept here."""
+        return EventTypes(self.alphabet)
+
+    @cached_property
+    def emitter(self) -> Emitter:
+        """What makes the complex events of the patterns."""
+        return Emitter(self.matchers, self.ids)
 
     @cached_property
     def dedup_horizon(self) -> int:
@@ -116,7 +133,7 @@ def new_operator_state(operator: CepOperator) -> OperatorState:
     """Make the state before any event."""
     return OperatorState(
         reorder.new_reorder_buffer(operator.schema, len(operator.inputs)),
-        EventTypes(operator.alphabet),
+        operator.no_types,
         tuple(map(new_state, operator.matchers)),
     )
 
@@ -206,39 +223,54 @@ def match_batch(  # noqa: PLR0913  # what the patterns of an operator see, and w
     what it found. The patterns in `steps` are matched by what is given there, and
     those in `with_began` say when their complex events began.
     """
-    states, outputs = [], {}
-    for matcher, old in zip(operator.matchers, state.states, strict=True):
-        name = matcher.name
-        step = (steps or {}).get(name, _match_at_once)
-        new, matches = step(matcher, old, ready, masks.get(name))
-        states.append(new)
-        with_event_ids = name not in without_event_ids
-        outputs[name] = pa.concat_tables(
-            complex_events(
-                matcher,
-                each,
-                operator.ids,
-                with_event_ids=with_event_ids,
-                with_began=name in with_began,
-            )
-            for each in matches
-        )
-        if matcher.timed_out:
-            outputs[timed_out_name(name)] = pa.concat_tables(
-                complex_events(matcher, each.timed_out, operator.ids, timed_out=True)
-                for each in matches
-                if each.timed_out is not None
-            )
-        if on_pattern_done is not None:
-            on_pattern_done(matcher, new, outputs[name])
+    asked, emitter = Asked(without_event_ids, with_began), operator.emitter
+    visits = _Visits(operator, state, ready, masks, steps or {})
+    states, found = list(state.states), []
+    outputs: dict[str, pa.Table] = {}
+    for number, matcher in enumerate(operator.matchers):
+        visited = visits.match(number, matcher)
+        if visited is None:
+            outputs |= emitter.nothing(number, asked)
+            continue
+        states[number], matches = visited
+        if on_pattern_done is None:
+            found.append((number, matches))
+            continue
+        outputs |= emitter.emit((number, matches), asked)
+        on_pattern_done(matcher, states[number], outputs[matcher.name])
+    outputs |= emitter.emit_together(found, asked)
     return replace(state, states=tuple(states)), outputs
 
 
-def _match_at_once(
-    matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None
-) -> tuple[MatchState, Sequence[Matches]]:
-    state, matches = match(matcher, state, ready, kept)
-    return state, [matches]
+class _Visits:
+    """Matches a batch, pattern by pattern, but for those that it cannot change."""
+
+    def __init__(
+        self,
+        operator: CepOperator,
+        state: OperatorState,
+        ready: ReadyBatch,
+        masks: Masks,
+        steps: Mapping[str, MatchStep],
+    ) -> None:
+        self._states, self._ready, self._masks, self._steps = state.states, ready, masks, steps
+        self._offers = Offers(operator.dispatch, len(operator.matchers), ready)
+
+    def match(
+        self, number: int, matcher: Matcher
+    ) -> tuple[MatchState, Sequence[Matches]] | None:
+        """Match what a pattern can use; None if there is nothing and no window ends."""
+        state, kept = self._states[number], self._masks.get(matcher.name)
+        if matcher.name in self._steps:
+            return self._steps[matcher.name](matcher, state, self._ready, kept)
+        window = matcher.pattern.within
+        if window is not None and window.unit is WindowUnit.EVENTS:  # any event counts
+            new, matches = match(matcher, state, self._ready, kept)
+            return new, [matches]
+        if not self._offers.totals[number] and state.due >= self._ready.watermark:
+            return None
+        new, matches = match_offered(matcher, state, self._offers.offer(number, matcher, kept))
+        return new, [matches]
 
 
 def schema_of(schema: pa.Schema) -> Schema:

@@ -1,24 +1,34 @@
 """From columns to types: the signature of every event of a batch, and a number for each."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression
-from shedlight.language.eval.column import DECIMAL, TEXT, Column
+from shedlight.language.eval.column import Column
 from shedlight.language.eval.evaluate import evaluate, is_true
-from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
+from shedlight.matching.compile.predicates import Alphabet, Signature
 from shedlight.matching.jit import Array, compiled
+from shedlight.matching.operators.codes import (
+    CodeTable,
+    closed_codes,
+    code_by_table,
+    find_table,
+    interval_codes,
+)
 
 Lookup = Callable[[Expression], Column]
 
 _MAX_DIRECT_CODES = 1 << 20
-_MAX_TABLE_RANGE = 1 << 16
+_FEW_CODES = 1 << 12
+_MAX_KNOWN = 1 << 16  # how many classes are remembered beyond the types that hold them
+
+Class = tuple[int, ...]
+"""Which interval sets were searched (a bit each), then the code of each part of an alphabet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +38,10 @@ class EventTypes:
     alphabet: Alphabet
     signatures: tuple[Signature, ...] = ()
     numbers: Mapping[Signature, int] = field(default_factory=dict)
+    # the number of every class of events seen; classes may be finer than types
+    classes: Mapping[Class, int] = field(default_factory=dict)
+    # the signature of every class that was ever seen, by any that come from the same beginning
+    known: dict[Class, Signature] = field(default_factory=dict)
 
     def label(self, number: int) -> str:
         """Name a type; empty if no pattern has any use for it."""
@@ -36,61 +50,122 @@ class EventTypes:
 
 def classify(types: EventTypes, rows: int, lookup: Lookup) -> tuple[EventTypes, Array]:
     """Find the type of every row; signatures that are new get the next numbers."""
-    alphabet = types.alphabet
+    alphabet, lookup = types.alphabet, cache(lookup)
     if len(alphabet.closed) == 1 and not alphabet.open:
         column = lookup(alphabet.closed[0].column)
-        table = _table(alphabet.closed[0], column)
+        table = find_table(alphabet.closed[0], column.data_type)
         if table is not None and column.valid.all():
             return _classify_by_table(types, column.values, table)
-    components = list(_components(alphabet, rows, lookup))
-    sizes = [closed.codes for closed in alphabet.closed] + [2] * len(alphabet.open)
-    codes, size = _joined(components, sizes, rows)
+    parts = _Parts(alphabet, rows, lookup)
+    codes, size = _joined(parts.codes, parts.sizes, rows)
     first = np.full(size, -1, np.int64)
     _find_first(codes, first)
-    types, known = _with_new(types, first, lambda row: tuple(int(c[row]) for c in components))
+    types, known = _with_new(types, first, parts.classes, parts.signatures)
     return types, gather(known, codes)
 
 
 def _with_new(
-    types: EventTypes, first: Array, signature_of: Callable[[int], Signature]
+    types: EventTypes,
+    first: Array,
+    classes_of: Callable[[Array], list[Class]],
+    signatures_of: Callable[[Array], list[Signature]],
 ) -> tuple[EventTypes, Array]:
     """Number the codes that occur, given the first row of each; those that do not are -1."""
-    numbers = dict(types.numbers)
+    occurring = np.flatnonzero(first >= 0)
+    classes = classes_of(first[occurring])
+    new = [i for i, each in enumerate(classes) if each not in types.classes]
+    if new:
+        if len(types.known) > _MAX_KNOWN:
+            types.known.clear()
+        unknown = [i for i in new if classes[i] not in types.known]
+        signatures = signatures_of(first[occurring[unknown]]) if unknown else []
+        types.known.update((classes[i], s) for i, s in zip(unknown, signatures, strict=True))
+        numbers, all_classes = dict(types.numbers), dict(types.classes)
+        for i in new:
+            signature = types.known[classes[i]]
+            all_classes[classes[i]] = numbers.setdefault(signature, len(numbers))
+        types = replace(types, signatures=tuple(numbers), numbers=numbers, classes=all_classes)
     known = np.zeros(len(first), np.int32)
-    for code in np.flatnonzero(first >= 0):
-        known[code] = numbers.setdefault(signature_of(first[code]), len(numbers))
-    if len(numbers) > len(types.numbers):
-        types = EventTypes(types.alphabet, tuple(numbers), numbers)
+    known[occurring] = [types.classes[each] for each in classes]
     return types, known
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """The codes of whole numbers from a lowest one on; the last is that of all others."""
+class _Parts:
+    """What is computed of all rows: a code per closed set, interval set and other condition."""
 
-    low: int
-    codes: Array
+    def __init__(self, alphabet: Alphabet, rows: int, lookup: Lookup) -> None:
+        self._alphabet, self._lookup = alphabet, lookup
+        self.codes = [closed_codes(each, lookup(each.column)) for each in alphabet.closed]
+        self.sizes = [each.codes for each in alphabet.closed]
+        self._searched = 0
+        answered: set[int] = set()
+        for i, intervals in enumerate(alphabet.intervals):
+            column = lookup(intervals.column)
+            if column.data_type in {DataType.BIGINT, DataType.DOUBLE}:
+                self.codes.append(interval_codes(intervals, column))
+                self.sizes.append(intervals.codes)
+                self._searched |= 1 << i
+                answered.update(intervals.conditions)
+        self._single = {}  # the codes of conditions that are evaluated for all rows
+        for number, condition in enumerate(alphabet.open):
+            if number not in answered:
+                self._single[number] = _truth(condition, rows, lookup)
+                self.codes.append(self._single[number])
+                self.sizes.append(2)
 
-    @property
-    def other(self) -> int:
-        """The code of values that are none of the constants."""
-        return int(self.codes[-1])
+    def classes(self, rows: Array) -> list[Class]:
+        """Give the classes of some rows."""
+        if not self.codes:
+            return [(0,)] * len(rows)
+        codes = np.stack([each[rows] for each in self.codes], axis=1).tolist()
+        return [(self._searched, *each) for each in codes]
+
+    def signatures(self, rows: Array) -> list[Signature]:
+        """Give the signatures of some rows: what intervals answer is evaluated for these."""
+        alphabet = self._alphabet
+        columns = [each[rows] for each in self.codes[: len(alphabet.closed)]]
+        at_rows = cache(lambda node: _rows_of(self._lookup(node), rows))
+        for number, condition in enumerate(alphabet.open):
+            single = self._single.get(number)
+            columns.append(
+                _truth(condition, len(rows), at_rows) if single is None else single[rows]
+            )
+        if not columns:
+            return [()] * len(rows)
+        return list(map(tuple, np.stack(columns, axis=1).tolist()))
+
+
+def _truth(condition: Expression, rows: int, lookup: Lookup) -> Array:
+    truth = is_true(evaluate(condition, rows, lookup))
+    return np.broadcast_to(truth, rows).astype(np.int32)
+
+
+def _rows_of(column: Column, rows: Array) -> Column:
+    values = column.values
+    taken = values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
+    return Column(column.data_type, taken, column.valid[rows])
 
 
 def _classify_by_table(
-    types: EventTypes, values: Array, table: _Table
+    types: EventTypes, values: Array, table: CodeTable
 ) -> tuple[EventTypes, Array]:
     """Classify by one attribute alone: see which codes occur, then write types at once."""
     first = np.full(table.other + 1, -1, np.int64)
     _find_first_by_table(values, table.low, table.codes, first)
 
-    def signature_of(row: int) -> Signature:
-        offset = int(values[row]) - table.low
-        return (int(table.codes[offset if 0 <= offset < len(table.codes) else -1]),)
+    def codes_of(rows: Array) -> list[int]:
+        codes = np.empty(len(rows), np.int32)
+        code_by_table(values[rows], table.low, table.codes, codes)
+        return codes.tolist()
 
-    types, known = _with_new(types, first, signature_of)
+    types, known = _with_new(
+        types,
+        first,
+        lambda rows: [(0, code) for code in codes_of(rows)],
+        lambda rows: [(code,) for code in codes_of(rows)],
+    )
     numbers = np.empty(len(values), np.int32)
-    _code_by_table(values, table.low, known[table.codes], numbers)
+    code_by_table(values, table.low, known[table.codes], numbers)
     return types, numbers
 
 
@@ -151,71 +226,6 @@ def _find_first(codes: Array, first: Array) -> None:
             first[codes[row]] = row
 
 
-def _components(alphabet: Alphabet, rows: int, lookup: Lookup) -> Iterator[Array]:
-    for closed in alphabet.closed:
-        yield _closed_codes(closed, lookup(closed.column))
-    for condition in alphabet.open:
-        truth = is_true(evaluate(condition, rows, lookup))
-        yield np.broadcast_to(truth, rows).astype(np.int32)
-
-
-def _closed_codes(closed: ClosedSet, column: Column) -> Array:
-    """Say which constant each value is: its number, one past them for others, two for null."""
-    other = len(closed.values)
-    if column.data_type is DataType.STRING:
-        texts = pa.array([v if isinstance(v, str) else None for v in closed.values], TEXT)
-        numbers = pc.index_in(column.values, value_set=texts).fill_null(other)
-        codes = numbers.to_numpy(zero_copy_only=False)
-    elif column.data_type is DataType.DECIMAL:
-        known = [Decimal(v) if isinstance(v, int) else None for v in closed.values]
-        numbers = pc.index_in(column.values, value_set=pa.array(known, DECIMAL))
-        codes = numbers.fill_null(other).to_numpy(zero_copy_only=False)
-    elif column.data_type in {DataType.BIGINT, DataType.TIMESTAMP, DataType.DOUBLE}:
-        return _number_codes(closed, column)
-    else:
-        codes = np.full(len(column), other)
-    return np.where(column.valid, codes, other + 1).astype(np.int32)
-
-
-def _number_codes(closed: ClosedSet, column: Column) -> Array:
-    table, values = _table(closed, column), column.values
-    if table is not None:
-        codes = np.empty(len(values), np.int32)
-        _code_by_table(values, table.low, table.codes, codes)
-        codes[~column.valid] = table.other + 1
-        return codes
-    numbers = sorted((v, i) for i, v in enumerate(closed.values) if isinstance(v, int))
-    other = len(closed.values)
-    if not numbers:
-        return np.where(column.valid, other, other + 1).astype(np.int32)
-    known = np.array([v for v, _ in numbers], values.dtype)
-    nearest = np.minimum(np.searchsorted(known, values), len(numbers) - 1)
-    code_of = np.array([i for _, i in numbers])
-    codes = np.where(known[nearest] == values, code_of[nearest], other)
-    return np.where(column.valid, codes, other + 1).astype(np.int32)
-
-
-def _table(closed: ClosedSet, column: Column) -> _Table | None:
-    """Lay the constants out as a table, if they are whole numbers close together."""
-    numbers = [(v, i) for i, v in enumerate(closed.values) if isinstance(v, int)]
-    if not numbers or column.data_type not in {DataType.BIGINT, DataType.TIMESTAMP}:
-        return None
-    low, high = min(numbers)[0], max(numbers)[0]
-    if high - low >= _MAX_TABLE_RANGE:
-        return None
-    codes = np.full(high - low + 2, len(closed.values), np.int32)
-    codes[[v - low for v, _ in numbers]] = [i for _, i in numbers]
-    return _Table(low, codes)
-
-
-@compiled
-def _code_by_table(values: Array, low: int, table: Array, codes: Array) -> None:
-    """Look values up in a table that begins at the lowest constant."""
-    last = np.uint64(table.shape[0] - 1)
-    for i in range(values.shape[0]):  # below the lowest, the difference is a very large number
-        codes[i] = table[min(np.uint64(values[i] - low), last)]
-
-
 def _joined(components: list[Array], sizes: list[int], rows: int) -> tuple[Array, int]:
     """Join the codes of several components into one code, below the size that is given too."""
     if not components:
@@ -226,7 +236,8 @@ def _joined(components: list[Array], sizes: list[int], rows: int) -> tuple[Array
             codes, size = _renumbered(codes)
         codes = codes.astype(np.int64) * width + component
         size *= width
-    return _renumbered(codes) if size > _MAX_DIRECT_CODES else (codes, size)
+    few = min(_MAX_DIRECT_CODES, 8 * rows + _FEW_CODES)  # a table of codes costs its size
+    return _renumbered(codes) if size > few else (codes, size)
 
 
 def _renumbered(codes: Array) -> tuple[Array, int]:

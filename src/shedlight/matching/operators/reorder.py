@@ -136,8 +136,18 @@ def _judge(
         last = int(np.searchsorted(times, times[-1] - stream.lateness))
         newest = np.stack(_ids(stream, table, last), axis=1)
         dedup, verdict = _check_lateness(dedup, times, stream.lateness)
-        return _remember_ids(dedup, newest, times[last:]), verdict
+        return _remember_ids(dedup, newest, times[last:], 0), verdict
     length = 0 if stream.id_has_time else horizon
+    if _have_rising_ids(stream, table):
+        ids = _ids(stream, table)
+        if _are_disjoint(dedup.ids[:, 0], ids[0]):
+            dedup, verdict = _check_lateness(dedup, times, stream.lateness)
+            fine = verdict == _FINE
+            fresh = fine & (times >= dedup.watermark - length)
+            return _remember_ids(
+                dedup, np.stack(ids, axis=1)[fresh], times[fresh], length
+            ), verdict
+        return _deduplicate(dedup, times, ids, stream.lateness, length)
     return _deduplicate(dedup, times, _ids(stream, table), stream.lateness, length)
 
 
@@ -269,10 +279,30 @@ def _are_all_new(dedup: DedupState, times: Array) -> bool:
     return not len(dedup.times) or bool(dedup.times.max() < times[0])
 
 
-def _remember_ids(dedup: DedupState, ids: Array, times: Array) -> DedupState:
-    """Add ids to those remembered, and leave out those whose duplicates are late now."""
+def _have_rising_ids(stream: StreamInput, table: pa.Table) -> bool:
+    """Say whether events are numbered, each higher than the one before: none comes twice."""
+    if len(stream.ids) != 1 or not len(table):
+        return False
+    column = table[stream.ids[0]]
+    return (
+        pa.types.is_int64(column.type)
+        and not column.null_count
+        and is_sorted(np.ascontiguousarray(column.to_numpy()), 1)
+    )
+
+
+def _are_disjoint(known: Array, new: Array) -> bool:
+    """Say whether no hash is in both: few are left to compare once each has marked a table."""
+    few, many = sorted((known, new), key=len)
+    marks = np.zeros(min(64 << len(few).bit_length(), 1 << 24), np.bool_)
+    marks[few & (len(marks) - 1)] = True
+    return not np.isin(many[marks[many & (len(marks) - 1)]], few).any()
+
+
+def _remember_ids(dedup: DedupState, ids: Array, times: Array, horizon: int) -> DedupState:
+    """Add ids to those remembered, and leave out those that no duplicate can come of."""
     all_times = np.concatenate([dedup.times, times])
-    kept = all_times >= dedup.watermark
+    kept = all_times >= dedup.watermark - horizon
     return replace(dedup, ids=np.concatenate([dedup.ids, ids])[kept], times=all_times[kept])
 
 
@@ -280,24 +310,35 @@ def _deduplicate(
     dedup: DedupState, times: Array, ids: tuple[Array, Array], lateness: int, dedup_horizon: int
 ) -> tuple[DedupState, Array]:
     """Decide what becomes of each event of one input."""
-    both = np.concatenate([dedup.ids, np.stack(ids, axis=1)])
-    all_times = np.concatenate([dedup.times, times])
+    new_ids = np.stack(ids, axis=1)
+    same = _among(dedup.ids, ids[0])  # those that a new event may be a duplicate of
+    both = np.concatenate([dedup.ids[same], new_ids])
+    both_times = np.concatenate([dedup.times[same], times])
+    known = len(both) - len(times)
     verdict = np.zeros(len(times), np.int8)
-    table = np.full(2 << len(all_times).bit_length(), -1, np.int64)
+    table = np.full(2 << len(both).bit_length(), -1, np.int64)
     watermark = _classify_arrivals(
-        both,
-        all_times,
-        len(dedup.times),
-        table,
-        verdict,
-        dedup.watermark,
-        lateness,
-        dedup_horizon,
+        both, both_times, known, table, verdict, dedup.watermark, lateness, dedup_horizon
     )
-    kept = np.zeros(len(all_times), np.bool_)
-    kept[table[table >= 0]] = True
-    kept &= all_times >= watermark - dedup_horizon
-    return replace(dedup, watermark=watermark, ids=both[kept], times=all_times[kept]), verdict
+    last = np.zeros(len(both), np.bool_)  # of those with one id
+    last[table[table >= 0]] = True
+    kept = ~same
+    kept[same] = last[:known]
+    kept &= dedup.times >= watermark - dedup_horizon
+    fresh = last[known:] & (times >= watermark - dedup_horizon)
+    return replace(
+        dedup,
+        watermark=watermark,
+        ids=np.concatenate([dedup.ids[kept], new_ids[fresh]]),
+        times=np.concatenate([dedup.times[kept], times[fresh]]),
+    ), verdict
+
+
+def _among(ids: Array, first: Array) -> Array:
+    """Say which ids have the first hash of one of the others, and perhaps some more."""
+    marks = np.zeros(8 << len(first).bit_length(), np.bool_)
+    marks[first & (len(marks) - 1)] = True
+    return marks[ids[:, 0] & (len(marks) - 1)]
 
 
 @compiled

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.language.ast.expression import Attribute
-from shedlight.matching.compile.dfa import DfaTables, with_symbols
+from shedlight.matching.compile.dfa import DfaTables, Symbol, with_symbols
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.driver import FifoRun, ScanRun
-from shedlight.matching.kernel.match_state import MatchState
+from shedlight.matching.kernel.match_state import MatchState, due_time
 from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.kernel.tables import Events
-from shedlight.matching.operators.classify import EventTypes
+from shedlight.matching.operators.classify import EventTypes, count_numbers
 from shedlight.matching.output.matches import Matches, view_events
 from shedlight.matching.permuted import PermutedTable, row_column
 
@@ -85,6 +85,37 @@ def count_partial_matches(state: MatchState) -> PartialMatchCounts:
     return PartialMatchCounts(*(int(counts[i]) for i in fields))
 
 
+NO_KEYS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""The hashes of the keys of events where there are no keys."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offered:
+    """What one pattern gets to see of a batch: all events, or those that it can use."""
+
+    time: Array  # their timestamps, in microseconds
+    numbers: Array  # a number for each, which says what it is to the pattern
+    symbols: Mapping[int, Symbol]  # what a number says; events of others are of no use to it
+    size: int  # all numbers are below it
+    keys: tuple[
+        Array, Array
+    ]  # the two hashes of the key of each; empty where there are no keys
+    table: PermutedTable  # their columns, in order
+    watermark: int  # every event before this time has been seen
+
+
+def offer_all(matcher: Matcher, ready: ReadyBatch, kept: Array | None = None) -> Offered:
+    """Offer a pattern all events; those that are not kept (None: all are) are of no use."""
+    signatures, numbers = ready.types.signatures, ready.numbers
+    occurring = np.flatnonzero(count_numbers(numbers, len(signatures))).tolist()
+    if kept is not None:
+        numbers = np.where(kept, numbers, np.int32(len(signatures)))
+    symbols = {number: matcher.symbol(signatures[number]) for number in occurring}
+    keys = ready.keys.get(matcher.pattern.partition_by, NO_KEYS)
+    size = len(signatures) + 1
+    return Offered(ready.time, numbers, symbols, size, keys, ready.table, ready.watermark)
+
+
 def match(
     matcher: Matcher, state: MatchState, ready: ReadyBatch, kept: Array | None = None
 ) -> tuple[MatchState, Matches]:
@@ -93,24 +124,29 @@ def match(
     No argument is changed; cutting the stream into other batches gives the same matches. The
     pattern gets to see the events that are kept (None: all).
     """
-    tables, symbols = _symbols(matcher, state.tables, ready.types)
-    numbers = ready.numbers
-    if kept is not None:
-        symbols = np.append(symbols, np.int32(0))  # of no use to any element
-        numbers = np.where(kept, numbers, np.int32(len(symbols) - 1))
-    hash1, hash2, without_key = _keys_of(matcher, state, ready)
+    return match_offered(matcher, state, offer_all(matcher, ready, kept))
+
+
+def match_offered(
+    matcher: Matcher, state: MatchState, offered: Offered
+) -> tuple[MatchState, Matches]:
+    """Match what a pattern gets to see; see `match`."""
+    tables, symbols = _symbols(matcher, state.tables, offered)
+    hash1, hash2, without_key = _keys_of(matcher, state, offered)
     stored = len(state.store)
-    events = Events(ready.time, numbers, symbols, hash1, hash2, stored)
+    time = offered.time.view()
+    time.flags.writeable = False  # one data type, so that the kernels are compiled once
+    events = Events(time, offered.numbers, symbols, hash1, hash2, stored)
     batch = PermutedTable(
-        ready.table.table.select(matcher.store_schema.names), ready.table.order
+        offered.table.table.select(matcher.store_schema.names), offered.table.order
     )
-    started = replace(state, tables=tables)
     run: FifoRun | ScanRun
     if matcher.scans:
+        started = replace(state, tables=tables)
         run = ScanRun(matcher, started, _cells_of(matcher, state.store, batch))
     else:
-        run = FifoRun(matcher, started)
-    run.advance(events, ready.watermark)
+        run = FifoRun(matcher, state, tables)
+    run.advance(events, offered.watermark)
     run.records.counts[rec.WITHOUT_KEY] += without_key
     found, rows, elements, incomplete = run.collector.all()
     if matcher.implicit_key is not None:
@@ -125,35 +161,35 @@ def match(
         timed_out = select_matches(matches, incomplete)
         matches = replace(select_matches(matches, ~incomplete), timed_out=timed_out)
     bindings, store = _compact_store(run.records, run.bindings, state.store, batch)
-    return (
-        MatchState(run.tables, run.records, run.queues, bindings, store, run.index),
-        matches,
+    due = due_time(matcher, run.records)
+    after = MatchState(
+        run.tables, run.records, run.queues, bindings, store, due=due, index=run.index
     )
+    return after, matches
 
 
 _MAX_CHUNKS = 64
-_NO_KEYS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def _symbols(matcher: Matcher, tables: DfaTables, types: EventTypes) -> tuple[DfaTables, Array]:
-    """Find the symbol of every type, with larger tables if one is new."""
-    symbols = [matcher.symbol(signature) for signature in types.signatures]
-    if not set(symbols) <= set(tables.symbols):
-        tables = with_symbols(matcher.automaton, tables, symbols)
+def _symbols(matcher: Matcher, tables: DfaTables, offered: Offered) -> tuple[DfaTables, Array]:
+    """Find the number of the symbol of every number, with larger tables if one is new."""
+    symbols = offered.symbols
+    if not set(symbols.values()) <= set(tables.symbols):
+        tables = with_symbols(matcher.automaton, tables, symbols.values())
     numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
-    return tables, np.array([numbers[symbol] for symbol in symbols], np.int32)
+    found = np.zeros(offered.size, np.int32)
+    found[list(symbols)] = [numbers[symbol] for symbol in symbols.values()]
+    return tables, found
 
 
-def _keys_of(
-    matcher: Matcher, state: MatchState, ready: ReadyBatch
-) -> tuple[Array, Array, int]:
+def _keys_of(matcher: Matcher, state: MatchState, offered: Offered) -> tuple[Array, Array, int]:
     """Give the hashes of the keys of events, and how many have no value for an implicit key.
 
     Each of these has a key of its own: null is not equal to null.
     """
     if matcher.implicit_key is None:
-        return (*ready.keys.get(matcher.pattern.partition_by, _NO_KEYS), 0)
-    column = row_column(ready.table, matcher.implicit_key.attribute)
+        return (*offered.keys, 0)
+    column = row_column(offered.table, matcher.implicit_key.attribute)
     hash1, hash2 = hash_keys([column], len(column))
     nulls = ~column.valid
     number = int(np.count_nonzero(nulls))
@@ -207,6 +243,10 @@ def _joined(store: pa.Table, batch: pa.Table) -> pa.Table:
     return pa.concat_tables([store, batch.cast(store.schema)]) if len(store) else batch
 
 
+def _with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    return table if table.schema.equals(schema) else table.cast(schema)
+
+
 def _taken(table: pa.Table, rows: Array) -> pa.Table:
     return table.take(pa.array(rows)) if len(rows) else table.schema.empty_table()
 
@@ -216,14 +256,19 @@ def _compact_store(
 ) -> tuple[Bindings, pa.Table]:
     """Keep the events that partial matches have taken; the rest is given up in time."""
     old = len(store)
+    if not records.counts[rec.USED_NODES]:
+        return bindings, store.schema.empty_table() if old else store
     used = _rows_in_use(records, old + len(batch))
     before = int(np.searchsorted(used, old))
-    fresh = _taken(batch.table, batch.rows(used[before:] - old)).cast(store.schema)
+    new_rows = used[before:]
     if before * 2 + 4096 >= old:
-        used = np.concatenate([np.arange(old), used[before:]])
+        used = np.concatenate([np.arange(old), new_rows])
     else:
         store = _taken(store, used[:before])
-    new = pa.concat_tables([store, fresh]) if len(store) else fresh
+    new = store
+    if len(new_rows):
+        fresh = _with_schema(_taken(batch.table, batch.rows(new_rows - old)), store.schema)
+        new = pa.concat_tables([store, fresh]) if len(store) else fresh
     _rename_rows(records.nodes, records.counts[rec.NODES], used)
     bound = bindings.bound
     if len(bound) and len(used):

@@ -1,6 +1,6 @@
 """From matches to complex events: what SELECT makes of the events of each match."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from shedlight.matching.compile.matcher import BEGAN, Matcher
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.jit import Array, compiled
 from shedlight.matching.output.aggregates import fold, take_values, whole_numbers
-from shedlight.matching.output.match_id import match_ids
+from shedlight.matching.output.match_id import match_ids_of
 from shedlight.matching.output.matches import Matches
 from shedlight.matching.output.timed_out import timed_out_name
 from shedlight.matching.permuted import row_column, row_values
@@ -76,7 +76,7 @@ class _Rows:
         return self.matches.table.take(rows, names, missing if is_missing else None)
 
 
-def complex_events(
+def complex_events(  # noqa: PLR0913  # what is asked for, and of whom
     matcher: Matcher,
     matches: Matches,
     ids: Sequence[str],
@@ -84,15 +84,19 @@ def complex_events(
     with_event_ids: bool = True,
     timed_out: bool = False,
     with_began: bool = False,
+    sources: Sequence[tuple[str, int]] | None = None,
 ) -> pa.Table:
     """Make the complex events of matches: source, time, id, events, and what is selected.
 
     `ids` are the columns that identify an event. Of partial matches that timed out, ids are
-    such that no match has them.
+    such that no match has them. The matches may be those of several patterns that select alike
+    (`emission_shape`): `sources` has the name of each and how many matches it has.
     """
-    named = timed_out_name(matcher.name) if timed_out else matcher.name
+    sources = sources or [(matcher.name, len(matches))]
+    named = [timed_out_name(name) if timed_out else name for name, _ in sources]
+    numbers = [number for _, number in sources]
     keys = hash_keys([_key_column(matches, name) for name in ids], len(matches.rows))
-    names = match_ids(named, matches.ends, keys)
+    names = match_ids_of(named, numbers, matches.ends, keys)
     time, each = matches.time, None
     if matcher.pattern.each:
         each, position = _each(matches)
@@ -100,7 +104,7 @@ def complex_events(
         names = pc.binary_join_element_wise(names.take(pa.array(each)), positions, "-")
         time = time[each]
     columns = {
-        SOURCE: pa.repeat(matcher.name, len(time)),
+        SOURCE: _source_column(sources, each, len(time)),
         TIME: pa.array(time, pa.int64()),
         ID: names,
     }
@@ -115,6 +119,26 @@ def complex_events(
     for item in _items(matcher):
         columns[item.name] = _selected(item.expression, rows, each)
     return pa.table(columns)
+
+
+def emission_shape(matcher: Matcher) -> Hashable:
+    """Give what patterns have in common whose complex events can be made together."""
+    return (
+        tuple(_items(matcher)),
+        matcher.pattern.each,
+        tuple(element.variable for element in matcher.automaton.elements),
+        tuple((field.name, str(field.type)) for field in matcher.store_schema),
+    )
+
+
+def _source_column(
+    sources: Sequence[tuple[str, int]], each: Array | None, size: int
+) -> pa.Array:
+    if len(sources) == 1:
+        return pa.repeat(sources[0][0], size)
+    numbers = np.repeat(np.arange(len(sources)), [number for _, number in sources])
+    names = pa.array([name for name, _ in sources])
+    return names.take(pa.array(numbers if each is None else numbers[each]))
 
 
 def _began(matches: Matches) -> Array:

@@ -4,11 +4,12 @@ Each event of a match is hashed with its position in it, and the hashes are adde
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from shedlight.matching.hashing import hash_onto, hash_with_seed
+from shedlight.matching.hashing import hash_onto
 from shedlight.matching.jit import Array, compiled, jit_inline
 
 DIGITS = 32  # how many digits an id has
@@ -18,21 +19,30 @@ _LOW = np.uint64(0x0F0F0F0F0F0F0F0F)
 
 def match_ids(name: str, ends: Array, keys: tuple[Array, Array]) -> pa.Array:
     """Derive the id of each match from its pattern, where its events end, and their hashes."""
-    digest = hashlib.sha256(name.encode()).digest()
-    salts = np.frombuffer(digest[:8], "<u4")
+    return match_ids_of([name], [len(ends)], ends, keys)
+
+
+def match_ids_of(
+    names: Sequence[str], numbers: Sequence[int], ends: Array, keys: tuple[Array, Array]
+) -> pa.Array:
+    """Derive the ids of so many matches of each of several patterns, one after the other."""
+    digests = b"".join(hashlib.sha256(name.encode()).digest()[:8] for name in names)
+    salts = np.frombuffer(digests, "<u4").reshape(len(names), 2)
+    starts = np.append(0, ends)[np.append(0, np.cumsum(numbers))]
+    sizes = np.diff(starts)  # how many events the matches of each pattern have
     positions = np.empty(len(keys[0]), np.int64)
     _number_positions(ends, positions)
-    first, second = (_hashed(*keys, positions, int(salt)) for salt in salts)
+    first, second = (_hashed(*keys, positions, np.repeat(each, sizes)) for each in salts.T)
     digits = np.empty((len(ends), DIGITS // 8), np.uint64)
     _write_ids(first, second, ends, digits)
     offsets = np.arange(len(ends) + 1, dtype=np.int32) * DIGITS
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(digits))
 
 
-def _hashed(first: Array, second: Array, positions: Array, salt: int) -> Array:
+def _hashed(first: Array, second: Array, positions: Array, salts: Array) -> Array:
     """Hash events with their positions."""
-    hashes = np.empty(len(positions), np.uint64)
-    hash_with_seed(first, salt, hashes)
+    hashes = salts.astype(np.uint64)
+    hash_onto(first, hashes)
     hash_onto(second, hashes)
     hash_onto(positions, hashes)
     return hashes

@@ -4,8 +4,9 @@ Matches are made of both. Few events are stored and many are new, so to put them
 copy all that are new; plain values of 64 bits are taken from where they are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -30,16 +31,31 @@ class _Plain:
         return values
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class EventView:
     """Events that are numbered through; see `view_events`."""
 
-    schema: pa.Schema  # their columns
-    columns: Mapping[str, _Plain | pa.Array]  # what is in them
+    stored: pa.Table  # those that were stored
+    new: pa.Table  # new ones, which have the same columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+        return self.stored.schema
+
+    @cached_property
+    def _columns(self) -> dict[str, _Plain | pa.Array]:
+        return {}
+
+    def _column(self, name: str) -> _Plain | pa.Array:
+        """Give what is in a column; most are never asked for."""
+        if name not in self._columns:
+            self._columns[name] = _joined_column(self.stored[name], self.new[name])
+        return self._columns[name]
 
     def numbers(self, name: str, rows: Array) -> Array | None:
         """Take rows of a column of whole numbers without a null; None if it is none."""
-        column = self.columns[name]
+        column = self._column(name)
         if isinstance(column, _Plain) and pa.types.is_int64(self.schema.field(name).type):
             return column.take(rows)
         return None
@@ -61,7 +77,7 @@ class EventView:
         That is what an operator of several inputs has: the structs of all, and each event has
         one.
         """
-        column = self.columns[field.name]
+        column = self._column(field.name)
         if isinstance(column, _Plain):
             values = column.take(rows)
             mask = np.asarray(positions.is_null()) if positions.null_count else None
@@ -79,14 +95,12 @@ def _any_valid(column: pa.Array, positions: pa.Array) -> bool:
 
 def view_events(store: pa.Table, batch: pa.Table) -> EventView:
     """Number events through: those that were stored, then new ones of the same columns."""
-    schema = store.schema
-    if not batch.schema.equals(schema):
-        batch = batch.cast(schema)
-    pairs = ((field.name, store[field.name], batch[field.name]) for field in schema)
-    return EventView(schema, {name: _column(*pair) for name, *pair in pairs})
+    return EventView(store, batch)
 
 
-def _column(stored: pa.ChunkedArray, new: pa.ChunkedArray) -> _Plain | pa.Array:
+def _joined_column(stored: pa.ChunkedArray, new: pa.ChunkedArray) -> _Plain | pa.Array:
+    if new.type != stored.type:
+        new = new.cast(stored.type)
     if _is_plain(stored) and _is_plain(new):
         return _Plain(_as_whole(stored), _as_whole(new))
     if not len(stored):
@@ -130,3 +144,38 @@ class Matches:
     def events(self, names: Sequence[str]) -> pa.Table:
         """Give some columns of the events of all matches, in the order of `rows`."""
         return self.table.take(self.rows, names)
+
+
+def no_matches(schema: pa.Schema) -> Matches:
+    """Give no matches, of events of these columns."""
+    none = np.zeros(0, np.int64)
+    table = view_events(schema.empty_table(), schema.empty_table())
+    elements = np.zeros(0, np.int16)
+    return Matches(none, none, none, none, table, none, elements)
+
+
+def merge_matches(parts: Sequence[Matches]) -> Matches:
+    """Put the matches of several patterns in one batch one after the other.
+
+    What is stored for the patterns has the same columns, and new events are the same ones.
+    """
+    stored = np.array([len(part.table.stored) for part in parts])
+    before = np.cumsum(stored) - stored
+    sizes = [len(part.rows) for part in parts]
+    rows = np.concatenate([part.rows for part in parts])
+    own, others = np.repeat(stored, sizes), np.repeat(before, sizes)
+    rows = np.where(rows < own, rows + others, rows - own + int(stored.sum()))
+    ends = np.concatenate([part.ends for part in parts])
+    ends = ends + np.repeat(np.cumsum(sizes) - sizes, [len(part) for part in parts])
+    filled = [part.table for part in parts if len(part.rows)] or [parts[0].table]
+    stores = [part.table.stored for part in parts if len(part.table.stored)]
+    store = pa.concat_tables(stores or [filled[0].stored])
+    return Matches(
+        np.concatenate([part.time for part in parts]),
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.key for part in parts]),
+        ends,
+        view_events(store, filled[0].new),
+        rows,
+        np.concatenate([part.elements for part in parts]),
+    )

@@ -57,6 +57,7 @@ def compact(state: MatchState) -> MatchState:
             bindings.bound[used.rows],
         ),
         state.store,
+        state.due,
     )
 
 

@@ -9,6 +9,7 @@ means nothing beyond the process that gave it.
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,11 @@ from shedlight.errors import StateError
 from shedlight.matching.compile.dfa import Symbol, build_tables, explored_subsets
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
-from shedlight.matching.kernel.match_state import MatchState
+from shedlight.matching.kernel.match_state import MatchState, due_time
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.operators.cep_operator import CepOperator, OperatorState
-from shedlight.matching.operators.classify import EventTypes
 from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_reorder_buffer
 from shedlight.matching.state.compact import compact
 from shedlight.matching.state.container import Section
@@ -55,13 +55,25 @@ def operator_state(operator: CepOperator, sections: Iterable[Section]) -> Operat
     saved = {name: [section for section in patterns if section.name == name] for name in names}
     return OperatorState(
         _reorder_buffer(operator, own),
-        EventTypes(operator.alphabet),
+        operator.no_types,
         tuple(match_state(each, saved[each.fingerprint].pop(0)) for each in operator.matchers),
     )
 
 
+_written_sections: WeakKeyDictionary[MatchState, Section] = WeakKeyDictionary()
+"""What was saved of states that are still there; those that no event concerned stay as is."""
+
+
 def pattern_section(matcher: Matcher, state: MatchState, operator: str) -> Section:
     """Save the state of a pattern of an operator."""
+    known = _written_sections.get(state)
+    wanted = (PATTERN, operator, matcher.fingerprint)
+    if known is None or (known.kind, known.operator, known.name) != wanted:
+        known = _written_sections[state] = _write_section(matcher, state, operator)
+    return known
+
+
+def _write_section(matcher: Matcher, state: MatchState, operator: str) -> Section:
     small = compact(state)
     groups = (small.records, small.queues, small.bindings)
     arrays = {name: array for group in groups for name, array in group._asdict().items()}
@@ -88,13 +100,17 @@ def match_state(matcher: Matcher, section: Section) -> MatchState:
         [(region, frozenset(members)) for region, members in section.facts["subsets"]],
         section.facts["explored"],
     )
-    return MatchState(
+    records = PartialMatchRecords(*(arrays[name] for name in PartialMatchRecords._fields))
+    state = MatchState(
         tables,
-        PartialMatchRecords(*(arrays[name] for name in PartialMatchRecords._fields)),
+        records,
         Queues(*(arrays[name] for name in Queues._fields)),
         Bindings(*(arrays[name] for name in Bindings._fields)),
         pa.ipc.open_stream(section.body[at:]).read_all(),
+        due_time(matcher, records),
     )
+    _written_sections[state] = section
+    return state
 
 
 def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of fields

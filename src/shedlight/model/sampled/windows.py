@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from shedlight.errors import CapError
 from shedlight.graph.application import Stream
-from shedlight.language.ast.pattern import WindowUnit
+from shedlight.language.ast.pattern import WindowUnit, negated_elements
 from shedlight.matching.compile.dfa import with_symbols
 from shedlight.matching.compile.guards import GuardPrograms
 from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES, Matcher
@@ -191,6 +191,7 @@ def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
         (),
         pa.schema([]),
         MAX_PARTIAL_MATCHES,
+        has_nots=bool(negated_elements(text.where)),
     )
     accepting: list[set[int]] = [set() for _ in operator.types]
     for element, types in enumerate(pattern.accepts):
@@ -243,7 +244,7 @@ def _run(
     by_type = np.zeros(len(runner.symbols))
     by_type[pattern.demand.uses] = shares
     kept = events.chance < by_type[events.type]
-    run = FifoRun(runner.matcher, runner.state)
+    run = FifoRun(runner.matcher, runner.state, runner.state.tables)
     run.advance(
         Events(events.time[kept], events.type[kept], runner.symbols, _NO_HASHES, _NO_HASHES, 0),
         int(seconds * draw.SECOND),

@@ -389,9 +389,12 @@ def test_kernels_that_cannot_be_kept_are_said(tmp_path):
     """A file in the place of the folder keeps even root out."""
     (tmp_path / "file").touch()
 
-    assert check_kernels(tmp_path / "new") == f"{tmp_path}/new, to be filled in the first run"
-    (tmp_path / "new" / "kernel.nbc").touch()
-    assert check_kernels(tmp_path / "new") == f"{tmp_path}/new"
+    later = f"{tmp_path}/new, to be compiled when first needed: "
+    assert check_kernels(tmp_path / "new") == later + "queues, conditions across events"
+    (tmp_path / "new" / "fifo.run_fifo-1.py311.1.nbc").touch()
+    assert check_kernels(tmp_path / "new") == later + "conditions across events"
+    (tmp_path / "new" / "scan.run_scan-1.py311.1.nbc").touch()
+    assert check_kernels(tmp_path / "new") == f"{tmp_path}/new, compiled"
     with pytest.raises(SessionError, match="set NUMBA_CACHE_DIR to a folder that can"):
         check_kernels(tmp_path / "file" / "kernels")
 

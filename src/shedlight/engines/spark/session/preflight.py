@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from shedlight.engines.kernel_cache import compiled_kernels
 from shedlight.errors import ShedlightError
 
 MIN_JAVA = 17
@@ -216,8 +217,11 @@ def check_kernels(folder: Path) -> str:
             f"{folder} cannot be written to ({error.strerror}), so that the matcher is "
             "compiled in every run and every worker; set NUMBA_CACHE_DIR to a folder that can"
         ) from error
-    compiled = any(folder.rglob("*.nbc"))
-    return str(folder) if compiled else f"{folder}, to be filled in the first run"
+    state = compiled_kernels(folder)
+    missing = [name for name, compiled in state.items() if not compiled]
+    if not missing:
+        return f"{folder}, compiled"
+    return f"{folder}, to be compiled when first needed: {', '.join(missing)}"
 
 
 def check_memory(free: int | None) -> str:

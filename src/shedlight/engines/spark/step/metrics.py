@@ -85,7 +85,7 @@ class MetricsCounter:
         self._kept: dict[str, Counter[str]] = {name: Counter() for name in spec.patterns}
         self._seconds = dict.fromkeys(spec.patterns, 0.0)
         self._found = dict.fromkeys(spec.patterns, 0)
-        self._matchers = operator.matchers
+        self._matchers, self._dispatch = operator.matchers, operator.dispatch
         self._pattern_start = 0.0
 
     def starts(self, ready: ReadyBatch, masks: Masks, emitted: Array | None = None) -> None:
@@ -98,11 +98,16 @@ class MetricsCounter:
             counts = count_numbers(numbers, len(signatures), mine)
             _add_counts(self._types[name], ready, counts)
         all_counts = count_numbers(numbers, len(signatures))
+        for number in np.flatnonzero(all_counts).tolist():
+            label, count = ready.types.label(number), int(all_counts[number])
+            for pattern in self._dispatch.uses(signatures[number]).patterns.tolist():
+                name = self._matchers[pattern].name
+                if name not in masks:
+                    self._kept[name][label] += count
         for matcher in self._matchers:
-            mask, counts = masks.get(matcher.name), all_counts
-            if mask is not None:
-                counts = count_numbers(numbers, len(signatures), mask)
-            _add_counts(self._kept[matcher.name], ready, counts, matcher)
+            if matcher.name in masks:
+                counts = count_numbers(numbers, len(signatures), masks[matcher.name])
+                _add_counts(self._kept[matcher.name], ready, counts, matcher)
         self._pattern_start = time.perf_counter()
 
     def is_done(self, matcher: Matcher, state: MatchState, found: pa.Table) -> None:  # noqa: ARG002

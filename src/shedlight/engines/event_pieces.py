@@ -1,0 +1,83 @@
+"""Large files of events, read piece by piece while others are matched.
+
+A file that is read as a whole takes many times its size in memory. A piece is matched while the
+next one is read, in a thread: neither the reader nor the kernels hold Python's lock. The
+columns of a CSV or JSON lines file are those of its first piece; where a later one differs,
+the file must be read as a whole (`PiecesDifferError`).
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from shedlight.engines.event_files import format_of
+from shedlight.errors import InputError
+
+EVENTS_PER_PIECE = 1 << 20
+BYTES_PER_PIECE = 1 << 25  # of a text file
+
+
+class PiecesDifferError(Exception):
+    """A later piece has values that the columns of the first do not allow."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventPieces:
+    """A file of events in pieces."""
+
+    schema: pa.Schema  # the columns of each
+    number: int  # how many there are, about
+    tables: Iterator[pa.Table]
+
+
+def open_pieces(path: Path) -> EventPieces | None:
+    """Open a file to read it piece by piece; None if it is not worth it, or is a folder.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    format_name = format_of(path)
+    try:
+        if format_name == "parquet":
+            return _open_parquet(path)
+        number = path.stat().st_size // BYTES_PER_PIECE + 1
+        if number < 2 or path.suffix not in {".csv", ".json", ".jsonl", ".ndjson"}:  # noqa: PLR2004
+            return None  # it is small, or compressed
+        if format_name == "csv":
+            options = pyarrow.csv.ReadOptions(block_size=BYTES_PER_PIECE)
+            reader = pyarrow.csv.open_csv(str(path), read_options=options)
+        else:
+            options = pyarrow.json.ReadOptions(block_size=BYTES_PER_PIECE)
+            reader = pyarrow.json.open_json(str(path), read_options=options)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as {format_name}: {error}") from error
+    return EventPieces(reader.schema, number, _tables(reader))
+
+
+def _open_parquet(path: Path) -> EventPieces | None:
+    file = pyarrow.parquet.ParquetFile(str(path), pre_buffer=False)
+    number = -(-file.metadata.num_rows // EVENTS_PER_PIECE)
+    if number < 2:  # noqa: PLR2004  # it is one piece
+        return None
+    batches = file.iter_batches(batch_size=EVENTS_PER_PIECE)
+    return EventPieces(file.schema_arrow, number, _tables(batches))
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Give the pieces, each read while the one before is worked on."""
+    with ThreadPoolExecutor(1) as reader:
+        ahead = reader.submit(next, batches, None)
+        try:
+            while (batch := ahead.result()) is not None:
+                ahead = reader.submit(next, batches, None)
+                yield pa.Table.from_batches([batch])
+        except pa.ArrowInvalid as error:
+            raise PiecesDifferError(str(error)) from error
