@@ -17,10 +17,11 @@ EXAMPLES = sorted(Path(__file__).parents[3].glob("examples/*/*.yaml"))
 def without_places(application):
     """Leave out what says where and not what."""
     nowhere: dict[str, Any] = {"format": ELSEWHERE, "path": None, "options": {}}
+    place: dict[str, Any] = {**nowhere, "value": None}
     bare = {"idle": None, "arrival": None, "late": None, "malformed": None}
     return replace(
         application,
-        sources={n: replace(s, **nowhere, **bare) for n, s in application.sources.items()},
+        sources={n: replace(s, **place, **bare) for n, s in application.sources.items()},
         sinks={n: replace(s, **nowhere) for n, s in application.sinks.items()},
     )
 
