@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 # Two targets side by side would both install.
 .NOTPARALLEL:
-.PHONY: help setup demo test check bench soak reproduce docs lock clean java chromium jars
+.PHONY: help setup demo test check bench soak reproduce wheel docs lock clean java chromium jars
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -36,6 +36,9 @@ soak: $(INSTALLED) java jars ## run the long versions of the tests (ONLY=word: t
 
 reproduce: $(INSTALLED) ## run the experiments of the paper (DATA=folder of the cluster trace)
 	@$(BIN)/python -m experiments all $(if $(DATA),--data $(DATA))
+
+wheel: $(INSTALLED) ## build dist/shedlight-*.whl
+	@$(BIN)/python -m hatchling build -t wheel
 
 docs: $(INSTALLED) ## write docs/api.md from the docstrings
 	@$(BIN)/python scripts/api.py

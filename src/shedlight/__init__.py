@@ -12,6 +12,8 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from shedlight.errors import missing_extra
+
 if TYPE_CHECKING:
     from shedlight.control.calibration import CalibrationSettings as CalibrationSettings
     from shedlight.control.controller import ControlSettings as ControlSettings
@@ -139,7 +141,14 @@ if not TYPE_CHECKING:  # type checkers know what is public by the imports above
 def __getattr__(name: str) -> object:
     if name not in MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{MODULE_OF[name]}"), name)
+    try:
+        module = import_module(f"{__name__}.{MODULE_OF[name]}")
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        raise missing from error
+    value: object = getattr(module, name)
     globals()[name] = value  # so that this is not called again
     return value
 

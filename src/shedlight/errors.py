@@ -1,6 +1,7 @@
 """The tree of errors that a user can put right.
 
     ShedlightError
+        ExtraError           a package that is not installed, with the extra that brings it
         LanguageError        a pattern or an expression, with the place in its text
             RuleError        one that breaks a rule, with the part that does
         ApplicationError     an application file, with the place in the file
@@ -21,6 +22,34 @@ from dataclasses import dataclass
 
 class ShedlightError(Exception):
     """Something that the user can put right; its text says where, what and what to do."""
+
+
+class ExtraError(ShedlightError, ImportError):
+    """A package that only a part of shedlight needs is not installed."""
+
+
+EXTRAS = {
+    "pyspark": "spark",
+    "pandas": "spark",
+    "py4j": "spark",
+    "fastapi": "page",
+    "starlette": "page",
+    "uvicorn": "page",
+    "prometheus_client": "page",
+    "matplotlib": "plots",
+}
+"""The extra of shedlight that each optional package comes with."""
+
+
+def missing_extra(error: ImportError) -> ExtraError | None:
+    """Say how to install what is missing; None if it comes with no extra."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS or not isinstance(error, ModuleNotFoundError):
+        return None
+    return ExtraError(
+        f"{package} is not installed; install it with shedlight: "
+        f"pip install 'shedlight[{EXTRAS[package]}]'"
+    )
 
 
 class ApplicationError(ShedlightError):

@@ -8,13 +8,13 @@ import os
 import sys
 from collections import UserDict
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from shedlight import __version__
-from shedlight.errors import ShedlightError
+from shedlight.errors import ShedlightError, missing_extra
 
 COMMANDS = {  # in the order of use; each is a function in a module of its name
     "new": "Write a small application that works, to start from.",
@@ -75,8 +75,17 @@ def main() -> None:
     try:
         app()
     except ShedlightError as error:
-        print(f"shedlight: {error}", file=sys.stderr)
-        sys.exit(1)
+        _fail(error)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        _fail(missing)
+
+
+def _fail(error: ShedlightError) -> NoReturn:
+    print(f"shedlight: {error}", file=sys.stderr)
+    sys.exit(1)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so

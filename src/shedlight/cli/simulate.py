@@ -2,6 +2,7 @@
 
 import json
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -136,6 +137,7 @@ def _writing(output: Path | None) -> AbstractContextManager[LatencyFile | None]:
     """Make the folder for rows, before anything is simulated."""
     if output is None:
         return nullcontext()
+    import_module("shedlight.cli.simulate_figure")  # what draws may not be installed
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
