@@ -104,7 +104,7 @@ from pathlib import Path
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.session.session import close_session, open_session
 from tests.engines.applications import drawn_events, paper_application
-from tests.engines.spark.runs import in_order, with_files
+from tests.engines.spark.runs import sink_rows, with_files
 
 url, folder, host, quick = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 tables = {f"s{i}": drawn_events(20, 20, i) for i in (1, 2)}
@@ -124,8 +124,8 @@ def placed():
 
 def print_delivered(application):
     sinks = application.sinks.items()
-    found = {n: session.read.parquet(s.path).toArrow().to_pylist() for n, s in sinks}
-    print(json.dumps({name: in_order(rows) for name, rows in found.items()}), flush=True)
+    found = {n: sink_rows(session.read.parquet(s.path).toArrow()) for n, s in sinks}
+    print(json.dumps(found), flush=True)
 
 session = open_session("test", master=url, settings=settings)
 try:
