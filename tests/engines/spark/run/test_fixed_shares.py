@@ -55,6 +55,7 @@ def events(part, keys=8):
     )
 
 
+@pytest.mark.soak  # the steps have it without Spark
 def test_a_run_is_whole_again_after_a_restart_with_other_shares(spark, tmp_path):
     """What was shed before it holds until events are later than all that were shed."""
     (tmp_path / "in").mkdir()

@@ -473,6 +473,7 @@ def _survives(run, kills):
         run.end()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_all_is_delivered_though_run_worker_and_broker_are_killed(broker, topics, tmp_path):
     """Once each; ids that are delivered twice are the same."""
