@@ -490,7 +490,7 @@ def test_a_session_of_another_make_is_told_once(spark, conf, tmp_path):
             "the DataFrame has no column 'tss'; known: .* did you mean 'ts'?",
         ),
         (FRAUD, {"time": "ts", "id": "m"}, "the DataFrame has no column 'm'"),
-        (FRAUD, {"time": "kind"}, "the time column 'kind' is string; a timestamp, a date"),
+        (FRAUD, {"time": "tags"}, "the time column 'tags' is array<string>; a timestamp, a"),
         (FRAUD, {"time": "n"}, "the time column 'n' is bigint; say what it counts"),
         (FRAUD, {"time": "ts", "id": "amount"}, r"the id column 'amount' is decimal\(10,2\)"),
         (FRAUD.replace("b.user", "b.usr"), {"time": "ts"}, "unknown attribute 'usr'"),
@@ -505,7 +505,7 @@ def test_a_session_of_another_make_is_told_once(spark, conf, tmp_path):
 def test_what_does_not_fit_is_said_at_once(spark, pattern, options, message):
     """Before any row is read."""
     with pytest.raises(sl.ShedlightError, match=message):
-        logins(spark).transform(sl.find(pattern, **options))
+        logins(spark).withColumn("tags", F.array("kind")).transform(sl.find(pattern, **options))
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_what_does_not_fit_is_said_at_once(spark, pattern, options, message):
         ({}, {}, "there is no pattern to find"),
         (FRAUD, {"lateness": "5"}, "`lateness` is '5' without a unit"),
         (FRAUD, {"idle": "0 s"}, "`idle` is '0 s'; it must be at least a millisecond"),
-        (FRAUD, {"time_unit": "h"}, "`time_unit` is 'h'; it must be one of us, ms, s"),
+        (FRAUD, {"time_unit": "h"}, "`time_unit` is 'h'; it must be one of ns, us, ms, s"),
         (FRAUD, {"shards": 0}, "`shards` is 0; it must be a whole number from 1 on"),
     ],
 )

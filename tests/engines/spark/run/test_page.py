@@ -37,7 +37,7 @@ def test_the_program_runs(spark, tmp_path, monkeypatch):
 
 def test_the_side_outputs_are_understood():
     """In place of the source of an application."""
-    (sources,) = (block for block in _blocks("yaml") if block.startswith("sources:"))
+    (sources,) = (block for block in _blocks("yaml") if "late:" in block)
     rest = APPLICATION[APPLICATION.index("nodes:") :].replace("input: s\n", "input: payments\n")
 
     loaded = load_application(f"name: small\n{sources}{rest}")
