@@ -56,7 +56,7 @@ def test_all_blocks_are_run():
 def test_it_is_short():
     """Two at most, and no line too wide for it."""
     lines = TEXT.splitlines()
-    assert len(lines) <= 90
+    assert len(lines) <= 95
     assert max(map(len, lines)) <= 130
 
 

@@ -92,11 +92,11 @@ def find(  # noqa: PLR0913  # as many as there are choices
     Example:
         import shedlight as sl
 
-        fraud = '''
-            SELECT b.user, b.amount
-            WHERE SEQ(a.kind = 'login failed' {3}, b.kind = 'transfer')
-            WITHIN 10 min PARTITION BY user
-        '''
+        fraud = (
+            "SELECT b.user, b.amount "
+            "WHERE SEQ(a.kind = 'login failed' {3}, b.kind = 'transfer') "
+            "WITHIN 10 min PARTITION BY user"
+        )
         alerts = events.transform(sl.find(fraud, time="ts", id="event_id", lateness="5 s"))
     """
     check_pyspark(pyspark.__version__)
