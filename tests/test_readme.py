@@ -1,9 +1,11 @@
 """The front page: it is short, leads somewhere, and every block of it works."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,12 +25,21 @@ def test_every_command_prints_what_the_page_shows(tmp_path):
 @pytest.mark.spark
 @pytest.mark.usefixtures("java")
 def test_the_first_block_prints_what_stands_below_it(tmp_path):
-    """As a program of its own, in a session without our settings."""
+    """As a program of its own, with the environment activated, without settings of ours."""
     (python,) = (block for block in blocks(PAGE) if block.language == "python")
     (tmp_path / "first.py").write_text(python.text, "utf-8")
 
+    activated = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": activated}
+    environment.pop("PYSPARK_PYTHON", None)  # workers are the python3 that is found first
+
     done = subprocess.run(
-        [sys.executable, "first.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["python", "first.py"],  # noqa: S607  # as a user does
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     shown = [line[2:] for line in python.text.splitlines() if line.startswith("# ")]

@@ -12,8 +12,6 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from shedlight.errors import missing_extra
-
 if TYPE_CHECKING:
     from shedlight.control.calibration import CalibrationSettings as CalibrationSettings
     from shedlight.control.controller import ControlSettings as ControlSettings
@@ -144,7 +142,7 @@ def __getattr__(name: str) -> object:
     try:
         module = import_module(f"{__name__}.{MODULE_OF[name]}")
     except ModuleNotFoundError as error:
-        missing = missing_extra(error)
+        missing = import_module(f"{__name__}.errors").missing_extra(error)
         if missing is None:
             raise
         raise missing from error
