@@ -9,6 +9,7 @@ what it watches may have begun before.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from shedlight.graph.lineage import ancestors
 from shedlight.language.ast import pattern as ast
 from shedlight.language.eval.column import to_column
 from shedlight.matching.compile.matcher import BEGAN, Matcher
-from shedlight.matching.compile.predicates import Signature
+from shedlight.matching.compile.predicates import Alphabet, Signature, all_signatures
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.match_state import MatchState, cancel, open_keys
@@ -192,6 +193,17 @@ def types_to_keep(matcher: Matcher, signatures: Sequence[Signature], spec: Guard
     numbers = {i for i, each in enumerate(matcher.automaton.elements) if each in nots}
     symbols = map(matcher.symbol, signatures)
     return np.array([not numbers.isdisjoint(symbol) for symbol in symbols], np.bool_)
+
+
+def labels_to_keep(
+    matcher: Matcher, alphabet: Alphabet, spec: GuardSpec
+) -> tuple[str, ...] | None:
+    """Name the types that must all be kept, also those not seen yet; None: too many to list."""
+    signatures = all_signatures(alphabet)
+    if signatures is None:
+        return None
+    flags = types_to_keep(matcher, signatures, spec)
+    return tuple(alphabet.label(each) for each in compress(signatures, flags))
 
 
 def relevant_types(matcher: Matcher, signatures: Sequence[Signature]) -> Array:

@@ -16,7 +16,13 @@ from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator
 from shedlight.matching.operators.classify import gather
 from shedlight.matching.operators.step import ReadyBatch
-from shedlight.shedding.guard import ClosureGuard, covered, relevant_types, types_to_keep
+from shedlight.shedding.guard import (
+    ClosureGuard,
+    covered,
+    labels_to_keep,
+    relevant_types,
+    types_to_keep,
+)
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 from shedlight.shedding.thresholds import salted_hashes
@@ -63,6 +69,7 @@ class Decider:
         self._spec, self._operator, self._windows = spec, operator, windows
         self._closure_state, self._sampled = closure_state, sampled
         self._relevant: dict[str, Array] = {}
+        self._to_keep: dict[str, tuple[str, ...] | None] = {}  # by pattern, to be whole
         self._labels: list[str] = []
         self._never_shed: list[bool] = []
 
@@ -113,7 +120,7 @@ class Decider:
                 mask = mask | chosen
                 self._sampled.count(stream, keys[offered])
             if stream in self._closure_state.guards:
-                share = self._whole_share(matcher, ready, mine)
+                share = self._whole_share(matcher, mine)
                 if stream in self.choosers:
                     share = float(mask[offered & self._needed(matcher, ready)].all())
                 self._closure_state.record(stream, *covered(ready, since), share)
@@ -131,16 +138,16 @@ class Decider:
             return np.ones(len(ready.time), np.bool_)
         return gather(types_to_keep(matcher, ready.types.signatures, guard), ready.numbers)
 
-    def _whole_share(
-        self, matcher: Matcher, ready: ReadyBatch, shares: PatternShares | None
-    ) -> float:
+    def _whole_share(self, matcher: Matcher, shares: PatternShares | None) -> float:
         """Say for which share of keys a pattern in a closure keeps what it must."""
         if shares is None:
             return 1.0
         guard = self._closure_state.guards[Stream(matcher.name, self._spec.name)]
-        needed = np.flatnonzero(types_to_keep(matcher, ready.types.signatures, guard)).tolist()
-        labels = self.labels(ready)
-        return shares.whole_share(labels[number] for number in needed)
+        if matcher.name not in self._to_keep:
+            self._to_keep[matcher.name] = labels_to_keep(
+                matcher, self._operator.alphabet, guard
+            )
+        return shares.whole_share(self._to_keep[matcher.name])
 
     def _hashes(
         self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]

@@ -9,6 +9,8 @@ conditions that ask where an attribute lies among constants (`intervals.py`).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 from shedlight.language.ast.expression import (
     Attribute,
@@ -26,6 +28,7 @@ from shedlight.matching.compile.intervals import IntervalSet, find_intervals
 Value = int | str
 Signature = tuple[int, ...]
 """What the conditions of an alphabet say of an event: a code for each; see `Alphabet`."""
+MAX_SIGNATURES = 1 << 15  # how many signatures are listed at most
 _MAX_EXACT_NUMBER = 1 << 53  # beyond it, two whole numbers may be one decimal number
 
 
@@ -110,6 +113,11 @@ class Alphabet:
     tests: tuple[ValueTest, ...]  # the tests behind the closed sets, for the labels of types
     intervals: tuple[IntervalSet, ...]  # which of the other conditions one search answers
 
+    @property
+    def sizes(self) -> list[int]:
+        """How many values each place of a signature may have."""
+        return [closed.codes for closed in self.closed] + [2] * len(self.open)
+
     def label(self, signature: Sequence[int]) -> str:
         """Name a type: `type=0`, or the conditions that hold; empty if none does."""
         words = []
@@ -122,6 +130,12 @@ class Alphabet:
         held = signature[len(self.closed) :]
         words += [str(test) for test, holds in zip(self.open, held, strict=True) if holds]
         return " & ".join(words)
+
+
+def all_signatures(alphabet: Alphabet) -> Sequence[Signature] | None:
+    """List all signatures, each at the index that is its number; None if there are too many."""
+    sizes = alphabet.sizes
+    return list(product(*map(range, sizes))) if prod(sizes) <= MAX_SIGNATURES else None
 
 
 def build_alphabet(elements: Iterable[Element]) -> Alphabet:

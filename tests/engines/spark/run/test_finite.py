@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pyspark.errors import StreamingQueryException
 
 from shedlight.engines.simulator import Service, simulate
-from shedlight.engines.spark.shed import type_sql
 from shedlight.graph import (
     Node,
     OperatorSpec,
@@ -22,6 +21,7 @@ from shedlight.graph import (
     build_application,
 )
 from shedlight.language import parse_pattern
+from shedlight.matching.compile import predicates
 from shedlight.shedding.shares import PatternShares
 from tests import strategies
 from tests.engines.applications import drawn_events, paper_application
@@ -261,7 +261,7 @@ def test_types_too_many_to_list_are_shed_in_python(spark, tmp_path, monkeypatch)
     ordered = {**tables, "s1": tables["s1"].sort_by("at")}
     shares = {Stream("P", "w"): PatternShares({}, default_share=0.6)}
     expected = simulate(application, ordered, Service(seconds={}), shares=shares).sinks
-    monkeypatch.setattr(type_sql, "MAX_SIGNATURES", 1)
+    monkeypatch.setattr(predicates, "MAX_SIGNATURES", 1)
     found = on_spark(spark, with_files(application, ordered, tmp_path), tmp_path, shares)
     for name, rows in found.items():
         assert _identities(rows) == sorted(_identities(expected[name].to_pylist()))

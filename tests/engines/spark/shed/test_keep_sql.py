@@ -17,7 +17,7 @@ from shedlight.engines.spark.shed.keep_sql import (
 )
 from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
-from shedlight.engines.spark.shed.type_sql import all_signatures, type_sql
+from shedlight.engines.spark.shed.type_sql import type_sql
 from shedlight.engines.spark.step.chain import define_chain
 from shedlight.engines.spark.step.keep_flags import flag_names, flag_streams
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, OperatorChain
@@ -25,6 +25,7 @@ from shedlight.engines.spark.support.plan_store import WORD
 from shedlight.engines.spark.support.sample_spec import SampleSpec
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.language import parse_pattern
+from shedlight.matching.compile.predicates import all_signatures
 from shedlight.matching.operators.cep_operator import ingest, new_operator_state
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.guard import GuardSpec

@@ -1,8 +1,8 @@
 """The types of an operator: numbers for Spark, labels for everybody else."""
 
-from shedlight.engines.spark.shed import type_sql
 from shedlight.engines.spark.shed.type_catalog import TypeCatalog, type_catalogs
 from shedlight.graph import Stream
+from shedlight.matching.compile import predicates
 from tests.engines.spark.control.test_loop import NODE, World
 
 Q, R = Stream("Q", "w"), Stream("R", "w")
@@ -31,7 +31,7 @@ def test_a_catalog_has_all_types_of_an_operator(tmp_path):
 
 def test_too_many_types_have_no_numbers(tmp_path, monkeypatch):
     """Nothing is listed then, and no pattern is known to take any."""
-    monkeypatch.setattr(type_sql, "MAX_SIGNATURES", 1)
+    monkeypatch.setattr(predicates, "MAX_SIGNATURES", 1)
     catalog = type_catalogs([World(tmp_path).chain])["w2"]
     assert not catalog.is_numbered
     assert set(catalog.relevant_labels.values()) == {()}

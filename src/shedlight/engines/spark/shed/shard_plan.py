@@ -6,17 +6,15 @@ operators that read others of their chain, or whose event types are too many to 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import compress
 from pathlib import Path
 
 from shedlight.engines.spark.shed.type_catalog import Catalogs
-from shedlight.engines.spark.shed.type_sql import all_signatures
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.support.batch_plan import BatchPlan, to_text
 from shedlight.engines.spark.support.placement import has_shares
 from shedlight.engines.spark.support.plan_store import PlanStore
 from shedlight.graph import Stream
-from shedlight.shedding.guard import types_to_keep
+from shedlight.shedding.guard import labels_to_keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +46,10 @@ def find_needs(chains: Iterable[ChainRuntime], catalogs: Catalogs) -> ShardNeeds
             catalog = catalogs[spec.name]
             if not catalog.is_numbered or not made.isdisjoint(spec.inputs):
                 decided |= {stream for stream in spec.outputs if stream in context.shares}
-            signatures = all_signatures(operator.alphabet)
             for stream, matcher in zip(spec.outputs, operator.matchers, strict=True):
                 guard = context.guards.get(stream)
                 if guard is not None and stream in context.shares:
-                    flags = signatures and types_to_keep(matcher, signatures, guard)
-                    labels = None if flags is None else tuple(compress(catalog.labels, flags))
-                    guarded[stream] = labels
+                    guarded[stream] = labels_to_keep(matcher, operator.alphabet, guard)
     return ShardNeeds(frozenset(decided), guarded, sampled)
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 
-from shedlight.engines.spark.shed.type_sql import all_signatures
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.graph import Stream
+from shedlight.matching.compile.predicates import all_signatures
 from shedlight.matching.compile.type_labels import OTHER
 
 

@@ -6,38 +6,25 @@ many to list, the number is not computed, and event types are found in Python al
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
-from math import prod
 
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Cast, Expression
 from shedlight.language.eval.spark_sql import decimal_literal, quote_text, spark_sql
-from shedlight.matching.compile.predicates import Alphabet, ClosedSet, Signature
+from shedlight.matching.compile.predicates import Alphabet, ClosedSet
 from shedlight.matching.hashing import HASHED_AS_BYTES, MAX_NULL_FLAGS
 from shedlight.matching.operators.cep_operator import CepOperator, data_type_in, schema_of
 
-MAX_SIGNATURES = 1 << 15  # how many signatures are listed at most
 _MAX_RANGE = 1 << 16
 """How far apart whole constants are at most that are looked up by their index."""
-
-
-def all_signatures(alphabet: Alphabet) -> Sequence[Signature] | None:
-    """List all signatures, each at the index that is its number; None if there are too many."""
-    sizes = _sizes(alphabet)
-    return list(product(*map(range, sizes))) if prod(sizes) <= MAX_SIGNATURES else None
 
 
 def type_sql(operator: CepOperator) -> str:
     """Write the number of an event's signature as Spark SQL."""
     number = "0L"
     digits = _digits(operator.alphabet, schema_of(operator.schema))
-    for size, digit in zip(_sizes(operator.alphabet), digits, strict=True):
+    for size, digit in zip(operator.alphabet.sizes, digits, strict=True):
         number = f"({number} * {size}L + {digit})"
     return number
-
-
-def _sizes(alphabet: Alphabet) -> list[int]:
-    return [closed.codes for closed in alphabet.closed] + [2] * len(alphabet.open)
 
 
 def _digits(alphabet: Alphabet, schema: Schema) -> Iterator[str]:
