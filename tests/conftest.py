@@ -34,7 +34,8 @@ def pytest_collection_modifyitems(items):
 
 # a test is over before it would pay to optimise more; `make test` writes the archive
 _ARCHIVE = Path(sys.prefix, "spark.jsa")
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + (
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+os.environ["SPARK_SUBMIT_OPTS"] = _QUICK + (
     f' "-XX:SharedArchiveFile={_ARCHIVE}"' if _ARCHIVE.exists() else ""
 )
 
@@ -56,18 +57,15 @@ def spark(tmp_path_factory, java):  # noqa: ARG001
     """Start one local Spark session for the whole run; its files go to a temporary folder."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # only here is Spark needed
 
+    from shedlight.engines.spark.session.master import Master  # noqa: PLC0415
+    from shedlight.engines.spark.session.session import session_settings  # noqa: PLC0415
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
-    options = {
-        "spark.driver.bindAddress": "127.0.0.1",
+    options = session_settings(Master("local[2]", 2), {}) | {
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
-        "spark.driver.host": "127.0.0.1",
         "spark.local.dir": f"{folder}/local",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
     connectors = [*Path(sys.prefix, "jars", "kafka-connector").glob("*.jar")]
     if connectors:  # a session takes jars when it starts, or not at all

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shedlight.cli.new import new
 from shedlight.errors import EXTRAS, missing_extra
 from tests.console import ROOT
 
@@ -64,7 +65,7 @@ def test_the_core_needs_no_extra(tmp_path):
 )
 def test_a_command_says_which_extra_it_needs(tmp_path, arguments, package, extra):
     """In one sentence."""
-    shedlight(tmp_path, "new", ".")
+    new(tmp_path)
     (tmp_path / "log.jsonl").write_text("")
 
     done = shedlight(tmp_path, *arguments)

@@ -7,7 +7,7 @@ from tests.sampled_runs import judge_run
 KINDS = {"uniform": (0.0, 0.06), "zipf": (1.2, 0.1)}
 """The exponent of the keys, and the share of them in the sample."""
 LOADS = (1.2, 1.5, 2.0, 2.5, 3.0)
-RUNS, SOAK_RUNS, SOAK_PARTS = 10, 500, 2
+RUNS, SOAK_RUNS, SOAK_PARTS = 5, 500, 2
 
 
 def coverage(kind, seeds):

@@ -382,6 +382,7 @@ def _has_read(folder: Path, events: int) -> bool:
 
 
 @HAS_SPARK
+@pytest.mark.soak
 def test_a_bound_that_cannot_be_kept(folder):
     """It says which could be, and sheds nothing; an interrupt ends it in order."""
     written(folder, ("bound: 60 s", "bound: 10 ms"))

@@ -50,7 +50,7 @@ def test_an_overloaded_node_keeps_its_bound_and_uses_its_budget(name, load):
     assert spent / sum(one.processed["edge-2"] for one in intervals) < 1.0
 
 
-@pytest.mark.parametrize("name", ["random", "utility"])
+@pytest.mark.parametrize("name", ["random", pytest.param("utility", marks=pytest.mark.soak)])
 def test_a_run_goes_on_if_a_single_event_took_longer_than_the_bound(name):
     """At five times the capacity few are processed, and what they took says little."""
     application = paper_application()

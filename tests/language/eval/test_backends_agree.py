@@ -299,13 +299,13 @@ def with_derived(rows: Rows) -> tuple[Rows, Schema]:
 @in_modes("ANSI", "legacy")
 def test_spark_and_columns_give_the_same_values(rows):
     """The language has one meaning."""
-    check_all(rows, SCHEMA, count=300)
+    check_all(rows, SCHEMA, count=150)
 
 
 @pytest.mark.soak
 @in_modes(*MODES)
 def test_spark_and_columns_give_the_same_values_for_long(rows):
-    """The same, ten times as much, and in more ways."""
+    """The same, twenty times as much, and in more ways."""
     check_all(rows, SCHEMA, count=3000)
 
 

@@ -60,14 +60,14 @@ def _cancelling_agrees(pattern, events, cut, data):
     assert found == [(m.time, tuple(e.id[0] for e in m.events), m.elements) for m in expected]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts, st.data())
 def test_queued_partial_matches_are_cancelled_by_key(pattern, events, cut, data):
     """Of cancelled keys nothing is found with earlier events; other keys are untouched."""
     _cancelling_agrees(pattern, events, cut, data)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts, st.data())
 def test_scanned_partial_matches_are_cancelled_by_key(pattern, events, cut, data):
     """The same with conditions across events."""

@@ -69,7 +69,7 @@ def _tables(draw, rows=None):
     return pa.table(columns)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(_tables(), st.data())
 def test_a_table_is_read_as_it_was_written(table, data):
     """A slice of one, too, and one of several chunks."""
@@ -81,7 +81,7 @@ def test_a_table_is_read_as_it_was_written(table, data):
         assert decode_table(plain_bytes(one)).equals(one)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_rows_of_referenced_tables_are_whole_events(data):
     """Each row that is needed is written once; one that is -1 is null."""

@@ -1,4 +1,4 @@
-"""On a cluster of two workers the paper's application finds what it finds without Spark."""
+"""On a cluster of two executors the paper's application finds what it finds without Spark."""
 
 import json
 import os
@@ -75,7 +75,7 @@ class _Daemon:
 
 @pytest.fixture
 def cluster(tmp_path, java):  # noqa: ARG001
-    """Start a master and two workers of one core each, and stop them."""
+    """Start a master and a worker of two cores, and stop them."""
     port = _free_port()
     url = f"spark://{HOST}:{port}"
     deploy = "org.apache.spark.deploy"
@@ -86,14 +86,10 @@ def cluster(tmp_path, java):  # noqa: ARG001
         )
         stack.enter_context(master)
         master.wait_for("I have been elected leader")
-        workers = []
-        for number in (1, 2):
-            work = ("--cores", "1", "--memory", "800m", "--work-dir", str(tmp_path / "work"))
-            name = f"worker{number}"
-            worker = _Daemon(tmp_path, name, f"{deploy}.worker.Worker", *common, *work, url)
-            workers.append(stack.enter_context(worker))
-        for worker in workers:
-            worker.wait_for("Successfully registered with master")
+        work = ("--cores", "2", "--memory", "1600m", "--work-dir", str(tmp_path / "work"))
+        worker = _Daemon(tmp_path, "worker", f"{deploy}.worker.Worker", *common, *work, url)
+        stack.enter_context(worker)
+        worker.wait_for("Successfully registered with master")
         yield url
 
 
@@ -112,6 +108,7 @@ settings = {
     "spark.driver.host": host,
     "spark.driver.bindAddress": host,
     "spark.driver.memory": "600m",
+    "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": quick,
     "spark.sql.shuffle.partitions": "2",
@@ -143,6 +140,7 @@ finally:
 """
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_on_a_cluster_the_papers_application_finds_what_it_finds_without_spark(
     cluster, tmp_path

@@ -46,6 +46,7 @@ def files(folder: Path, events: pa.Table) -> Iterator[Path]:
         yield (folder / "new.parquet").rename(folder / "in" / f"{number}.parquet")
 
 
+@pytest.mark.soak
 def test_the_sample_on_spark_is_that_of_the_simulator(spark, tmp_path, monkeypatch):
     """The same results at all sinks, event by event, and the same recall.
 

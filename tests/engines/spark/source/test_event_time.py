@@ -36,10 +36,9 @@ KEYS = pa.table(
         "wide": pa.array([None, *(Decimal(10) ** n for n in (0, 5, 19, 20, 30, 37))], WIDE),
     }
 )
-SESSION_ZONES = ("UTC", "America/New_York")
 
 
-@pytest.fixture(params=SESSION_ZONES)
+@pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.soak), "America/New_York"])
 def zone(request, spark):
     """Set the session to a time zone, which must not matter."""
     spark.conf.set("spark.sql.session.timeZone", request.param)
