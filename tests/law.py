@@ -7,7 +7,9 @@ works out by the slow reference what may have been emitted:
 - Every complex event is a word of its pattern, down to events of the sources.
 - A pattern that watches something emits exactly what it emits without shedding on each stretch
   of event time in which its key was whole in all that it depends on, less what began too soon
-  after the beginning of the stretch. Without a key, and with events shed that it need not see,
+  after the beginning of the stretch. A pattern that it reads may have been whole for longer, and
+  pairs its events by what was before: of that, it sees what began within its own stretch.
+  Without a key, and with events shed that it need not see,
   it emits no more than words in which nothing that it watches happened.
 
 It knows the applications of `tests/drawn_graphs.py`: conditions are `x.type = 1` on events of
@@ -71,6 +73,11 @@ class Run:
     epoch_windows: int = 40
     # the shard of a key at a node, where what is on record differs by shard
     shard_of: Callable[[str, int], int] | None = None
+
+    @cached_property
+    def known(self) -> dict[tuple[Stream, int | None], tuple[list[Match], list[Match]]]:
+        """What patterns emit exactly, as far as it was worked out."""
+        return {}
 
     @cached_property
     def names(self) -> Mapping[str, Name]:
@@ -271,9 +278,44 @@ class Run:
                 ]
         return sorted(events, key=lambda event: (event.time, event.input))
 
+    def exact(self, stream: Stream, key: int | None) -> tuple[list[Match], list[Match]]:
+        """Give what a pattern emits on all its stretches, and what times out of it."""
+        if (stream, key) not in self.known:
+            horizon = self.horizon(self.watched_directly(stream))
+            both: tuple[list[Match], list[Match]] = ([], [])
+            for start, end in self.stretches(stream, key):
+                events = self.seen(stream, (start, end), key)
+                for matches, into in zip(
+                    match_and_time_out(self.pattern(stream), events), both, strict=True
+                ):
+                    into += [
+                        one
+                        for one in matches
+                        if one.time < end or end == END
+                        if start == BEGINNING or one.events[0].time - horizon >= start
+                    ]
+            self.known[stream, key] = both
+        return self.known[stream, key]
+
+    def seen(self, stream: Stream, between: tuple[int, int], key: int | None) -> list[Event]:
+        """Give the events that a pattern sees on a stretch of its own, in order."""
+        needed = set(self.reads(stream))
+        events = [e for e in self.inputs(stream, between, key) if e.values["source"] is None]
+        spec = self.application.operators[str(stream.operator)]
+        for number, each in enumerate(spec.inputs):
+            keys = self._keys(each) if each in needed and key is None else [key]
+            for one in keys if each in needed else ():
+                found, _ = self.exact(each, one)
+                made = [self.as_event(each, number, match) for match in found]
+                events += [
+                    e for e in made if between[0] <= e.values["#began"] and e.time < between[1]
+                ]
+        return sorted(events, key=lambda event: (event.time, event.input))
+
     def as_event(self, stream: Stream, number: int, match: Match) -> Event:
         """Make a complex event of a match."""
         values = {"source": stream.name, "time": match.time, "type": None, "n": None}
+        values["#began"] = min(e.values.get("#began", e.time) for e in match.events)
         values |= selected(self.pattern(stream), match)
         return Event(match.time, number, _as_id(name_of(stream, match)), values)
 
@@ -346,17 +388,10 @@ class Run:
         """What a watcher emits is what is found without shedding on the stretches."""
         expected: list[Name] = []
         late: list[Name] = []
-        horizon = self.horizon(self.watched_directly(stream))
         for key in self._keys(stream):
-            for start, end in self.stretches(stream, key):
-                found, timed_out = self.unshed(stream, (start, end), key)
-                for matches, into in ((found, expected), (timed_out, late)):
-                    into += [
-                        name_of(stream, one)
-                        for one in matches
-                        if one.time < end or end == END
-                        if start == BEGINNING or one.events[0].time - horizon >= start
-                    ]
+            found, timed_out = self.exact(stream, key)
+            expected += [name_of(stream, one) for one in found]
+            late += [name_of(stream, one) for one in timed_out]
         assert sorted(self._emitted(stream), key=repr) == sorted(expected, key=repr), stream
         if stream in self.application.timed_out:
             timed = Stream(f"#timed out {stream.name}", stream.operator)
