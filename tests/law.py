@@ -7,10 +7,10 @@ works out by the slow reference what may have been emitted:
 - Every complex event is a word of its pattern, down to events of the sources.
 - A pattern that watches something emits exactly what it emits without shedding on each stretch
   of event time in which its key was whole in all that it depends on, less what began too soon
-  after the beginning of the stretch. A pattern that it reads may have been whole for longer, and
-  pairs its events by what was before: of that, it sees what began within its own stretch.
-  Without a key, and with events shed that it need not see,
-  it emits no more than words in which nothing that it watches happened.
+  after the beginning of the stretch. A pattern that it reads may have been whole for longer,
+  and pairs its events by what was before: of that, it sees what began within its own stretch.
+  Without a key, and with events shed that it need not see, it emits no more than words in which
+  nothing that it watches happened.
 
 It knows the applications of `tests/drawn_graphs.py`: conditions are `x.type = 1` on events of
 sources and `x.source = 'P'` on complex events, keys are called `key` everywhere.
