@@ -110,3 +110,15 @@ def test_without_malformed_records_nothing_is_said(call, tmp_path):
     assert "malformed" not in errors
     assert read_events(tmp_path / "bad.parquet").column_names == ["source", "problem", "record"]
     assert call("match", "app.yaml", "--malformed", "bad.xlsx")[0] == 1
+
+
+def test_a_simulation_leaves_them_out_too(call, tmp_path):
+    """And says so."""
+    _app(tmp_path, ", malformed: {format: json, path: bad}")
+    (tmp_path / "events.jsonl").write_text(LINES * 1, "utf-8")
+
+    status, output, errors = call("simulate", "app.yaml", "--processing-time", "o.P=1ms")
+
+    assert status == 0, errors
+    assert "app: 2 events" in output
+    assert "source events: 3 malformed records left out, first: " in errors
