@@ -158,6 +158,7 @@ SECTIONS = (
             "simulate",
             "Service",
             "ServiceDistribution",
+            "Costs",
             "ControllerPolicy",
             "Policy",
             "ServedEvents",

@@ -3,6 +3,7 @@
 The pages are followed as a reader would; what would take hours is made shorter, as said below.
 """
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -128,6 +129,42 @@ def test_the_commands_of_the_page_show_a_run(tmp_path):
         with open_shell(tmp_path) as shell:
             printed, _ = shell.run(f"timeout --signal INT 10 {command}")
         assert "http://127.0.0.1:" in printed, printed
+
+
+@pytest.mark.soak
+def test_the_requests_of_the_page_are_answered(tmp_path):
+    """Those of its interface; what `jq` picks of the answers is not looked at."""
+    shown = "".join(block.text for block in blocks(DOCS / "page.md") if block.language == "sh")
+    requests = [line.partition(" | jq")[0] for line in shown.splitlines() if "curl" in line]
+    assert len(requests) == 3
+    (tmp_path / "log.jsonl").write_text(text(header(0.0), batch(1.0), decision(2.0)), "utf-8")
+    with open_shell(tmp_path, SHEDLIGHT_TOKEN="a" * 20) as shell:
+        shell.run("shedlight serve log.jsonl --port 8321 > serve.txt 2>&1 &")
+        shell.run("until curl -sf localhost:8321/api/status > first.json; do sleep 0.2; done")
+        answers = [json.loads(shell.run(request)[0]) for request in requests]
+    assert all(isinstance(answer, dict) for answer in answers)
+    assert "nodes" in answers[0]
+
+
+@pytest.mark.soak
+def test_the_simulation_of_the_overload_example_is_as_its_page_says(copy):
+    """Its two last commands; the figures of its table, but for how the computer counts."""
+    page = (copy / "examples" / "overload" / "README.md").read_text("utf-8")
+    feed = re.findall(r"^    (python .*/tmp/payments .*)$", page, re.MULTILINE)[0]
+    simulate = re.findall(
+        r"^    (shedlight simulate .*?)(?=^\S|\Z)", page, re.MULTILINE | re.DOTALL
+    )[0]
+    row = next(line for line in page.splitlines() if line.startswith("| `local`"))
+    mules, rings = (int(cell.replace(",", "")) for cell in row.split("|")[2:4])
+    with open_shell(copy) as shell:
+        done = [
+            shell.run(command.replace("/tmp/payments", "payments"))  # noqa: S108
+            for command in (feed, f"{simulate.rstrip()} --json")
+        ]
+    assert [status for _, status in done] == [0, 0], done
+    printed = done[-1][0]
+    sinks = json.loads(printed[printed.index("{") :])["sinks"]
+    assert sorted(sink["results"] for sink in sinks.values()) == sorted([mules, rings])
 
 
 def test_every_command_of_the_pages_is_run():

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 
 USERS, RATE = 200, 500.0  # users; events per second
+START_MS = 1_767_603_600_000  # 2026-01-05T09:00:00Z
 TYPES = {"view": 0.6, "login": 0.15, "login failed": 0.25}
 
 
 def make_lines(count: int, seed: int) -> list[str]:
     """Make events in order of time."""
     rng = np.random.default_rng(seed)
-    times = np.sort(rng.integers(0, int(count / RATE * 1_000) + 1, count))
+    times = START_MS + np.sort(rng.integers(0, int(count / RATE * 1_000) + 1, count))
     users = rng.integers(1, USERS + 1, count)
     types = rng.choice(list(TYPES), count, p=list(TYPES.values()))
     return [

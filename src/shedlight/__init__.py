@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from shedlight.model.snapshot import MicroBatchCosts as MicroBatchCosts
     from shedlight.model.snapshot import Snapshot as Snapshot
     from shedlight.model.snapshot_file import read_snapshot as read_snapshot
+    from shedlight.model.spark_costs import Costs as Costs
     from shedlight.planning.plan import Plan as Plan
     from shedlight.planning.plan import PlanSettings as PlanSettings
     from shedlight.planning.plan import make_plan as make_plan
@@ -125,6 +126,7 @@ _NAMES_IN = {
     "model.sampled.draw": "RateHistory",
     "model.snapshot": "MicroBatchCosts Snapshot",
     "model.snapshot_file": "read_snapshot",
+    "model.spark_costs": "Costs",
     "planning.plan": "Plan PlanSettings make_plan",
     "planning.watchers": "WatcherPlan",
     "shedding.estimate": "Estimate SinkEstimate",

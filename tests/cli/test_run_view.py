@@ -7,11 +7,11 @@ import pytest
 
 from shedlight.cli.run_view import LiveView, live_table
 from shedlight.control.override import Override
+from shedlight.control.planning_input import planning_input_path
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.override_store import (
     OverrideOutcome,
     OverrideWatcher,
-    planning_input_path,
     store_override,
 )
 from shedlight.engines.spark.support.checkpoint import LOCK

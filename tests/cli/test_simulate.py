@@ -11,8 +11,11 @@ import pytest
 
 from experiments.results_file import read_results
 from shedlight.cli.main import main
+from shedlight.control.planning_input import PlanningInput, planning_input_text
 from shedlight.engines.event_files import read_events
 from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
+from shedlight.graph import load_application
+from shedlight.model.snapshot_file import read_snapshot
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "paper"
@@ -58,13 +61,15 @@ def _app(folder, *changes):
     return path
 
 
-def test_the_example_of_the_docs_is_what_is_printed(simulate):
-    """With the very options that stand there."""
+def test_the_examples_of_the_docs_are_what_is_printed(simulate):
+    """With the very options that stand there; of the second the beginning is shown."""
     text = (ROOT / "docs" / "simulating.md").read_text()
-    command = next(line.split() for line in text.splitlines() if line.startswith("    shedl"))
-    shown = text.split("```\n")[1]
-    assert command[:3] == ["shedlight", "simulate", "examples/paper/app.yaml"]
-    assert simulate(*command[3:]).output == shown
+    first, second = (line.split() for line in text.splitlines() if line.startswith("    shedl"))
+    _, whole, _, beginning, _ = text.split("```\n")
+    for command in (first, second):
+        assert command[:3] == ["shedlight", "simulate", "examples/paper/app.yaml"]
+    assert simulate(*first[3:]).output == whole
+    assert simulate(*second[3:]).output.startswith(beginning)
 
 
 @pytest.mark.parametrize("shedder", ["global", "local", "random", "utility"])
@@ -196,12 +201,140 @@ def test_files_are_fed_as_fast_as_makes_the_load(simulate, tmp_path):
     assert short["operators"]["w2"]["arrived"] < 300
 
 
+def test_the_example_of_the_readme_finds_without_shedding_what_match_finds(
+    tmp_path, monkeypatch, capsys
+):
+    """Events arrive faster and keep their times; squeezed they would be others."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["shedlight", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert not stopped.value.code
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    call("new", "shop")
+    monkeypatch.chdir(tmp_path / "shop")
+    matches = [json.loads(line) for line in call("match", "app.yaml", "--json").splitlines()]
+    times = [
+        word
+        for name in ("GuessedPassword", "SuddenOrder")
+        for word in ("--processing-time", f"accounts.{name}=20us")
+    ]
+    load = ("simulate", "app.yaml", "--load", "2", "--shedder", "none", "--json", *times)
+    simulated = json.loads(call(*load))
+    on_spark = json.loads(call(*load, "--costs", "spark"))
+    squeezed = json.loads(call(*load, "--squeeze"))
+
+    of = {"alarms": "GuessedPassword", "orders": "SuddenOrder"}
+    counts = {k: sum(row["pattern"] == name for row in matches) for k, name in of.items()}
+    assert simulated["pace"] > 10
+    for sink, number in counts.items():
+        assert simulated["sinks"][sink]["unshed"] == number > 100
+        assert on_spark["sinks"][sink]["unshed"] == number
+        assert squeezed["sinks"][sink]["unshed"] != number
+    assert on_spark["micro_batch"] == {
+        "main": {"fixed": 0.6, "reading": 1.5e-6, "carrying": 3e-6}
+    }
+    assert (simulated["micro_batch"], simulated["squeeze"]) == ({}, False)
+    assert squeezed["squeeze"]
+
+
+def test_costs_are_those_of_a_run(simulate, tmp_path):
+    """Its last planning input: what micro-batches cost, and what patterns took."""
+    snapshot = json.loads(SNAPSHOT.read_text())
+    snapshot["micro_batch"] = {"edge-2": {"a": 0.25, "b_in": 1e-4}}
+    snapshot["transport"] = {"edge-2": 2e-4}
+    application = load_application(APP).application
+    (tmp_path / "snapshot.json").write_text(json.dumps(snapshot))
+    observed = PlanningInput(
+        time=1.0,
+        interval=2.0,
+        application=application,
+        snapshot=read_snapshot(tmp_path / "snapshot.json", application),
+    )
+    (tmp_path / "log.planning.json").write_text(planning_input_text(observed))
+    arguments = ("--stream", "balanced", "--duration", "60 s", "--costs", tmp_path)
+
+    done = simulate(*arguments)
+    value = json.loads(simulate(*arguments, "--json").output)
+
+    assert "micro-batches of edge-2, as in the run " in done.output
+    assert (
+        "250 ms, and 100 us to read an event, 200 us to carry one that is kept" in done.output
+    )
+    assert "edge-2 keeps its bound of 3 s on average" in done.output
+    edge = value["nodes"]["edge-2"]
+    assert edge["asked"] == pytest.approx(2.0, rel=0.02)
+    assert 0.5 < edge["busy"] <= 1.05 * edge["limit"] < 1
+    assert value["service"]["processing_time"]["w2.Q21"] == pytest.approx(0.004)
+    assert value["service"]["distribution"] == "constant"
+    log = tmp_path / "log.jsonl"
+    log.write_text("")
+    assert simulate(*arguments[:-1], log).output.replace(
+        "log.jsonl", ""
+    ) == done.output.replace(f"{tmp_path}:", f"{tmp_path}/:")
+
+
+BAD_COSTS = {
+    "nothing there": ("nowhere", 2, "--costs 'nowhere' is not there; give 'spark', or the"),
+    "no run": ("docs", 1, "a run writes it when it has observed its nodes"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_COSTS)
+def test_costs_that_are_not_there_are_told(simulate, name):
+    """With what to do."""
+    costs, status, message = BAD_COSTS[name]
+    done = simulate(*QUICK, "--costs", costs)
+    assert (done.status, done.output) == (status, "")
+    assert message in " ".join(done.errors.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "the planning input of the run cannot be read"),
+        ('{"version": 1}', "it is of version 1, not 2"),
+    ],
+)
+def test_a_run_that_cannot_be_read_is_told(simulate, tmp_path, text, message):
+    """A file that is broken, or of another version."""
+    (tmp_path / "log.planning.json").write_text(text)
+    done = simulate(*QUICK, "--costs", tmp_path)
+    assert done.status == 1
+    assert message in done.errors
+
+
+def test_costs_of_another_application_are_told(simulate, tmp_path):
+    """By the node that is missing."""
+    application = load_application(APP).application
+    observed = PlanningInput(
+        time=1.0,
+        interval=2.0,
+        application=application,
+        snapshot=read_snapshot(SNAPSHOT, application),
+    )
+    (tmp_path / "log.planning.json").write_text(planning_input_text(observed))
+    done = simulate(*QUICK, "--costs", tmp_path)
+    assert done.status == 1
+    assert "has no costs of node 'edge-2', only of: none; simulate what was run" in done.errors
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (("--shedder", "best"), 2, "not one of 'global', 'local', 'random', 'utility', 'none'"),
         ((*QUICK, "--load", "0"), 2, "--load must be above 0, got 0"),
         ((*QUICK, "--load", "-2"), 2, "--load must be above 0, got -2"),
+        ((*QUICK, "--squeeze"), 2, "generated ones come at a rate: leave it out"),
+        (("--squeeze",), 2, "--squeeze says how events of files make the --load; give --load"),
+        ((*QUICK, "--costs", "spark", "--latency", "mg1"), 2, "leave one of the two out"),
+        ((*QUICK, "--costs", "spark", "--shedder", "utility"), 2, "micro-batches do not"),
+        ((*QUICK, "--costs", "spark", "--service", "measured"), 2, "a micro-batch has none"),
+        ((*QUICK, "--costs", "spark", "--bound", "500 ms"), 1, "even if it is empty"),
         ((*QUICK, "--duration", "0 s"), 2, "--duration must be longer than zero"),
         ((*QUICK, "--duration", "soon"), 2, "is 'soon', which is no time"),
         ((*QUICK, "--interval", "0 s"), 2, "--interval must be longer than zero"),

@@ -5,13 +5,9 @@ import json
 import pytest
 
 from shedlight.control.override import Override
-from shedlight.control.planning_input import read_planning_input
+from shedlight.control.planning_input import planning_input_path, read_planning_input
 from shedlight.control.what_if import what_if
-from shedlight.engines.spark.control.override_store import (
-    OVERRIDE,
-    planning_input_path,
-    read_override,
-)
+from shedlight.engines.spark.control.override_store import OVERRIDE, read_override
 from tests.page.client import BEARER, PageClient, posted
 from tests.page.rehearsal import BOUND, BUSY
 

@@ -1,11 +1,9 @@
 """`shedlight match`: the matches of patterns, or of an application, in files."""
 
-import re
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import available_timezones
@@ -14,27 +12,29 @@ import pyarrow as pa
 import typer
 
 from shedlight.cli.console import announce_compiling, patterns_of, progress_bar, say
+from shedlight.cli.malformed import MalformedFile, MalformedRecords
+from shedlight.cli.match_text import show_matches, summarise
 from shedlight.cli.options import microseconds_of
 from shedlight.cli.source_files import read_sources
 from shedlight.engines import event_files
 from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
+from shedlight.engines.malformed import find_problems, split_records
 from shedlight.engines.tables import (
     EVENT_TIME,
     Result,
     add_event_time,
     combine_results,
+    event_time_of,
     run_application,
     run_pieces,
 )
 from shedlight.errors import InputError, known_names
-from shedlight.graph import TimeUnit
-from shedlight.graph.application import EXAMPLE_ZONE
+from shedlight.graph import Application, TimeUnit
+from shedlight.graph.application import EXAMPLE_ZONE, SideOutput
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
 from shedlight.matching.operators.reorder import StreamInput
-from shedlight.text_table import align_columns
 
-_TIME = re.compile(r"(?<=:[0-9]{2})(?:\.0{6}|(\.[0-9]*[1-9])0+)Z\Z")  # its last zeros
 ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
 
 
@@ -87,6 +87,7 @@ def match(  # noqa: PLR0913  # one argument per option
             "whose window ended before the others came.",
         ),
     ] = False,
+    malformed: MalformedFile = None,
     as_json_: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON for each match, all of them.")
     ] = False,
@@ -94,15 +95,25 @@ def match(  # noqa: PLR0913  # one argument per option
     """Find the matches of patterns in a file of events, without Spark."""
     if (application is None) == (not pattern):
         raise typer.BadParameter("give an application file or --pattern, one of the two")
-    if output:
-        event_files.format_of(output)
+    for file in filter(None, (output, malformed)):
+        event_files.format_of(file)
+    left_out = MalformedRecords()
     began = time.perf_counter()
     if application is None:
-        unit, zone = time_unit.value, _check_zone(time_zone)
-        file = _EventFile(input_ or [], time_column, unit, zone, id_, lateness)
-        results, table = _match_patterns(pattern or [], file, timed_out=timed_out)
+        events = _EventFile(
+            inputs=input_ or [],
+            time=time_column,
+            unit=time_unit.value,
+            zone=_check_zone(time_zone),
+            ids=id_,
+            lateness=lateness,
+            leaves_out_malformed=malformed is not None,
+        )
+        results, table = _match_patterns(pattern or [], events, left_out, timed_out=timed_out)
     else:
-        results, table = _match_application(application, input_ or [], timed_out=timed_out)
+        loaded = _load(application, malformed)
+        tables = read_sources(loaded, application.parent, input_ or [])
+        results, table = _match_application(loaded, tables, left_out, timed_out=timed_out)
     seconds = time.perf_counter() - began
     if output:
         event_files.write_events(table, output)
@@ -110,12 +121,13 @@ def match(  # noqa: PLR0913  # one argument per option
         for line in event_files.json_lines(table):
             print(line)
     elif not output:
-        _show(table, limit)
+        show_matches(table, limit)
     what = "timed out" if timed_out else "matches"
-    _summarise(results, f"{len(table):,} {what}", seconds, output)
+    summarise(results, f"{len(table):,} {what}", seconds, output)
+    left_out.report(malformed, "; --malformed FILE writes them all")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _EventFile:
     """A file of events, and what the options say about its columns."""
 
@@ -125,6 +137,7 @@ class _EventFile:
     zone: str | None
     ids: str | None
     lateness: str
+    leaves_out_malformed: bool  # or they are an error
 
 
 def _check_zone(zone: str | None) -> str | None:
@@ -136,7 +149,7 @@ def _check_zone(zone: str | None) -> str | None:
 
 
 def _match_patterns(
-    texts: list[str], file: _EventFile, *, timed_out: bool
+    texts: list[str], file: _EventFile, left_out: MalformedRecords, *, timed_out: bool
 ) -> tuple[list[Result], pa.Table]:
     if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
@@ -146,18 +159,23 @@ def _match_patterns(
     pieces = None if is_text else open_pieces(path)
     if pieces is not None:
         with suppress(PiecesDifferError):  # it is read as a whole then, below
-            return _match_events(texts, file, pieces, timed_out=timed_out)
+            return _match_events(texts, file, pieces, left_out, timed_out=timed_out)
     events = event_files.read_events(path, times_as_text=zoned)
     whole = EventPieces(events.schema, 1, iter([events]))
-    return _match_events(texts, file, whole, timed_out=timed_out)
+    return _match_events(texts, file, whole, left_out, timed_out=timed_out)
 
 
 def _match_events(
-    texts: list[str], file: _EventFile, events: EventPieces, *, timed_out: bool
+    texts: list[str],
+    file: _EventFile,
+    events: EventPieces,
+    left_out: MalformedRecords,
+    *,
+    timed_out: bool,
 ) -> tuple[list[Result], pa.Table]:
     """Match the events of a file, piece by piece."""
     path, schema = file.inputs[0], events.schema
-    ids = tuple(name.strip() for name in file.ids.split(",")) if file.ids else (ROW,)
+    ids = _ids(file)
     if not file.ids:
         schema = schema.append(pa.field(ROW, pa.int64()))
     for name in (file.time, *ids):
@@ -178,17 +196,32 @@ def _match_events(
     operator = build_operator(
         [(stream, timed)], patterns, timed_out=patterns if timed_out else ()
     )
+    malformed: list[pa.Table] = []
     with progress_bar("matching", events.number) as advance:
-        result = run_pieces(operator, _with_times(file, events), advance)
+        result = run_pieces(operator, _with_times(file, events, malformed), advance)
+    for records in malformed:
+        left_out.add(records)
     return [result], combine_results(result, timed_out=timed_out)
 
 
-def _with_times(file: _EventFile, events: EventPieces) -> Iterator[pa.Table]:
-    """Give pieces with row numbers, if they are the ids, and the times of events."""
+def _ids(file: _EventFile) -> tuple[str, ...]:
+    return tuple(name.strip() for name in file.ids.split(",")) if file.ids else (ROW,)
+
+
+def _with_times(
+    file: _EventFile, events: EventPieces, malformed: list[pa.Table]
+) -> Iterator[pa.Table]:
+    """Give pieces with row numbers, if they are the ids, and the times of events.
+
+    Malformed records are added to a list, if they are to be left out.
+    """
     path, before = file.inputs[0], 0
     for piece in events.tables:
         table = piece if file.ids else event_files.add_row_numbers(piece, ROW, before)
         try:
+            if file.leaves_out_malformed:
+                table, records = _split_malformed(file, table)
+                malformed.append(records)
             yield add_event_time(table, file.time, file.unit, path, file.zone)
         except InputError as error:
             if not before:
@@ -197,61 +230,37 @@ def _with_times(file: _EventFile, events: EventPieces) -> Iterator[pa.Table]:
         before += len(piece)
 
 
-def _match_application(
-    path: Path, inputs: list[str], *, timed_out: bool
-) -> tuple[list[Result], pa.Table]:
+def _split_malformed(file: _EventFile, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    path, ids = file.inputs[0], _ids(file)
+    times = event_time_of(table[file.time], file.unit, file.zone, f"{path}: {file.time!r}")
+    problems = find_problems(table, ids, file.time, times.valid)
+    return split_records(path, table, problems)
+
+
+def _load(path: Path, malformed: Path | None) -> Application:
+    """Load an application; a file for malformed records is the place of all sources."""
     from shedlight.graph import load_application  # noqa: PLC0415  # it reads YAML
 
     application = load_application(path).application
-    tables = read_sources(application, path.parent, inputs)
+    if malformed is None:
+        return application
+    place = SideOutput(format=event_files.format_of(malformed), path=str(malformed))
+    sources = {
+        name: replace(source, malformed=place) for name, source in application.sources.items()
+    }
+    return replace(application, sources=sources)
+
+
+def _match_application(
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    left_out: MalformedRecords,
+    *,
+    timed_out: bool,
+) -> tuple[list[Result], pa.Table]:
     announce_compiling(patterns_of(application))
-    results = list(run_application(application, tables, timed_out=timed_out).values())
+    found = run_application(application, tables, timed_out=timed_out, on_malformed=left_out.add)
+    results = list(found.values())
     matches = [combine_results(result, timed_out=timed_out) for result in results]
     nonempty = [table for table in matches if len(table)] or matches[-1:]
     return results, event_files.stack_tables(nonempty)
-
-
-def _show(table: pa.Table, limit: int) -> None:
-    """Print matches as a table, in a terminal with lines."""
-    first = event_files.with_written_times(table.slice(0, limit))
-    shown = event_files.flatten_nested(first)
-    rows = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
-    if sys.stdout.isatty():
-        from rich.console import Console  # noqa: PLC0415  # only in a terminal
-        from rich.table import Table  # noqa: PLC0415
-
-        grid = Table(*shown.column_names)
-        for row in rows:
-            grid.add_row(*row)
-        Console().print(grid)
-        return
-    for line in align_columns([shown.column_names, *rows], left=None):
-        print(line)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "null"
-    text = f"{value:.6g}" if isinstance(value, float) else _TIME.sub(r"\1Z", str(value))
-    return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004  # a screen's width
-
-
-def _summarise(
-    results: list[Result], matches: str, seconds: float, output: Path | None
-) -> None:
-    """Print how much was read and found, and what was left out and why."""
-    path = f" -> {output}" if output else ""
-    say(f"{results[0].events:,} events, {matches} in {seconds:.1f} s{path}")
-    late = sum(result.late for result in results)
-    if late:
-        say(
-            f"{late:,} late events were not matched: they came behind later ones; "
-            "sort the file by time, or allow for it by --lateness"
-        )
-    duplicates = sum(result.duplicates for result in results)
-    if duplicates:
-        say(f"{duplicates:,} duplicates were left out: events with an id that was there before")
-    evicted = sum(result.evicted for result in results)
-    dropped = sum(result.dropped for result in results)
-    if evicted or dropped:
-        say(f"{evicted:,} partial matches and {dropped:,} assignments were beyond the caps")

@@ -18,6 +18,7 @@ _EXAMPLES = Path(__file__).parents[3] / "examples"
 """Where the examples are in a checkout; an installed package has them among its templates."""
 
 _EVENTS, _SECONDS, _USERS, _SEED = 40_000, 40, 2_000, 1
+_START_MS = 1_767_603_600_000  # 2026-01-05T09:00:00Z
 _TYPE_SHARES = {"view": 0.5, "login": 0.1, "login failed": 0.2, "order": 0.2}
 _EXAMPLE_EVENTS = 20_000
 _LEFT_OUT = shutil.ignore_patterns("data", "out", "matches.csv", "__pycache__", ".*")
@@ -55,7 +56,7 @@ def sample_events() -> pa.Table:
     return pa.table(
         {
             "n": np.arange(1, _EVENTS + 1),
-            "time_ms": np.sort(rng.integers(0, _SECONDS * 1_000, _EVENTS)),
+            "time_ms": _START_MS + np.sort(rng.integers(0, _SECONDS * 1_000, _EVENTS)),
             "user": rng.integers(1, _USERS + 1, _EVENTS),
             "type": types,
             "amount": pa.array(amounts, mask=types != "order"),

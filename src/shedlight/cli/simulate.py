@@ -16,7 +16,8 @@ from shedlight.cli.console import (
     say,
 )
 from shedlight.cli.options import ApplicationFile, Json, seconds_of
-from shedlight.cli.plan_options import Aim, Latency
+from shedlight.cli.plan_options import Aim
+from shedlight.cli.simulate_costs import MicroBatchTimes, read_costs
 from shedlight.cli.simulate_options import (
     ScenarioOptions,
     make_scenario,
@@ -41,10 +42,19 @@ def simulate(  # noqa: PLR0913  # one argument per option
     load: Annotated[
         float | None,
         typer.Option(
-            help="In multiples of what the busiest node with a bound can do.  "
+            help="In multiples of what the busiest node with a bound can do. Events of files "
+            "arrive faster for it, and windows hold what they hold in the file.  "
             "[default: 2 for generated events; files: as their times say]"
         ),
     ] = None,
+    squeeze: Annotated[
+        bool,
+        typer.Option(
+            "--squeeze",
+            help="For --load, bring the times of files' events together too: windows hold "
+            "more of them, as if the sources sent more.",
+        ),
+    ] = False,
     duration: Annotated[
         str | None,
         typer.Option(
@@ -73,14 +83,31 @@ def simulate(  # noqa: PLR0913  # one argument per option
     snapshot: Annotated[
         Path | None, typer.Option(help="Take the processing times of this snapshot (JSON).")
     ] = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            help="Let nodes work by micro-batches, at the costs of a run (its folder), or at "
+            "those that are usual on Spark: spark.  [default: nodes take events one by one]"
+        ),
+    ] = None,
     interval: Annotated[
-        str, typer.Option(help="From one decision to the next, in virtual time.")
-    ] = "5 s",
+        str | None,
+        typer.Option(
+            help="From one decision to the next, in virtual time.  [default: 5 s; with --costs "
+            "2 s, as on Spark]"
+        ),
+    ] = None,
     bound: Annotated[
         str | None,
         typer.Option(help="How long the bounds of nodes are.  [default: as in the file]"),
     ] = None,
-    latency: Latency = LatencyModel.MG1,
+    latency: Annotated[
+        LatencyModel | None,
+        typer.Option(
+            help="How a bound becomes a limit on busy time.  [default: mg1; with --costs "
+            "micro-batch]"
+        ),
+    ] = None,
     aim: Aim = 0.9,
     seed: Annotated[int, typer.Option(min=0, help="The same one gives the same result.")] = 0,
     output: Annotated[
@@ -91,23 +118,34 @@ def simulate(  # noqa: PLR0913  # one argument per option
     """Simulate an application under a load: latency, results, plans, without a cluster."""
     if load is not None and not 0 < load < float("inf"):
         raise typer.BadParameter(f"--load must be above 0, got {load:g}; 2 is twice too much")
+    if squeeze and (load is None or stream is not None):
+        raise typer.BadParameter(
+            "--squeeze says how events of files make the --load; "
+            + ("generated ones come at a rate: leave it out" if stream else "give --load too")
+        )
     virtual_time = None if duration is None else seconds_of("--duration", duration)
     bounded = with_bound(load_with_warnings(application), bound)
+    micro_batches = None if costs is None else read_costs(bounded, costs)
+    latency_model = _check_costs(micro_batches, latency, shedder)
+    given = read_times(bounded, processing_time or [], snapshot)
     options = ScenarioOptions(
         stream=stream,
         inputs=tuple(input_ or ()),
         load=load,
+        squeeze=squeeze,
         duration=virtual_time,
         seed=seed,
         service=service,
-        times=read_times(bounded, processing_time or [], snapshot),
+        times=given if micro_batches is None else {**micro_batches.times, **given},
+        costs=None if micro_batches is None else micro_batches.costs,
     )
     announce_compiling(patterns_of(bounded))
     scenario, unshed, events = make_scenario(bounded, application.parent, options)
-    target = Target(latency=latency, aim=aim)
+    target = Target(latency=latency_model, aim=aim)
     limits = check_bounds(scenario, unshed, target)
-    every = seconds_of("--interval", interval)
-    steps = int(scenario.duration / every * scenario_run.CHECKS_PER_DECISION) + 2
+    every = seconds_of("--interval", interval or ("5 s" if costs is None else "2 s"))
+    checks = scenario_run.CHECKS_PER_DECISION if costs is None else 1
+    steps = int(scenario.duration / every * checks) + 2
     with _writing(output) as rows, progress_bar("simulating", steps) as step:
         outcome = scenario_run.run_scenario(
             scenario,
@@ -127,10 +165,30 @@ def simulate(  # noqa: PLR0913  # one argument per option
         outcome=outcome,
         recall=compare_results(scenario.application, outcome.simulation.outputs, found),
         events=events,
+        costs="" if micro_batches is None else micro_batches.origin,
     )
     if output is not None:
         _write(report, output)
     print(json.dumps(as_json(report), indent=2) if as_json_ else as_text(report))
+
+
+def _check_costs(
+    micro_batches: MicroBatchTimes | None, latency: LatencyModel | None, shedder: Shedder
+) -> LatencyModel:
+    """Choose the latency model that nodes work by."""
+    if micro_batches is None:
+        return latency or LatencyModel.MG1
+    if latency not in {None, LatencyModel.MICRO_BATCH}:
+        raise typer.BadParameter(
+            "--costs are of micro-batches, and --latency is of another engine; leave one of "
+            "the two out"
+        )
+    if shedder is Shedder.UTILITY:
+        raise typer.BadParameter(
+            "--shedder utility chooses event by event, which micro-batches do not; leave out "
+            "--costs, or take another shedder"
+        )
+    return LatencyModel.MICRO_BATCH
 
 
 def _writing(output: Path | None) -> AbstractContextManager[LatencyFile | None]:

@@ -1,17 +1,19 @@
 """Options of `shedlight simulate` to a scenario: its events, and how long processing takes."""
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import typer
 
+from shedlight.cli.malformed import MalformedRecords
 from shedlight.cli.options import seconds_of
 from shedlight.cli.plan_options import change_bounds
 from shedlight.cli.source_files import read_sources
 from shedlight.engines.simulator import Service, ServiceDistribution
-from shedlight.engines.simulator.measure import measure_service_times
+from shedlight.engines.simulator.measure import measure_batch_times, measure_service_times
 from shedlight.engines.simulator.scenario import (
     Scenario,
     Unshed,
@@ -19,10 +21,12 @@ from shedlight.engines.simulator.scenario import (
     generate_scenario,
     replay_scenario,
 )
+from shedlight.engines.tables import leave_out_malformed
 from shedlight.errors import InputError, known_names
 from shedlight.generate.for_sources import StreamProfile, with_generated_sources
 from shedlight.graph import Application, Stream
 from shedlight.model.snapshot_file import read_snapshot
+from shedlight.model.spark_costs import Costs
 from shedlight.shedding.shares import sheddable
 
 
@@ -33,10 +37,13 @@ class ScenarioOptions:
     stream: StreamProfile | None  # how events are generated; None: they are read
     inputs: tuple[str, ...]  # files of events, NAME=FILE
     load: float | None  # in multiples of what the busiest node can do
+    squeeze: bool  # whether windows hold more events of files for that
     duration: float | None  # in seconds of virtual time
     seed: int  # of the events and the processing times
     service: ServiceDistribution | None  # how processing times vary
     times: Mapping[Stream, float]  # mean processing times that are given
+    # what micro-batches cost at nodes besides; None: nodes take events one by one
+    costs: Mapping[str, Costs] | None
 
 
 def with_bound(application: Application, bound: str | None) -> Application:
@@ -80,12 +87,22 @@ def make_scenario(
     stream, load, duration, seed = options.stream, options.load, options.duration, options.seed
     if stream is None:
         advice = ", or generate events by --stream balanced"
-        tables = read_sources(application, folder, options.inputs, advice)
+        read = read_sources(application, folder, options.inputs, advice)
+        left_out = MalformedRecords()
+        tables = leave_out_malformed(application, read, left_out.add)
+        left_out.report(None)
         service = _service(application, lambda: tables, options)
         scenario, unshed = replay_scenario(
-            application, tables, service, load=load, duration=duration, seed=seed
+            application,
+            tables,
+            service,
+            load=load,
+            duration=duration,
+            seed=seed,
+            squeeze=options.squeeze,
+            costs=options.costs,
         )
-        return scenario, unshed, f"of files, fed {scenario.pace:.4g} times as fast as recorded"
+        return scenario, unshed, f"of files, {_describe_pace(scenario)}"
     if options.inputs:
         raise typer.BadParameter("give --stream or --input, one of the two")
     generated = with_generated_sources(application)
@@ -93,12 +110,28 @@ def make_scenario(
     load = 2.0 if load is None else load
     duration = 600.0 if duration is None else duration
     scenario, unshed = generate_scenario(
-        application, service, stream, load=load, duration=duration, seed=seed
+        application,
+        service,
+        stream,
+        load=load,
+        duration=duration,
+        seed=seed,
+        costs=options.costs,
     )
     rates = ", ".join(
         f"{name} {len(table) / duration:,.1f}/s" for name, table in scenario.tables.items()
     )
     return scenario, unshed, f"generated, {stream.value}, seed {seed}; {rates}"
+
+
+def _describe_pace(scenario: Scenario) -> str:
+    """Say how fast events of files come, and what that is to windows."""
+    if scenario.pace == 1:
+        return "as fast as recorded"
+    fast = f"{scenario.pace:.4g} times as fast as recorded"
+    if scenario.squeeze:
+        return f"squeezed: {fast}, and windows hold as many times more"
+    return f"fed {fast}; windows hold what they hold in the files"
 
 
 def _service(
@@ -107,6 +140,8 @@ def _service(
     options: ScenarioOptions,
 ) -> Service:
     """Take the times that are given, or measure those of the nodes with a bound."""
+    if options.costs is not None:
+        return _batch_service(application, sample, options)
     default = ServiceDistribution.EXPONENTIAL if options.times else ServiceDistribution.MEASURED
     distribution = options.service or default
     if options.times:
@@ -119,14 +154,38 @@ def _service(
         return Service(seconds=options.times, distribution=distribution)
     bounded = set(sheddable(application))
     samples = measure_service_times(application, sample(), bounded)
-    measured = {stream for stream, times in samples.items() if times}
+    _check_measured(bounded, {stream for stream, times in samples.items() if times})
+    seconds = {stream: sum(times) / len(times) for stream, times in samples.items()}
+    return Service(seconds=seconds, distribution=distribution, samples=samples)
+
+
+def _batch_service(
+    application: Application,
+    sample: Callable[[], Mapping[str, pa.Table]],
+    options: ScenarioOptions,
+) -> Service:
+    """Take the times that are given, and measure those of others in large batches."""
+    if options.service is ServiceDistribution.MEASURED:
+        raise typer.BadParameter(
+            "--service measured draws the times of single events, and a micro-batch has none; "
+            "leave out --service or --costs"
+        )
+    seconds, bounded = dict(options.times), set(sheddable(application))
+    if not bounded <= seconds.keys():
+        measured = measure_batch_times(application, sample(), bounded - seconds.keys())
+        seconds |= measured
+        _check_measured(bounded, seconds.keys())
+    distribution = options.service or ServiceDistribution.CONSTANT
+    return Service(seconds=seconds, distribution=distribution)
+
+
+def _check_measured(bounded: AbstractSet[Stream], measured: AbstractSet[Stream]) -> None:
+    """Check that all patterns on nodes with a bound have their times."""
     for stream in sorted(map(str, bounded - measured)):
         raise InputError(
             f"the processing time of {stream} cannot be measured, for none of the first events "
             f"is relevant to it; give --processing-time {stream}=TIME"
         )
-    seconds = {stream: sum(times) / len(times) for stream, times in samples.items()}
-    return Service(seconds=seconds, distribution=distribution, samples=samples)
 
 
 def _check_complete(application: Application, times: Mapping[Stream, float]) -> None:

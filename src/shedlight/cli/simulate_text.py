@@ -13,6 +13,7 @@ from shedlight.engines.simulator.scenario_run import NodeRow, ScenarioResult
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.graph.application import bound_kind
 from shedlight.graph.closures import exempt_patterns
+from shedlight.model.spark_costs import Costs
 from shedlight.text_table import align_columns
 
 _MAX_PLANS = 10
@@ -40,6 +41,7 @@ class SimulationReport:
     outcome: ScenarioResult  # its results
     recall: Mapping[str, Recall]  # what the results of each sink have in common with those
     events: str  # where the events are from, as text
+    costs: str = ""  # where the costs of micro-batches are from; empty: there are none
 
 
 def as_json(report: SimulationReport) -> dict[str, Any]:
@@ -51,11 +53,13 @@ def as_json(report: SimulationReport) -> dict[str, Any]:
         "events": report.events,
         "duration": scenario.duration,
         "pace": scenario.pace,
+        "squeeze": bool(scenario.squeeze and scenario.pace != 1),
         "seed": scenario.seed,
         "service": {
             "distribution": scenario.service.distribution.value,
             "processing_time": {str(k): v for k, v in scenario.service.seconds.items()},
         },
+        "micro_batch": {name: asdict(each) for name, each in (scenario.costs or {}).items()},
         "nodes": {name: _node(report, name) for name in scenario.application.nodes},
         "operators": {k: asdict(v) for k, v in outcome.simulation.counts.items()},
         "sinks": {name: _sink(recall) for name, recall in report.recall.items()},
@@ -106,12 +110,28 @@ def _top(report: SimulationReport) -> Iterator[str]:
         ServiceDistribution.MEASURED: "drawn from what the matcher took here, event by event",
     }[scenario.service.distribution]
     yield f"  processing times: {times}; {how}"
+    if scenario.costs is not None:
+        yield from _micro_batches(scenario.costs, report.costs)
+        return
     timed = {
         scenario.application.operators[str(s.operator)].node for s in scenario.service.seconds
     }
     untimed = [name for name in scenario.application.nodes if name not in timed]
     if untimed:
         yield f"  {', '.join(untimed)}: no processing times, so taken to be fast enough"
+
+
+def _micro_batches(costs: Mapping[str, Costs], origin: str) -> Iterator[str]:
+    """Say what micro-batches cost, once for nodes that are alike."""
+    by_costs: dict[Costs, list[str]] = {}
+    for name, each in costs.items():
+        by_costs.setdefault(each, []).append(name)
+    for each, names in by_costs.items():
+        yield (
+            f"  micro-batches of {', '.join(names)}, {origin}: {seconds(each.fixed)}, and "
+            f"{seconds(each.reading)} to read an event, {seconds(each.carrying)} to carry one "
+            "that is kept"
+        )
 
 
 def _nodes(report: SimulationReport) -> Iterator[str]:
@@ -163,7 +183,7 @@ def _verdict(report: SimulationReport, name: str, latency: LatencySummary) -> It
     kind = bound_kind(percentile)
     yield f"  {name} {verb} its bound of {seconds(bound)} {kind}{over}{shed}"
     exempt = exempt_patterns(report.scenario.application).get(name, ())
-    if exempt:
+    if exempt and report.scenario.costs is None:  # a micro-batch ends for all of its events
         names = ", ".join(map(str, exempt))
         share = latency.exempt_over / max(1, latency.exempt)
         yield (
@@ -245,7 +265,10 @@ def _node(report: SimulationReport, name: str) -> dict[str, Any]:
     rows = [row for row in report.outcome.nodes if row.node == name]
     latency = report.outcome.latency.get(name)
     while_fed = rows[:-1]
-    unshed = sum(i.busy.get(name, 0.0) for i in report.unshed.simulation.intervals)
+    unshed = sum(
+        i.busy.get(name, 0.0) + i.reading.get(name, 0.0)
+        for i in report.unshed.simulation.intervals
+    )
     return {
         "asked": unshed / report.scenario.duration,
         "busy": _mean(while_fed, "busy"),

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
@@ -37,6 +38,16 @@ class PlanningInput:
     # what patterns keep, by the active plan; empty: everything
     shares: Shares = field(default_factory=dict)
     plan_settings: PlanSettings = field(default_factory=PlanSettings)  # how to plan
+
+
+def planning_input_path(log: Path) -> Path:
+    """Find the file of the planning input of a run, given its log.
+
+    Example:
+        >>> print(planning_input_path(Path("state/log.jsonl")))
+        state/log.planning.json
+    """
+    return log.with_name(f"{log.stem}.planning.json")
 
 
 def planning_input_of(memory: Memory) -> PlanningInput | None:

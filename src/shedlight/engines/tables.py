@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.event_files import stack_tables
+from shedlight.engines.malformed import find_problems, split_records
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
 from shedlight.language.ast.data_type import DataType
@@ -181,7 +182,11 @@ def _result(
 
 
 def run_application(
-    application: Application, tables: Mapping[str, pa.Table], *, timed_out: bool = False
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    *,
+    timed_out: bool = False,
+    on_malformed: Callable[[pa.Table], None] = lambda _: None,
 ) -> Mapping[str, Result]:
     """Run an application over finite tables of its sources.
 
@@ -190,6 +195,8 @@ def run_application(
         tables: The events of each source.
         timed_out: Whether to give what timed out of all patterns; else of those of which a
             sink takes it.
+        on_malformed: Called with the malformed records of sources that have a place for them:
+            `source`, `problem` and `record`; they are left out.
 
     Returns:
         The result of each operator, in the order in which they ran.
@@ -198,10 +205,7 @@ def run_application(
         InputError: A table lacks a column, or has null ids or times.
         ApplicationError: A pattern does not fit the columns.
     """
-    tables = {
-        name: without_malformed(source, tables[name])
-        for name, source in application.sources.items()
-    }
+    tables = leave_out_malformed(application, tables, on_malformed)
     schemas = {
         name: schema_of(with_declared_times(application.sources[name], table).schema)
         for name, table in tables.items()
@@ -224,17 +228,28 @@ def run_application(
     return results
 
 
-def without_malformed(source: Source, table: pa.Table) -> pa.Table:
-    """Leave out events without a time or an id, if the source has a place for them."""
-    if source.malformed is None:
-        return table
+def leave_out_malformed(
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    on_malformed: Callable[[pa.Table], None] = lambda _: None,
+) -> Mapping[str, pa.Table]:
+    """Leave out events without a time or an id, of sources that have a place for them."""
+    well_formed = {}
+    for name, source in application.sources.items():
+        well_formed[name] = tables[name]
+        if source.malformed is not None:
+            well_formed[name], malformed = _split_malformed(source, tables[name])
+            on_malformed(malformed)
+    return well_formed
+
+
+def _split_malformed(source: Source, table: pa.Table) -> tuple[pa.Table, pa.Table]:
     _check_names(source, table)
     events = with_derived_columns(source, with_declared_times(source, table))
     unit, what = source.time_unit.value, f"source {source.name}: {source.time!r}"
-    fine = event_time_of(events[source.time], unit, source.time_zone, what).valid
-    for name in source.id:
-        fine = fine & np.asarray(events[name].is_valid())
-    return table if fine.all() else table.filter(pa.array(fine))
+    has_time = event_time_of(events[source.time], unit, source.time_zone, what).valid
+    problems = find_problems(events, source.id, source.time, has_time)
+    return split_records(f"source {source.name}", table, problems)
 
 
 def with_declared_times(source: Source, table: pa.Table) -> pa.Table:

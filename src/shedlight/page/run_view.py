@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shedlight.engines.spark.control.override_store import planning_input_path
+from shedlight.control.planning_input import planning_input_path
 from shedlight.engines.spark.support.checkpoint import LOCK, is_in_use
 from shedlight.runlog.aggregate import RunTotals
 from shedlight.runlog.follow import Follower

@@ -5,9 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from shedlight.control.override import Override, unknown_name
-from shedlight.control.planning_input import PlanningInput, read_planning_input
+from shedlight.control.planning_input import (
+    PlanningInput,
+    planning_input_path,
+    read_planning_input,
+)
 from shedlight.control.what_if import Forecast, what_if
-from shedlight.engines.spark.control.override_store import planning_input_path, store_override
+from shedlight.engines.spark.control.override_store import store_override
 from shedlight.errors import InputError, PlanError, ShedlightError
 from shedlight.page import schemas
 from shedlight.page.responses import RequestError

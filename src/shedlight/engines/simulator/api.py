@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from shedlight.control.observation import Observation
 from shedlight.graph.application import Stream
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
@@ -27,12 +28,18 @@ class Interval:
         busy: Seconds of work that each node took on.
         backlog: Seconds of work that were queued at each node at the end.
         processed: Events at each node that some pattern kept.
-        latency: The sum of the times that these spent there, in seconds; what is not busy
-            time of it is queueing.
+        latency: The sum of the times that these spent there, in seconds; what is not
+            processing of it is queueing.
         unknown: Types that the shares did not know, by pattern.
         shed: Relevant events at each node that no pattern kept.
         not_admitted: Events at each node that were not admitted, for too much was queued, and
             that their shares would have kept: shed for all patterns that are not exempt.
+        processing: The part of the latency that was processing: of an event by itself, or of
+            its micro-batch.
+        reading: Seconds that each node took to read the events of micro-batches.
+        pressure: The factor by which each node of micro-batches lowered its shares in the last.
+        observations: What was observed of micro-batches, at most once; None: nodes have none,
+            so intervals are observed.
     """
 
     start: float
@@ -48,6 +55,10 @@ class Interval:
     unknown: Mapping[Stream, tuple[str, ...]]
     shed: Mapping[str, int] = field(default_factory=dict)
     not_admitted: Mapping[str, int] = field(default_factory=dict)
+    processing: Mapping[str, float] = field(default_factory=dict)
+    reading: Mapping[str, float] = field(default_factory=dict)
+    pressure: Mapping[str, float] = field(default_factory=dict)
+    observations: tuple[Observation, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shedlight.control.observation import Observation
 from shedlight.engines.simulator.api import Interval
+from shedlight.model.snapshot import MicroBatchCosts
+from shedlight.model.spark_costs import Costs
 
-_SUMS = ("outputs", "busy", "processed", "latency", "shed", "not_admitted")
+_SUMS = (
+    "outputs",
+    "busy",
+    "processed",
+    "latency",
+    "shed",
+    "not_admitted",
+    "processing",
+    "reading",
+)
 
 
 def observation_of(interval: Interval) -> Observation:
@@ -41,6 +52,57 @@ def observation_of(interval: Interval) -> Observation:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ReadSpan:
+    """What a node of micro-batches has read in a time."""
+
+    seconds: float  # in which time its events arrived
+    waiting: float  # how long its latest micro-batch took, in which others arrived
+    costs: Costs  # what a micro-batch costs
+
+
+def observe_micro_batches(
+    interval: Interval, spans: Mapping[str, ReadSpan], node_of: Mapping[str, str]
+) -> Observation:
+    """Give the observation of micro-batches, as on Spark.
+
+    Rates are events over the time in which they arrived, which micro-batches do not read in
+    step with an interval. The backlog is what the next micro-batch takes if it reads all that
+    arrived during the last. The nodes of operators are given by name.
+    """
+    seen = observation_of(interval)
+    factor = {
+        n: interval.length / span.seconds if span.seconds else 1.0 for n, span in spans.items()
+    }
+    by_operator = {name: factor[node] for name, node in node_of.items()}
+    busy = {name: factor[name] * value for name, value in seen.busy.items()}
+    work = {n: busy[n] + factor[n] * interval.reading[n] / interval.length for n in spans}
+    return replace(
+        seen,
+        arrivals={
+            name: {
+                stream: _scaled(rates, by_operator[name]) for stream, rates in inputs.items()
+            }
+            for name, inputs in seen.arrivals.items()
+        },
+        kept={
+            s: _scaled(rates, by_operator[str(s.operator)]) for s, rates in seen.kept.items()
+        },
+        outputs={s: rate * by_operator[str(s.operator)] for s, rate in seen.outputs.items()},
+        backlog={n: span.costs.fixed + span.waiting * work[n] for n, span in spans.items()},
+        busy=busy,
+        micro_batch={
+            n: MicroBatchCosts(span.costs.fixed, span.costs.reading)
+            for n, span in spans.items()
+        },
+        transport={name: span.costs.carrying for name, span in spans.items()},
+    )
+
+
+def _scaled(rates: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {label: rate * factor for label, rate in rates.items()}
+
+
 def _rates(counts: Mapping[str, int], length: float) -> dict[str, float]:
     return {label: count / length for label, count in counts.items()}
 
@@ -49,7 +111,7 @@ def join_intervals(intervals: Sequence[Interval]) -> Interval:
     """Join intervals that follow each other."""
     last = intervals[-1]
 
-    def total(name: str) -> dict[Any, Any]:
+    def total(name: str) -> Any:  # noqa: ANN401  # counts of streams or of nodes
         return {
             key: sum(getattr(interval, name)[key] for interval in intervals)
             for key in getattr(last, name)

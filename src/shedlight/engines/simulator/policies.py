@@ -4,7 +4,7 @@ All of them have the same limits and the same pressure between decisions.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -41,16 +41,26 @@ class PressurePolicy(ABC):
 
     def decide(self, interval: Interval) -> Shares:
         """Observe if it is time, and say what patterns keep next under pressure."""
-        self._unobserved.append(interval)
-        if len(self._unobserved) == self._every:
-            self.observe(observation_of(join_intervals(self._unobserved)))
-            self._unobserved = []
+        for observation in self._observations(interval):
+            self.observe(observation)
         self.factors.append({name: self._factor(name, interval) for name in self._nodes})
         return self.shares(self.factors[-1])
+
+    def _observations(self, interval: Interval) -> Sequence[Observation]:
+        """Give what is to be observed now: at most one observation."""
+        if interval.observations is not None:
+            return interval.observations
+        self._unobserved.append(interval)
+        if len(self._unobserved) < self._every:
+            return ()
+        joined, self._unobserved = join_intervals(self._unobserved), []
+        return (observation_of(joined),)
 
     def _factor(self, node: str, interval: Interval) -> float:
         patterns = (s for spec in self._operators_on[node] for s in spec.outputs)
         has_pressure = self._with_pressure and not self.admitted.issuperset(patterns)
+        if interval.observations is not None:  # micro-batches have a pressure of their own
+            has_pressure = False
         bound = self._nodes[node].bound if has_pressure else None
         return pressure(interval.backlog.get(node, 0.0), bound, self.limit(node))
 
@@ -129,10 +139,12 @@ class LimitPolicy(PressurePolicy):
         target: Target | None = None,
         every: int = 1,
         *,
+        planned: Application | None = None,
         with_pressure: bool = True,
     ) -> None:
         super().__init__(application, every, with_pressure=with_pressure)
         self._application, self._target = application, target or Target()
+        self._planned = planned or application  # as its load is modelled
         self._latest: Observation | None = None
         self._model = Model(nodes={}, operators={}, sinks={})
         self._loads: dict[str, NodeLoad] = {}
@@ -140,8 +152,8 @@ class LimitPolicy(PressurePolicy):
     def observe(self, observation: Observation) -> None:
         """Find the work of all nodes if nothing is shed, and their limits."""
         self._latest = observation = remember_times(observation, self._latest)
-        snapshot = snapshot_of(observation, self._application, shed=())
-        self._model = build_model(self._application, snapshot)
+        snapshot = snapshot_of(observation, self._planned, shed=())
+        self._model = build_model(self._planned, snapshot)
         target = replace(self._target, horizon=2 * observation.interval)
         rates = predict(self._model)
         for node in self._model.nodes.values():

@@ -9,9 +9,25 @@ import pyarrow as pa
 from shedlight.engines.tables import EVENT_TIME, prepare_source
 from shedlight.generate.projection import ReadColumns, project_columns
 from shedlight.graph import Application, Stream, with_schemas
+from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.shedder import event_hashes
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast events arrive: their times, brought closer together from the first of all on."""
+
+    first: int = 0  # the time of the first event, in microseconds
+    factor: float = 1.0  # how many times as fast they arrive as their times say
+
+    def arrivals(self, times: Array) -> Array:
+        """Say when the events of these times arrive, in microseconds."""
+        if self.factor == 1:
+            return times
+        arrivals = self.first + np.floor((times - self.first) / self.factor)
+        return np.asarray(arrivals.astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,12 +37,21 @@ class PreparedRun:
     application: Application  # without what nobody reads
     sources: Mapping[str, tuple[StreamInput, pa.Table]]  # their events in order
     unique: frozenset[Stream]  # streams in which no id comes twice
+    pace: Pace  # when events arrive
 
 
 def prepare_run(
-    application: Application, tables: Mapping[str, pa.Table], pace: float = 1.0
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    pace: float = 1.0,
+    *,
+    squeeze: bool = True,
 ) -> PreparedRun:
-    """Prepare an application, and events that come so many times as fast as their times say."""
+    """Prepare an application, and events that come so many times as fast as their times say.
+
+    If they are squeezed their times are brought together, and windows hold more of them; else
+    they keep their times, and only arrive faster.
+    """
     schemas = {name: schema_of(table.schema) for name, table in tables.items()}
     application, read = project_columns(with_schemas(application, schemas))
     sources = {}
@@ -35,8 +60,12 @@ def prepare_run(
         needed = _drop_unread(stream_input, table, read[Stream(name)])
         sources[name] = (stream_input, _order_by_time(needed))
     first = min((t[EVENT_TIME][0].as_py() for _, t in sources.values() if len(t)), default=0)
-    paced = {n: (s, _speed_up(table, pace, first)) for n, (s, table) in sources.items()}
-    return PreparedRun(application, paced, frozenset(_unique_streams(application, sources)))
+    unique = frozenset(_unique_streams(application, sources))
+    given = Pace(first, pace)
+    if not squeeze:
+        return PreparedRun(application, sources, unique, given)
+    squeezed = {n: (s, _with_arrivals(table, given)) for n, (s, table) in sources.items()}
+    return PreparedRun(application, squeezed, unique, Pace())
 
 
 def _unique_streams(
@@ -69,9 +98,7 @@ def _order_by_time(table: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
-def _speed_up(table: pa.Table, pace: float, first: int) -> pa.Table:
-    """Bring the times of events closer together, or apart, from the first of all on."""
-    if pace == 1:
-        return table
-    times = first + np.floor((table[EVENT_TIME].to_numpy() - first) / pace).astype(np.int64)
-    return table.set_column(table.column_names.index(EVENT_TIME), EVENT_TIME, pa.array(times))
+def _with_arrivals(table: pa.Table, pace: Pace) -> pa.Table:
+    """Let events bear the times at which they arrive."""
+    arrivals = pa.array(pace.arrivals(table[EVENT_TIME].to_numpy()))
+    return table.set_column(table.column_names.index(EVENT_TIME), EVENT_TIME, arrivals)

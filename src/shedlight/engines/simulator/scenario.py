@@ -1,8 +1,9 @@
 """Scenarios: an application, the events that it gets, and the load that they make.
 
 A load of 2 asks the busiest node that has a bound for two seconds of work per second. It is
-reached by the rate at which events are generated, or by how fast those of a file are fed. What
-reaches a node behind others does not grow in step with that, so it is tried, and corrected.
+reached by the rate at which events are generated, or by how fast those of a file are fed. These
+keep their times, so that windows hold what they hold in the file, or are squeezed. What reaches
+a node behind others may not grow in step with that, so it is tried, and corrected.
 """
 
 import math
@@ -15,7 +16,12 @@ import pyarrow as pa
 
 from shedlight.control.observation import snapshot_of
 from shedlight.engines.simulator import Service, Simulation, simulate
-from shedlight.engines.simulator.observation import join_intervals, observation_of
+from shedlight.engines.simulator.observation import (
+    ReadSpan,
+    join_intervals,
+    observation_of,
+    observe_micro_batches,
+)
 from shedlight.engines.tables import EVENT_TIME, prepare_source
 from shedlight.errors import InputError
 from shedlight.generate.for_sources import (
@@ -27,10 +33,12 @@ from shedlight.generate.for_sources import (
 )
 from shedlight.generate.streams import scale_rate
 from shedlight.graph import Application
+from shedlight.language.ast.pattern import Pattern, Window, WindowUnit
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, check_feasible, node_limit
 from shedlight.model.load import node_load
 from shedlight.model.rates import predict
+from shedlight.model.spark_costs import DEFAULT_COSTS, Costs
 
 MAX_EVENTS = 50_000_000
 
@@ -51,7 +59,17 @@ class Scenario:
     service: Service  # how long processing takes
     duration: float  # how long events come, in seconds of virtual time
     pace: float = 1.0  # how many times as fast they come as their times say
+    squeeze: bool = True  # whether that brings their times together, and not only arrivals
     seed: int = 0  # of events and processing times
+    # what micro-batches cost at nodes, besides processing; None: events are taken one by one
+    costs: Mapping[str, Costs] | None = None
+
+    @property
+    def planned(self) -> Application:
+        """The application as plans are made for it: its windows as long as they take here."""
+        return (
+            self.application if self.squeeze else shorten_windows(self.application, self.pace)
+        )
 
     @property
     def events(self) -> int:
@@ -77,11 +95,14 @@ def run_unshed(scenario: Scenario, *, with_outputs: bool = False) -> Unshed:
         interval=scenario.duration + 1,
         seed=scenario.seed,
         pace=scenario.pace,
+        squeeze=scenario.squeeze,
         with_outputs=with_outputs,
         with_admission=False,
+        costs=scenario.costs,
     )
     demand = {
-        name: sum(i.busy.get(name, 0.0) for i in done.intervals) / scenario.duration
+        name: sum(i.busy.get(name, 0.0) + i.reading.get(name, 0.0) for i in done.intervals)
+        / scenario.duration
         for name, node in scenario.application.nodes.items()
         if node.bound is not None
     }
@@ -101,7 +122,7 @@ def generate_pilot(
     return make_sources(demands, profile, rate=rate, duration=duration, seed=seed)
 
 
-def generate_scenario(  # what events are generated from
+def generate_scenario(  # noqa: PLR0913  # what events are generated from
     application: Application,
     service: Service,
     profile: StreamProfile,
@@ -109,6 +130,7 @@ def generate_scenario(  # what events are generated from
     load: float,
     duration: float,
     seed: int,
+    costs: Mapping[str, Costs] | None = None,
 ) -> tuple[Scenario, Unshed]:
     """Generate events that make a load.
 
@@ -117,8 +139,9 @@ def generate_scenario(  # what events are generated from
     demands = source_demands(application)
     application = with_generated_sources(application)
     is_sparse = profile is StreamProfile.SPARSE
-    mean = sum(service.seconds.values()) or 1.0
-    start = sparse_rate(demands) if is_sparse else load / mean
+    mean = sum(service.seconds.values())
+    mean += max((each.reading + each.carrying for each in (costs or {}).values()), default=0.0)
+    start = sparse_rate(demands) if is_sparse else load / (mean or 1.0)
 
     @cache
     def long_tables() -> Mapping[str, pa.Table]:
@@ -138,6 +161,7 @@ def generate_scenario(  # what events are generated from
             service=_scale_service(service, size) if is_sparse else service,
             duration=duration,
             seed=seed,
+            costs=costs,
         )
 
     return _reach_load(at, load)
@@ -157,7 +181,7 @@ def _speed_up(events: pa.Table, pace: float, duration: float) -> pa.Table:
     return faster.slice(0, int(np.searchsorted(faster["time"].to_numpy(), duration * 1e6)))
 
 
-def replay_scenario(
+def replay_scenario(  # noqa: PLR0913  # what makes a scenario
     application: Application,
     tables: Mapping[str, pa.Table],
     service: Service,
@@ -165,8 +189,13 @@ def replay_scenario(
     load: float | None,
     duration: float | None,
     seed: int,
+    squeeze: bool = False,
+    costs: Mapping[str, Costs] | None = None,
 ) -> tuple[Scenario, Unshed]:
-    """Feed events of files, as fast as makes a load; without one, as their times say."""
+    """Feed events of files, as fast as makes a load; without one, as their times say.
+
+    Unless they are squeezed, windows hold what they hold in the files.
+    """
     times = {
         name: prepare_source(source, tables[name])[1][EVENT_TIME].to_numpy()
         for name, source in application.sources.items()
@@ -187,7 +216,9 @@ def replay_scenario(
             service=service,
             duration=end,
             pace=pace,
+            squeeze=squeeze,
             seed=seed,
+            costs=costs,
         )
 
     if load is None:
@@ -202,8 +233,16 @@ def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[
     Raises:
         PlanError: A bound cannot be kept whatever is shed.
     """
-    application = scenario.application
-    observation = observation_of(join_intervals(unshed.simulation.intervals))
+    application = scenario.planned
+    joined = join_intervals(unshed.simulation.intervals)
+    observation = observation_of(joined)
+    if scenario.costs is not None:
+        spans = {
+            name: ReadSpan(scenario.duration, 0.0, scenario.costs.get(name, DEFAULT_COSTS))
+            for name in joined.reading
+        }
+        node_of = {name: spec.node for name, spec in application.operators.items()}
+        observation = observe_micro_batches(joined, spans, node_of)
     model = build_model(application, snapshot_of(replace(observation, backlog={}), application))
     rates = predict(model)
     limits = {}
@@ -213,6 +252,22 @@ def check_bounds(scenario: Scenario, unshed: Unshed, target: Target) -> Mapping[
             check_feasible(limit, limit.arrivals.at(rates.outputs)[1])
             limits[node.name] = node_load(model, limit, rates).busy_limit
     return limits
+
+
+def shorten_windows(application: Application, factor: float) -> Application:
+    """Make all windows of time so many times shorter."""
+
+    def shorten(pattern: Pattern) -> Pattern:
+        within = pattern.within
+        if within is None or within.unit is not WindowUnit.TIME:
+            return pattern
+        return replace(pattern, within=Window(max(1, round(within.length / factor))))
+
+    operators = {
+        name: replace(spec, patterns={n: shorten(p) for n, p in spec.patterns.items()})
+        for name, spec in application.operators.items()
+    }
+    return replace(application, operators=operators)
 
 
 def _reach_load(at: Callable[[float], Scenario], load: float) -> tuple[Scenario, Unshed]:

@@ -1,7 +1,7 @@
 """A scenario simulated under a shedder, and its outcome as rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from shedlight.control.controller import ControlSettings, Decision
@@ -101,7 +101,13 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     The limits are those of each node with a bound, as long as nobody decides.
     """
     settings = ControlSettings(plan_settings=PlanSettings(target=target))
-    policy = make_policy(shedder, scenario.application, settings, CHECKS_PER_DECISION)
+    checks = CHECKS_PER_DECISION
+    if scenario.costs is not None:  # a node looks at what waits before each micro-batch
+        checks = 1
+        settings = replace(settings, policy=replace(settings.policy, persistence=1))
+    policy = make_policy(
+        shedder, scenario.application, settings, checks, planned=scenario.planned
+    )
     recording = _RecordingPolicy(policy, limits, on_interval)
     latencies = LatencyCollector(scenario.application.nodes)
 
@@ -114,14 +120,16 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
         scenario.application,
         scenario.tables,
         scenario.service,
-        interval=interval / CHECKS_PER_DECISION,
+        interval=interval / checks,
         policy=recording,
         seed=scenario.seed,
         pace=scenario.pace,
+        squeeze=scenario.squeeze,
         on_served=collect,
         with_outputs=with_outputs,
         with_admission=policy is not None,
         unshed_sample=unshed_sample,
+        costs=scenario.costs,
     )
     factors = policy.factors if policy else []
     rows = _node_rows(scenario.application, done.intervals, recording.history, factors)
@@ -146,23 +154,30 @@ def _node_rows(
     for interval, limit, factor in zip_longest(intervals, limits, factors):
         for name, node in application.nodes.items():
             busy, number = interval.busy.get(name, 0.0), interval.processed.get(name, 0)
-            spent = interval.latency.get(name, 0.0)
+            spent, reading = interval.latency.get(name, 0.0), interval.reading.get(name, 0.0)
+            queueing = spent - interval.processing.get(name, 0.0)
+            pressure = interval.pressure or factor or {}
+            known = (limit or last).get(name)
             yield NodeRow(
                 start=interval.start - first,
                 length=interval.length,
                 node=name,
                 bound=node.bound,
                 percentile=node.percentile,
-                limit=(limit or last).get(name),
-                busy=busy / interval.length if interval.length else 0.0,
+                limit=None if known is None else known + _per_second(reading, interval),
+                busy=_per_second(busy + reading, interval),
                 backlog=interval.backlog.get(name, 0.0),
-                pressure=(factor or {}).get(name, 1.0),
+                pressure=pressure.get(name, 1.0),
                 processed=number,
                 shed=interval.shed.get(name, 0),
                 not_admitted=interval.not_admitted.get(name, 0),
                 latency=spent / number if number else None,
-                queueing=(spent - busy) / number if number else None,
+                queueing=queueing / number if number else None,
             )
+
+
+def _per_second(seconds: float, interval: Interval) -> float:
+    return seconds / interval.length if interval.length else 0.0
 
 
 def _sink_rows(application: Application, done: Simulation) -> Iterator[SinkRow]:

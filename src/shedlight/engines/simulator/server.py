@@ -12,6 +12,7 @@ from shedlight.engines.simulator.api import Counts
 from shedlight.engines.simulator.channel import Channel
 from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.engines.simulator.decide import Decided, Decider
+from shedlight.engines.simulator.prepare import Pace
 from shedlight.engines.simulator.sample import Shadow
 from shedlight.engines.simulator.sampled_keys import SampledKeys
 from shedlight.engines.simulator.service import ServiceTimes
@@ -62,8 +63,8 @@ class Server:
 
     Windows are the longest of all patterns of each key, in microseconds; of the patterns in
     `timed_out` a sink takes what timed out; without an admission all events are admitted; where
-    events are unique, none comes twice. The sampled keys are all kept, and matched again by the
-    shadow.
+    events are unique, none comes twice. Events of sources arrive by the pace. The sampled keys
+    are all kept, and matched again by the shadow.
     """
 
     def __init__(  # noqa: PLR0913  # what an operator is, and what a simulation asks of it
@@ -76,10 +77,11 @@ class Server:
         admission: Admission | None,
         *,
         sampled: SampledKeys,
+        pace: Pace,
         unique: bool = False,
         lists_events: bool = False,
     ) -> None:
-        self.spec, self.admission = spec, admission
+        self.spec, self.admission, self._pace = spec, admission, pace
         reported = {stream.name for stream in spec.outputs if stream in timed_out}
         self.operator: CepOperator = build_operator(inputs, spec.patterns, timed_out=reported)
         self.timed_out: Mapping[Stream, pa.Table] = {}  # in the last batch
@@ -198,7 +200,7 @@ class Server:
         self._unused += len(batch.ready.time) - batch.relevant
 
     def _arrival_times(self, ready: ReadyBatch) -> Floats:
-        arrivals = ready.time / _SECOND
+        arrivals = self._pace.arrivals(ready.time) / _SECOND
         for number, stream in enumerate(self.spec.inputs):
             if stream in self.channels:
                 mine = ready.inputs == number

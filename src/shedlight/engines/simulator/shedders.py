@@ -25,17 +25,23 @@ def make_policy(
     settings: ControlSettings,
     every: int,
     *,
+    planned: Application | None = None,
     with_pressure: bool = True,
 ) -> PressurePolicy | None:
     """Make the policy of a shedder, which observes every few intervals; None: it sheds nothing.
 
-    A baseline takes nothing but the target of the settings.
+    A baseline takes nothing but the target of the settings. Plans and limits are for what is
+    planned: the application, unless something else is given.
     """
     if shedder is Shedder.NONE:
         return None
     plan_settings = replace(settings.plan_settings, local=shedder is Shedder.LOCAL)
     if shedder in (Shedder.GLOBAL, Shedder.LOCAL):
         settings = replace(settings, plan_settings=plan_settings)
-        return ControllerPolicy(application, settings, every, with_pressure=with_pressure)
+        return ControllerPolicy(
+            planned or application, settings, every, with_pressure=with_pressure
+        )
     baseline = RandomPolicy if shedder is Shedder.RANDOM else UtilityPolicy
-    return baseline(application, plan_settings.target, every, with_pressure=with_pressure)
+    return baseline(
+        application, plan_settings.target, every, planned=planned, with_pressure=with_pressure
+    )

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS, Costs, fit_costs
+from shedlight.engines.spark.control.cost_fit import fit_costs
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
+from shedlight.model.spark_costs import DEFAULT_COSTS, Costs
 
 TRUE = Costs(fixed=0.9, reading=2e-6, carrying=8e-6)
 

@@ -7,6 +7,7 @@ import pytest
 
 from shedlight.control.controller import Memory
 from shedlight.control.override import Override
+from shedlight.control.planning_input import planning_input_path
 from shedlight.engines.spark.control.event_log import (
     MAX_SHARES,
     BatchRecorder,
@@ -15,7 +16,7 @@ from shedlight.engines.spark.control.event_log import (
     override_record,
 )
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
+from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.control.type_counts import (
     arrived_row,
     offered_rows,

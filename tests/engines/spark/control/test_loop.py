@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shedlight.engines.spark.control.cost_fit import DEFAULT_COSTS
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow
@@ -21,6 +20,7 @@ from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.graph import Stream
 from shedlight.graph.topology import longest_windows
 from shedlight.matching.operators.reorder import StreamInput
+from shedlight.model.spark_costs import DEFAULT_COSTS
 from shedlight.shedding.shares import sheddable, sheddable_by_pressure
 from tests.engines.applications import edge_application
 

@@ -9,30 +9,19 @@ micro-batches are alike, the guess says how the seconds are split.
 """
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 import numpy as np
 
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.model.arrays import Floats
+from shedlight.model.spark_costs import DEFAULT_COSTS, Costs
 
 MAX_BATCHES = 60  # how many micro-batches count at most
 _NOISE_S = 0.1  # by how many seconds a micro-batch may be off
 _BATCH_DECAY = 0.97  # how much less each older one counts
 _OUTLIER_FACTOR = 4.0
 """A micro-batch that took so many times the median is left out: something else was going on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What a micro-batch costs besides matching, in seconds."""
-
-    fixed: float  # however few events it has
-    reading: float  # for each event that is read
-    carrying: float  # for each event that is kept, once
-
-
-DEFAULT_COSTS = Costs(fixed=0.6, reading=1.5e-6, carrying=3e-6)  # as measured on two cores
 
 
 def fit_costs(batches: Sequence[MicroBatchReport]) -> Costs:

@@ -12,10 +12,14 @@ from typing import Any, TextIO
 
 from shedlight.control.controller import Decision, Memory
 from shedlight.control.observation import offered_to
-from shedlight.control.planning_input import planning_input_of, planning_input_text
+from shedlight.control.planning_input import (
+    planning_input_of,
+    planning_input_path,
+    planning_input_text,
+)
 from shedlight.engines.spark.control import type_counts
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.control.override_store import OverrideOutcome, planning_input_path
+from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.model.snapshot import ByType

@@ -26,6 +26,7 @@ from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Stream
 from shedlight.model.latency import LatencyModel, Target
+from shedlight.model.spark_costs import DEFAULT_COSTS, Costs
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import sheddable_by_pressure
 
@@ -62,7 +63,7 @@ class _Node:
     window_start: float | None = None  # when the newest event before those had arrived
     work: float = 0.0  # seconds of work for each event, before pressure
     unread: float = 0.0  # how many events waited to be read after the last micro-batch
-    costs: cost_fit.Costs = cost_fit.DEFAULT_COSTS  # what a micro-batch costs
+    costs: Costs = DEFAULT_COSTS  # what a micro-batch costs
 
 
 class ControlLoop:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shedlight.control.observation import Observation
-from shedlight.engines.spark.control.cost_fit import Costs
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.type_counts import count_types
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
@@ -20,6 +19,7 @@ from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import Stream
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.snapshot import MicroBatchCosts
+from shedlight.model.spark_costs import Costs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,16 +41,6 @@ class OverrideOutcome:
     rejected: str = ""
 
 
-def planning_input_path(log: Path) -> Path:
-    """Find the file of the planning input of a run.
-
-    Example:
-        >>> print(planning_input_path(Path("state/log.jsonl")))
-        state/log.planning.json
-    """
-    return log.with_name(f"{log.stem}.planning.json")
-
-
 def store_override(checkpoint: Path, override: Override) -> Override:
     """Store an override for a run, on top of what is stored; give all together.
 

@@ -1,0 +1,40 @@
+"""The example notebook: it runs, and prints what stands in it."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PATH = ROOT / "examples" / "notebook" / "patterns.ipynb"
+NOTEBOOK = json.loads(PATH.read_text("utf-8"))
+
+
+def printed(notebook):
+    """Give what each cell printed, without pictures."""
+    return [
+        [output["text"] for output in cell["outputs"] if "text" in output]
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+    ]
+
+
+@pytest.mark.usefixtures("spark")
+def test_it_prints_what_stands_in_it():
+    """`python scripts/notebook.py` writes that; it ends with a picture."""
+    runner = runpy.run_path(str(ROOT / "scripts" / "notebook.py"))
+
+    ran = runner["run_notebook"](NOTEBOOK)
+
+    assert printed(ran) == printed(NOTEBOOK)
+    last = [cell for cell in ran["cells"] if cell["cell_type"] == "code"][-1]
+    assert [list(output["data"]) for output in last["outputs"]] == [["image/png"]]
+
+
+def test_it_is_small_and_names_the_pipeline_on_kafka():
+    """The picture is the most of it."""
+    assert PATH.stat().st_size < 100_000
+    text = "".join(line for cell in NOTEBOOK["cells"] for line in cell["source"])
+    assert "shedlight new logins --example kafka" in text
+    assert "image/png" in NOTEBOOK["cells"][-2]["outputs"][-1]["data"]
