@@ -7,12 +7,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql import types as t
 
+from shedlight.errors import InputError
 from shedlight.graph import Source
 from shedlight.language.eval.column import DAY
 from shedlight.language.eval.spark_text import quote_name, quote_text
 from shedlight.language.eval.spark_times import timestamp_sql
 from shedlight.language.functions import WITHIN_BIGINT
 from shedlight.matching.event_time import TIME_UNITS
+
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT"})
 
 
 def event_time_sql(
@@ -42,14 +45,33 @@ def event_time_sql(
 
 
 def with_zoned_timestamps(source: Source, frame: DataFrame) -> DataFrame:
-    """Give timestamps that have no time zone that of the source, if it names one."""
-    if source.time_zone is None:
+    """Give timestamps that have no time zone that of the source, or UTC if it names none.
+
+    In a session in UTC the latter is what Spark takes them for; in another one it does not.
+
+    Raises:
+        InputError: There are such timestamps where they would be taken for local ones.
+    """
+    is_utc = frame.sparkSession.conf.get("spark.sql.session.timeZone") in _UTC
+    if source.time_zone is None and is_utc:
         return frame
     for field in frame.schema:
+        if not is_utc and _has_inner_local_times(field.dataType):
+            raise InputError(
+                f"source {source.name}: {field.name!r} is {field.dataType.simpleString()}, and "
+                "the session's time zone is not UTC: timestamps without a time zone within it "
+                "would mean another time; set spark.sql.session.timeZone to UTC, or make them "
+                "columns of their own"
+            )
         if isinstance(field.dataType, t.TimestampNTZType):
             micros = _in_zone(_local_micros(quote_name(field.name)), source.time_zone)
             frame = frame.withColumn(field.name, F.expr(f"timestamp_micros({micros})"))
     return frame
+
+
+def _has_inner_local_times(data_type: t.DataType) -> bool:
+    inner = data_type.simpleString()
+    return "timestamp_ntz" in inner and not isinstance(data_type, t.TimestampNTZType)
 
 
 def _local_micros(column: str) -> str:
