@@ -131,6 +131,9 @@ def test_a_function_gets_the_same_columns_from_spark(spark, as_udf):
     try:
         found = with_function_column(frame, schema, "f", value.call, as_udf=as_udf)
         texts = [row.f for row in found.orderBy(F.col("i").isNull()).collect()]
+        local = frame.withColumn("t", F.col("t").cast("timestamp_ntz"))
+        with pytest.raises(InputError, match="takes 't', a timestamp without a time zone"):
+            with_function_column(local, schema, "f", value.call, as_udf=as_udf)
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     shown = ["int64", "double", "string", "timestamp[us, tz=UTC]", "bool"]

@@ -3,7 +3,7 @@
 It does not depend on the session's time zone.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql import types as t
 
@@ -52,26 +52,32 @@ def with_zoned_timestamps(source: Source, frame: DataFrame) -> DataFrame:
     Raises:
         InputError: There are such timestamps where they would be taken for local ones.
     """
-    is_utc = frame.sparkSession.conf.get("spark.sql.session.timeZone") in _UTC
+    is_utc = is_in_utc(frame.sparkSession)
     if source.time_zone is None and is_utc:
         return frame
     for field in frame.schema:
-        if not is_utc and _has_inner_local_times(field.dataType):
+        is_plain = isinstance(field.dataType, t.TimestampNTZType)
+        if not is_utc and not is_plain and has_local_times(field.dataType):
             raise InputError(
                 f"source {source.name}: {field.name!r} is {field.dataType.simpleString()}, and "
                 "the session's time zone is not UTC: timestamps without a time zone within it "
                 "would mean another time; set spark.sql.session.timeZone to UTC, or make them "
                 "columns of their own"
             )
-        if isinstance(field.dataType, t.TimestampNTZType):
+        if is_plain:
             micros = _in_zone(_local_micros(quote_name(field.name)), source.time_zone)
             frame = frame.withColumn(field.name, F.expr(f"timestamp_micros({micros})"))
     return frame
 
 
-def _has_inner_local_times(data_type: t.DataType) -> bool:
-    inner = data_type.simpleString()
-    return "timestamp_ntz" in inner and not isinstance(data_type, t.TimestampNTZType)
+def is_in_utc(spark: SparkSession) -> bool:
+    """Say whether the time zone of a session is UTC."""
+    return spark.conf.get("spark.sql.session.timeZone") in _UTC
+
+
+def has_local_times(data_type: t.DataType) -> bool:
+    """Say whether there are timestamps without a time zone in values of a type."""
+    return "timestamp_ntz" in data_type.simpleString()
 
 
 def _local_micros(column: str) -> str:

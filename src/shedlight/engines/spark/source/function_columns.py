@@ -8,10 +8,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.types import StructType
 
+from shedlight.engines.spark.source.event_time_sql import has_local_times, is_in_utc
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, root_cause
 from shedlight.errors import InputError
 from shedlight.language import DataType, Expression, Schema
-from shedlight.language.ast.expression import UserCall
+from shedlight.language.ast.expression import Attribute, UserCall, walk
 from shedlight.language.check.expr_types import data_type_of
 from shedlight.language.eval.spark_sql import quote_name, spark_sql
 from shedlight.language.eval.user_calls import compute_call
@@ -45,6 +46,7 @@ def with_function_column(
     as_udf: bool = _ARROW_UDF is not None,
 ) -> DataFrame:
     """Add what one function gives as a column."""
+    _check_times(frame, call)
     arguments = [F.expr(write_derived_sql(schema, argument)) for argument in call.arguments]
     function = call.function
     if isinstance(function.call, str):
@@ -59,6 +61,19 @@ def with_function_column(
     if as_udf:
         return frame.withColumn(name, _udf(call)(*arguments))
     return _computed_by_map(frame, name, call, arguments)
+
+
+def _check_times(frame: DataFrame, call: UserCall) -> None:
+    """Refuse times that Spark would take for local ones: nobody else does."""
+    if is_in_utc(frame.sparkSession):
+        return
+    for node in (node for argument in call.arguments for node in walk(argument)):
+        if isinstance(node, Attribute) and has_local_times(frame.schema[node.path[0]].dataType):
+            raise InputError(
+                f"{call} takes {node.path[0]!r}, a timestamp without a time zone, and the "
+                "session's time zone is not UTC; set spark.sql.session.timeZone to UTC, or "
+                "give the column a time zone"
+            )
 
 
 def _udf(call: UserCall) -> Any:  # noqa: ANN401  # Spark does not say what it is
