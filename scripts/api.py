@@ -56,7 +56,15 @@ SECTIONS = (
         "Patterns",
         "Text to values. [The language](language.md) has every construct, with its matches.",
         "shedlight",
-        ("parse_pattern", "ParseResult", "Pattern", "parse_expression", "Schema", "DataType"),
+        (
+            "parse_pattern",
+            "ParseResult",
+            "Pattern",
+            "parse_expression",
+            "Schema",
+            "DataType",
+            "UserFunction",
+        ),
     ),
     Section(
         "Applications",

@@ -136,7 +136,7 @@ def test_what_is_not_used_is_not_loaded(first, loaded, not_loaded):
 
 def test_signatures_are_written_as_in_the_code():
     """A function, a dataclass, a class with a constructor, an enumeration."""
-    assert "parse_pattern(text: str, schema: Schema | None = None) -> ParseResult\n" in PAGE
+    assert "read_snapshot(path: Path, application: Application) -> Snapshot\n" in PAGE
     assert (
         "Node(*, name: str, bound: float | None = None, percentile: int | None = None)\n"
         in PAGE

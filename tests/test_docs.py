@@ -26,6 +26,7 @@ from shedlight.control.node_status import NodeStatus
 from shedlight.errors import LanguageError
 from shedlight.graph.file.settings import (
     ApplicationSettings,
+    FunctionSettings,
     LocationSettings,
     NodeSettings,
     OperatorSettings,
@@ -346,6 +347,7 @@ def anchors(text: str) -> set[str]:
 
 PARTS: dict[str, type[BaseModel]] = {
     "At the top": ApplicationSettings,
+    "A function": FunctionSettings,
     "A source": SourceSettings,
     "The value of a record of Kafka": ValueSettings,
     "A side output": LocationSettings,

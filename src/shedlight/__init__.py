@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from shedlight.language import ParseResult as ParseResult
     from shedlight.language import Pattern as Pattern
     from shedlight.language import Schema as Schema
+    from shedlight.language import UserFunction as UserFunction
     from shedlight.language import parse_expression as parse_expression
     from shedlight.language import parse_pattern as parse_pattern
     from shedlight.matching.operators.reorder import StreamInput as StreamInput
@@ -118,7 +119,8 @@ _NAMES_IN = {
     "graph": "Application LoadResult Node OperatorSpec RecordValue ShedBy SideOutput Sink "
     "Source Stream TimeUnit application_json_schema build_application check_application "
     "explain load_application",
-    "language": "DataType ParseResult Pattern Schema parse_expression parse_pattern",
+    "language": "DataType ParseResult Pattern Schema UserFunction parse_expression "
+    "parse_pattern",
     "matching.operators.reorder": "StreamInput",
     "model.build": "build_model",
     "model.latency": "LatencyModel Target",

@@ -16,11 +16,14 @@ from shedlight.engines.event_files import stack_tables
 from shedlight.engines.malformed import find_problems, split_records
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
+from shedlight.graph.function_columns import called_functions
 from shedlight.language.ast.data_type import DataType
+from shedlight.language.ast.expression import Expression, UserCall
 from shedlight.language.ast.pattern import Pattern
 from shedlight.language.eval.column import Column, data_type_of_arrow, to_arrow, to_column
 from shedlight.language.eval.evaluate import evaluate
 from shedlight.language.eval.times import midnights, read_timestamps
+from shedlight.language.eval.user_calls import compute_call
 from shedlight.language.functions import TIMES
 from shedlight.matching.event_time import TIME_FORMS, read_event_times
 from shedlight.matching.operators.cep_operator import (
@@ -120,6 +123,7 @@ def match_tables(
         >>> result.complex_events["AB"]["events"].to_pylist()
         [[1, 2]]
     """
+    inputs = [(s, with_function_columns(table, patterns.values())) for s, table in inputs]
     schemas = [(stream, table.schema) for stream, table in inputs]
     operator = build_operator(schemas, patterns, timed_out=patterns if timed_out else ())
     return run_operator(operator, [table for _, table in inputs])
@@ -295,9 +299,27 @@ def _check_names(source: Source, table: pa.Table) -> None:
 def with_derived_columns(source: Source, table: pa.Table) -> pa.Table:
     """Add the derived columns of a source."""
     for name, expression in source.columns.items():
-        column = evaluate(expression, len(table), lambda node: row_column(table, node))  # noqa: B023
-        table = table.append_column(name, to_arrow(column))
+        if isinstance(expression, UserCall):
+            table = table.append_column(name, _computed(table, expression))
+        else:
+            table = table.append_column(name, _evaluated(table, expression))
     return table
+
+
+def with_function_columns(table: pa.Table, patterns: Iterable[Pattern]) -> pa.Table:
+    """Add what patterns need of functions of the user."""
+    for name, call in called_functions(patterns).items():
+        table = table.append_column(name, _computed(table, call))
+    return table
+
+
+def _evaluated(table: pa.Table, expression: Expression) -> pa.Array:
+    return to_arrow(evaluate(expression, len(table), lambda node: row_column(table, node)))
+
+
+def _computed(table: pa.Table, call: UserCall) -> pa.Array:
+    arguments = [_evaluated(table, argument) for argument in call.arguments]
+    return compute_call(call, arguments, len(table))
 
 
 def combine_results(result: Result, *, timed_out: bool = False) -> pa.Table:

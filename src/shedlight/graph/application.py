@@ -21,6 +21,8 @@ from shedlight.matching.output.timed_out import timed_out_name
 PERCENTILES = range(50, 100)
 """The percentiles of latency that a bound may be of."""
 EXAMPLE_ZONE = "Europe/Berlin"
+DATAFRAME = "dataframe"
+"""The format of what is not read or written by us: a DataFrame or a writer, given in Python."""
 UNSHED_SAMPLE = 0.01
 """The share of keys that is never shed, if the application does not say otherwise."""
 
@@ -99,7 +101,8 @@ class Source:
 
     Attributes:
         name: Unique among the sources.
-        format: A format of Spark, such as parquet or kafka.
+        format: A format of Spark, such as parquet or kafka; by default a DataFrame that is
+            given to `Live`.
         path: Where the files are, if the format has files.
         options: What else the format needs, as Spark takes it.
         time: The column with the time of an event: a timestamp, a date, text in ISO-8601, or a
@@ -123,7 +126,7 @@ class Source:
     """
 
     name: str
-    format: str
+    format: str = DATAFRAME
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     time: str
@@ -251,7 +254,8 @@ class Sink:
         weight: What one complex event here is worth against those of other sinks.
         min_rate: The least complex events per second that a plan may leave.
         min_share: The least share of its complex events without shedding that a plan may leave.
-        format: A format of Spark, such as parquet or kafka.
+        format: A format of Spark, such as parquet or kafka; by default a writer that is given
+            to `Live`.
         path: Where to write files, if the format has files.
         options: What else the format needs, as Spark takes it.
     """
@@ -262,7 +266,7 @@ class Sink:
     weight: float = 1.0
     min_rate: float = 0.0
     min_share: float = 0.0
-    format: str
+    format: str = DATAFRAME
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 

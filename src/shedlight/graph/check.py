@@ -17,11 +17,12 @@ from shedlight.graph.file.problem import (
     raise_problems,
     shorten,
 )
+from shedlight.graph.function_columns import with_function_columns
 from shedlight.graph.kafka import KAFKA, location_problems
 from shedlight.graph.lint import lint_application
 from shedlight.graph.shedding_notes import name_streams
-from shedlight.graph.topology import find_cycle, key_name, list_elements
-from shedlight.language import Pattern, Schema
+from shedlight.graph.topology import find_cycle, list_elements
+from shedlight.language import Pattern, Schema, UserFunctions
 from shedlight.language.ast.expression import Aggregate, AggregateFunction, Attribute
 from shedlight.language.ast.pattern import Item
 from shedlight.matching.compile.type_labels import OTHER, build_vocabulary
@@ -47,6 +48,7 @@ def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> App
     """Give sources the schemas that their data turned out to have, and check once more.
 
     Schemas are by the name of the source, without its derived columns; a declared one stays.
+    What patterns call of the user's functions becomes hidden columns of the sources.
 
     Raises:
         ApplicationError: A column is missing or has the wrong data type.
@@ -55,7 +57,7 @@ def with_schemas(application: Application, schemas: Mapping[str, Schema]) -> App
         name: replace(source, schema=schemas.get(name)) if source.schema is None else source
         for name, source in application.sources.items()
     }
-    application = replace(application, sources=sources)
+    application = with_function_columns(replace(application, sources=sources))
     raise_problems(data_type_problems(application))
     return application
 
@@ -73,12 +75,15 @@ def reference_problems(application: Application) -> Iterator[Problem]:
 
 
 def content_problems(
-    application: Application, texts: Mapping[Path, str] | None = None
+    application: Application,
+    texts: Mapping[Path, str] | None = None,
+    functions: UserFunctions | None = None,
 ) -> Iterator[Problem]:
     """Find wrong keys, columns and constraints, where the references hold."""
-    yield from _key_problems(application)
+    for spec in application.operators.values():
+        yield from _inherited_key_problems(application, spec)
     wrong = False
-    for problem in data_type_problems(application, texts):
+    for problem in data_type_problems(application, texts, functions):
         wrong = True
         yield problem
     yield from _constraint_problems(application)
@@ -199,26 +204,6 @@ def _path_problems(application: Application) -> Iterator[Problem]:
             path = (*here, "path")
             yield Problem(path, f"{format_path(here)} {problem} {taken[part.path]}; {hint}")
         taken.setdefault(part.path, format_path(here))
-
-
-def _key_problems(application: Application) -> Iterator[Problem]:
-    """Find nodes whose patterns have different partition keys: a node has one."""
-    first: dict[str, Stream] = {}
-    for spec in application.operators.values():
-        for stream in spec.outputs:
-            earlier = first.setdefault(spec.node, stream)
-            key, earlier_key = (
-                key_name(application.pattern(s).partition_by) or "nothing"
-                for s in (stream, earlier)
-            )
-            if key != earlier_key:
-                yield problem_at(
-                    pattern_path(stream),
-                    f"is partitioned by {key}, but {earlier} by {earlier_key}",
-                    f"both are on node {spec.node!r}, and a node has one partition key: "
-                    "put them on different nodes",
-                )
-        yield from _inherited_key_problems(application, spec)
 
 
 def _inherited_key_problems(application: Application, spec: OperatorSpec) -> Iterator[Problem]:

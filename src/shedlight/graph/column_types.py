@@ -1,14 +1,29 @@
 """Whether the columns that are named are there, and have data types that fit."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from textwrap import indent
 
 from shedlight.errors import ApplicationError, LanguageError, join_words, known_names
 from shedlight.graph.application import Application, Source, Stream
-from shedlight.graph.columns import Columns, output_columns, source_columns, union_columns
+from shedlight.graph.columns import (
+    Columns,
+    is_hidden,
+    output_columns,
+    source_columns,
+    union_columns,
+)
 from shedlight.graph.file.problem import Path, Problem, format_path, problem_at, shorten
+from shedlight.graph.function_columns import function_problems
 from shedlight.graph.topology import operator_order
-from shedlight.language import DataType, PatternWarning, Schema, parse_expression, parse_pattern
+from shedlight.language import (
+    DataType,
+    PatternWarning,
+    Schema,
+    UserFunctions,
+    parse_expression,
+    parse_pattern,
+)
 from shedlight.language.check.rules import check, check_row
 from shedlight.language.functions import EVENT_TIMES
 
@@ -35,7 +50,9 @@ def text_problem(path: Path, what: str, error: LanguageError | PatternWarning) -
 
 
 def data_type_problems(
-    application: Application, texts: Texts | None = None
+    application: Application,
+    texts: Texts | None = None,
+    functions: UserFunctions | None = None,
 ) -> Iterator[Problem]:
     """Find columns that are not there or have the wrong data type, from the sources on down.
 
@@ -43,7 +60,7 @@ def data_type_problems(
     """
     known: dict[Stream, Columns] = {}
     for source in application.sources.values():
-        problems = list(_source_problems(source, texts or {}))
+        problems = list(_source_problems(source, texts or {}, functions))
         yield from problems
         known[Stream(source.name)] = _ANY if problems else source_columns(source)
     for spec in operator_order(application):
@@ -56,11 +73,13 @@ def data_type_problems(
         for stream in spec.outputs:
             pattern, path = application.pattern(stream), pattern_path(stream)
             known[stream] = _ANY
+            yield from function_problems(spec, stream)
             try:
                 check(pattern, columns)
                 known[stream] = output_columns(stream, pattern, columns)
             except LanguageError as error:
-                pointed = _pointed(error, parse_pattern, (texts or {}).get(path), columns)
+                parse = partial(parse_pattern, functions=functions)
+                pointed = _pointed(error, parse, (texts or {}).get(path), columns)
                 yield text_problem(path, "pattern", pointed)
             except ApplicationError as error:
                 yield Problem(path, f"operators.{error}")
@@ -89,7 +108,9 @@ def _pointed(
     return error
 
 
-def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
+def _source_problems(
+    source: Source, texts: Texts, functions: UserFunctions | None
+) -> Iterator[Problem]:
     open_ = frozenset({""}) if source.schema is None else frozenset[str]()
     data_types: dict[str, DataType] = dict(source.schema or {})
     yield from _twin_problems(source)
@@ -97,9 +118,15 @@ def _source_problems(source: Source, texts: Texts) -> Iterator[Problem]:
         path: Path = ("sources", source.name, "columns", name)
         columns = Columns(dict(data_types), open_)
         try:
-            data_types[name] = check_row(expression, columns)
+            data_type = check_row(expression, columns)
+            data_types |= {} if is_hidden(name) else {name: data_type}
         except LanguageError as error:
-            pointed = _pointed(error, parse_expression, texts.get(path), columns)
+            if is_hidden(name):
+                problem = f"does not have what {expression} needs: {error.problem}"
+                yield problem_at(("sources", source.name), problem, error.hint)
+                continue
+            parse = partial(parse_expression, functions=functions)
+            pointed = _pointed(error, parse, texts.get(path), columns)
             yield text_problem(path, "expression", pointed)
             data_types[name] = DataType.UNKNOWN
     columns = Columns(data_types, open_)

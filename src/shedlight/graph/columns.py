@@ -54,6 +54,11 @@ class Columns(Mapping[str, DataType]):
         return "" not in self.open
 
 
+def is_hidden(column: str) -> bool:
+    """Say whether a column is one of our own, which whole events do not have."""
+    return column.startswith("#")
+
+
 def _outer_names(name: str) -> Iterator[str]:
     """Give the names of what a column or field is in: the event, and structs."""
     yield ""
@@ -66,7 +71,9 @@ def source_columns(source: Source) -> Columns:
     open_ = frozenset({""}) if source.schema is None else frozenset[str]()
     columns = Columns(dict(source.schema or {}), open_)
     for name, expression in source.columns.items():
-        columns = Columns({**columns.data_types, name: check_row(expression, columns)}, open_)
+        data_type = check_row(expression, columns)
+        if not is_hidden(name):
+            columns = Columns({**columns.data_types, name: data_type}, open_)
     return columns
 
 

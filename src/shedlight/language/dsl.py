@@ -25,7 +25,9 @@ from shedlight.language.ast import expression as ex
 from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import AggregateFunction, Attribute
+from shedlight.language.ast.user_function import UserFunction
 from shedlight.language.ast.window import make_window, read_window
+from shedlight.language.check.calls import make_call
 from shedlight.language.check.normal_form import flatten_group, normalize, require_levels
 from shedlight.language.check.rules import check, make_element
 from shedlight.language.dsl_value import Event, Value, to_expression
@@ -75,8 +77,11 @@ def value(constant: object) -> Value:
     return Value(to_expression(constant))
 
 
-def call(function: str, *arguments: object) -> Value:
-    """Call a named function of the language."""
+def call(function: str | UserFunction, *arguments: object) -> Value:
+    """Call a named function of the language, or one of the user."""
+    if isinstance(function, UserFunction):
+        given = tuple(map(to_expression, arguments))
+        return Value(make_call(function.name, function, given))
     return Value(ex.Call(function.lower(), tuple(map(to_expression, arguments))))
 
 

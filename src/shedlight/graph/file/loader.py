@@ -16,6 +16,7 @@ from shedlight.graph import application as app
 from shedlight.graph.check import content_problems, reference_problems
 from shedlight.graph.column_types import text_problem
 from shedlight.graph.file import settings as st
+from shedlight.graph.file.functions import read_functions
 from shedlight.graph.file.problem import (
     Path,
     Problem,
@@ -27,7 +28,13 @@ from shedlight.graph.file.validation import read_settings
 from shedlight.graph.file.yaml_lines import read_document
 from shedlight.graph.kafka import KAFKA, RecordValue
 from shedlight.graph.lint import lint_application
-from shedlight.language import Expression, Pattern, parse_expression, parse_pattern
+from shedlight.language import (
+    Expression,
+    Pattern,
+    UserFunctions,
+    parse_expression,
+    parse_pattern,
+)
 from shedlight.language.ast.expression import Literal
 from shedlight.language.ast.pattern import Element
 
@@ -93,11 +100,15 @@ def _load(text: str, file: str) -> LoadResult:
     raise_problems(wrong, document.lines, file)
     if settings is None:
         raise RuntimeError("no settings, and nothing wrong with them")
-    reading = _Reading()
+    functions, wrong_functions = read_functions(settings.functions)
+    raise_problems(wrong_functions, document.lines, file)
+    reading = _Reading(functions)
     application = reading.application(settings)
     problems = chain(reading.problems, reference_problems(application))
     raise_problems(problems, document.lines, file)
-    raise_problems(content_problems(application, reading.texts), document.lines, file)
+    raise_problems(
+        content_problems(application, reading.texts, functions), document.lines, file
+    )
     warnings = [*reading.warnings, *lint_application(application)]
     return LoadResult(application, format_problems(warnings, document.lines, file))
 
@@ -110,6 +121,7 @@ class _Reading:
     of the file can be checked too.
     """
 
+    functions: UserFunctions  # what patterns and expressions may call
     texts: dict[Path, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
@@ -173,7 +185,7 @@ class _Reading:
     def _expression(self, path: Path, text: str) -> Expression:
         self.texts[path] = text
         try:
-            return parse_expression(text)
+            return parse_expression(text, functions=self.functions)
         except LanguageError as error:
             self.problems.append(text_problem(path, "expression", error))
             return _NOTHING
@@ -181,7 +193,7 @@ class _Reading:
     def _pattern(self, path: Path, text: str) -> Pattern:
         self.texts[path] = text
         try:
-            parsed = parse_pattern(text)
+            parsed = parse_pattern(text, functions=self.functions)
         except LanguageError as error:
             self.problems.append(text_problem(path, "pattern", error))
             return _ANYTHING

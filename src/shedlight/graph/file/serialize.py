@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source
+from shedlight.graph.columns import is_hidden
+from shedlight.graph.function_columns import application_functions
 from shedlight.language.ast.data_type import SCHEMA_TYPE_NAMES, DataType, Schema
 
 ELSEWHERE = "elsewhere"  # the format of sources and sinks in such a text
@@ -16,9 +18,14 @@ ELSEWHERE = "elsewhere"  # the format of sources and sinks in such a text
 
 def application_text(application: Application) -> str:
     """Write an application as JSON, which is YAML too."""
+    functions = {
+        name: {"spark": name, "returns": str(call.function.returns)}
+        for name, call in application_functions(application).items()
+    }
     return json.dumps(
         {
             "name": application.name,
+            **({"functions": functions} if functions else {}),
             "sources": {name: _source(s) for name, s in application.sources.items()},
             "nodes": {
                 name: {}
@@ -46,7 +53,7 @@ def _source(source: Source) -> dict[str, Any]:
         "time": source.time,
         "time_unit": str(source.time_unit),
         "id": list(source.id),
-        "columns": {name: str(value) for name, value in source.columns.items()},
+        "columns": {n: str(v) for n, v in source.columns.items() if not is_hidden(n)},
         "lateness": _time(source.lateness),
         **({} if source.time_zone is None else {"time_zone": source.time_zone}),
     } | ({"schema": declared} if declared else {})

@@ -416,6 +416,18 @@ class SinkSettings(StrictSettings):
         return value
 
 
+class FunctionSettings(StrictSettings):
+    """A function that patterns may call."""
+
+    python: Text | None = Field(
+        None, description="a function of Python on columns, as module:function"
+    )
+    spark: Text | None = Field(
+        None, description="the name of a function that is registered with Spark"
+    )
+    returns: ColumnType = Field(description="the data type of what it gives, such as double")
+
+
 class ApplicationSettings(StrictSettings):
     """A whole file."""
 
@@ -426,6 +438,9 @@ class ApplicationSettings(StrictSettings):
     )
     operators: Filled[OperatorSettings] = Field(description="the patterns, and what they read")
     sinks: Filled[SinkSettings] = Field(description="where complex events go")
+    functions: dict[Name, FunctionSettings] = Field(
+        {}, description="functions of your own that patterns and derived columns may call"
+    )
     unshed_sample: Sample = Field(
         UNSHED_SAMPLE,
         description="the share of keys that is never shed, to estimate what is lost by",

@@ -15,6 +15,7 @@ from functools import partial, reduce
 from itertools import chain
 
 from shedlight.language.ast.data_type import DataType
+from shedlight.language.ast.user_function import UserFunction
 
 _BARE_NAME_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _BARE_NAME_REST = _BARE_NAME_FIRST | frozenset("0123456789")
@@ -278,6 +279,33 @@ class Call(Expression):
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
 
+@dataclass(frozen=True, slots=True)
+class UserCall(Expression):
+    """A function of the user on columns of the row at hand; only a source computes it."""
+
+    name: str  # what the function is called here
+    function: UserFunction
+    arguments: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.arguments))})"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionValue(Attribute):
+    """What a function of the user gives for the event of a variable.
+
+    To patterns it is an attribute like any other: sources compute it, as a hidden column,
+    before anything is matched.
+    """
+
+    call: UserCall
+
+    def __str__(self) -> str:
+        arguments = (put_variable(part, self.variable) for part in self.call.arguments)
+        return f"{self.call.name}({', '.join(map(str, arguments))})"
+
+
 TRUE = Literal(value=True)
 
 
@@ -309,7 +337,9 @@ def negate(operand: Expression) -> Expression:
 
 
 def children(expression: Expression) -> Iterator[Expression]:
-    """Give the direct parts of an expression, as written."""
+    """Give the direct parts of an expression, as written; an attribute has none."""
+    if isinstance(expression, FunctionValue):
+        return
     for field in fields(expression):
         yield from _expressions_in(getattr(expression, field.name))
 
@@ -372,9 +402,24 @@ def conjunction(conditions: tuple[Expression, ...]) -> Expression:
 
 def without_variable(expression: Expression) -> Expression:
     """Say the same of the row at hand: `E1.cpu > 2` becomes `cpu > 2`."""
+    return put_variable(expression, "")
+
+
+def put_variable(expression: Expression, variable: str) -> Expression:
+    """Say of the event of a variable what is said of the row at hand, or of another event."""
     return transform(
-        expression, lambda n: Attribute("", n.path) if isinstance(n, Attribute) else None
+        expression,
+        lambda n: replace(n, variable=variable) if isinstance(n, Attribute) else None,
     )
+
+
+def function_values(expression: Expression) -> Iterator[FunctionValue]:
+    """Find the calls of users' functions, each after those in its arguments."""
+    for node in walk(expression):
+        if isinstance(node, FunctionValue):
+            for argument in node.call.arguments:
+                yield from function_values(argument)
+            yield node
 
 
 def _is_number(expression: Expression) -> bool:

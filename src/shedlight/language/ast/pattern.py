@@ -178,6 +178,8 @@ class Pattern:
 
 def default_name(expression: ex.Expression) -> str | None:
     """Find the name that a selected value has unless it is given another."""
+    if isinstance(expression, ex.FunctionValue):
+        return None
     if isinstance(expression, ex.Attribute):
         return expression.path[-1]
     return expression.variable if isinstance(expression, ex.WholeEvent) else None

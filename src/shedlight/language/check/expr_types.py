@@ -69,6 +69,21 @@ def _(node: ex.Attribute | ex.WholeEvent | ex.Aggregate, scope: Scope) -> DataTy
 
 
 @data_type_of.register
+def _(node: ex.FunctionValue, _scope: Scope) -> DataType:
+    return node.call.function.returns
+
+
+@data_type_of.register
+def _(node: ex.UserCall, scope: Scope) -> DataType:
+    for argument in node.arguments:
+        data_type = data_type_of(argument, scope)
+        if data_type in {DataType.STRUCT, DataType.OTHER}:
+            problem = f"`{node.name}` takes values and arrays of them, got {data_type}"
+            raise DataTypeError(argument, problem, _advice(data_type, fn.PLAIN))
+    return node.function.returns
+
+
+@data_type_of.register
 def _(node: ex.Literal, _scope: Scope) -> DataType:
     least, most = fn.SMALLEST, fn.LARGEST
     if isinstance(node.value, int) and not least <= node.value <= most:

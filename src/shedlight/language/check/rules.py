@@ -12,6 +12,7 @@ from shedlight.language.ast import expression as ex
 from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import NO_VALUES, DataType, Schema
 from shedlight.language.check import normal_form as tree
+from shedlight.language.check.calls import check_calls
 from shedlight.language.check.expr_types import Scope, data_type_of
 from shedlight.language.check.lint import PatternWarning, lint_pattern
 
@@ -61,13 +62,15 @@ def check(pattern: ast.Pattern, schema: Schema | None = None) -> tuple[PatternWa
 def check_row(expression: ex.Expression, schema: Schema | None = None) -> DataType:
     """Check an expression about one row alone, without variables, and find its data type."""
     tree.require_levels(expression)
+    scope = partial(data_type_in_schema, schema)
+    check_calls(expression, scope, schema)
     for node in ex.walk(expression):
         if isinstance(node, ex.WholeEvent | ex.Aggregate) or (
             isinstance(node, ex.Attribute) and node.variable
         ):
             hint = "name a column, without a variable before it"
             raise RuleError(node, f"{str(node)!r} has no meaning for one row alone", hint)
-    return data_type_of(expression, partial(data_type_in_schema, schema))
+    return data_type_of(expression, scope)
 
 
 def make_element(condition: ex.Expression) -> ast.Element:
@@ -189,6 +192,8 @@ def _check_item_names(pattern: ast.Pattern, names: _Names) -> None:
 
 def _check_data_types(pattern: ast.Pattern, schema: Schema | None) -> None:
     scope = partial(data_type_in_schema, schema)
+    for expression in ast.expressions(pattern):
+        check_calls(expression, scope, schema)
     own = (element.condition for element in ast.elements(pattern.where))
     for condition in (*own, *pattern.conditions):
         data_type = data_type_of(condition, scope)

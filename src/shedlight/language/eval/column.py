@@ -117,6 +117,11 @@ def to_column(array: pa.Array | pa.ChunkedArray) -> Column:
     return _plain(data_type, array, valid)
 
 
+def as_arrow_type(data_type: DataType) -> pa.DataType:
+    """Give the Arrow type of plain values of a data type."""
+    return _ARROW_TYPES[data_type]
+
+
 def to_one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Give an array of one chunk, without a copy if it is one already."""
     if not isinstance(array, pa.ChunkedArray):

@@ -13,10 +13,12 @@ from typing import TypeVar
 
 from lark import Token
 
-from shedlight.errors import LanguageError, Span, known_names
+from shedlight.errors import LanguageError, RuleError, Span, known_names
 from shedlight.language.ast import expression as ex
 from shedlight.language.ast.data_type import TYPE_NAMES, DataType
 from shedlight.language.ast.expression import Expression, Operator
+from shedlight.language.ast.user_function import UserFunctions
+from shedlight.language.check.calls import make_call
 from shedlight.language.functions import FUNCTIONS
 from shedlight.language.parse.syntax import SyntaxTree, operands, span_of, tokens_of
 from shedlight.language.time_format import parse_time
@@ -58,6 +60,7 @@ class ExpressionReader:
     source_map: SourceMap  # filled while reading
     # gives what a name means, of its parts between the dots
     resolve: Callable[[tuple[str, ...]], Expression]
+    functions: UserFunctions = field(default_factory=dict)  # what may be called besides
 
     def __call__(self, tree: SyntaxTree) -> Expression:
         """Read an expression; a LanguageError says where it is none."""
@@ -176,13 +179,24 @@ class ExpressionReader:
         name = tokens_of(tree)[0]
         if name.upper() in ex.AggregateFunction.__members__:
             return self._aggregate(tree, ex.AggregateFunction[name.upper()])
+        if name.lower() in self.functions:
+            return self._user_call(tree, name)
         if name.lower() not in FUNCTIONS:
             near = difflib.get_close_matches(name.upper(), _PATTERN_WORDS, n=1)
             hint = (
-                f"did you mean {near[0]!r}?" if near else known_names(name, FUNCTIONS, most=99)
+                f"did you mean {near[0]!r}?"
+                if near
+                else known_names(name, [*FUNCTIONS, *self.functions], most=99)
             )
             raise self.source_map.error(f"unknown function {str(name)!r}", name, hint)
         return ex.Call(name.lower(), tuple(self.read_operands(tree)))
+
+    def _user_call(self, tree: SyntaxTree, name: str) -> Expression:
+        function, arguments = self.functions[name.lower()], tuple(self.read_operands(tree))
+        try:
+            return make_call(name.lower(), function, arguments)
+        except RuleError as error:
+            raise self.source_map.error(error.problem, tree, error.hint) from error
 
     def _aggregate(self, tree: SyntaxTree, function: ex.AggregateFunction) -> Expression:
         inner, name = operands(tree), function.value

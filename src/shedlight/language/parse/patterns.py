@@ -19,7 +19,9 @@ from shedlight.errors import LanguageError, RuleError
 from shedlight.language.ast import pattern as ast
 from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import TRUE, Attribute, Expression, WholeEvent
+from shedlight.language.ast.user_function import UserFunctions
 from shedlight.language.ast.window import make_window
+from shedlight.language.check.calls import check_function_names
 from shedlight.language.check.lint import PatternWarning
 from shedlight.language.check.normal_form import flatten_group, normalize, require_levels
 from shedlight.language.check.rules import check, check_row, make_element
@@ -48,13 +50,16 @@ class ParseResult:
     warnings: tuple[PatternWarning, ...] = ()
 
 
-def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
+def parse_pattern(
+    text: str, schema: Schema | None = None, functions: UserFunctions | None = None
+) -> ParseResult:
     """Read the text of a pattern, and check it.
 
     Args:
         text: What a user wrote.
         schema: The columns of the input; if it is not known, neither names nor data types of
             attributes are checked.
+        functions: Functions of the user that it may call, by name.
 
     Raises:
         LanguageError: The text is not understood or breaks a rule; it says where and why.
@@ -66,13 +71,16 @@ def parse_pattern(text: str, schema: Schema | None = None) -> ParseResult:
     """
     source_map = SourceMap(text)
     with _explain(source_map):
-        pattern = _pattern(syntax.pattern_tree(text), source_map)
+        known = check_function_names(functions or {})
+        pattern = _pattern(syntax.pattern_tree(text), source_map, known)
         warnings = check(pattern, schema)
     placed = (replace(w, text=text, span=source_map.of(w.node)) for w in warnings)
     return ParseResult(pattern, tuple(placed))
 
 
-def parse_expression(text: str, schema: Schema | None = None) -> Expression:
+def parse_expression(
+    text: str, schema: Schema | None = None, functions: UserFunctions | None = None
+) -> Expression:
     """Read the text of an expression about one row, such as a derived column, and check it.
 
     Raises:
@@ -84,7 +92,8 @@ def parse_expression(text: str, schema: Schema | None = None) -> Expression:
     """
     source_map = SourceMap(text)
     with _explain(source_map):
-        expression = ExpressionReader(source_map, _of_row)(syntax.expression_tree(text))
+        read = ExpressionReader(source_map, _of_row, check_function_names(functions or {}))
+        expression = read(syntax.expression_tree(text))
         check_row(expression, schema)
     return expression
 
@@ -99,10 +108,10 @@ def _explain(source_map: SourceMap) -> Iterator[None]:
         raise LanguageError(error.problem, source_map.text, span, error.hint) from error
 
 
-def _pattern(tree: SyntaxTree, source_map: SourceMap) -> ast.Pattern:
+def _pattern(tree: SyntaxTree, source_map: SourceMap, functions: UserFunctions) -> ast.Pattern:
     clauses = {clause.data: clause for clause in syntax.operands(tree)}
     select, where, *_ = syntax.operands(tree)
-    of_variable = ExpressionReader(source_map, _of_variable)
+    of_variable = ExpressionReader(source_map, _of_variable, functions)
     first, others = _tree_and_conditions(where)
     written = _part(of_variable, first)
     root, conditions = normalize(written, list(map(of_variable, others)))
@@ -113,7 +122,9 @@ def _pattern(tree: SyntaxTree, source_map: SourceMap) -> ast.Pattern:
     each = any(token.type == "EACH" for token in syntax.tokens_of(select))
     names = {element.variable for element in ast.elements(root)}
     of_each = ExpressionReader(
-        source_map, lambda path: (_of_variable if path[0] in names else _of_row)(path)
+        source_map,
+        lambda path: (_of_variable if path[0] in names else _of_row)(path),
+        functions,
     )
     return ast.Pattern(
         select=tuple(

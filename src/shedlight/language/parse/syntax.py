@@ -42,7 +42,7 @@ _VALUE_AFTER = {
 }
 _TOKENS_SHOWN = (
     "SELECT AND NULL NOT IN LIKE BETWEEN NAME NUMBER STRING WHEN THEN ELSE END LPAR COMMA RPAR "
-    f"AS WHERE WITHIN PARTITION BY REUSE {_END}"
+    f"RBRACKET AS WHERE WITHIN PARTITION BY REUSE {_END}"
 ).split()
 _TOKEN_NAMES = {
     "NAME": "a name",
@@ -51,6 +51,7 @@ _TOKEN_NAMES = {
     "LPAR": "'('",
     "COMMA": "','",
     "RPAR": "')'",
+    "RBRACKET": "']'",
     "PARTITION": "PARTITION BY",
     _END: "the end",
 }

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark_types
 
-from shedlight.engines.spark.find.events import FrameColumns, arrow_field
+from shedlight.engines.spark.find.events import FrameColumns
+from shedlight.engines.spark.source.carried import arrow_field
 
 
 @pytest.mark.parametrize(

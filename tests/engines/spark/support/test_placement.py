@@ -60,6 +60,20 @@ def test_a_common_key_has_several_groups_unless_operators_read_each_other():
     assert _names(operator_chains(chained, "n", 3)) == [(["a", "b"], [0])]
 
 
+def test_operators_of_other_keys_have_chains_of_their_own():
+    """Unless one reads the other; who has the same keys shares a chain."""
+    keyed = _operator("a", "n", Stream("s"), key="key")
+    other = _operator("b", "n", Stream("s"), key="x")
+    plain = _operator("c", "n", Stream("s"))
+    again = _operator("d", "n", Stream("s"), Stream("t"), key="key")
+    chains = operator_chains(_application(keyed, other, plain, again), "n", 2)
+    assert _names(chains) == [(["b"], [0, 1]), (["c"], [2]), (["a", "d"], [3, 4])]
+
+    reader = _operator("e", "n", Stream("Qa", "a"), key="x")
+    chains = operator_chains(_application(keyed, other, reader), "n", 2)
+    assert _names(chains) == [(["b"], [0, 1]), (["a", "e"], [2])]
+
+
 def test_nodes_come_after_those_that_feed_them_or_are_refused():
     """A node is one query, so two of them cannot feed each other."""
     assert node_order(paper_application()) == ("edge-1", "edge-2", "core")

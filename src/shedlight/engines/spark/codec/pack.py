@@ -59,10 +59,22 @@ def arrow_columns(ddl: str) -> pa.Schema:
 _PACKED = arrow_columns(PACKED)
 
 
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give the columns of a table that a schema has the data types of the schema.
+
+    Spark writes timestamps in the time zone of the session.
+    """
+    known = set(schema.names)
+    fields = [schema.field(f.name) if f.name in known else f for f in table.schema]
+    if table.schema.types == [field.type for field in fields]:
+        return table
+    return table.cast(pa.schema(fields))
+
+
 def packer(
-    operator: str, name: str, woken: Sequence[int] = ()
+    operator: str, name: str, schema: pa.Schema, woken: Sequence[int] = ()
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Make the function that packs the events of a stream by shard.
+    """Make the function that packs the events of a stream, of some columns, by shard.
 
     Shards that are woken get a row whether or not there are events for them.
     """
@@ -78,7 +90,7 @@ def packer(
         for batch in batches:
             shards = batch.column(SHARD).to_numpy()
             arrivals = batch.column(ARRIVAL).to_numpy()
-            table = pa.table(batch).drop_columns([SHARD, ARRIVAL])
+            table = conform(pa.table(batch).drop_columns([SHARD, ARRIVAL]), schema)
             for shard in np.unique(shards).tolist():
                 mine = shards == shard
                 every = bool(mine.all())

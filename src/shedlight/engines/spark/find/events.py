@@ -5,23 +5,22 @@ it works on Spark Connect too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from shedlight.engines.spark.find.question import Question
+from shedlight.engines.spark.source.carried import arrow_field
 from shedlight.engines.spark.source.event_time_sql import event_time_sql
 from shedlight.engines.spark.support.spark_errors import MALFORMED
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
 from shedlight.graph import TimeUnit
+from shedlight.graph.function_columns import called_functions
 from shedlight.language import DataType, Pattern, Schema
 from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, walk
 from shedlight.language.ast.pattern import expressions
@@ -33,9 +32,6 @@ HASH, COPY = "#hash", "#copy"
 """What tells events without an id apart: a hash of their columns, and among equals a number."""
 
 _IDS = frozenset({DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN})
-# PySpark before 4.3 writes timestamps in UTC by itself
-_HAS_ZONE = "timezone" in signature(to_arrow_schema).parameters
-_IN_UTC: Mapping[str, Any] = {"timezone": "UTC"} if _HAS_ZONE else {}
 _WITHOUT_ZONE = (spark_types.TimestampNTZType, spark_types.DateType)
 
 
@@ -83,35 +79,14 @@ def read_columns(question: Question, frame: DataFrame) -> FrameColumns:
     return columns
 
 
-def arrow_field(field: spark_types.StructField) -> pa.Field | None:
-    """Give a column as Python gets it; None if it cannot be carried there and back."""
-    if _has_opaque_type(field.dataType):
-        return None
-    try:
-        schema = to_arrow_schema(spark_types.StructType([field]), **_IN_UTC)
-    except PySparkException:
-        return None
-    return pa.field(field.name, schema.field(0).type)
-
-
-def _has_opaque_type(data_type: spark_types.DataType) -> bool:
-    """Say whether a variant or a user-defined type is in it: Arrow has only their form."""
-    if isinstance(data_type, spark_types.StructType):
-        return any(_has_opaque_type(field.dataType) for field in data_type)
-    if isinstance(data_type, spark_types.ArrayType):
-        return _has_opaque_type(data_type.elementType)
-    if isinstance(data_type, spark_types.MapType):
-        return any(map(_has_opaque_type, (data_type.keyType, data_type.valueType)))
-    return isinstance(data_type, spark_types.UserDefinedType | spark_types.VariantType)
-
-
 def prepare_events(
     question: Question, frame: DataFrame, columns: FrameColumns, patterns: Mapping[str, Pattern]
 ) -> FrameEvents:
     """Leave out what no pattern needs, and add the time, and a hash if there is no id."""
-    needed = _needed(columns, patterns.values())
+    computed = called_functions(patterns.values()).keys()
+    needed = _needed(columns, patterns.values(), computed)
     names = [name for name in columns.fields if name in {*needed, *question.ids}]
-    _check_names(frame, [*names, question.time])
+    _check_names(frame, [name for name in (*names, question.time) if name not in computed])
     time = columns.fields[question.time]
     micros = _checked_sql(question, micros_sql(frame, question.time, question.unit))
     added = {EVENT_TIME: F.expr(micros)}
@@ -133,8 +108,10 @@ def prepare_events(
     )
 
 
-def _needed(columns: FrameColumns, patterns: Iterable[Pattern]) -> set[str]:
-    """List the columns that patterns look at or carry.
+def _needed(
+    columns: FrameColumns, patterns: Iterable[Pattern], computed: AbstractSet[str]
+) -> set[str]:
+    """List the columns that patterns look at or carry; what was computed is in no whole event.
 
     Raises:
         InputError: One of them is of a type that cannot be carried.
@@ -145,7 +122,7 @@ def _needed(columns: FrameColumns, patterns: Iterable[Pattern]) -> set[str]:
     }
     is_all = any(not pattern.select for pattern in patterns)
     if is_all or any(isinstance(node, WholeEvent) for node in nodes):
-        named |= set(columns.fields)
+        named |= columns.fields.keys() - computed
     for name in named:
         if name not in columns.arrow:
             raise InputError(

@@ -28,10 +28,12 @@ from shedlight.engines.spark.find.shard_step import (
     shard_function,
     unpacker,
 )
+from shedlight.engines.spark.source.function_columns import with_function_columns
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import ShedlightError
-from shedlight.language import Pattern
+from shedlight.graph.function_columns import called_functions, without_functions
+from shedlight.language import Pattern, UserFunctions
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.spark_sql import quote_name
 
@@ -53,6 +55,7 @@ def find(  # noqa: PLR0913  # as many as there are choices
     lateness: str = "0 s",
     idle: str | None = None,
     shards: int = SHARDS,
+    functions: UserFunctions | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
     """Find the matches of patterns in a DataFrame: give this to `DataFrame.transform`.
 
@@ -83,6 +86,7 @@ def find(  # noqa: PLR0913  # as many as there are choices
             trigger of a second or more; not with `availableNow`, which would then never end.
         shards: Into how many shards the keys of PARTITION BY are divided. Streaming only; it is
             fixed by the checkpoint, and no more cores than that can work on a key.
+        functions: Functions of your own that patterns may call by name, each for one event.
 
     Raises:
         LanguageError: A pattern is not understood, or does not fit the columns.
@@ -108,11 +112,17 @@ def find(  # noqa: PLR0913  # as many as there are choices
         lateness=lateness,
         idle=idle,
         shards=shards,
+        functions=functions,
     )
 
     def found_in(frame: DataFrame) -> DataFrame:
         columns = ev.read_columns(question, frame)
         patterns = check_patterns(question, columns.schema, stacklevel=_CALLER)
+        calls = called_functions(patterns.values())
+        if calls:
+            frame = with_function_columns(frame, columns.schema, calls)
+            columns = ev.read_columns(question, frame)
+            patterns = {name: without_functions(p) for name, p in patterns.items()}
         events = ev.prepare_events(question, frame, columns, patterns)
         groups = group_by_key(patterns)
         if frame.isStreaming:

@@ -8,10 +8,11 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from shedlight.engines.spark.codec.pack import conform
 from shedlight.engines.spark.find.copies import number_copies
 from shedlight.engines.spark.find.events import COPY
 from shedlight.engines.spark.find.result import to_result
-from shedlight.engines.spark.find.shard_rows import Batches, conform, gather
+from shedlight.engines.spark.find.shard_rows import Batches, gather
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.language import Pattern
 from shedlight.matching.operators.cep_operator import (

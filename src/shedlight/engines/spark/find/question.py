@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from shedlight.errors import InputError, LanguageError
 from shedlight.graph import TimeUnit
-from shedlight.language import Pattern, Schema, check, parse_pattern
+from shedlight.language import Pattern, Schema, UserFunctions, check, parse_pattern
 from shedlight.language.ast.window import read_duration
+from shedlight.language.check.calls import check_function_names
 
 ONLY_PATTERN = "P1"
 """What a pattern without a name is called; `shedlight match` calls its first one so too."""
@@ -30,6 +31,7 @@ class Question:
     lateness: int  # how far behind the latest an event may be, in microseconds
     idle: int | None  # after how long a shard is idle, in milliseconds; None: never
     shards: int  # into how many shards the keys of a stream are divided
+    functions: UserFunctions  # what patterns may call besides the functions of the language
 
 
 def ask(  # noqa: PLR0913  # as many as there are choices
@@ -41,16 +43,18 @@ def ask(  # noqa: PLR0913  # as many as there are choices
     lateness: str,
     idle: str | None,
     shards: int,
+    functions: UserFunctions | None,
 ) -> Question:
     """Check what can be checked before there are columns."""
     is_named = isinstance(pattern, Mapping)
     patterns = dict(pattern) if isinstance(pattern, Mapping) else {ONLY_PATTERN: pattern}
     if not patterns:
         raise InputError("there is no pattern to find; give one, or several by name")
+    known = _read_functions(functions or {})
     for name, given in patterns.items():
         if isinstance(given, str):
             with _naming(name, is_named=is_named):
-                parse_pattern(given)
+                parse_pattern(given, functions=known)
         elif not isinstance(given, Pattern):
             raise TypeError(f"a pattern is text or made with the builder, got {given!r}")
     if type(shards) is not int or shards < 1:
@@ -64,7 +68,15 @@ def ask(  # noqa: PLR0913  # as many as there are choices
         lateness=_microseconds("lateness", lateness),
         idle=None if idle is None else _read_idle(idle),
         shards=shards,
+        functions=known,
     )
+
+
+def _read_functions(functions: UserFunctions) -> UserFunctions:
+    try:
+        return check_function_names(functions)
+    except ValueError as error:
+        raise InputError(f"`functions`: {error}") from error
 
 
 @contextmanager
@@ -111,7 +123,7 @@ def check_patterns(question: Question, schema: Schema, stacklevel: int) -> dict[
     for name, given in question.patterns.items():
         with _naming(name, is_named=question.is_named):
             if isinstance(given, str):
-                parsed = parse_pattern(given, schema)
+                parsed = parse_pattern(given, schema, question.functions)
                 patterns[name], lints = parsed.pattern, parsed.warnings
             else:
                 patterns[name], lints = given, check(given, schema)

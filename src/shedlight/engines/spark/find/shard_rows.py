@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
+from shedlight.engines.spark.codec.pack import conform
 from shedlight.engines.spark.support.malloc import keep_memory
 
 PACKED = "shard int, events binary"
@@ -76,16 +77,3 @@ def _pack(
 def unpack_events(packed: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     """Put the packed events of a shard together, with the columns that they should have."""
     return pa.concat_tables([conform(decode_table(data), schema) for data in packed])
-
-
-def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give a table the data types of a schema, as far as it has its columns.
-
-    Spark writes timestamps in the time zone of the session.
-    """
-    fields = [schema.field(name) for name in table.column_names]
-    return (
-        table
-        if table.schema.types == [f.type for f in fields]
-        else table.cast(pa.schema(fields))
-    )

@@ -2,7 +2,7 @@
 
 A sink of files gets each complex event once, as Spark's own log next to the files says; any
 other format of Spark gets it once unless a delivery is repeated after a crash, and then with
-the same id. Side outputs are no different.
+the same id, and so does a writer of the user. Side outputs are no different.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
+from shedlight.engines.spark.outbox.writers import Writer, call_writer
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.arrival import FILES
 from shedlight.engines.spark.support.checkpoint import check_logs
@@ -51,14 +52,21 @@ class Delivery:
     events: DataFrame  # what is written to it, as a stream
     checkpoint: Path  # the folder of Spark's checkpoint of its query
     key: tuple[str, ...] = ()  # the columns by which Kafka keeps events in order
+    write: Writer | None = None  # the user's own way to write; None: as the target says
+    logs: tuple[int, ...] | None = None  # the log of each stream that it reads; None: its own
 
     def writer(self) -> DataStreamWriter:
         """Write its query, which still needs a trigger and a start."""
-        target, events = self.target, self.events
+        events = self.events
         self._check_checkpoint()
-        options = dict(target.options)
         if self.name.startswith(f"{SINK} "):
             events = events.withColumn(TIME, F.timestamp_micros(TIME))
+        if self.write is None:
+            return self._to_target(events)
+        return self._named(call_writer(self.name, self.write, events))
+
+    def _to_target(self, events: DataFrame) -> DataStreamWriter:
+        target, options = self.target, dict(self.target.options)
         if target.format in OF_TEXT:
             options = {**WRITTEN_TIMES, **options}
         if target.format.lower() in _PLAIN_VALUES:
@@ -69,12 +77,14 @@ class Delivery:
             events = _to_records(events, self.key)
         if target.path is not None:
             options["path"] = target.path
-        writer = events.writeStream.queryName(f"shedlight {self.name}").option(
-            "checkpointLocation", str(self.checkpoint)
-        )
+        writer = self._named(events.writeStream)
         if target.format.lower() == JDBC:
             return writer.foreachBatch(partial(_append, options))
         return writer.format(target.format).options(**options)
+
+    def _named(self, writer: DataStreamWriter) -> DataStreamWriter:
+        writer = writer.queryName(f"shedlight {self.name}")
+        return writer.option("checkpointLocation", str(self.checkpoint))
 
     def start(self, interval: float) -> StreamingQuery:
         """Start it, to look every so many seconds for something to deliver."""
@@ -91,7 +101,7 @@ class Delivery:
             written = local_folder(path)
         folders = f"{self.checkpoint} and {written}" if written else str(self.checkpoint)
         remedy = f"put it back, or remove {folders} to have all delivered anew"
-        check_logs(self.checkpoint, written, remedy=remedy)
+        check_logs(self.checkpoint, written, logs=self.logs, remedy=remedy)
 
 
 def _append(options: Mapping[str, str], events: DataFrame, _: int) -> None:
@@ -103,11 +113,21 @@ def _to_records(events: DataFrame, key: Sequence[str]) -> DataFrame:
     """Write events as records of Kafka: the value is JSON, the key the text of its columns."""
     options = {**WRITTEN_TIMES, "ignoreNullFields": "false"}
     value = F.to_json(F.struct(*map(quote_name, events.columns)), options)
-    names = [quote_name(name) for name in key]
-    if not names:
+    if not key:
         return events.select(value.alias("value"))
-    text = F.col(names[0]).cast("string") if len(names) == 1 else F.to_json(F.struct(*names))
-    return events.select(text.alias("key"), value.alias("value"))
+    return events.select(_key_text(events, key).alias("key"), value.alias("value"))
+
+
+def _key_text(events: DataFrame, key: Sequence[str]) -> Column:
+    """Write a key as text, the same in any session: times are those of UTC."""
+    names = [quote_name(name) for name in key]
+    if len(names) > 1:
+        return F.to_json(F.struct(*names), {"timeZone": "UTC"})
+    if isinstance(events.schema[key[0]].dataType, TimestampType):
+        epoch = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+        time = f"timestampadd(MICROSECOND, unix_micros({names[0]}), {epoch})"
+        return F.expr(f"CAST({time} AS STRING)")
+    return F.col(names[0]).cast("string")
 
 
 def _with_json_columns(events: DataFrame) -> DataFrame:

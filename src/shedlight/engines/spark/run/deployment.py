@@ -1,6 +1,7 @@
 """An application deployed on Spark: the query of each node, each after those that it reads."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from shedlight.engines.spark.outbox.outbox import (
     read_outbox,
     watermarks_of,
 )
+from shedlight.engines.spark.outbox.writers import Writer, with_writers
 from shedlight.engines.spark.run.fingerprint import check_fingerprint, fingerprint_lines
 from shedlight.engines.spark.run.node_query import (
     InputStream,
@@ -24,6 +26,7 @@ from shedlight.engines.spark.run.node_query import (
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
 from shedlight.engines.spark.source import reader
+from shedlight.engines.spark.source.given_frames import number_streams, with_frames
 from shedlight.engines.spark.source.starting_offsets import (
     STARTING_OFFSETS,
     keep_starting_offsets,
@@ -37,13 +40,20 @@ from shedlight.engines.spark.support.kafka_admin import check_kafka
 from shedlight.engines.spark.support.placement import node_context, node_order, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
-from shedlight.errors import InputError
 from shedlight.graph import Application, Source, Stream, with_schemas
 from shedlight.graph.topology import selected_key
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import BEGAN
 from shedlight.matching.output.complex_events import ID
 from shedlight.shedding.shares import Shares
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UserStreams:
+    """What the user reads and writes himself: DataFrames and writers, by source and sink."""
+
+    sources: Mapping[str, DataFrame] = field(default_factory=dict)
+    sinks: Mapping[str, Writer] = field(default_factory=dict)
 
 
 class Deployment:
@@ -57,9 +67,10 @@ class Deployment:
         chains: The operator chains of each node, each node after those that it reads.
         context: What nodes have to know of each other.
         readers: Who reads the outbox of each node.
+        frames: The streams that DataFrames of the user read, by number.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what to run, where, and what is kept
         self,
         application: Application,
         spark: SparkSession,
@@ -67,14 +78,20 @@ class Deployment:
         shares: Shares,
         shards: int,
         plan: Shares | None = None,
+        *,
+        given: UserStreams | None = None,
     ) -> None:
-        _check_session(spark)
+        self._given = given or UserStreams()
+        application = with_frames(application, self._given.sources)
+        application = with_writers(application, self._given.sinks)
+        self.frames = number_streams(self._given.sources)
         self._spark, self.paths = spark, CheckpointPaths(checkpoint)
         check_kafka(spark, application)
         begin = self._find_starting_offsets(application)
-        self._frames = {
+        self._frames = dict(self._given.sources) | {
             name: reader.read_source(spark, _begin_at(source, begin.get(name)), streaming=True)
             for name, source in application.sources.items()
+            if name not in self._given.sources
         }
         data_types = {
             name: reader.find_data_types(frame) for name, frame in self._frames.items()
@@ -88,7 +105,7 @@ class Deployment:
             node: operator_chains(self.application, node, shards)
             for node in node_order(self.application)
         }
-        self.readers = outbox_readers(self.application, self.chains, self.paths)
+        self.readers = outbox_readers(self.application, self.chains, self.paths, self.frames)
         self.context = node_context(self.application, shares)
         self.nodes: dict[str, NodeQuery] = {}
         for node in self.chains:
@@ -180,15 +197,23 @@ class Deployment:
             sink = self.application.sinks[of]
             events = self.events(sink.stream, streaming=True).drop(ARRIVAL)
             key = selected_key(self.application.pattern(sink.input)) or (ID,)
-            return Delivery(name, sink, events, self.paths.delivery(of), key)
+            folder, write = self.paths.delivery(of), self._given.sinks.get(of)
+            return Delivery(name, sink, events, folder, key, write)
         source = self.application.sources[of]
         events = (
             self.late_events(of)
             if output == LATE
             else reader.malformed_records(source, self._frames[of])
         )
-        folder = self.paths.delivery(f"{of}.{output}")
-        return Delivery(name, source.side_outputs[output], events, folder)
+        folder, target = self.paths.delivery(f"{of}.{output}"), source.side_outputs[output]
+        logs = _own_logs(self.frames[of]) if output != LATE and of in self.frames else None
+        return Delivery(name, target, events, folder, logs=logs)
+
+
+def _own_logs(streams: Sequence[int]) -> tuple[int, ...]:
+    """Number the logs of a query that reads streams of a DataFrame alone."""
+    distinct = list(dict.fromkeys(streams))
+    return tuple(map(distinct.index, streams))
 
 
 def _begin_at(source: Source, offsets: str | None) -> Source:
@@ -196,12 +221,3 @@ def _begin_at(source: Source, offsets: str | None) -> Source:
         return source
     others = {n: v for n, v in source.options.items() if n.lower() != STARTING_OFFSETS.lower()}
     return replace(source, options=others | {STARTING_OFFSETS: offsets})
-
-
-def _check_session(spark: SparkSession) -> None:
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    if zone not in {"UTC", "Etc/UTC", "GMT"}:
-        raise InputError(
-            f"the time zone of the Spark session is {zone!r}; "
-            "set spark.sql.session.timeZone to UTC"
-        )

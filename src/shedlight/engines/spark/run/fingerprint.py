@@ -13,6 +13,7 @@ from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
+from shedlight.graph.application import DATAFRAME
 from shedlight.graph.kafka import given_subscriptions
 
 VERSION = 8  # of the folders and files of a checkpoint, and of the hashes in its states
@@ -48,7 +49,8 @@ def _lines(application: Application, shards: int) -> Iterator[str]:
 
 def _source_lines(source: Source) -> Iterator[str]:
     where = f"sources.{source.name}"
-    yield f"{where}: {source.format} {source.path}"
+    is_given = source.format == DATAFRAME
+    yield f"{where}: {'a DataFrame' if is_given else f'{source.format} {source.path}'}"
     zone = "" if source.time_zone is None else f" {source.time_zone}"
     yield f"{where}.time: {source.time} in {source.time_unit}{zone}, lateness {source.lateness}"
     yield f"{where}.id: {', '.join(source.id)}"

@@ -14,7 +14,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.outbox.delivery import delivery_names
-from shedlight.engines.spark.run.deployment import Deployment
+from shedlight.engines.spark.outbox.writers import Writer
+from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.node_query import NodeQuery
 from shedlight.engines.spark.run.outbox_readers import log_numbers, source_names
 from shedlight.engines.spark.session.paths import local_folder
@@ -34,6 +35,8 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
     checkpoint: str,
     shares: Shares | None = None,
     shards: int = 2,
+    sources: Mapping[str, DataFrame] | None = None,
+    sinks: Mapping[str, Writer] | None = None,
     deliver: bool = False,
     on_micro_batch: Callable[[MicroBatchReport], None] | None = None,
 ) -> Mapping[str, DataFrame]:
@@ -41,11 +44,14 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
 
     Args:
         application: The application.
-        spark: The session; its time zone must be UTC.
+        spark: The session, in any time zone.
         checkpoint: A folder that belongs to this run of this application.
         shares: What patterns keep; None: everything.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided.
-        deliver: Whether to write to the sinks as the application says.
+        sources: Streaming DataFrames to read in place of what sources of the application say.
+        sinks: Functions from a DataFrame to a DataStreamWriter, to write sinks with in place of
+            what the application says.
+        deliver: Whether to write to the sinks.
         on_micro_batch: Called with every micro-batch of a node when the node is through.
 
     Returns:
@@ -58,8 +64,9 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
     """
     folder = local_folder(checkpoint)
     application = _from_the_beginning(application)
+    given = UserStreams(sources or {}, sinks or {})
     with lock_checkpoint(folder):
-        deployment = Deployment(application, spark, folder, shares or {}, shards)
+        deployment = Deployment(application, spark, folder, shares or {}, shards, given=given)
         FileColumns(deployment.application).check()
         _run_nodes(deployment, spark, on_micro_batch)
         for name in delivery_names(application) if deliver else ():
@@ -99,7 +106,9 @@ def _run_nodes(
 def outbox_writer(deployment: Deployment, node: str) -> DataStreamWriter:
     """Check the logs of a node, and write its query, which still needs a trigger and start."""
     query, outbox = deployment.paths.query(node), deployment.paths.outbox(node)
-    repeated = check_logs(query, outbox, logs=log_numbers(deployment.chains[node]))
+    repeated = check_logs(
+        query, outbox, logs=log_numbers(deployment.chains[node], deployment.frames)
+    )
     if repeated is not None:
         deployment.nodes[node].plans.check(repeated)
     return (

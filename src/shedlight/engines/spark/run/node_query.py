@@ -151,7 +151,9 @@ def _packed(
             kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, kept)))
             # who guards what may be shed must know of every micro-batch that sheds
             woken = list(shards) if _is_guarded(chain) else []
-            yield kept.mapInArrow(packer(stream.operator or "", stream.name, woken), PACKED)
+            schema = inputs[stream].schema
+            pack = packer(stream.operator or "", stream.name, schema, woken)
+            yield kept.mapInArrow(pack, PACKED)
         yield inputs[stream].watermarks.select(
             F.expr(all_shards).alias("shard"),
             F.lit(stream.operator or "").alias("operator"),

@@ -8,6 +8,7 @@ from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import Application, OperatorSpec, Stream
 
 Chains = Mapping[str, tuple[OperatorChain, ...]]  # the operator chains of each node
+Frames = Mapping[str, tuple[int, ...]]  # the streams that DataFrames of sources read, by number
 
 
 def external_streams(chains: Iterable[OperatorChain]) -> list[Stream]:
@@ -21,17 +22,28 @@ def source_names(chains: Iterable[OperatorChain]) -> list[str]:
     return list(dict.fromkeys(stream.name for stream in streams if stream.operator is None))
 
 
-def log_numbers(chains: Iterable[OperatorChain]) -> list[int]:
-    """Number Spark's logs of what a node reads, in the order of its query.
+def query_logs(chains: Iterable[OperatorChain], frames: Frames) -> Iterator[tuple[Stream, int]]:
+    """Number Spark's logs of what a node reads, in the order of its query, each with its input.
 
-    A source has one log for its events and one for its watermark files; the events and
-    watermarks of an outbox are in the same files, which are logged once.
+    A source has one log for its events, or one for each stream that its DataFrame reads, and
+    one for its watermark files; the events and watermarks of an outbox are in the same files,
+    which are logged once.
     """
-    logs: list[int] = []
+    numbers: dict[tuple[str, object], int] = {}
     for stream in external_streams(chains):
-        first = logs[-1] + 1 if logs else 0
-        logs += [first, first + (stream.operator is None)]
-    return logs
+        if stream.operator is None:
+            own = frames.get(stream.name)
+            events = [("source", stream)] if own is None else [("frame", n) for n in own]
+            logs = [*events, ("watermarks", stream)]
+        else:
+            logs = [("outbox", stream)] * 2
+        for log in logs:
+            yield stream, numbers.setdefault(log, len(numbers))
+
+
+def log_numbers(chains: Iterable[OperatorChain], frames: Frames) -> list[int]:
+    """Number Spark's logs of what a node reads, in the order of its query."""
+    return [number for _, number in query_logs(chains, frames)]
 
 
 def operators_reading(application: Application, source: str) -> list[OperatorSpec]:
@@ -41,12 +53,12 @@ def operators_reading(application: Application, source: str) -> list[OperatorSpe
 
 
 def outbox_readers(
-    application: Application, chains: Chains, paths: CheckpointPaths
+    application: Application, chains: Chains, paths: CheckpointPaths, frames: Frames
 ) -> dict[str, list[LogReader]]:
     """Find the readers of each node's outbox: other nodes, sinks and side outputs."""
     readers: dict[str, list[LogReader]] = {node: [] for node in chains}
     for node, reader in (
-        *_node_readers(application, chains, paths),
+        *_node_readers(application, chains, paths, frames),
         *_delivery_readers(application, paths),
     ):
         readers[node].append(reader)
@@ -54,14 +66,15 @@ def outbox_readers(
 
 
 def _node_readers(
-    application: Application, chains: Chains, paths: CheckpointPaths
+    application: Application, chains: Chains, paths: CheckpointPaths, frames: Frames
 ) -> Iterator[tuple[str, LogReader]]:
     for node, own in chains.items():
-        logs = log_numbers(own)[::2]
-        for number, (stream, log) in enumerate(zip(external_streams(own), logs, strict=True)):
-            if stream.operator:
+        read: set[Stream] = set()
+        for index, (stream, log) in enumerate(query_logs(own, frames)):
+            if stream.operator and stream not in read:
+                read.add(stream)
                 written_by = application.operators[stream.operator].node
-                yield written_by, LogReader(paths.query(node), 2 * number, log)
+                yield written_by, LogReader(paths.query(node), index, log)
 
 
 def _delivery_readers(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,7 +29,8 @@ from shedlight.engines.spark.control.override_store import OverrideOutcome, Over
 from shedlight.engines.spark.control.sample_tracker import build_tracker, follow_sample
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
-from shedlight.engines.spark.run.deployment import Deployment
+from shedlight.engines.spark.outbox.writers import Writer
+from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
@@ -97,22 +98,35 @@ class Live:
 
     Args:
         application: The application.
-        spark: The session; its time zone must be UTC.
+        spark: The session, in any time zone.
         checkpoint: A folder that belongs to this run of this application.
+        sources: Streaming DataFrames to read, by the name of the source, in place of what the
+            application says.
+        sinks: Functions from a DataFrame to a DataStreamWriter, by the name of the sink, to
+            write with in place of what the application says. Delivery is at least once: what
+            is delivered again after a failure has the same ids.
         options: How to run.
         listener: What to call when something happens.
+
+    Raises:
+        InputError: A source cannot be read, or what was given for one or for a sink is not
+            right.
+        ApplicationError: A pattern does not fit the columns, or nodes feed each other.
+        StateError: The checkpoint is of another application, or damaged.
 
     Example:
         with Live(application, spark, checkpoint="state") as running:
             running.wait(600)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # as many as there are choices
         self,
         application: Application,
         spark: SparkSession,
         *,
         checkpoint: str,
+        sources: Mapping[str, DataFrame] | None = None,
+        sinks: Mapping[str, Writer] | None = None,
         options: Options | None = None,
         listener: RunListener | None = None,
     ) -> None:
@@ -129,6 +143,7 @@ class Live:
                 sheddable(application) if shares is None else shares,
                 self._options.shards,
                 sheddable_by_pressure(application) if shares is None else None,
+                given=UserStreams(sources or {}, sinks or {}),
             )
             self._columns = FileColumns(self.deployment.application)
             self._columns.check()
@@ -232,8 +247,13 @@ class Live:
                 self.deployment.watermark_files(node).write([end_of(source)])
 
     def process_all(self) -> None:
-        """Wait until all that has arrived is through all nodes and in the sinks."""
+        """Wait until all that has arrived is through all nodes and in the sinks.
+
+        Raises:
+            ShedlightError: It failed.
+        """
         self._supervisor.process_all()
+        self.check()
 
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         """Name the queries, each after those that it reads, and say how to start them."""

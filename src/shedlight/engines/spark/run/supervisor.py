@@ -4,8 +4,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -64,11 +66,15 @@ class Supervisor:
                 running.query.stop()
 
     def process_all(self) -> None:
-        """Wait until every query has processed all that had arrived for it."""
+        """Wait until every query has processed all that had arrived for it.
+
+        One that fails is waited for while it is restarted.
+        """
         for name in self._starters:
             while not self._stopping.is_set():
                 query = self._running[name].query
-                query.processAllAvailable()
+                with suppress(StreamingQueryException):
+                    query.processAllAvailable()
                 if query.isActive and query is self._running[name].query:
                     break
                 time.sleep(POLL_INTERVAL_S)  # it is being restarted

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.graph import Stream
+from shedlight.graph.application import DATAFRAME
 from shedlight.language.eval.spark_sql import quote_name
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
@@ -22,6 +24,7 @@ FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 TYPE = "#type"  # the column with the number of an event's type
 MAX_EXACT_TYPES = 64  # up to so many event types are counted one by one
 ARRIVED = "arrived "  # what the observation of arrivals begins with
+_FILE_TIME = "unix_micros(_metadata.file_modification_time)"
 BINS_PER_TYPE = 16  # a histogram has a bin for each event type in each of so many partitions
 
 
@@ -30,12 +33,22 @@ def with_arrivals(frame: DataFrame, source_format: str = "parquet") -> DataFrame
     if ARRIVAL in frame.columns:
         return frame
     if source_format in FILES:
-        arrival = "unix_micros(_metadata.file_modification_time)"
+        arrival = _FILE_TIME
     elif source_format.lower() == "kafka" and "timestamp" in frame.columns:
         arrival = "unix_micros(timestamp)"
+    elif source_format == DATAFRAME and _knows_files(frame):
+        arrival = _FILE_TIME
     else:
         arrival = "unix_micros(current_timestamp())"
     return frame.select("*", F.expr(arrival).alias(ARRIVAL))
+
+
+def _knows_files(frame: DataFrame) -> bool:
+    """Say whether a DataFrame of the user can still tell which file a row is from."""
+    try:
+        return "_metadata" not in frame.columns and bool(frame.selectExpr(_FILE_TIME).columns)
+    except AnalysisException:
+        return False
 
 
 def with_declared_arrival(frame: DataFrame, declared: str) -> DataFrame:

@@ -87,7 +87,7 @@ def malformed_rows(source: Source, frame: DataFrame, time: str) -> DataFrame:
 
 def _record_json(frame: DataFrame) -> Column:
     names = [quote_name(name) for name in frame.columns if not name.startswith("#")]
-    return F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+    return F.to_json(F.struct(*names), {"ignoreNullFields": "false", "timeZone": "UTC"})
 
 
 def _problems(source: Source, frame: DataFrame, time: str) -> Iterator[tuple[str, str]]:

@@ -3,16 +3,19 @@
 It does not depend on the session's time zone.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql import types as t
 
+from shedlight.errors import InputError
 from shedlight.graph import Source
 from shedlight.language.eval.column import DAY
 from shedlight.language.eval.spark_text import quote_name, quote_text
 from shedlight.language.eval.spark_times import timestamp_sql
 from shedlight.language.functions import WITHIN_BIGINT
 from shedlight.matching.event_time import TIME_UNITS
+
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT"})
 
 
 def event_time_sql(
@@ -42,14 +45,39 @@ def event_time_sql(
 
 
 def with_zoned_timestamps(source: Source, frame: DataFrame) -> DataFrame:
-    """Give timestamps that have no time zone that of the source, if it names one."""
-    if source.time_zone is None:
+    """Give timestamps that have no time zone that of the source, or UTC if it names none.
+
+    In a session in UTC the latter is what Spark takes them for; in another one it does not.
+
+    Raises:
+        InputError: There are such timestamps where they would be taken for local ones.
+    """
+    is_utc = is_in_utc(frame.sparkSession)
+    if source.time_zone is None and is_utc:
         return frame
     for field in frame.schema:
-        if isinstance(field.dataType, t.TimestampNTZType):
+        is_plain = isinstance(field.dataType, t.TimestampNTZType)
+        if not is_utc and not is_plain and has_local_times(field.dataType):
+            raise InputError(
+                f"source {source.name}: {field.name!r} is {field.dataType.simpleString()}, and "
+                "the session's time zone is not UTC: timestamps without a time zone within it "
+                "would mean another time; set spark.sql.session.timeZone to UTC, or make them "
+                "columns of their own"
+            )
+        if is_plain:
             micros = _in_zone(_local_micros(quote_name(field.name)), source.time_zone)
             frame = frame.withColumn(field.name, F.expr(f"timestamp_micros({micros})"))
     return frame
+
+
+def is_in_utc(spark: SparkSession) -> bool:
+    """Say whether the time zone of a session is UTC."""
+    return spark.conf.get("spark.sql.session.timeZone") in _UTC
+
+
+def has_local_times(data_type: t.DataType) -> bool:
+    """Say whether there are timestamps without a time zone in values of a type."""
+    return "timestamp_ntz" in data_type.simpleString()
 
 
 def _local_micros(column: str) -> str:

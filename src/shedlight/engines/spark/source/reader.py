@@ -17,17 +17,20 @@ from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.source import dead_letter
 from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
 from shedlight.engines.spark.source.event_time_sql import event_time_sql, with_zoned_timestamps
+from shedlight.engines.spark.source.function_columns import (
+    with_function_column,
+    write_derived_sql,
+)
 from shedlight.engines.spark.source.kafka_records import unfold_records
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Source
 from shedlight.language.ast.data_type import DataType, Schema
-from shedlight.language.ast.expression import Expression
-from shedlight.language.check.expr_types import data_type_of
-from shedlight.language.eval.spark_sql import quote_name, spark_sql
+from shedlight.language.ast.expression import UserCall
+from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.event_time import TIME_FORMS
-from shedlight.matching.operators.cep_operator import data_type_in, schema_of
+from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.matching.operators.reorder import StreamInput
 
 _IDS = frozenset(
@@ -155,8 +158,11 @@ def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, 
     if frame.isStreaming:
         frame = with_arrivals(frame, source.format)
     for name, expression in source.columns.items():
-        text = write_derived_sql(schema_of(arrow_schema(frame)), expression)
-        frame = frame.withColumn(name, F.expr(text))
+        schema = schema_of(arrow_schema(frame))
+        if isinstance(expression, UserCall):
+            frame = with_function_column(frame, schema, name, expression)
+        else:
+            frame = frame.withColumn(name, F.expr(write_derived_sql(schema, expression)))
     schema = schema_of(arrow_schema(frame))
     for name in source.id:
         _check_type(source, name, schema, _IDS, "whole numbers, text or timestamps are")
@@ -165,16 +171,6 @@ def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, 
         arrival = _time_sql(source, frame, source.arrival, "us")
         frame = with_declared_arrival(frame, arrival)
     return frame, time
-
-
-def write_derived_sql(schema: Schema, expression: Expression) -> str:
-    """Write an expression over columns of known data types as Spark SQL of its own."""
-
-    def scope(node: Expression) -> DataType:
-        return data_type_in(schema, node)
-
-    data_type = data_type_of(expression, scope)
-    return spark_sql(expression, scope, None if data_type is DataType.NULL else data_type)
 
 
 def _check_names(source: Source, columns: Sequence[str]) -> None:

@@ -1,14 +1,16 @@
 """Operator chains and their shards: which operators of a node run in which shards.
 
-Operators of a node form a chain if one reads the other or both read the same stream; chains run
-side by side. A chain whose patterns all partition by the same key, and whose operators do not
-read each other, has several shards, and the hash of its key says which shard an event goes to;
-any other chain has one. Shards are numbered through the node.
+Operators of a node form a chain if one reads the other, or if both read the same stream and
+partition by the same keys; chains run side by side, and read a stream each for itself. A chain
+whose patterns all partition by the same key, and whose operators do not read each other, has
+several shards, and the hash of its key says which shard an event goes to; any other chain has
+one. Shards are numbered through the node.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 import pyarrow as pa
 
@@ -81,20 +83,39 @@ def operator_chains(
     return tuple(chains)
 
 
-def _connected(specs: Sequence[OperatorSpec]) -> Iterator[list[OperatorSpec]]:
-    """Put operators that share a stream together, each list in the order given."""
-    components: list[set[Stream]] = []
+def _connected(specs: Sequence[OperatorSpec]) -> list[list[OperatorSpec]]:
+    """Put operators together that feed each other, or read one stream by the same keys."""
+    made = {stream for spec in specs for stream in spec.outputs}
+    feeding = _joined(specs, lambda spec: made & {*spec.inputs, *spec.outputs})
+    keys = {spec.name: _keys(group) for group in feeding for spec in group}
+    return _joined(
+        specs, lambda spec: {(s, keys[spec.name]) for s in (*spec.inputs, *spec.outputs)}
+    )
+
+
+def _joined(
+    specs: Sequence[OperatorSpec], marks_of: Callable[[OperatorSpec], set[Any]]
+) -> list[list[OperatorSpec]]:
+    """Put operators together that have a mark in common, each list in the order given."""
+    components: list[set[Any]] = []
     for spec in specs:
-        streams = {*spec.inputs, *spec.outputs}
-        apart = [one for one in components if one.isdisjoint(streams)]
-        joined = streams.union(*(one for one in components if not one.isdisjoint(streams)))
+        marks = marks_of(spec)
+        apart = [one for one in components if one.isdisjoint(marks)]
+        joined = marks.union(*(one for one in components if not one.isdisjoint(marks)))
         components = [*apart, joined]
-    for component in components:
-        yield [spec for spec in specs if not component.isdisjoint(spec.inputs)]
+    return [
+        [spec for spec in specs if not component.isdisjoint(marks_of(spec))]
+        for component in components
+    ]
+
+
+def _keys(operators: Iterable[OperatorSpec]) -> frozenset[tuple[Attribute, ...]]:
+    patterns = (pattern for spec in operators for pattern in spec.patterns.values())
+    return frozenset(pattern.partition_by for pattern in patterns)
 
 
 def _common_key(operators: Sequence[OperatorSpec]) -> tuple[Attribute, ...]:
-    keys = {pattern.partition_by for spec in operators for pattern in spec.patterns.values()}
+    keys = _keys(operators)
     made = {stream for spec in operators for stream in spec.outputs}
     chained = any(stream in made for spec in operators for stream in spec.inputs)
     return next(iter(keys)) if len(keys) == 1 and not chained else ()

@@ -88,6 +88,9 @@ def root_cause(text: str) -> str:
         'java.io.IOException: no room'
     """
     lines = [line.strip() for line in text.split("\n")]
+    of_callback = re.findall(
+        r"Return Message: Traceback[^\n]*\n(?:[ \t][^\n]*\n)*(\w[^\n]*)", text
+    )
     named = re.findall(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]{3,}\][^\n]*", text)
     causes = [
         line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by")
@@ -95,7 +98,15 @@ def root_cause(text: str) -> str:
     thrown = re.findall(r"^: ((?:\w+\.)+\w+(?:: [^\n]+)?)$", text, re.MULTILINE)
     ended = re.findall(r"terminated with exception: ([^\n]+)", text)
     first = [line for line in lines if line]
-    sentences: list[str] = [*named, *causes[-1:], *ended, *thrown, *first, "Spark failed"]
+    sentences: list[str] = [
+        *of_callback,
+        *named,
+        *causes[-1:],
+        *ended,
+        *thrown,
+        *first,
+        "Spark failed",
+    ]
     return sentences[0].partition(" SQLSTATE")[0]
 
 
