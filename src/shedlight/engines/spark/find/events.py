@@ -6,17 +6,15 @@ it works on Spark Connect too.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from shedlight.engines.spark.find.question import Question
+from shedlight.engines.spark.session.pyspark_version import to_arrow_schema
 from shedlight.engines.spark.source.event_time_sql import event_time_sql
 from shedlight.engines.spark.support.spark_errors import MALFORMED
 from shedlight.engines.tables import EVENT_TIME
@@ -33,9 +31,6 @@ HASH, COPY = "#hash", "#copy"
 """What tells events without an id apart: a hash of their columns, and among equals a number."""
 
 _IDS = frozenset({DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN})
-# PySpark before 4.3 writes timestamps in UTC by itself
-_HAS_ZONE = "timezone" in signature(to_arrow_schema).parameters
-_IN_UTC: Mapping[str, Any] = {"timezone": "UTC"} if _HAS_ZONE else {}
 _WITHOUT_ZONE = (spark_types.TimestampNTZType, spark_types.DateType)
 
 
@@ -88,7 +83,7 @@ def arrow_field(field: spark_types.StructField) -> pa.Field | None:
     if _has_opaque_type(field.dataType):
         return None
     try:
-        schema = to_arrow_schema(spark_types.StructType([field]), **_IN_UTC)
+        schema = to_arrow_schema(spark_types.StructType([field]))
     except PySparkException:
         return None
     return pa.field(field.name, schema.field(0).type)

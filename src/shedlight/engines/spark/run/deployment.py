@@ -23,6 +23,8 @@ from shedlight.engines.spark.run.node_query import (
     node_query,
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
+from shedlight.engines.spark.session.pyspark_version import check_pyspark
+from shedlight.engines.spark.session.workers import check_workers
 from shedlight.engines.spark.source import reader
 from shedlight.engines.spark.source.starting_offsets import (
     STARTING_OFFSETS,
@@ -199,6 +201,8 @@ def _begin_at(source: Source, offsets: str | None) -> Source:
 
 
 def _check_session(spark: SparkSession) -> None:
+    check_pyspark()
+    check_workers(spark)
     zone = spark.conf.get("spark.sql.session.timeZone")
     if zone not in {"UTC", "Etc/UTC", "GMT"}:
         raise InputError(
