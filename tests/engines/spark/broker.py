@@ -49,6 +49,7 @@ class Broker:
             "auto.create.topics.enable=false\n"
             "offsets.topic.replication.factor=1\n"
             "group.initial.rebalance.delay.ms=0\n"
+            "log.retention.ms=-1\n"  # records of tests are of 1970, and would soon be removed
         )
         format_ = ("format", "--standalone", "--cluster-id", _CLUSTER)
         self.tool("kafka.tools.StorageTool", *format_, "--config", str(self._settings))

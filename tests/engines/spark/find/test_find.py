@@ -18,7 +18,6 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 import shedlight as sl
-from shedlight.engines.spark.find.find_patterns import check_pyspark
 from shedlight.engines.spark.support.spark_errors import to_user_error
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.language import dsl as p
@@ -553,11 +552,3 @@ def test_a_stream_can_only_be_appended(spark, tmp_path):
 
     with pytest.raises(AnalysisException, match=r"(?i)append.*update"):
         found.writeStream.format("memory").queryName("updated").outputMode("update").start()
-
-
-def test_an_old_pyspark_is_refused():
-    """Rather than a method that it does not have."""
-    with pytest.raises(
-        sl.ShedlightError, match=r"PySpark 3\.5\.1 is too old; `find` needs 4\.0"
-    ):
-        check_pyspark("3.5.1")

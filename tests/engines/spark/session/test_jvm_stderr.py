@@ -101,7 +101,7 @@ def test_an_error_that_spark_logs_is_one_record(tmp_path):
 
     lines = said.read_text().splitlines(keepends=True)
     assert all(is_record(line.encode()) for line in lines), lines
-    assert [line[16:].strip() for line in lines] == [
-        "cannot write java.io.IOException: no room at all",
-        "Uncaught exception",
-    ]
+    first, second = (line[16:].strip() for line in lines)
+    # before Spark 4.2 the logger takes the first line of an exception's message alone
+    assert first.removesuffix(" at all") == "cannot write java.io.IOException: no room"
+    assert second == "Uncaught exception"

@@ -354,7 +354,7 @@ def test_a_spark_home_must_be_of_our_version(tmp_path):
 @pytest.mark.parametrize(
     ("version", "fine"),
     [
-        *(("4.3.0", True), ("4.3", True), ("4.3.10", True), ("4.4.0", False)),
+        *(("4.0.0", True), ("4.3", True), ("4.3.10", True), ("4.4.0", False)),
         *(("3.5.10", False), ("10.0", False), ("4.4.0.dev2", False)),
     ],
 )

@@ -25,6 +25,17 @@ CHANGED = (
     "the column as it was, or start anew with a `schema` and an empty checkpoint"
 )
 
+NO_DELTA = (
+    "Spark has no format 'delta'; add Delta Lake with --conf spark.jars.packages="
+    "io.delta:delta-spark_X.Y_2.13:4.4.0, where X.Y is the version of Spark, 4.0, 4.1 or 4.2 "
+    "(for 4.3 there is none yet), and the two settings that it asks for"
+)
+OTHER_SPARK = (
+    "a package that was added to Spark is made for another version of it, or lacks a jar "
+    "(java.lang.NoSuchMethodError: 'void a.B.c()'); add the one that is made for this Spark, "
+    "with all that it needs"
+)
+
 
 @pytest.mark.parametrize(
     ("said", "error_type", "message"),
@@ -45,6 +56,16 @@ CHANGED = (
             "Traceback ...\nshedlight.errors.StateError: it is damaged\n\n\tat a.b",
             StateError,
             "it is damaged",
+        ),
+        (
+            "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta. Make sure ...",
+            InputError,
+            NO_DELTA,
+        ),
+        (
+            "It failed.\n: java.lang.NoSuchMethodError: 'void a.B.c()'\n\tat a.b(C.java)",
+            InputError,
+            OTHER_SPARK,
         ),
     ],
 )

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import pyarrow as pa
-import pyspark
-from packaging.version import Version
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
@@ -28,10 +26,11 @@ from shedlight.engines.spark.find.shard_step import (
     shard_function,
     unpacker,
 )
+from shedlight.engines.spark.session.pyspark_version import check_pyspark
+from shedlight.engines.spark.session.workers import check_workers
 from shedlight.engines.spark.source.function_columns import with_function_columns
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.tables import EVENT_TIME
-from shedlight.errors import ShedlightError
 from shedlight.graph.function_columns import called_functions, without_functions
 from shedlight.language import Pattern, UserFunctions
 from shedlight.language.ast.expression import Attribute
@@ -42,7 +41,6 @@ SHARDS = 8
 
 _KEY = "#key"
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_OLDEST = Version("4.0")
 _CALLER = 3  # frames from a warning to the code that calls what `find` returns
 
 
@@ -91,7 +89,7 @@ def find(  # noqa: PLR0913  # as many as there are choices
     Raises:
         LanguageError: A pattern is not understood, or does not fit the columns.
         InputError: A column is missing or of the wrong type, or columns clash.
-        ShedlightError: PySpark is too old.
+        ShedlightError: PySpark is too old, or its workers run a Python without shedlight.
 
     Example:
         import shedlight as sl
@@ -103,7 +101,7 @@ def find(  # noqa: PLR0913  # as many as there are choices
         )
         alerts = events.transform(sl.find(fraud, time="ts", id="event_id", lateness="5 s"))
     """
-    check_pyspark(pyspark.__version__)
+    check_pyspark()
     question = ask(
         pattern,
         time=time,
@@ -116,6 +114,7 @@ def find(  # noqa: PLR0913  # as many as there are choices
     )
 
     def found_in(frame: DataFrame) -> DataFrame:
+        check_workers(frame.sparkSession)
         columns = ev.read_columns(question, frame)
         patterns = check_patterns(question, columns.schema, stacklevel=_CALLER)
         calls = called_functions(patterns.values())
@@ -130,15 +129,6 @@ def find(  # noqa: PLR0913  # as many as there are choices
         return _find_in_batch(question, events, columns, groups)
 
     return found_in
-
-
-def check_pyspark(version: str) -> None:
-    """Refuse a PySpark that lacks what is needed."""
-    if Version(version) < _OLDEST:
-        raise ShedlightError(
-            f"PySpark {version} is too old; `find` needs {_OLDEST} or newer: "
-            "pip install 'pyspark>=4.0'"
-        )
 
 
 def _find_in_batch(

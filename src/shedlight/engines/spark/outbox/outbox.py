@@ -15,10 +15,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, LongType, NullType, StringType, StructField, StructType
 
 from shedlight.engines.spark.codec.pack import LATE, OUTBOX_SCHEMA, unpacker
+from shedlight.engines.spark.session.pyspark_version import to_arrow_schema
 from shedlight.engines.spark.source.arrival import with_arrivals
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.graph import Stream
@@ -59,7 +60,7 @@ def events_of(outbox: DataFrame, output: Stream, schema: pa.Schema) -> DataFrame
         columns.append(ARRIVAL)
     struct = StructType(fields)
     packed = packed_of(outbox, output).select(*map(quote_name, columns))
-    return packed.mapInArrow(unpacker(to_arrow_schema(struct, timezone="UTC")), struct)
+    return packed.mapInArrow(unpacker(to_arrow_schema(struct)), struct)
 
 
 def _writable(data_type: DataType) -> DataType:

@@ -25,6 +25,8 @@ from shedlight.engines.spark.run.node_query import (
     node_query,
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
+from shedlight.engines.spark.session.pyspark_version import check_pyspark
+from shedlight.engines.spark.session.workers import check_workers
 from shedlight.engines.spark.source import reader
 from shedlight.engines.spark.source.given_frames import number_streams, with_frames
 from shedlight.engines.spark.source.starting_offsets import (
@@ -81,6 +83,8 @@ class Deployment:
         *,
         given: UserStreams | None = None,
     ) -> None:
+        check_pyspark()
+        check_workers(spark)
         self._given = given or UserStreams()
         application = with_frames(application, self._given.sources)
         application = with_writers(application, self._given.sinks)

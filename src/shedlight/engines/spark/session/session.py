@@ -20,6 +20,10 @@ from shedlight.engines.spark.session.master import (
     check_ports,
     read_master,
 )
+from shedlight.engines.spark.session.pyspark_version import (
+    check_pyspark,
+    checkpoint_file_manager,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +58,7 @@ def open_session(
     """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # see above
 
+    check_pyspark()
     given = dict(settings or {})
     where = read_master(given.pop("spark.master", master))
     java = preflight.check_java(os.environ)
@@ -109,7 +114,7 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         "spark.driver.host": preflight.LOOPBACK,
         # else Hadoop runs a program of the system, `readlink` or `chmod`, several times for
         # each file that it writes: measured 170 a second, a second of each micro-batch
-        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        "spark.sql.streaming.checkpointFileManagerClass": checkpoint_file_manager(),
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         # our own state has a checksum of its own
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
@@ -151,8 +156,6 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
     return ours | (here if master.cores else {}) | dict(given) | {_JAVA_OPTIONS: java}
 
 
-_CLASS = "FileSystemBasedCheckpointFileManager"
-_FILE_MANAGER = f"org.apache.spark.sql.execution.streaming.checkpointing.{_CLASS}"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_FILE = "-Dlog4j2.configurationFile="
 

@@ -1,17 +1,10 @@
 """Which columns can be carried to Python and back, and as what."""
 
-from collections.abc import Mapping
-from inspect import signature
-from typing import Any
-
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas.types import to_arrow_schema
 
-# PySpark before 4.3 writes timestamps in UTC by itself
-_HAS_ZONE = "timezone" in signature(to_arrow_schema).parameters
-_IN_UTC: Mapping[str, Any] = {"timezone": "UTC"} if _HAS_ZONE else {}
+from shedlight.engines.spark.session.pyspark_version import to_arrow_schema
 
 
 def arrow_field(field: spark_types.StructField) -> pa.Field | None:
@@ -19,7 +12,7 @@ def arrow_field(field: spark_types.StructField) -> pa.Field | None:
     if _has_opaque_type(field.dataType):
         return None
     try:
-        schema = to_arrow_schema(spark_types.StructType([field]), **_IN_UTC)
+        schema = to_arrow_schema(spark_types.StructType([field]))
     except PySparkException:
         return None
     return pa.field(field.name, schema.field(0).type)

@@ -10,10 +10,10 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from shedlight.engines.spark.session.paths import local_path
+from shedlight.engines.spark.session.pyspark_version import to_arrow_schema
 from shedlight.engines.spark.source import dead_letter
 from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
 from shedlight.engines.spark.source.event_time_sql import event_time_sql, with_zoned_timestamps
@@ -44,7 +44,7 @@ _MAX_RECORDS = 2_000_000
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """Give the columns of a DataFrame as Arrow has them; timestamps are in UTC."""
-    return to_arrow_schema(frame.schema, timezone="UTC")
+    return to_arrow_schema(frame.schema)
 
 
 def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> DataFrame:

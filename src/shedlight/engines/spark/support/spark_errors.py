@@ -32,6 +32,16 @@ _KNOWN_CAUSES: Mapping[str, str] = {
         "the file {file} has {found} in column {name!r}, where {wanted} was before; write the "
         "column as it was, or start anew with a `schema` and an empty checkpoint"
     ),
+    r"\[DATA_SOURCE_NOT_FOUND\].*?data source: delta\. ": (
+        "Spark has no format 'delta'; add Delta Lake with --conf spark.jars.packages="
+        "io.delta:delta-spark_X.Y_2.13:4.4.0, where X.Y is the version of Spark, 4.0, 4.1 or "
+        "4.2 (for 4.3 there is none yet), and the two settings that it asks for"
+    ),
+    r"(?P<error>java\.lang\.(?:NoSuchMethod|NoClassDefFound|AbstractMethod|NoSuchField|"
+    r"IncompatibleClassChange)Error: [^\n]{0,120})": (
+        "a package that was added to Spark is made for another version of it, or lacks a jar "
+        "({error}); add the one that is made for this Spark, with all that it needs"
+    ),
     r"\[DATA_SOURCE_NOT_FOUND\].*?data source: (?P<name>\S+?)\. ": (
         "Spark has no format {name!r}; write one that it has, such as parquet, json, csv or "
         "kafka, or add its package with --conf spark.jars.packages=..."
