@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Floats, Ints
+from shedlight.model.arrays import Floats, Ints, repeat_value
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
 from shedlight.model.selectivity.demand import plain_demand
 
@@ -110,8 +110,8 @@ def model_of(arrays: Arrays) -> Model:
         PatternModel(
             stream=Stream(f"Q{number}", _OPERATOR),
             demand=plain_demand(uses, needs),
-            seconds=np.full(len(uses), mean),
-            moments=np.full(len(uses), 2 * mean * mean),
+            seconds=repeat_value(np.float64(mean), len(uses)),
+            moments=repeat_value(np.float64(2 * mean * mean), len(uses)),
         )
         for number, (uses, needs, mean) in enumerate(
             zip(arrays.uses, arrays.needs, arrays.seconds.tolist(), strict=True)

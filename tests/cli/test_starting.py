@@ -12,7 +12,9 @@ from shedlight.engines import kernel_cache
 from shedlight.language import parse_pattern
 from shedlight.matching.kernel import fifo, scan
 
-HEAVY = ["numba", "pyspark", "pandas", "pyarrow", "highspy", "matplotlib"]
+HEAVY = ["numba", "pyspark", "pandas", "pyarrow", "highspy", "matplotlib", "rich"]
+COMPILING = "numba.np.arrayobj"
+"""A part of numba that it needs to compile and not to load what is compiled."""
 
 
 def _loaded(*arguments):
@@ -20,11 +22,11 @@ def _loaded(*arguments):
     code = f"""
 import json, sys
 sys.argv = {["shedlight", *arguments]!r}
-from shedlight.cli.main import main
+from shedlight.cli.__main__ import start
 try:
-    main()
+    start()
 finally:
-    print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
+    print(json.dumps([name for name in {[*HEAVY, COMPILING]!r} if name in sys.modules]))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -40,6 +42,16 @@ def test_help_of_all_commands_loads_nothing_heavy():
 def test_help_of_match_loads_no_solver_and_no_spark():
     """Nor what draws figures."""
     assert not {"pyspark", "highspy", "matplotlib"} & set(_loaded("match", "--help"))
+
+
+def test_match_loads_neither_pandas_nor_the_compiler(tmp_path):
+    """Once it is compiled; Arrow would load pandas, and numba all that it can compile."""
+    path = tmp_path / "events.csv"
+    path.write_text("time,type\n0,A\n1000000,B\n")
+    text = "SELECT * WHERE SEQ(a.type = 'A', b.type = 'B') WITHIN 5 s"
+    command = ("match", "--pattern", text, "--input", str(path))
+    _loaded(*command)  # the first time it may be compiled
+    assert _loaded(*command) == ["numba", "pyarrow"]
 
 
 @pytest.fixture

@@ -45,21 +45,43 @@ def load_with_warnings(file: Path) -> Application:
 @contextmanager
 def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
     """Give a function that counts a step; in a terminal, a long command shows a bar."""
-    from rich.console import Console  # noqa: PLC0415  # only where something is shown
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = bar.add_task(name, total=total)
-    began = time.perf_counter()
+    began, done = time.perf_counter(), 0
+    bar: _Bar | None = None
 
     def advance() -> None:
-        bar.advance(task)
-        if time.perf_counter() - began > _SECONDS_BEFORE_BAR and not bar.live.is_started:
-            bar.start()
+        nonlocal bar, done
+        done += 1
+        is_long = time.perf_counter() - began > _SECONDS_BEFORE_BAR
+        if bar is None and is_long and sys.stderr.isatty():
+            bar = _Bar(name, total, began)
+        if bar is not None:
+            bar.show(done)
 
     try:
         yield advance
     finally:
-        bar.stop()
+        if bar is not None:
+            bar.stop()
+
+
+class _Bar:
+    """A progress bar on standard error, from its making until it is stopped."""
+
+    def __init__(self, name: str, total: int, began: float) -> None:
+        from rich.console import Console  # noqa: PLC0415  # only where something is shown
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        console, clock = Console(stderr=True), time.perf_counter
+        self._progress = Progress(*columns, console=console, transient=True, get_time=clock)
+        self._task = self._progress.add_task(name, total=total)
+        self._progress.tasks[0].start_time = began
+        self._progress.start()
+
+    def show(self, done: int) -> None:
+        """Show how many steps are done."""
+        self._progress.update(self._task, completed=done)
+
+    def stop(self) -> None:
+        """Take it off the screen."""
+        self._progress.stop()

@@ -3,17 +3,24 @@
 numba keeps compiled functions on disk but does not notice when a function that they call has
 changed in another file. So the folder is named after all kernels together: a change to any of
 them compiles all of them anew, once.
+
+Before it looks whether something is kept, numba loads all that it can compile, which takes as
+long as all else that a small file needs. `_QuickCache` looks first.
 """
 
 import hashlib
-import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
+
+from shedlight.cache_home import cache_home
 
 Array = np.ndarray[Any, Any]
 idx: Callable[[Any], int] = np.uint64  # type: ignore[assignment]  # numba knows it as a type
@@ -30,16 +37,7 @@ def cache_folder() -> Path:
     """Find the folder of this version of the kernels."""
     sources = sorted(Path(__file__).parent.rglob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    home = os.environ.get("NUMBA_CACHE_DIR") or Path(
-        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "shedlight"
-    )
-    return Path(home) / f"kernels-{digest}"
-
-
-def is_first_run() -> bool:
-    """Whether the kernels have never been compiled on this machine."""
-    folder = cache_folder()
-    return not folder.exists() or not any(folder.rglob("*.nbc"))
+    return cache_home() / f"kernels-{digest}"
 
 
 def jit_inline(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -54,17 +52,28 @@ def jit_noinline(function: Callable[_Arguments, _Result]) -> Callable[_Arguments
     return _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
 
 
+class _QuickCache(FunctionCache):
+    """Functions that were compiled, loaded without what compiling needs."""
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """Load a function for data types; None if it is to be compiled."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
 def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Compile a function that Python calls, and keep the result on disk if possible."""
     settings: Any = numba.config
+    dispatcher: Any = _njit(no_cfunc_wrapper=True)(function)
+    new_cache: Any = _QuickCache
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(cache_folder())
-    try:
-        return _njit(cache=True, no_cfunc_wrapper=True)(function)
-    except (RuntimeError, OSError):  # a home that cannot be written to
-        return _njit(no_cfunc_wrapper=True)(function)
-    finally:
-        settings.CACHE_DIR = before
+    with suppress(RuntimeError, OSError):  # a home that cannot be written to
+        dispatcher._cache = new_cache(function)  # noqa: SLF001  # as `enable_caching` does
+    settings.CACHE_DIR = before
+    result: Callable[_Arguments, _Result] = dispatcher
+    return result
 
 
 def _njit(

@@ -32,7 +32,7 @@ import numpy as np
 
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream, bound_kind
-from shedlight.model.arrays import Floats, LazyArrays
+from shedlight.model.arrays import Floats, LazyArrays, of_uses
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel
 from shedlight.model.rates import Arrivals, node_arrivals
 
@@ -223,7 +223,10 @@ def _service_by_type(operator: OperatorModel) -> Floats:
     """Find the mean service of an event of each type that all patterns keep."""
     total = np.zeros(len(operator.types))
     for pattern in operator.patterns:
-        np.add.at(total, pattern.demand.uses, pattern.seconds)
+        if len(pattern.demand.uses) == len(total):  # all types: they ascend
+            total += pattern.seconds
+        else:
+            np.add.at(total, pattern.demand.uses, pattern.seconds)
     return total
 
 
@@ -260,9 +263,8 @@ def _with_waiting(
     moment of a sum has cross terms. At most the lesser of two rates is kept by both patterns,
     which is at most half of their sum, so a pattern is charged s x (the time of the others).
     """
-    cost = services[pattern.demand.uses]  # in place from here: arrays are long
-    cost -= pattern.seconds
-    cost += besides
+    cost = of_uses(services, pattern.demand.uses) - pattern.seconds
+    cost += besides  # in place from here: arrays are long
     cost *= pattern.seconds
     cost += pattern.moments
     cost /= 2 * spare

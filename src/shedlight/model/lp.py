@@ -51,10 +51,10 @@ class LinearProgram:
     def __init__(self) -> None:
         self.column_count = 0
         self.row_count = 0
-        self._costs: list[Floats] = []
-        self._lower: list[Floats] = []
-        self._upper: list[Floats] = []
-        self._integer: list[Flags] = []
+        self._costs: list[float] = []
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+        self._integer: list[bool] = []
         self._row_lower: list[Floats] = []
         self._row_upper: list[Floats] = []
         self._sizes: list[Ints] = []
@@ -73,8 +73,8 @@ class LinearProgram:
     ) -> int:
         """Add variables and return the number of the first."""
         for goal, value in ((self._costs, cost), (self._lower, lower), (self._upper, upper)):
-            goal.append(np.full(count, value, np.float64))
-        self._integer.append(np.full(count, integer))
+            goal.extend([value] * count if isinstance(value, float) else value.tolist())
+        self._integer += [integer] * count
         self.column_count += count
         return self.column_count - count
 
@@ -126,12 +126,12 @@ class LinearProgram:
     @property
     def costs(self) -> Floats:
         """What one of each variable adds to the objective."""
-        return np.asarray(_joined(self._costs), np.float64)
+        return np.array(self._costs, np.float64)
 
     @property
     def has_integers(self) -> bool:
         """Whether there are integer variables."""
-        return any(flags.any() for flags in self._integer)
+        return any(self._integer)
 
     def solve(
         self,
@@ -148,8 +148,8 @@ class LinearProgram:
         Raises:
             SolverError: The solver gave up, or found that there is no greatest value.
         """
-        integer = _joined(self._integer, np.bool_)
-        lower, upper = _joined(self._lower), _joined(self._upper)
+        integer = np.array(self._integer, np.bool_)
+        lower, upper = np.array(self._lower, np.float64), np.array(self._upper, np.float64)
         if fixed is not None:
             lower, upper = np.where(integer, fixed, lower), np.where(integer, fixed, upper)
             integer = np.zeros_like(integer)
@@ -167,7 +167,7 @@ class LinearProgram:
         program = highspy.HighsLp()
         program.num_col_, program.num_row_ = self.column_count, self.row_count
         program.sense_ = highspy.ObjSense.kMaximize
-        program.col_cost_ = _joined(self._costs)
+        program.col_cost_ = self.costs
         program.col_lower_, program.col_upper_ = lower, upper
         program.row_lower_ = _joined(self._row_lower)
         program.row_upper_ = _joined(self._row_upper)

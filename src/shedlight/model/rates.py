@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Flags, Floats, LazyArrays, dot
+from shedlight.model.arrays import Flags, Floats, LazyArrays, dot, of_uses
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.selectivity.flow_lp import match_rate
 
@@ -81,7 +81,7 @@ def propagate_rates(  # one loop that many functions would hide
         most = math.inf if operator.node in nodes else operator.capacity
         for pattern in operator.patterns:
             stream = pattern.stream
-            offered = same.kept[stream] if same else here[pattern.demand.uses]
+            offered = same.kept[stream] if same else of_uses(here, pattern.demand.uses)
             shares = choose(pattern, offered)
             if pattern.key:
                 offered = _kept_by_key(operator, pattern, shares, outputs, key_shares)

@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Flags, Floats, dot
+from shedlight.model.arrays import Flags, Floats, dot, of_uses
 from shedlight.model.model import Keep, PatternModel
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.shares import scalable
@@ -83,8 +83,8 @@ def _raisable(
         if flags.any():
             uses = slice(None) if flags.all() else flags
             arrivals = candidate.rates.arrivals[str(stream.operator)]
-            costs = arrivals[pattern.demand.uses[uses]]
-            costs *= problem.limits[node].costs[stream][uses]
+            offered = of_uses(arrivals, pattern.demand.uses[uses])
+            costs = offered * problem.limits[node].costs[stream][uses]
             raisable.append(_Raisable(stream, uses, shares[uses], costs))
     return tuple(raisable)
 

@@ -90,7 +90,7 @@ def add_kept(
     Where columns are given, types that are never to be shed may be.
     """
     arrivals = rows.arrivals[operator.name]
-    is_protected = bool(pattern.protected.any())
+    is_protected = len(pattern.protected) > 0 and bool(pattern.protected.any())
     missed = _missed_columns(operator, pattern, relaxed) if relaxed else []
     if pattern.key:
         kept = _by_key(rows, pattern, arrivals, float(is_protected and relaxed is None))

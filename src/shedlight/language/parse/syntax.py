@@ -5,13 +5,20 @@ children; `patterns.py` and `expressions.py` say what they mean.
 """
 
 import difflib
+import hashlib
+import os
+import pickle
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
+import lark
 from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 
+from shedlight.cache_home import cache_home
 from shedlight.errors import LanguageError, Span, join_words
 from shedlight.language.ast.expression import KEYWORDS
 from shedlight.language.ast.pattern import MICROSECONDS
@@ -121,14 +128,28 @@ def _tree(text: str, ahead: list[Token]) -> SyntaxTree:
 
 @cache
 def _grammar() -> Lark:
-    return Lark(
-        files("shedlight.language.parse").joinpath("grammar.lark").read_text("utf-8"),
-        parser="lalr",
-        lexer="basic",
-        propagate_positions=True,
-        maybe_placeholders=False,
-        lexer_callbacks={"NAME": _keyword_or_name},
-    )
+    """Make the parser, from tables that were kept if possible: to make them takes 0.2 s."""
+    grammar = files("shedlight.language.parse").joinpath("grammar.lark").read_text("utf-8")
+    made_from = f"{grammar} {lark.__version__} {sys.version_info[:2]}"
+    digest = hashlib.sha256(made_from.encode()).hexdigest()[:16]
+    path = cache_home() / f"grammar-{digest}.pickle"
+    options = {"propagate_positions": True, "lexer_callbacks": {"NAME": _keyword_or_name}}
+    try:
+        with path.open("rb") as file:
+            tables = pickle.load(file)  # noqa: S301  # it is in the user's own folder
+        kept: Lark = Lark._load_from_dict(**tables, **options)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    except Exception:  # noqa: BLE001  # there are none, or whatever is there is no tables
+        made = {"parser": "lalr", "lexer": "basic", "maybe_placeholders": False}
+        parser = Lark(grammar, **made, **options)
+    else:
+        return kept
+    with suppress(OSError):  # a home that cannot be written to
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        with new.open("wb") as file:
+            parser.save(file)
+        new.replace(path)  # as a whole: others may be reading
+    return parser
 
 
 def _keyword_or_name(token: Token) -> Token:

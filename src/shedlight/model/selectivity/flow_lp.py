@@ -53,9 +53,8 @@ def add_pattern(
     A match is worth `cost`; there can be less than `most` matches per second, and there may be
     up to `upper`.
     """
-    costs, uppers = np.zeros(demand.branch_count), np.full(demand.branch_count, INFINITY)
-    costs[0], uppers[0] = cost, upper
-    rates = program.add_columns(demand.branch_count, cost=costs, upper=uppers)
+    rates = program.add_columns(1, cost=cost, upper=upper)
+    program.add_columns(demand.branch_count - 1)
     for split in demand.splits:
         branches = [rates + branch for branch in split.alternatives]
         if split.exclusive:
