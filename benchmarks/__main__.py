@@ -15,6 +15,7 @@ from benchmarks import (
     generated,
     many_patterns,
     matching,
+    peers,
     planning,
     simulating,
     spark,
@@ -42,6 +43,7 @@ def main() -> int:
             planning,
             simulating,
             spark,
+            peers,
         )
         for question in module.QUESTIONS
         if not wanted.only or any(word in question.__name__ for word in wanted.only)
