@@ -12,7 +12,7 @@ import pyarrow as pa
 
 RATE = 1_000  # events per second of event time
 TYPES, KEYS = 10, 100
-_STREAM = "@app:playback()\ndefine stream Events (id long, type int, key int, x double);\n"
+_STREAM = "@app:playback\ndefine stream Events (id long, type int, key int, x double);\n"
 _BEGIN, _END = "partition with (key of Events) begin\n", "end;\n"
 
 
@@ -98,22 +98,22 @@ WORKLOADS = (
     ),
     _workload(
         "within a distance",
-        50_000,
-        20,
+        20_000,
+        10,
         f"{_PAIR} AND abs(b.x - a.x) < 0.01",
         f"{_FIRST} -> e2=Events[type == 1 and x - e1.x < 0.01 and e1.x - x < 0.01]",
     ),
     _workload(
         "higher",
-        50_000,
-        20,
+        20_000,
+        10,
         f"{_PAIR} AND b.x > a.x + 99.0",
         f"{_FIRST} -> e2=Events[type == 1 and x > e1.x + 99.0]",
     ),
     _workload(
         "equal",
-        50_000,
-        20,
+        20_000,
+        10,
         f"{_PAIR} AND b.key = a.key",
         f"{_FIRST} -> e2=Events[type == 1 and key == e1.key]",
     ),
