@@ -153,7 +153,7 @@ class ScanRun:
         self.records = PartialMatchRecords(*(array.copy() for array in state.records))
         self.bindings = Bindings(*(array.copy() for array in state.bindings))
         self.collector = MatchCollector(has_nots=False, timed_out=matcher.timed_out)
-        self._output = new_output()
+        self._output: Output
         self._transitions = build_transition_table(matcher, state.tables)
         self._settings = build_settings(matcher)
         self._code = code_arrays(matcher.programs, matcher.triggers)
@@ -167,6 +167,7 @@ class ScanRun:
 
     def advance(self, events: Events, watermark: int) -> None:
         """Take all events, then end what the watermark has passed."""
+        self._output = new_output(len(events.time), with_symbols=False)
         done, all_done = 0, len(events.time) + 1
         while done < all_done:
             self._ensure_capacity()

@@ -1,11 +1,13 @@
-"""An ordered index: entries in blocks of 64 by their values, with the least age below each.
+"""An ordered index: entries in blocks of 128 by their values, with the least age below each.
 
 An entry is a value, and the age and number of a partial match. Blocks form trees, one for each
 group of entries that are asked for together: of each block below it a block knows the first
 entry that may be there and the least age. So "the oldest whose value lies between two" reads
-the ages of a few blocks, however many entries there are. Entries of a block are in no order;
-they are sorted when it is full and split, on the way to where an entry is put. An empty block
-is taken out.
+the ages of a few blocks, however many entries there are. Entries of a block are in no order:
+when it is full, on the way to where an entry is put, the greater half moves to another one. An
+empty block is taken out.
+
+What a search found is mostly taken out next, so it is remembered where it was.
 
 All that is not in a block is in one array, for what is passed to compiled functions is what
 takes time to compile.
@@ -18,7 +20,7 @@ import numpy as np
 from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline
 from shedlight.matching.kernel.records import NONE
 
-WIDTH = 64
+WIDTH = 128
 _HALF = WIDTH // 2
 # Where the fields of a block begin. Of an entry LINK is the partial match; of a block below,
 # that block. LEAST is of blocks below alone.
@@ -26,9 +28,11 @@ VALUE, AGE, LINK, LEAST, SIZE = range(0, 5 * WIDTH, WIDTH)
 _BLOCK = SIZE + 1
 
 _DEEPEST = 12
-# Numbers about all trees; where a search or a removal is, as pairs; and from TREES on the root
-# and the height of each tree.
-BLOCKS, FREE_BLOCK, USED_BLOCKS, ENTRIES, GROUPS, FREE_GROUPS, STACK = range(7)
+# Numbers about all trees; what was found last, if it is still there (else its age is NONE);
+# where a search or a removal is, as pairs; and from TREES on the root and the height of each
+# tree.
+BLOCKS, FREE_BLOCK, USED_BLOCKS, ENTRIES, GROUPS, FREE_GROUPS = range(6)
+FOUND_GROUP, FOUND_AGE, FOUND_VALUE, FOUND_PLACE, STACK = range(6, 11)
 TREES = STACK + 2 * _DEEPEST * WIDTH
 
 YOUNGEST = 9223372036854775807
@@ -45,7 +49,7 @@ class Ordered(NamedTuple):
 def new_ordered() -> Ordered:
     """Make an index without entries and without room."""
     facts = np.zeros(TREES, np.int64)
-    facts[[FREE_BLOCK, FREE_GROUPS]] = NONE
+    facts[[FREE_BLOCK, FREE_GROUPS, FOUND_AGE]] = NONE
     return Ordered(np.zeros((0, _BLOCK), np.int64), facts)
 
 
@@ -65,8 +69,9 @@ def with_room(ordered: Ordered, blocks: int, groups: int) -> Ordered:
 def count_blocks(facts: Array, entries: int, groups: int) -> int:
     """Say how many blocks may be in use after so many more entries, in so many new groups.
 
-    A block is split when it is full and leaves two that are half full. So a split needs 64
-    entries that are there or 32 that are added; a root that is split has a block put above it.
+    A block is split when it is full and leaves two that are half full. So a split needs a block
+    full of entries that are there or half of it added; a root that is split has a block put
+    above it.
     """
     splits = facts[ENTRIES] // WIDTH + entries // _HALF + 1
     above = facts[USED_BLOCKS] // WIDTH + splits // _HALF + 1
@@ -126,19 +131,27 @@ def _free_block(ordered: Ordered, block: int) -> None:
 
 
 @jit_inline
-def _sort_entries(keys: Array) -> None:
-    """Sort the entries of a full block."""
-    for i in range(1, WIDTH):
-        value, age, link = keys[VALUE + i], keys[AGE + i], keys[LINK + i]
-        place = i
-        while place > 0 and (
-            keys[VALUE + place - 1] > value
-            or (keys[VALUE + place - 1] == value and keys[AGE + place - 1] > age)
-        ):
-            for field in range(0, LEAST, WIDTH):
-                keys[field + place] = keys[field + place - 1]
-            place -= 1
-        keys[VALUE + place], keys[AGE + place], keys[LINK + place] = value, age, link
+def _move_greater(keys: Array, others: Array) -> None:
+    """Move the greater half of the entries of a full block to another, the least of them first.
+
+    How many are less than each is counted, by value and then by age, which no two share both:
+    that takes no branches, so it is faster than to sort them.
+    """
+    for i in range(WIDTH):
+        value, age, less = keys[VALUE + i], keys[AGE + i], i64(0)
+        for j in range(WIDTH):
+            is_tie = (keys[VALUE + j] == value) & (keys[AGE + j] < age)
+            less += (keys[VALUE + j] < value) | is_tie
+        keys[LEAST + i] = less
+    stay, move = i64(0), i64(1)
+    for i in range(WIDTH):
+        less = keys[LEAST + i]
+        goal = keys if less < _HALF else others
+        place = stay if less < _HALF else move * (less > _HALF)
+        for field in range(0, LEAST, WIDTH):
+            goal[idx(field + place)] = keys[field + i]
+        stay += less < _HALF
+        move += less > _HALF
 
 
 @jit_noinline
@@ -147,10 +160,11 @@ def _split(ordered: Ordered, above: int, place: int, level: int) -> None:
     upper, right = ordered.blocks[above], _new_block(ordered)
     keys, others = ordered.blocks[upper[LINK + place]], ordered.blocks[right]
     if level == 1:
-        _sort_entries(keys)
+        _move_greater(keys, others)
     for field in range(0, SIZE, WIDTH):
-        for i in range(_HALF):
-            others[field + i] = keys[field + i + _HALF]
+        if level > 1:
+            for i in range(_HALF):
+                others[field + i] = keys[field + i + _HALF]
         for i in range(upper[SIZE], place + 1, -1):
             upper[field + i] = upper[field + i - 1]
     keys[SIZE] = others[SIZE] = _HALF
@@ -223,7 +237,9 @@ def remove(ordered: Ordered, group: int, value: int, age: int) -> None:
         facts[idx(STACK + 2 * level)], facts[idx(STACK + 2 * level + 1)] = block, place
         block = i64(blocks[idx(block), idx(LINK + place)])
     keys = blocks[idx(block)]
-    place, last = place_of_age(keys, i64(AGE), age), keys[SIZE] - 1
+    place, last = i64(facts[FOUND_PLACE]), keys[SIZE] - 1
+    if place > last or keys[idx(VALUE + place)] != value or keys[idx(AGE + place)] != age:
+        place = place_of_age(keys, i64(AGE), age)
     while place >= 0 and (keys[idx(VALUE + place)] != value or keys[idx(AGE + place)] != age):
         place -= 1  # another one of the same partial match
     if place == NONE:

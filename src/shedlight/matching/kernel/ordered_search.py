@@ -3,6 +3,10 @@
 from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline
 from shedlight.matching.kernel.ordered import (
     AGE,
+    FOUND_AGE,
+    FOUND_GROUP,
+    FOUND_PLACE,
+    FOUND_VALUE,
     LEAST,
     LINK,
     LOWEST,
@@ -32,13 +36,17 @@ def _range_below(keys: Array, low: int, high: int) -> tuple[int, int]:
 
 
 @jit_inline
-def _link_of_age(blocks: Array, block: int, height: int, age: int) -> int:
-    """Find the partial match of an age below a block whose least age that is."""
+def _remember(ordered: Ordered, group: int, block: int, height: int, age: int) -> int:
+    """Find the entry of an age below a block whose least age that is, and give its link."""
+    facts, blocks = ordered.facts, ordered.blocks
     for _ in range(height):
         keys = blocks[idx(block)]
         block = i64(keys[idx(LINK + place_of_age(keys, i64(LEAST), age))])
     keys = blocks[idx(block)]
-    return i64(keys[idx(LINK + place_of_age(keys, i64(AGE), age))])
+    place = place_of_age(keys, i64(AGE), age)
+    facts[FOUND_GROUP], facts[FOUND_AGE] = group, age
+    facts[FOUND_VALUE], facts[FOUND_PLACE] = keys[idx(VALUE + place)], place
+    return i64(keys[idx(LINK + place)])
 
 
 @jit_inline
@@ -46,8 +54,8 @@ def _least_in_range(keys: Array, low: int, high: int, after: int, best: int) -> 
     """Find the least age in a block of entries, of those in the range."""
     for i in range(keys[SIZE]):
         value, age = keys[idx(VALUE + i)], keys[idx(AGE + i)]
-        fits = (value >= low) & (value <= high) & (age > after) & (age < best)
-        best = age if fits else best
+        fits = (value >= low) & (value <= high) & (age > after)
+        best = min(best, age if fits else i64(YOUNGEST))  # so that it is done with vectors
     return best
 
 
@@ -92,7 +100,7 @@ def oldest_in_range(  # noqa: C901  # a function less is much less to compile
                 top += 2
     if where == NONE:
         return best, where
-    return best, _link_of_age(blocks, where, height, best)
+    return best, _remember(ordered, group, where, height, best)
 
 
 @jit_noinline

@@ -62,7 +62,7 @@ def with_room(ordered: Ordered, more: int, started: int, elements: int) -> Order
 
 
 @jit_noinline
-def change_entries(  # noqa: PLR0913, PLR0917  # no more is passed than is used
+def change_entries(  # noqa: C901, PLR0913, PLR0917  # no more is passed than is used
     ordered: Ordered,
     waits: Array,
     keys: Array,
@@ -77,16 +77,21 @@ def change_entries(  # noqa: PLR0913, PLR0917  # no more is passed than is used
     """
     number, age, partial_match = place
     several = bindings.records[idx(first)].next != NONE
-    binding = first
+    binding, found = first, i64(NONE)  # the group whose entry was found last, and not another
+    if change == TAKE_OUT and ordered.facts[tree.FOUND_AGE] == age:
+        found = i64(NONE) if several else i64(ordered.facts[tree.FOUND_GROUP])
+        ordered.facts[tree.FOUND_AGE] = NONE
     while binding != NONE:
         waited = waits[idx(_STATES + bindings.records[idx(binding)].state)]
         for element in range(waits.shape[1]):
-            key = i64(ABSENT)
-            if waited[idx(element)]:
+            group, key = (number * waits.shape[1] + element) * 2, i64(ABSENT)
+            if group == found:  # then its event is not looked at, which is anywhere in memory
+                key = i64(ordered.facts[tree.FOUND_VALUE])
+            elif waited[idx(element)]:
                 key = _key_of(waits, keys, bindings.bound, binding, i64(element))
             if key == ABSENT:
                 continue
-            group = (number * waits.shape[1] + element) * 2 + (key == WILD)
+            group += key == WILD
             value = age if key == WILD else key
             if several or change == TAKE_OUT:  # bindings that are alike have one entry
                 tree.remove(ordered, group, value, age)
