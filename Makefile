@@ -20,6 +20,7 @@ demo: $(INSTALLED) java ## run the example of the paper, then overload on Spark 
 	@$(BIN)/python examples/overload/demo.py
 
 test: $(INSTALLED) java chromium jars $(ARCHIVE) ## run the tests
+	@$(BIN)/python scripts/compile_kernels.py
 	@$(BIN)/pytest --numprocesses 2 --dist loadgroup -m 'not soak'
 
 check: $(INSTALLED) ## check format, style, types and import layers

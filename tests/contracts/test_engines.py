@@ -149,10 +149,20 @@ def engine(request, tmp_path_factory):
     return {"tables": tables_engine, "simulator": simulator_engine}[request.param]()
 
 
-@pytest.fixture(scope="module")
-def run(engine):
-    """Run the application once with each shares; a run on Spark takes seconds."""
-    return cache(lambda shares: engine.run(_case(engine, cut=True, shares=SHARES[shares])))
+_RUNS: dict[tuple[str, str], Mapping[str, list[Row]]] = {}
+
+
+@pytest.fixture
+def run(engine, request):
+    """Run the application once with each shares, in whatever order tests ask for it."""
+
+    def run_once(shares: str) -> Mapping[str, list[Row]]:
+        key = (request.node.callspec.params["engine"], shares)
+        if key not in _RUNS:
+            _RUNS[key] = engine.run(_case(engine, cut=True, shares=SHARES[shares]))
+        return _RUNS[key]
+
+    return run_once
 
 
 @cache
