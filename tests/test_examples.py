@@ -408,3 +408,20 @@ def test_every_pattern_of_the_comparison_is_understood(text):
 def test_the_comparison_has_patterns():
     """So that the test above cannot pass by finding none."""
     assert len(patterns_of_the_comparison()) >= 20
+
+
+SCRIPTS = [*(ROOT / "examples").glob("*/*.py"), *(ROOT / "scripts").glob("*.py")]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_a_script_imports_is_there(script, monkeypatch):
+    """It is read, and not run."""
+    monkeypatch.syspath_prepend(str(script.parent))
+    before = set(sys.modules)
+    try:
+        runpy.run_path(str(script), run_name="imported")
+    finally:
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None) or ""
+            if file.startswith(str(script.parent)):  # others may have one of that name
+                del sys.modules[name]

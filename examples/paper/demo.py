@@ -7,9 +7,9 @@ from pathlib import Path
 from generate import write
 
 from shedlight.engines.event_files import read_events
+from shedlight.engines.kernel_cache import kernels_to_compile
 from shedlight.engines.tables import run_application
 from shedlight.graph import load_application
-from shedlight.matching.jit import is_first_run
 
 EVENTS = 500_000
 FILE = Path(__file__).with_name("app.yaml")
@@ -19,7 +19,8 @@ def main() -> None:
     """Generate events, match them, and show what each operator found."""
     application = load_application(FILE).application
     print(f"{application.name}: the running example of the paper, {FILE.name}")
-    if is_first_run():
+    patterns = [p for spec in application.operators.values() for p in spec.patterns.values()]
+    if kernels_to_compile(patterns):
         print(
             "compiling the matcher, once on this computer (about half a minute) ...", flush=True
         )
