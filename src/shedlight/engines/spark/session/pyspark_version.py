@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OLDEST, NEWEST = (4, 0), (4, 3)
-"""The first and the last version that our tests are run with."""
+"""The first and the last version that it is made for; docs/pyspark.md says what was run."""
 
 
 def pyspark_version() -> str:
@@ -33,7 +33,7 @@ def pyspark_version() -> str:
 
 
 def check_pyspark(version: str | None = None) -> None:
-    """Refuse a PySpark that lacks what we need; warn of one that nobody has tried, once.
+    """Refuse a PySpark that lacks what we need; warn once of one that is too new to be known.
 
     Without a version it is the one that is installed.
 
@@ -49,7 +49,7 @@ def check_pyspark(version: str | None = None) -> None:
         )
     if number > NEWEST:
         _warn_once(
-            f"PySpark {version} is newer than those that shedlight was tested with, "
+            f"PySpark {version} is newer than those that shedlight is made for, "
             f"{_text(OLDEST)} to {_text(NEWEST)}; if something goes wrong, try again with one "
             f"of them: pip install 'pyspark~={_text(NEWEST)}.0'"
         )
