@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shedlight.model.latency import LatencyModel, Target, node_limit
@@ -18,7 +18,8 @@ from shedlight.planning.problem import PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
 from tests.planning.closures import alarms_model, draw_model
 
-ENOUGH = 1 + 1e-6  # to be on the safe side of rounding
+# At the very amount the solver goes either way (seed 2501); sentences round it up to 0.1 %.
+ENOUGH = 1 + 1e-4
 
 
 def constrained(rng: random.Random) -> Model:
@@ -116,6 +117,7 @@ def is_feasible(model: Model, target: Target) -> bool:
 
 
 @settings(max_examples=60)
+@example(seed=2501, latency=LatencyModel.MM1)
 @given(seed=st.integers(0, 10**6), latency=st.sampled_from([*LatencyModel]))
 def test_what_is_named_is_a_cause_and_the_amount_is_enough(seed, latency):
     """Constraints relaxed by what is said, or limits raised by it: then there is a plan."""

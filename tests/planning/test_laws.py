@@ -47,7 +47,7 @@ def _scaled(model, rates=1.0, seconds=1.0, bounds=1.0):
     return replace(model, nodes=nodes, operators=operators)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(models(bounded=2), TARGETS, st.floats(1.01, 3))
 def test_more_budget_or_a_higher_bound_never_lowers_the_optimum(model, target, factor):
     """Neither a higher aim nor a higher bound costs anything."""
@@ -58,7 +58,7 @@ def test_more_budget_or_a_higher_bound_never_lowers_the_optimum(model, target, f
     assert _value(model, target) <= _value(higher, target) * (1 + 1e-6) + 1e-9
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(models(bounded=2), TARGETS, st.floats(1.01, 3))
 def test_more_arrivals_never_lower_the_optimum(model, target, factor):
     """What is too much can be shed."""
@@ -67,7 +67,7 @@ def test_more_arrivals_never_lower_the_optimum(model, target, factor):
     assert _value(model, target) <= _value(more, target) * (1 + 1e-6) + 1e-9
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(models(bounded=2), TARGETS, st.floats(0.2, 5))
 def test_the_unit_of_time_does_not_matter(model, target, c):
     """Rates times c with times and bounds over c: the same shares."""
@@ -80,7 +80,7 @@ def test_the_unit_of_time_does_not_matter(model, target, c):
         assert other.keep[stream] == pytest.approx(shares, abs=1e-5)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(models(bounded=2), TARGETS)
 def test_with_enough_capacity_everything_is_kept(model, target):
     """And nothing is planned."""
@@ -90,7 +90,7 @@ def test_with_enough_capacity_everything_is_kept(model, target):
     assert all((shares == 1).all() for shares in plan.keep.values())
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(models(bounded=2), TARGETS, st.booleans())
 def test_the_limit_is_kept_and_two_runs_agree(model, target, fill):
     """With filling and without."""
@@ -107,7 +107,7 @@ def test_the_limit_is_kept_and_two_runs_agree(model, target, fill):
         assert np.array_equal(shares, again.keep[stream])
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(models(bounded=2), TARGETS)
 def test_filling_only_adds(model, target):
     """No share falls, no result is lost, and the limit that stops it is reached."""

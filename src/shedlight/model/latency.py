@@ -25,16 +25,18 @@ takes to work off a backlog in time.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from math import log
 
 import numpy as np
 
 from shedlight.errors import PlanError
 from shedlight.graph.application import Stream, bound_kind
-from shedlight.model.arrays import Floats, LazyArrays, of_uses
+from shedlight.model.arrays import CachedArrays, Floats
 from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel
 from shedlight.model.rates import Arrivals, node_arrivals
+
+_MUCH_READING = 0.25
+"""What part of a node's time reading must take so that fewer events are a remedy."""
 
 
 def batches_per_event(percentile: int | None) -> float:
@@ -183,14 +185,14 @@ def node_limit(model: Model, node: NodeModel, target: Target) -> Limit | None:
             raise _too_tight(node, node.bound - spare, "a single event takes that long")
         spare = mean_bound(spare, node.percentile)
         by_stream = {pattern.stream: pattern for pattern in patterns}
+        services = {name: services[name] + others[name] + 2 * transport for name in services}
 
-        @cache  # whoever asks needs the other arrays of the pattern too, then they are at hand
         def cost(stream: Stream) -> Floats:
             name = str(stream.operator)
-            besides = others[name] + 2 * node.transport
-            return _with_waiting(by_stream[stream], services[name], besides, spare)
+            return _with_waiting(by_stream[stream], services[name], spare)
 
-        costs = LazyArrays(by_stream, cost)
+        # whoever asks needs the other arrays of the pattern too, then they are at hand
+        costs = CachedArrays(cost)
         transport += transport * transport / (2 * spare)
     return Limit(node, node.bound, target, costs, transport, node_arrivals(model, node.name))
 
@@ -206,16 +208,26 @@ def check_feasible(limit: Limit, read: float) -> None:
             f"node {node.name!r} cannot keep any bound: reading {read:,.0f} events/s at "
             f"{node.reading:g} s each takes all of its time; give it more cores or fewer events"
         )
-    least = batches_per_event(node.percentile) * node.fixed / left
+    batches = batches_per_event(node.percentile)
+    least = batches * node.fixed / left
     if least >= limit.bound:
-        raise _too_tight(node, least, "a batch takes too long even if it is empty")
+        why = (
+            f"a micro-batch takes {node.fixed:.3g} s even if it is empty, and an event spends "
+            f"{batches:g} of them"
+        )
+        if read * node.reading > _MUCH_READING:
+            why += f"; reading {read:,.0f} events/s takes {100 - 100 * left:.0f} % of the time"
+            remedy = "ask for more than that, or for fewer events"
+        else:
+            remedy = "ask for more than that; more cores make no empty micro-batch shorter"
+        raise _too_tight(node, least, why, remedy)
 
 
-def _too_tight(node: NodeModel, least: float, why: str) -> PlanError:
+def _too_tight(node: NodeModel, least: float, why: str, remedy: str = "") -> PlanError:
     return PlanError(
         f"node {node.name!r} cannot keep its bound of {node.bound:g} s "
         f"{bound_kind(node.percentile)} whatever is shed: {why}; "
-        f"the least feasible bound is more than {least:g} s"
+        f"the least feasible bound is more than {least:g} s{remedy and f': {remedy}'}"
     )
 
 
@@ -254,18 +266,18 @@ def _longest_of_others(
     )
 
 
-def _with_waiting(
-    pattern: PatternModel, services: Floats, besides: float, spare: float
-) -> Floats:
+def _with_waiting(pattern: PatternModel, services: Floats, spare: float) -> Floats:
     """Add to the processing time of an event what it makes others wait.
+
+    Services are those of all that is done for an event of each type.
 
     An event that several patterns keep is served for all of them at a stretch: the second
     moment of a sum has cross terms. At most the lesser of two rates is kept by both patterns,
     which is at most half of their sum, so a pattern is charged s x (the time of the others).
     """
-    cost = of_uses(services, pattern.demand.uses) - pattern.seconds
-    cost += besides  # in place from here: arrays are long
-    cost *= pattern.seconds
+    uses = pattern.demand.uses
+    cost = (services if len(uses) == len(services) else services[uses]) - pattern.seconds
+    cost *= pattern.seconds  # in place from here: arrays are long
     cost += pattern.moments
     cost /= 2 * spare
     cost += pattern.seconds

@@ -40,9 +40,9 @@ class LoadAccumulator:
 
     def add(self, operator: OperatorModel, pattern: PatternModel, kept: Floats) -> None:
         """Add what a pattern of an operator keeps, if its node is one of them."""
-        node, limit = operator.node, self._limits.get(operator.node)
-        if limit is not None:
-            self._costs[node] += dot(kept, limit.costs[pattern.stream])
+        node = operator.node
+        if node in self._limits:
+            self._costs[node] += dot(kept, self._limits[node].costs[pattern.stream])
             self._busy[node] += dot(kept, pattern.seconds)
 
     def loads(self, model: Model, rates: Rates) -> Mapping[str, NodeLoad]:

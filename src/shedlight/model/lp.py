@@ -5,7 +5,7 @@ Rows are scaled so that their largest coefficient is 1: the solver's tolerances 
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -36,8 +36,7 @@ class Solution:
     duals: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearExpression:
+class LinearExpression(NamedTuple):
     """A constant and a sum of variables times coefficients."""
 
     constant: float
@@ -61,6 +60,17 @@ class LinearProgram:
         self._columns: list[Ints] = []
         self._coefficients: list[Floats] = []
         self._scales: list[Floats] = []
+        self._solver: Any = None  # it has the columns
+        self._passed = 0  # how many lists of rows it has
+
+    def add_column(self, *, cost: float = 0.0, upper: float = INFINITY) -> int:
+        """Add a variable from 0 on and return its number."""
+        self._costs.append(cost)
+        self._lower.append(0.0)
+        self._upper.append(upper)
+        self._integer.append(False)
+        self.column_count += 1
+        return self.column_count - 1
 
     def add_columns(
         self,
@@ -143,57 +153,69 @@ class LinearProgram:
         """Solve it within so many seconds; `costs` are maximised instead of its own.
 
         `fixed` has values for the integer variables, for the duals of what is left; all others
-        in it are ignored.
+        in it are ignored. Without integer variables it goes on from the optimum before, if only
+        rows were added: those that it breaks, or other costs, take few steps.
 
         Raises:
             SolverError: The solver gave up, or found that there is no greatest value.
         """
+        if not self.column_count:
+            return Solution(SolverOutcome.OPTIMAL, 0.0, np.zeros(0), np.zeros(self.row_count))
         integer = np.array(self._integer, np.bool_)
+        if integer.any() or self._solver is None or self._solver.numVariables != len(integer):
+            self._start_solver(integer, fixed)
+        solver, numbers = self._solver, np.arange(self.column_count, dtype=np.int32)
+        self._pass_rows()
+        solver.changeColsCost(len(numbers), numbers, self.costs if costs is None else costs)
+        solver.setOptionValue("time_limit", solver.getRunTime() + time_limit)
+        _check(solver.run(), "run")
+        has_duals = fixed is not None or not integer.any()
+        return _solution(solver, _joined(self._scales) if has_duals else None)
+
+    def _start_solver(self, integer: Flags, fixed: Floats | None) -> None:
+        """Give the columns to a new solver, integer variables fixed if that is asked for."""
+        program = highspy.HighsLp()
+        program.num_col_ = self.column_count
+        program.sense_ = highspy.ObjSense.kMaximize
+        program.col_cost_ = self.costs
         lower, upper = np.array(self._lower, np.float64), np.array(self._upper, np.float64)
         if fixed is not None:
             lower, upper = np.where(integer, fixed, lower), np.where(integer, fixed, upper)
-            integer = np.zeros_like(integer)
-        if not self.column_count:
-            return Solution(SolverOutcome.OPTIMAL, 0.0, np.zeros(0), np.zeros(self.row_count))
-        solver = _new_solver(time_limit)
-        program = self._highs_program(lower, upper, integer)
-        if costs is not None:
-            program.col_cost_ = costs
-        _check(solver.passModel(program), "take the program")
-        _check(solver.run(), "run")
-        return _solution(solver, _joined(self._scales), integer)
-
-    def _highs_program(self, lower: Floats, upper: Floats, integer: Flags) -> Any:  # noqa: ANN401
-        program = highspy.HighsLp()
-        program.num_col_, program.num_row_ = self.column_count, self.row_count
-        program.sense_ = highspy.ObjSense.kMaximize
-        program.col_cost_ = self.costs
-        program.col_lower_, program.col_upper_ = lower, upper
-        program.row_lower_ = _joined(self._row_lower)
-        program.row_upper_ = _joined(self._row_upper)
-        program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        starts = np.concatenate([[0], np.cumsum(_joined(self._sizes, np.int64))])
-        program.a_matrix_.start_ = starts.astype(np.int32)
-        program.a_matrix_.index_ = _joined(self._columns, np.int64).astype(np.int32)
-        program.a_matrix_.value_ = _joined(self._coefficients)
-        if integer.any():
+        elif integer.any():
             types = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
             program.integrality_ = [types[int(flag)] for flag in integer]
-        return program
+        program.col_lower_, program.col_upper_ = lower, upper
+        self._solver, self._passed = _new_solver(), 0
+        _check(self._solver.passModel(program), "take the program")
+
+    def _pass_rows(self) -> None:
+        """Give the solver the rows that it has not got yet."""
+        first, self._passed = self._passed, len(self._sizes)
+        sizes = _joined(self._sizes[first:], np.int64)
+        columns = _joined(self._columns[first:], np.int64)
+        status = self._solver.addRows(
+            len(sizes),
+            _joined(self._row_lower[first:]),
+            _joined(self._row_upper[first:]),
+            len(columns),
+            (np.cumsum(sizes) - sizes).astype(np.int32),
+            columns.astype(np.int32),
+            _joined(self._coefficients[first:]),
+        )
+        _check(status, "take the rows")
 
 
 def _joined(arrays: list[Any], dtype: type = np.float64) -> Any:  # noqa: ANN401
     return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype, copy=False)
 
 
-def _new_solver(time_limit: float) -> Any:  # noqa: ANN401  # highspy has no types
+def _new_solver() -> Any:  # noqa: ANN401  # highspy has no types
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     options = {
         "output_flag": False,
         "threads": 1,
         "random_seed": 0,
         "solver": "simplex",
-        "time_limit": time_limit,
         "primal_feasibility_tolerance": _TOLERANCE,
         "dual_feasibility_tolerance": _TOLERANCE,
         "mip_feasibility_tolerance": _TOLERANCE,
@@ -210,7 +232,8 @@ def _check(status: Any, what: str) -> None:  # noqa: ANN401
         raise SolverError(f"the solver could not {what}; this is a fault in Shedlight")
 
 
-def _solution(solver: Any, scales: Floats, integer: Flags) -> Solution:  # noqa: ANN401
+def _solution(solver: Any, scales: Floats | None) -> Solution:  # noqa: ANN401
+    """Read what was found; duals if there are any, of rows that were scaled so."""
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
         return Solution(SolverOutcome.INFEASIBLE, 0.0, np.zeros(0), np.zeros(0))
@@ -222,6 +245,6 @@ def _solution(solver: Any, scales: Floats, integer: Flags) -> Solution:  # noqa:
         )
     answer = solver.getSolution()
     values = np.array(answer.col_value)
-    duals = np.zeros(0) if integer.any() else np.array(answer.row_dual) * scales
+    duals = np.zeros(0) if scales is None else np.array(answer.row_dual) * scales
     objective = solver.getInfo().objective_function_value
     return Solution(SolverOutcome.OPTIMAL, float(objective), values, duals)

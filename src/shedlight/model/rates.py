@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Flags, Floats, LazyArrays, dot, of_uses
+from shedlight.model.arrays import Flags, Floats, LazyArrays, dot, is_nothing, of_uses
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.selectivity.flow_lp import match_rate
 
@@ -121,12 +121,14 @@ def _any_kept(offered: Floats, shares: Floats | None) -> Floats | None:
     """Say what is kept; None if it is nothing, as it often is and arrays are long."""
     if shares is None:
         return offered
-    return offered * shares if shares.max(initial=0.0) > 0 else None
+    return None if is_nothing(shares) else offered * shares
 
 
 def _emitted(pattern: PatternModel, kept: Floats | None, most: float) -> float:
     """Say how many complex events come of what is kept, if so many events can be processed."""
     matches = 0.0 if kept is None else match_rate(pattern.demand, kept)
+    if most == math.inf:
+        return pattern.yields * matches
     return min(pattern.yields * matches, pattern.emits * pattern.matches_per_event * most)
 
 

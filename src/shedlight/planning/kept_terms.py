@@ -8,14 +8,22 @@ everything.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Flags, Floats, dot, repeat_value
+from shedlight.model.arrays import Flags, Floats, dot, repeat_zero
 from shedlight.model.lp import LinearExpression
 from shedlight.model.model import OperatorModel, PatternModel
-from shedlight.model.selectivity.flow_lp import NONE, UseTerms, add_use_rows, taken_terms
+from shedlight.model.selectivity.demand import MatchDemand
+from shedlight.model.selectivity.flow_lp import (
+    NONE,
+    FlowColumns,
+    UseTerms,
+    add_use_rows,
+    taken_terms,
+)
 from shedlight.planning.lp_rows import ArrivalTerms, LpRows
 
 RelaxedColumns = dict[tuple[str, int], int]
@@ -29,21 +37,17 @@ class KeptRateTerms:
     fixed: Floats  # the constants
     terms: UseTerms  # the columns and factors
     share: int = NONE  # the column with the share of keys it keeps, or NONE
-    alone: int = NONE  # the column of all terms if uses have one each and no constants, or NONE
 
     def at(self, values: Floats) -> Floats:
         """Give the rates for values of the variables."""
         terms = self.terms
-        if self.alone != NONE:
-            return np.asarray(values[self.alone] * terms.factors)
         kept = values[terms.columns] * terms.factors
-        return self.fixed + np.bincount(terms.uses, kept, minlength=len(self.fixed))
+        rates = self.fixed + np.bincount(terms.uses, kept, minlength=len(self.fixed))
+        return np.maximum(rates, 0.0, out=rates)
 
     def weighted(self, weights: Floats) -> LinearExpression:
         """Add all uses up with weights."""
         columns, factors = self.terms.columns, self.terms.factors
-        if self.alone != NONE:
-            return LinearExpression(0.0, columns[:1], np.array([dot(factors, weights)]))
         total = dot(self.fixed, weights)
         if not len(columns):
             return LinearExpression(total, columns, factors)
@@ -56,11 +60,41 @@ class KeptRateTerms:
         return LinearExpression(total, nonzero + low, sums[nonzero])
 
 
+class NeedTerms(NamedTuple):
+    """What a pattern keeps if it needs all its uses: of each its need times its matches."""
+
+    demand: MatchDemand
+    column: int  # of its matches
+    share: int = NONE  # see `KeptRateTerms`
+
+    @property
+    def fixed(self) -> Floats:
+        """The constants: none."""
+        return repeat_zero(len(self.demand.uses))
+
+    @property
+    def terms(self) -> UseTerms:
+        """The column and factors."""
+        return taken_terms(self.demand, FlowColumns(self.column, NONE))
+
+    def at(self, values: Floats) -> Floats:
+        """Give the rates for values of the variables."""
+        return max(0.0, float(values[self.column])) * self.demand.per_use
+
+    def weighted(self, weights: Floats) -> LinearExpression:
+        """Add all uses up with weights."""
+        total = dot(self.demand.per_use, weights)
+        return LinearExpression(0.0, np.array([self.column]), np.array([total]))
+
+
+KeptTerms = KeptRateTerms | NeedTerms
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LpSolution:
     """What the reduced program says, as rates that patterns keep."""
 
-    terms: Mapping[Stream, KeptRateTerms]  # what each planned pattern keeps
+    terms: Mapping[Stream, KeptTerms]  # what each planned pattern keeps
     values: Floats  # the variables
     key_shares: Mapping[Stream, float]  # of patterns shed by key: the share of keys kept
     on: frozenset[Stream]  # the planned patterns that have any match
@@ -69,14 +103,12 @@ class LpSolution:
 
     def is_off(self, stream: Stream) -> bool:
         """Whether a planned pattern surely keeps nothing."""
-        alone = self.terms[stream].alone
-        return alone != NONE and bool(self.values[alone] <= 0)
+        terms = self.terms[stream]
+        return isinstance(terms, NeedTerms) and bool(self.values[terms.column] <= 0)
 
     def kept(self, stream: Stream) -> Floats:
         """Give the rate at which a planned pattern keeps each of its uses."""
-        rates = self.terms[stream].at(self.values)
-        np.maximum(rates, 0.0, out=rates)
-        return rates
+        return self.terms[stream].at(self.values)
 
 
 def add_kept(
@@ -84,7 +116,7 @@ def add_kept(
     operator: OperatorModel,
     pattern: PatternModel,
     relaxed: RelaxedColumns | None = None,
-) -> KeptRateTerms:
+) -> KeptTerms:
     """Say what a planned pattern keeps, and add the variables and rows that this needs.
 
     Where columns are given, types that are never to be shed may be.
@@ -93,26 +125,25 @@ def add_kept(
     is_protected = len(pattern.protected) > 0 and bool(pattern.protected.any())
     missed = _missed_columns(operator, pattern, relaxed) if relaxed else []
     if pattern.key:
-        kept = _by_key(rows, pattern, arrivals, float(is_protected and relaxed is None))
+        by_key = _by_key(rows, pattern, arrivals, float(is_protected and relaxed is None))
         for column in missed:
-            rows.program.add_row([kept.share, column], [1.0, 1.0], lower=1.0)
-        return kept
+            rows.program.add_row([by_key.share, column], [1.0, 1.0], lower=1.0)
+        return by_key
     kept = _as_taken(rows, pattern)
     if pattern.is_switched:
         kept = _switched(rows, pattern, arrivals, kept)
-    if others := [stream for stream in pattern.switches if stream != pattern.stream]:
-        kept = _whole_if_on(rows, pattern, arrivals, kept, others)
+    if pattern.switches and pattern.switches != (pattern.stream,):
+        kept = _whole_if_on(rows, pattern, arrivals, kept)
     if missed:
         return _relaxed(rows, pattern, arrivals, kept, missed)
     return _protected(pattern, arrivals, kept, pattern.protected) if is_protected else kept
 
 
-def _as_taken(rows: LpRows, pattern: PatternModel) -> KeptRateTerms:
+def _as_taken(rows: LpRows, pattern: PatternModel) -> KeptTerms:
     demand, columns = pattern.demand, rows.columns[pattern.stream]
-    terms = taken_terms(demand, columns)
-    is_alone = demand.is_plain and len(terms.uses) == len(demand.uses)
-    nothing = repeat_value(np.float64(0.0), len(demand.uses))
-    return KeptRateTerms(nothing, terms, alone=columns.branch_rates if is_alone else NONE)
+    if demand.is_plain and isinstance(demand.required, slice):
+        return NeedTerms(demand, columns.branch_rates)
+    return KeptRateTerms(repeat_zero(len(demand.uses)), taken_terms(demand, columns))
 
 
 def _by_key(
@@ -138,7 +169,7 @@ def limit_by_share(
 
 
 def _switched(
-    rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, kept: KeptRateTerms
+    rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, kept: KeptTerms
 ) -> KeptRateTerms:
     """Keep what is watched in full if the pattern is on; what goes into it is whole then."""
     demand, switch = pattern.demand, rows.switch_column(pattern.stream)
@@ -153,13 +184,13 @@ def _whole_if_on(
     rows: LpRows,
     pattern: PatternModel,
     arrivals: ArrivalTerms,
-    kept: KeptRateTerms,
-    watchers: list[Stream],
+    kept: KeptTerms,
 ) -> KeptRateTerms:
     """Keep everything if a watcher that needs it is on, and else at least as before."""
     program, full = rows.program, arrivals.full[pattern.demand.uses]
     first = program.add_columns(len(full))
-    terms, switches = kept.terms, [rows.switch_column(stream) for stream in watchers]
+    others = [stream for stream in pattern.switches if stream != pattern.stream]
+    terms, switches = kept.terms, [rows.switch_column(stream) for stream in others]
     for use, everything in enumerate(full):
         mine = terms.uses == use
         program.add_row(
@@ -175,7 +206,7 @@ def _whole_if_on(
 
 
 def _protected(
-    pattern: PatternModel, arrivals: ArrivalTerms, kept: KeptRateTerms, protected: Flags
+    pattern: PatternModel, arrivals: ArrivalTerms, kept: KeptTerms, protected: Flags
 ) -> KeptRateTerms:
     """Keep types that are never to be shed as they arrive."""
     numbers = pattern.demand.uses
@@ -202,7 +233,7 @@ def _relaxed(
     rows: LpRows,
     pattern: PatternModel,
     arrivals: ArrivalTerms,
-    kept: KeptRateTerms,
+    kept: KeptTerms,
     missed: list[int],
 ) -> KeptRateTerms:
     """Let some of what is never to be shed be shed, but nothing that must be kept anyway.

@@ -166,10 +166,11 @@ def build_lp_rows(
         if not any(pattern.stream in rows.changed for pattern in operator.patterns):
             continue
         arrivals = rows.arrivals[operator.name] = _arrival_terms(rows, operator)
+        most = _most_events(rows, operator)
         for pattern in operator.patterns:
-            _add(rows, operator, pattern, arrivals)
-    for operator, pattern in rows.planned():
-        _add_output_row(rows, operator, pattern)
+            _add(rows, pattern, arrivals, most)
+    for operator in model.operators.values():
+        _add_output_rows(rows, operator)
     return rows
 
 
@@ -197,11 +198,11 @@ def _arrival_terms(rows: LpRows, operator: OperatorModel) -> ArrivalTerms:
 
 
 def _add(
-    rows: LpRows, operator: OperatorModel, pattern: PatternModel, arrivals: ArrivalTerms
+    rows: LpRows, pattern: PatternModel, arrivals: ArrivalTerms, most_events: float
 ) -> None:
     """Add a pattern: its rates, what it may take of each type, what it may emit."""
     demand, program = pattern.demand, rows.program
-    upper = _most_matches(rows, operator, pattern)
+    upper = most_events * (pattern.matches_per_event / pattern.calibration)
     if demand.is_plain:
         upper = min(upper, _most_of_fixed(rows, pattern, arrivals))
     columns = rows.columns[pattern.stream] = add_pattern(
@@ -244,20 +245,19 @@ def _add_varying(
         )
 
 
-def _most_matches(rows: LpRows, operator: OperatorModel, pattern: PatternModel) -> float:
-    """Say how many matches an operator can find, as far as that is fixed: y <= f mu.
+def _most_events(rows: LpRows, operator: OperatorModel) -> float:
+    """Say how many events an operator can process, as far as that is fixed: y <= f mu.
 
     For an operator that is planned by M/M/1, mu is 1 / p* = lambda + 1 / B; for one that is not
     planned, that of the snapshot.
     """
     limit = rows.limits.get(operator.node)
-    modelled = pattern.matches_per_event / pattern.calibration
     if limit is None:
-        return operator.capacity * modelled
+        return operator.capacity
     if limit.target.latency is not LatencyModel.MM1 or not _has_fixed_arrivals(rows, limit):
         return INFINITY
     used, _ = limit.arrivals.at(rows.unshed.outputs)
-    return (used + 1 / limit.mean) / limit.target.aim * modelled
+    return (used + 1 / limit.mean) / limit.target.aim
 
 
 def _has_fixed_arrivals(rows: LpRows, limit: Limit) -> bool:
@@ -265,15 +265,18 @@ def _has_fixed_arrivals(rows: LpRows, limit: Limit) -> bool:
     return rows.changed.isdisjoint(limit.arrivals.shares)
 
 
-def _add_output_row(rows: LpRows, operator: OperatorModel, pattern: PatternModel) -> None:
+def _add_output_rows(rows: LpRows, operator: OperatorModel) -> None:
     """Add y <= f mu for a planned operator whose arrivals the plan changes."""
-    limit = rows.limits[operator.node]
-    if limit.target.latency is not LatencyModel.MM1 or _has_fixed_arrivals(rows, limit):
+    limit = rows.limits.get(operator.node)
+    if limit is None or limit.target.latency is not LatencyModel.MM1:
+        return
+    if _has_fixed_arrivals(rows, limit):
         return
     arrivals, aim = rows.node_arrivals(limit.arrivals), limit.target.aim
-    events_per_match = pattern.calibration / pattern.matches_per_event
-    rows.program.add_row(
-        np.append(rows.match_column(pattern.stream), arrivals.columns),
-        np.append(events_per_match, -arrivals.coefficients / aim),
-        upper=(arrivals.constant + 1 / limit.mean) / aim,
-    )
+    for pattern in operator.patterns:
+        events_per_match = pattern.calibration / pattern.matches_per_event
+        rows.program.add_row(
+            np.append(rows.match_column(pattern.stream), arrivals.columns),
+            np.append(events_per_match, -arrivals.coefficients / aim),
+            upper=(arrivals.constant + 1 / limit.mean) / aim,
+        )

@@ -21,7 +21,7 @@ from shedlight.model.model import Model, PatternModel
 from shedlight.model.rates import Rates
 from shedlight.model.selectivity.flow_lp import NONE
 from shedlight.planning.kept_terms import (
-    KeptRateTerms,
+    KeptTerms,
     LpSolution,
     RelaxedColumns,
     add_kept,
@@ -38,7 +38,7 @@ class ReducedLp:
     """The reduced program while it is solved."""
 
     rows: LpRows  # the columns and rows that all programs have
-    kept: dict[Stream, KeptRateTerms] = field(default_factory=dict)  # by planned pattern
+    kept: dict[Stream, KeptTerms] = field(default_factory=dict)  # by planned pattern
     loads: dict[Stream, LinearExpression] = field(default_factory=dict)  # what keeping it costs
     # the columns of events that any pattern keeps, by operator, one per type
     transport_columns: dict[str, int] = field(default_factory=dict)
@@ -110,8 +110,9 @@ def solve_reduced(
         return None
     prices = _prices(reduced, solution, time_limit)
     values = _break_ties(reduced, solution, time_limit).values
-    matches = {stream: values[reduced.rows.match_column(stream)] for stream in reduced.kept}
-    scale = max((float(abs(rate)) for rate in matches.values()), default=0.0)
+    rates, columns = values.tolist(), reduced.rows.columns
+    matches = {stream: rates[columns[stream].branch_rates] for stream in reduced.kept}
+    scale = max(map(abs, matches.values()), default=0.0)
     return LpSolution(
         reduced.kept,
         values,
@@ -256,13 +257,13 @@ _BY_PATTERN, _BY_TYPE = 1e-3, 1e-5  # what being declared first counts, against 
 
 def _tie_costs(reduced: ReducedLp) -> Floats:
     """Say what to maximise among optima: little work, what was declared first."""
-    rows, planned = reduced.rows, list(reduced.kept)
+    rows, planned = reduced.rows, reduced.rows.planned()
     costs = np.zeros(reduced.program.column_count)
     outputs = rows.unshed.outputs
     budgets = {name: max(limit.budget(outputs), 1e-12) for name, limit in rows.limits.items()}
-    for rank, stream in enumerate(planned):
-        columns, demand = rows.columns[stream], rows.patterns[stream].demand
-        operator = rows.model.operators[str(stream.operator)]
+    loads = []
+    for rank, (operator, pattern) in enumerate(planned):
+        columns, demand = rows.columns[pattern.stream], pattern.demand
         usual = max(rows.arrivals[operator.name].total, 1e-12)
         first, count = columns.branch_rates, demand.branch_count
         costs[first] += (1 - rank / len(planned)) * _BY_PATTERN / usual
@@ -272,8 +273,11 @@ def _tie_costs(reduced: ReducedLp) -> Floats:
         if columns.flows != NONE:
             later = demand.entry_use**1.1
             costs[columns.flows : columns.flows + len(later)] -= later * _BY_TYPE / usual
-        load = reduced.loads[stream]
-        costs[load.columns] -= load.coefficients / budgets[operator.node]
+        load = reduced.loads[pattern.stream]
+        loads.append((load.columns, load.coefficients / budgets[operator.node]))
+    if loads:
+        loaded, work = map(np.concatenate, zip(*loads, strict=True))
+        costs -= np.bincount(loaded, work, minlength=len(costs))
     return costs
 
 

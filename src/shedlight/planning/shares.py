@@ -3,7 +3,7 @@
 import numpy as np
 
 from shedlight.graph.application import Stream
-from shedlight.model.arrays import Flags, Floats, dot, repeat_value
+from shedlight.model.arrays import Flags, Floats, dot, repeat_zero
 from shedlight.model.model import Keep, PatternModel
 from shedlight.planning.kept_terms import LpSolution
 from shedlight.planning.problem import CandidatePlan, PlanningProblem
@@ -33,9 +33,9 @@ def _pattern_shares(pattern: PatternModel, solution: LpSolution, arrivals: Float
     if stream in solution.key_shares:
         return np.full(len(arrivals), min(1.0, max(0.0, solution.key_shares[stream])))
     if solution.is_off(stream):
-        return repeat_value(np.float64(0.0), len(arrivals))
+        return repeat_zero(len(arrivals))
     shares = solution.kept(stream)
-    if arrivals.min(initial=1.0) > 0:
+    if np.minimum.reduce(arrivals, initial=1.0) > 0:
         shares /= arrivals
     else:
         np.divide(shares, arrivals, out=shares, where=arrivals > 0)

@@ -16,7 +16,7 @@ the types that they accept are among the uses.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -132,16 +132,31 @@ class MatchDemand:
 
 def plain_demand(uses: Ints, needs: Floats) -> MatchDemand:
     """Make the demand of a SEQ or AND of single types; a need of 0 is an optional type."""
-    every = needs.min(initial=1.0) > 0
+    every = np.minimum.reduce(needs, initial=1.0) > 0
     required = index_range(len(uses)) if every else np.flatnonzero(needs > 0)
-    return MatchDemand(
+    leaf_need = np.asarray(needs if every else needs[required], np.float64)
+    demand = MatchDemand(
         uses,
-        np.zeros(len(uses), np.bool_),
-        repeat_value(np.int64(0), len(required)),
-        np.asarray(needs if every else needs[required], np.float64),
+        _unwatched(len(uses)),
+        _only_branch(len(required)),
+        leaf_need,
         required if every else index_range(len(required)),
         required,
     )
+    if every:  # what is known need not be found out
+        known = {"per_use": leaf_need, "required": slice(None), "branch_count": 1}
+        vars(demand).update(known, has_leaf_per_use=True, is_fixed=True, is_plain=True)
+    return demand
+
+
+@lru_cache(maxsize=1 << 10)
+def _unwatched(uses: int) -> Flags:
+    return repeat_value(np.bool_(False), uses)  # noqa: FBT003
+
+
+@lru_cache(maxsize=1 << 10)
+def _only_branch(leaves: int) -> Ints:
+    return repeat_value(np.int64(0), leaves)
 
 
 def _ascends(numbers: Ints) -> bool:

@@ -5,6 +5,7 @@ for types is the least over sets of leaves; anything else is a small linear prog
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,7 @@ _MAX_LEAVES = 8  # how many leaves may compete for types if all sets of them are
 NONE = -1  # no column
 
 
-@dataclass(frozen=True, slots=True)
-class FlowColumns:
+class FlowColumns(NamedTuple):
     """Where the variables of a pattern begin in a program."""
 
     branch_rates: int  # the rates of its branches; the first is the rate of its matches
@@ -53,8 +53,9 @@ def add_pattern(
     A match is worth `cost`; there can be less than `most` matches per second, and there may be
     up to `upper`.
     """
-    rates = program.add_columns(1, cost=cost, upper=upper)
-    program.add_columns(demand.branch_count - 1)
+    rates = program.add_column(cost=cost, upper=upper)
+    if demand.splits:
+        program.add_columns(demand.branch_count - 1)
     for split in demand.splits:
         branches = [rates + branch for branch in split.alternatives]
         if split.exclusive:
@@ -120,7 +121,8 @@ def match_rate(demand: MatchDemand, kept: Floats) -> float:
     if not len(demand.leaf_branch):
         return 0.0
     if demand.is_plain:
-        return float((kept[demand.required] / demand.per_use[demand.required]).min())
+        kept, needs = kept[demand.required], demand.per_use[demand.required]
+        return float(np.minimum.reduce(kept / needs))
     if not demand.splits and len(demand.leaf_branch) <= _MAX_LEAVES:
         return _least_over_sets(demand, kept)
     program = LinearProgram()
