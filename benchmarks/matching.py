@@ -7,6 +7,8 @@ import numpy as np
 
 from benchmarks.question import Answer, ratio, seconds
 from benchmarks.streams import EVENTS, Stream, prepared, random_stream
+from shedlight.language import Pattern, parse_pattern
+from shedlight.matching.operators.cep_operator import schema_of
 from tests import reference
 
 SEQUENCE = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 0, C.type = 1) WITHIN 10 s"
@@ -45,7 +47,7 @@ def many_partial_matches() -> Iterator[Answer]:
     yield Answer("1,000,000 partial matches against 1,000", many / few, 2)
 
 
-def _with_open(partial_matches: int):  # noqa: ANN202  # as `prepared`
+def _with_open(partial_matches: int) -> Work:
     """Match a stream with so many partial matches: each event closes one and opens one."""
     text = "SELECT A.value WHERE SEQ(A.type = 0, B.type = 1) WITHIN 10 d"
     warm = random_stream(events=partial_matches, shares=[1.0], types=1)
@@ -145,10 +147,7 @@ def implicit_key() -> Iterator[Answer]:
     yield Answer("B.key = A.key against PARTITION BY key", figure, 2, detail=speed)
 
 
-def _pattern(text: str, stream: Stream):  # noqa: ANN202
-    from shedlight.language import parse_pattern  # noqa: PLC0415
-    from shedlight.matching.operators.cep_operator import schema_of  # noqa: PLC0415
-
+def _pattern(text: str, stream: Stream) -> Pattern:
     return parse_pattern(text, schema_of(stream.table.schema)).pattern
 
 

@@ -46,6 +46,17 @@ def seconds(work: Callable[[], object], runs: int = 5) -> float:
     return statistics.median(times)
 
 
+def processor_seconds(work: Callable[[], object], runs: int) -> list[float]:
+    """Take the processor time of some work several times, after one that does not count."""
+    work()
+    times = []
+    for _ in range(runs):
+        began = time.process_time()
+        work()
+        times.append(time.process_time() - began)
+    return times
+
+
 def ratio(
     ours: Callable[[], object], other: Callable[[], object], runs: int = 9
 ) -> tuple[float, float, float]:

@@ -17,8 +17,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+from numba.extending import intrinsic
 
 from shedlight.cache_home import cache_home
 
@@ -50,6 +53,50 @@ def jit_inline(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, 
 def jit_noinline(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Compile a function that compiled functions call, but seldom or from several places."""
     return _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
+
+
+_intrinsic: Any = intrinsic  # its stubs do not know what becomes of a function
+_void: Any = numba.types.void
+_llvm: Any = ir
+_code: Any = cgutils
+
+
+def _write_stay_apart(_typing: object) -> tuple[object, Callable[..., Any]]:
+    def write(context: Any, builder: Any, *_: object) -> object:  # noqa: ANN401  # numba's own
+        builder.function.attributes.discard("alwaysinline")  # taken over from its first caller
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return _void(), write
+
+
+stay_apart: Callable[[], None] = _intrinsic(_write_stay_apart)
+"""Keeps the function that says it from being compiled into its callers: what is seldom run.
+
+Without it every function is, at each call, and that is what takes time to compile.
+"""
+
+
+def _write_prefetch(
+    _typing: object, array: object, index: object
+) -> tuple[object, Callable[..., Any]]:
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> object:  # noqa: ANN401
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = _code.get_item_pointer(
+            context, builder, signature.args[0], view, [arguments[1]], wraparound=False
+        )
+        whole = _llvm.IntType(32)
+        pointer = builder.bitcast(place, _code.voidptr_t)
+        data_type = _llvm.FunctionType(_llvm.VoidType(), [pointer.type, whole, whole, whole])
+        function = _code.get_or_insert_function(builder.module, data_type, "llvm.prefetch.p0")
+        builder.call(function, [pointer, whole(0), whole(3), whole(1)])
+        return context.get_dummy_value()
+
+    return _void(array, index), write
+
+
+prefetch: Callable[[Array, int], None] = _intrinsic(_write_prefetch)
+"""Asks for the row of an array that is read soon; the index may be out of the array."""
 
 
 class _QuickCache(FunctionCache):

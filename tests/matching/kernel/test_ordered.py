@@ -92,3 +92,18 @@ def test_room_is_reckoned_before_entries_come(order):
     script = np.stack([0 * ages + TAKE_OUT, ages % GROUPS, order * ages, ages, ages], axis=1)
     assert _follow(ordered, script, found, np.zeros((20_000, 2), np.int64)) == 0
     assert ordered.facts[tree.USED_BLOCKS] == 0
+
+
+def test_a_copy_is_apart_and_begins_with_a_line_of_the_cache():
+    """What is done to it leaves the index as it was; vectors do not cross lines."""
+    ordered = tree.with_room(tree.new_ordered(), 50, GROUPS)
+    ages = np.arange(300)
+    script = np.stack([0 * ages, 0 * ages, ages, ages, ages], axis=1)
+    found, no_results = np.zeros((1, 2), np.int64), np.zeros((300, 2), np.int64)
+    _follow(ordered, script, found, no_results)
+    copied = tree.copy_ordered(ordered)
+    script[:, 0] = TAKE_OUT
+    assert _follow(copied, script, found, no_results) == 0
+    assert ordered.facts[tree.ENTRIES] == 300
+    assert copied.blocks.shape == ordered.blocks.shape
+    assert copied.blocks.ctypes.data % 64 == copied.blocks.strides[0] % 64 == 0

@@ -156,7 +156,7 @@ _decimals = [
 _wholes = [None, -2, -1, 0, 1, 2, 3, 2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1, -(2**63)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.lists(_conditions, min_size=1, max_size=8), st.data())
 def test_intervals_tell_what_the_conditions_tell(conditions, data):
     """The signature of every row is what its conditions say one by one; so it is later on."""

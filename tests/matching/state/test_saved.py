@@ -123,7 +123,7 @@ def test_no_byte_of_the_front_can_be_changed(place):
             from_bytes(operator, bad)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_damaged_bytes_are_always_found_out(data):
     """Cut off or changed anywhere."""
@@ -153,7 +153,7 @@ def _run(operator, arrivals, cuts, *, saved):
     return repr(found), state.reorder_buffer.late, state.reorder_buffer.duplicates
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     strategies.patterns(),
     strategies.streams(5, 24),

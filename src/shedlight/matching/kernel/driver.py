@@ -28,7 +28,7 @@ from shedlight.matching.kernel.match_state import (
     grow_queues,
     new_output,
 )
-from shedlight.matching.kernel.ordered import GROUPS, WIDTH, Ordered, new_ordered
+from shedlight.matching.kernel.ordered import GROUPS, WIDTH, copy_ordered, new_ordered
 from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import NONE, Output, PartialMatchRecords
 from shedlight.matching.kernel.scan import run_scan
@@ -161,7 +161,7 @@ class ScanRun:
         self._waits = build_waits(matcher)
         indexes = tuple(index for index in matcher.indexes if index)
         self._keys = compute_keys(indexes, table, len(state.store))
-        self.index = Ordered(*(array.copy() for array in state.index or new_ordered()))
+        self.index = copy_ordered(state.index or new_ordered())
         if state.index is None:
             self.records.key_slots["entries"] = NONE
 

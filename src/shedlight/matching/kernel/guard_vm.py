@@ -137,10 +137,19 @@ def _two_operands(code: Code, cells: Cells, operation: int, top: int) -> None:
 
 
 @jit_noinline
-def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, binding: int) -> bool:
+def holds(  # noqa: PLR0913, PLR0915, PLR0917  # no more is passed than is used
+    code: Code,
+    cells: Cells,
+    element: int,
+    row: int,
+    bound: Array,
+    binding: int,
+    known: tuple[int, int],
+) -> bool:
     """Whether the conditions that an event decides hold if an element takes it.
 
-    A condition also holds where one of its elements has no event (`bound` has NONE).
+    A condition also holds where one of its elements has no event (`bound` has NONE). What is
+    known is the argument with which a cell is loaded, or NONE, and the number in that cell.
     """
     top = i64(-1)
     instruction, end = i64(code.ends[element]), code.ends[element + 1]
@@ -150,7 +159,9 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, bindin
         if operation <= op.NULL:
             top += 1
             code.stack[top], code.nulls[top] = argument, operation == op.NULL
-            if operation == op.LOAD:
+            if operation == op.LOAD and argument == known[0]:
+                code.stack[top] = known[1]
+            elif operation == op.LOAD:
                 taken, cell = argument & 65535, argument >> 16
                 source = row if taken == element else i64(bound[binding, taken])
                 code.stack[top] = cells.numbers[source, cell]
@@ -166,7 +177,8 @@ def holds(code: Code, cells: Cells, element: int, row: int, bound: Array, bindin
             code.stack[top], code.nulls[top] = code.stack[chosen], code.nulls[chosen]
         elif operation == op.SKIP:
             taken = argument & 65535
-            if taken != element and bound[binding, taken] == NONE:
+            is_known = taken == element or taken == known[0] & 65535
+            if not is_known and bound[binding, taken] == NONE:
                 instruction = argument >> 16
         elif code.nulls[top] or code.stack[top] != 1:
             return False

@@ -7,6 +7,9 @@ the ages of a few blocks, however many entries there are. Entries of a block are
 when it is full, on the way to where an entry is put, the greater half moves to another one. An
 empty block is taken out.
 
+Where a block has no entry its values and ages are the greatest there are, so that all loops are
+over whole blocks: these become vectors without a rest, wherever they are compiled into.
+
 What a search found is mostly taken out next, so it is remembered where it was.
 
 All that is not in a block is in one array, for what is passed to compiled functions is what
@@ -17,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline, stay_apart
 from shedlight.matching.kernel.records import NONE
 
 WIDTH = 128
@@ -25,7 +28,8 @@ _HALF = WIDTH // 2
 # Where the fields of a block begin. Of an entry LINK is the partial match; of a block below,
 # that block. LEAST is of blocks below alone.
 VALUE, AGE, LINK, LEAST, SIZE = range(0, 5 * WIDTH, WIDTH)
-_BLOCK = SIZE + 1
+_LINE = 8  # numbers in a line of the cache, with which a block begins
+_BLOCK = SIZE + _LINE
 
 _DEEPEST = 12
 # Numbers about all trees; what was found last, if it is still there (else its age is NONE);
@@ -57,13 +61,27 @@ def with_room(ordered: Ordered, blocks: int, groups: int) -> Ordered:
     """Make room for more blocks and groups, at least twice as many as there were."""
     before, trees = ordered.blocks, len(ordered.facts) - TREES
     if blocks > len(before):
-        larger = np.empty((max(blocks, 2 * len(before)), _BLOCK), np.int64)
-        larger[: len(before)] = before
-        ordered = ordered._replace(blocks=larger)
+        larger = max(blocks, 2 * len(before))
+        ordered = ordered._replace(blocks=_copy_blocks(ordered, larger))
     if 2 * groups > trees:
         added = np.full(max(2 * groups - trees, trees), NONE, np.int64)
         ordered = ordered._replace(facts=np.concatenate([ordered.facts, added]))
     return ordered
+
+
+def copy_ordered(ordered: Ordered) -> Ordered:
+    """Copy an index; what is in it may then be changed."""
+    return Ordered(_copy_blocks(ordered, len(ordered.blocks)), ordered.facts.copy())
+
+
+def _copy_blocks(ordered: Ordered, room: int) -> Array:
+    """Copy the blocks that were ever used, with room for so many in all."""
+    memory = np.empty(room * _BLOCK + _LINE, np.int64)
+    start = -(memory.ctypes.data // memory.itemsize) % _LINE
+    blocks = memory[start : start + room * _BLOCK].reshape(room, _BLOCK)
+    used = int(ordered.facts[BLOCKS])
+    blocks[:used] = ordered.blocks[:used]
+    return blocks
 
 
 def count_blocks(facts: Array, entries: int, groups: int) -> int:
@@ -84,11 +102,9 @@ blocks_needed = jit_inline(count_blocks)
 @jit_inline
 def place_of_value(keys: Array, value: int) -> int:
     """Find the first place of a block of blocks whose value is not below a value."""
-    place, left = i64(0), i64(keys[SIZE])
-    while left > 0:  # without a branch that depends on what is found
-        half = (left + 1) >> 1
-        place += half * (keys[idx(VALUE + place + half - 1)] < value)
-        left -= half
+    place = i64(0)
+    for i in range(WIDTH):  # to count those below is faster than to divide
+        place += keys[idx(VALUE + i)] < value
     return place
 
 
@@ -104,7 +120,7 @@ def _place_below(keys: Array, value: int, age: int) -> int:
 @jit_inline
 def _least(keys: Array, field: int) -> int:
     least = i64(YOUNGEST)
-    for i in range(keys[SIZE]):
+    for i in range(WIDTH):
         least = min(least, keys[idx(field + i)])
     return least
 
@@ -119,6 +135,8 @@ def _new_block(ordered: Ordered) -> int:
         block = i64(facts[BLOCKS])
         facts[BLOCKS] += 1
     facts[USED_BLOCKS] += 1
+    for i in range(SIZE):
+        ordered.blocks[idx(block), i] = YOUNGEST
     ordered.blocks[idx(block), SIZE] = 0
     return block
 
@@ -157,6 +175,7 @@ def _move_greater(keys: Array, others: Array) -> None:
 @jit_noinline
 def _split(ordered: Ordered, above: int, place: int, level: int) -> None:
     """Split the full block at a place of the one above, which has room."""
+    stay_apart()
     upper, right = ordered.blocks[above], _new_block(ordered)
     keys, others = ordered.blocks[upper[LINK + place]], ordered.blocks[right]
     if level == 1:
@@ -167,6 +186,8 @@ def _split(ordered: Ordered, above: int, place: int, level: int) -> None:
                 others[field + i] = keys[field + i + _HALF]
         for i in range(upper[SIZE], place + 1, -1):
             upper[field + i] = upper[field + i - 1]
+        for i in range(_HALF, WIDTH):
+            keys[field + i] = YOUNGEST
     keys[SIZE] = others[SIZE] = _HALF
     upper[SIZE] += 1
     ages = i64(LEAST if level > 1 else AGE)
@@ -179,6 +200,7 @@ def _split(ordered: Ordered, above: int, place: int, level: int) -> None:
 @jit_noinline
 def _grow_tree(ordered: Ordered, group: int) -> None:
     """Put a block above the root, or make a root."""
+    stay_apart()
     facts, new = ordered.facts, _new_block(ordered)
     root, height = facts[TREES + 2 * group], facts[TREES + 2 * group + 1]
     facts[TREES + 2 * group], facts[TREES + 2 * group + 1] = new, height + 1
@@ -218,11 +240,11 @@ def insert(ordered: Ordered, group: int, value: int, age: int, partial_match: in
 
 @jit_inline
 def place_of_age(keys: Array, field: int, age: int) -> int:
-    """Find a place of a block with an age; it looks at all, which is faster than to stop."""
-    place = i64(NONE)
-    for i in range(keys[SIZE]):
-        place = i if keys[idx(field + i)] == age else place
-    return place
+    """Find the last place of a block with an age, or NONE."""
+    place = i64(0)
+    for i in range(WIDTH):
+        place = max(place, (i + 1) & -i64(keys[idx(field + i)] == age))
+    return place - 1
 
 
 @jit_noinline
@@ -246,6 +268,7 @@ def remove(ordered: Ordered, group: int, value: int, age: int) -> None:
         return
     for field in range(0, LEAST, WIDTH):
         keys[idx(field + place)] = keys[idx(field + last)]
+    keys[idx(AGE + last)] = YOUNGEST
     keys[SIZE] = last
     facts[ENTRIES] -= 1
     if last == 0 or height:
@@ -266,6 +289,7 @@ def _put_right_above(ordered: Ordered, group: int, block: int, age: int) -> None
             for row in range(0, SIZE, WIDTH):
                 for i in range(row + place, row + keys[SIZE]):
                     keys[i] = keys[i + 1]
+            keys[idx(VALUE + keys[SIZE])] = keys[idx(LEAST + keys[SIZE])] = YOUNGEST
             keys[VALUE] = LOWEST  # nothing comes before the first
         elif keys[idx(LEAST + place)] == age:
             keys[idx(LEAST + place)] = _least(blocks[idx(block)], field)

@@ -1,6 +1,6 @@
 """Searches of an ordered index: the oldest between two values, or all of them."""
 
-from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline, stay_apart
 from shedlight.matching.kernel.ordered import (
     AGE,
     FOUND_AGE,
@@ -14,12 +14,15 @@ from shedlight.matching.kernel.ordered import (
     STACK,
     TREES,
     VALUE,
+    WIDTH,
     YOUNGEST,
     Ordered,
     place_of_age,
     place_of_value,
 )
 from shedlight.matching.kernel.records import NONE
+
+_FAR = 1 << 62  # a bit that no age has
 
 
 @jit_inline
@@ -52,11 +55,12 @@ def _remember(ordered: Ordered, group: int, block: int, height: int, age: int) -
 @jit_inline
 def _least_in_range(keys: Array, low: int, high: int, after: int, best: int) -> int:
     """Find the least age in a block of entries, of those in the range."""
-    for i in range(keys[SIZE]):
+    span, least = idx(high - low), i64(YOUNGEST)
+    for i in range(WIDTH):
         value, age = keys[idx(VALUE + i)], keys[idx(AGE + i)]
-        fits = (value >= low) & (value <= high) & (age > after)
-        best = min(best, age if fits else i64(YOUNGEST))  # so that it is done with vectors
-    return best
+        is_out = (idx(value - low) > span) | (age <= after)
+        least = min(least, age | (-i64(is_out) & _FAR))  # no choice, so that vectors do it
+    return min(least, best) if least < _FAR else best
 
 
 @jit_inline
@@ -74,8 +78,8 @@ def oldest_in_range(  # noqa: C901  # a function less is much less to compile
     """Find the oldest entry between two values that is younger than an age; (age, link)."""
     facts, blocks, top = ordered.facts, ordered.blocks, i64(STACK)
     best, where, height = i64(YOUNGEST), i64(facts[idx(TREES + 2 * group)]), i64(0)
-    if where == NONE:
-        return best, where
+    if where == NONE or low > high:
+        return best, i64(NONE)
     facts[STACK], facts[STACK + 1] = where, facts[idx(TREES + 2 * group + 1)]
     top, where = top + 2, i64(NONE)
     while top > STACK:
@@ -108,6 +112,7 @@ def collect_range(  # noqa: PLR0913, PLR0917
     ordered: Ordered, group: int, low: int, high: int, after: int, found: Array, number: int
 ) -> int:
     """Put all entries between two values that are younger than an age on a heap."""
+    stay_apart()
     facts, top = ordered.facts, i64(STACK)
     facts[STACK], facts[STACK + 1] = facts[TREES + 2 * group], facts[TREES + 2 * group + 1]
     if facts[STACK] == NONE:

@@ -364,11 +364,9 @@ def emit_match(
 
 
 @jit_inline
-def write_match(
-    records: PartialMatchRecords, output: Output, partial_match: int, last: int, time: int
+def _write_chain(
+    records: PartialMatchRecords, output: Output, last: int, position: int
 ) -> None:
-    """Write the match of a partial match out: the chain of its nodes that ends in `last`."""
-    position = _begin_match(records, output, partial_match, time)
     node = last
     while node != NONE:
         position -= 1
@@ -378,6 +376,28 @@ def write_match(
         if output.symbols.shape[0]:
             output.symbols[idx(position)] = record.symbol
         node = i64(record.before)
+
+
+@jit_inline
+def write_match(
+    records: PartialMatchRecords, output: Output, partial_match: int, last: int, time: int
+) -> None:
+    """Write the match of a partial match out: the chain of its nodes that ends in `last`."""
+    _write_chain(records, output, last, _begin_match(records, output, partial_match, time))
+
+
+@jit_inline
+def write_completed(
+    records: PartialMatchRecords,
+    output: Output,
+    partial_match: int,
+    last: int,
+    end: tuple[int, int, int],
+) -> None:
+    """Write a match out that ends with an event without a node: its row, time and element."""
+    position = _begin_match(records, output, partial_match, end[1]) - 1
+    output.rows[idx(position)], output.elements[idx(position)] = end[0], end[2]
+    _write_chain(records, output, last, position)
 
 
 @jit_inline

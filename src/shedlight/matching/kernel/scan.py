@@ -7,7 +7,7 @@ the order in which they count: the first as written first. Bindings that wait at
 with the same events to compare are one.
 """
 
-from shedlight.matching.jit import Array, compiled, i64, idx, jit_inline
+from shedlight.matching.jit import Array, compiled, i64, idx, jit_inline, prefetch
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.guard_vm import holds
 from shedlight.matching.kernel.records import NONE, PartialMatchRecords
@@ -26,15 +26,11 @@ from shedlight.matching.kernel.scan_close import (
     give_back,
     index_all_keys,
     index_key,
-    move_entries,
+    move_entries_apart,
     write_match,
 )
-from shedlight.matching.kernel.tables import (
-    FORBIDS,
-    OPENS,
-    TAKES,
-    Events,
-)
+from shedlight.matching.kernel.scan_take import take
+from shedlight.matching.kernel.tables import FORBIDS, OPENS, TAKES, Events
 from shedlight.matching.kernel.waiting import (
     PUT_IN,
     TAKE_OUT,
@@ -42,78 +38,6 @@ from shedlight.matching.kernel.waiting import (
     next_candidate,
     next_listed,
 )
-
-
-@jit_inline
-def _extend_binding(
-    scan: Scan,
-    partial_match: int,
-    binding: int,
-    element: int,
-    event: tuple[int, int, int],
-    chosen: tuple[int, int, int],
-) -> tuple[int, int, int]:
-    """Add the bindings that follow from one binding when an element takes an event."""
-    row, _, symbol = event
-    counts, bindings = scan.records.counts, scan.bindings
-    entry = bindings.records[binding].state * bindings.bound.shape[1] + element
-    start, end = scan.transitions.ends[entry], scan.transitions.ends[entry + 1]
-    asks = scan.code.ends[element] < scan.code.ends[element + 1]
-    if start == end or (
-        asks and not holds(scan.code, scan.cells, element, row, bindings.bound, binding)
-    ):
-        return chosen
-    for i in range(start, end):
-        new = new_binding(counts, bindings, i64(scan.transitions.targets[i]), binding)
-        if scan.transitions.binds[element]:
-            bindings.bound[new, element] = row
-        number = chosen[2]
-        chosen = append(counts, bindings, chosen, new) if number else (new, new, i64(1))
-        if chosen[2] > number:
-            before = i64(bindings.records[binding].node)
-            node = rec.new_node(scan.records, row, symbol, element, before)
-            scan.records.nodes[node].other = scan.records.partial_matches[partial_match].nodes
-            scan.records.partial_matches[partial_match].nodes = node
-            bindings.records[new].node = node
-    return chosen
-
-
-@jit_inline
-def _advance(scan: Scan, partial_match: int, event: tuple[int, int, int]) -> bool:
-    """Let a partial match take an event if it can use it.
-
-    Bindings are compared event by event, an element written earlier coming first; those that
-    have been the same up to here have the same rank.
-    """
-    counts, bindings = scan.records.counts, scan.bindings.records
-    record = scan.records.partial_matches[partial_match]
-    chosen = (i64(NONE), i64(NONE), i64(0))
-    rank = i64(-1)
-    first = i64(record.bindings)
-    while first != NONE:
-        end = first
-        while end != NONE and bindings[end].rank == bindings[first].rank:
-            end = i64(bindings[end].next)
-        for element in range(scan.transitions.accepts.shape[1]):
-            if scan.transitions.accepts[event[2], element] != TAKES:
-                continue
-            last, binding = chosen[1], first
-            while binding != end:
-                chosen = _extend_binding(scan, partial_match, binding, element, event, chosen)
-                binding = i64(bindings[binding].next)
-            new = chosen[0] if last == NONE else i64(bindings[last].next)
-            rank += new != NONE
-            while new != NONE:
-                bindings[new].rank = rank
-                new = i64(bindings[new].next)
-        first = end
-    if chosen[0] != NONE:
-        move_entries(scan, partial_match, i64(TAKE_OUT))
-        free_bindings(counts, bindings, i64(record.bindings))
-        record.bindings = chosen[0]
-        record.size += 1
-        counts[rec.LONGEST] = max(counts[rec.LONGEST], i64(record.size))
-    return chosen[0] != NONE
 
 
 @jit_inline
@@ -127,7 +51,9 @@ def _negate_binding(
     start, end = scan.transitions.ends[entry], scan.transitions.ends[entry + 1]
     stays = end - start == 1 and scan.transitions.targets[start] == state
     bindings.records[binding].next = NONE
-    if stays or not holds(scan.code, scan.cells, element, row, bindings.bound, binding):
+    if stays or not holds(
+        scan.code, scan.cells, element, row, bindings.bound, binding, (i64(NONE), i64(0))
+    ):
         return append(counts, bindings, chosen, binding)
     for i in range(start, end):
         new = new_binding(counts, bindings, i64(scan.transitions.targets[i]), binding)
@@ -151,7 +77,7 @@ def _apply_negation(scan: Scan, key_slot: int, row: int, symbol: int) -> None:
             break
         record = records.partial_matches[partial_match]
         newer = i64(record.key_newer)
-        move_entries(scan, partial_match, i64(TAKE_OUT))
+        move_entries_apart(scan, partial_match, i64(TAKE_OUT))
         for element in range(takers.shape[0]):
             if takers[element] == FORBIDS:
                 chosen = (i64(NONE), i64(NONE), i64(0))
@@ -164,7 +90,7 @@ def _apply_negation(scan: Scan, key_slot: int, row: int, symbol: int) -> None:
         if record.bindings == NONE:
             close(scan, partial_match)
         else:
-            move_entries(scan, partial_match, i64(PUT_IN))
+            move_entries_apart(scan, partial_match, i64(PUT_IN))
         partial_match = newer
 
 
@@ -275,17 +201,16 @@ def _offer(  # noqa: C901  # a function less is much less to compile
             asked = (number, row, age)
             age, partial_match, size = _next_in_turn(scan, symbol, asked, tries, size)
             tries -= 1
+            # mostly a partial match, its binding and its first node have the same number
+            prefetch(scan.bindings.records, partial_match)
+            prefetch(records.nodes, partial_match)
         if partial_match == NONE:
             if not scan.transitions.symbol_facts[symbol] & OPENS:
                 break
             partial_match = _open_partial_match(records, scan.bindings, key_slot, key, time)
             opened = True
         newer = i64(records.partial_matches[partial_match].key_newer)
-        if _advance(scan, partial_match, event):
-            if not scan.settings.absence and write_match(scan, partial_match, time):
-                close(scan, partial_match)
-            else:
-                move_entries(scan, partial_match, i64(PUT_IN))
+        if take(scan, partial_match, number, event):
             if not scan.settings.reuse:
                 break
         elif opened:
@@ -304,7 +229,8 @@ def _after_opening(scan: Scan, key: tuple[int, int]) -> None:
         records.counts[rec.EVICTED] += 1
     if records.counts[rec.OPEN] > few and scan.waiting.keys.shape[0]:
         key_slot = rec.find_key_slot(records, key[0], key[1])
-        index_key(records, scan.bindings, scan.waiting, key_slot, few)
+        if key_slot != NONE and records.key_slots[idx(key_slot)].entries == NONE:
+            index_key(records, scan.bindings, scan.waiting, key_slot, few)
 
 
 @jit_inline

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline, stay_apart
 from shedlight.matching.kernel import records as rec
 from shedlight.matching.kernel.guard_vm import Cells, Code
 from shedlight.matching.kernel.ordered import GROUPS, Ordered
@@ -14,6 +14,7 @@ from shedlight.matching.kernel.waiting import (
     TAKE_OUT,
     Waiting,
     change_entries,
+    change_entries_apart,
     free_number,
     new_number,
 )
@@ -33,17 +34,29 @@ class Scan(NamedTuple):
 
 
 @jit_inline
-def move_entries(scan: Scan, partial_match: int, change: int) -> None:
-    """Put the entries of a partial match in or take them out, if its key has any."""
+def _place_of(scan: Scan, partial_match: int) -> tuple[int, int, int]:
+    """Say where the entries of a partial match are; the number is NONE if it has none."""
     record = scan.records.partial_matches[idx(partial_match)]
     number = i64(scan.records.key_slots[idx(record.key_slot)].entries)
-    if number != NONE and record.size:
-        place, (ordered, waits, keys, _) = (
-            (number, i64(record.opened), partial_match),
-            scan.waiting,
-        )
-        first = i64(record.bindings)
+    return number if record.size else i64(NONE), i64(record.opened), partial_match
+
+
+@jit_inline
+def move_entries(scan: Scan, partial_match: int, change: int) -> None:
+    """Put the entries of a partial match in or take them out, if its key has any."""
+    place, (ordered, waits, keys, _) = _place_of(scan, partial_match), scan.waiting
+    if place[0] != NONE:
+        first = i64(scan.records.partial_matches[idx(partial_match)].bindings)
         change_entries(ordered, waits, keys, scan.bindings, first, place, change)
+
+
+@jit_inline
+def move_entries_apart(scan: Scan, partial_match: int, change: int) -> None:
+    """Do the same where it is done less often."""
+    place, (ordered, waits, keys, _) = _place_of(scan, partial_match), scan.waiting
+    if place[0] != NONE:
+        first = i64(scan.records.partial_matches[idx(partial_match)].bindings)
+        change_entries_apart(ordered, waits, keys, scan.bindings, first, place, change)
 
 
 @jit_noinline
@@ -51,6 +64,7 @@ def index_key(
     records: PartialMatchRecords, bindings: Bindings, waiting: Waiting, key_slot: int, few: int
 ) -> None:
     """Give the partial matches of a key entries in the index, once they are many."""
+    stay_apart()
     if (
         key_slot == NONE
         or records.key_slots[key_slot].open <= few
@@ -63,7 +77,7 @@ def index_key(
     while partial_match != NONE:
         record = records.partial_matches[partial_match]
         place = (number, i64(record.opened), partial_match)
-        change_entries(
+        change_entries_apart(
             waiting.ordered,
             waiting.waits,
             waiting.keys,
@@ -135,11 +149,12 @@ def _take_out_and_free(  # no more is passed than is used
     keys: Array,
     partial_match: int,
 ) -> None:
+    stay_apart()
     record = records.partial_matches[partial_match]
     number = i64(records.key_slots[record.key_slot].entries)
     if number != NONE:
         place, first = (number, i64(record.opened), partial_match), i64(record.bindings)
-        change_entries(ordered, waits, keys, bindings, first, place, i64(TAKE_OUT))
+        change_entries_apart(ordered, waits, keys, bindings, first, place, i64(TAKE_OUT))
     give_back(records, bindings.records, ordered.facts, waits.shape[1], partial_match)
 
 

@@ -14,6 +14,8 @@ from shedlight.matching.kernel.records import NONE
 
 # What an element does with an event (`accepts`), and what a symbol can do (`symbol_facts`).
 TAKES, FORBIDS, OPENS = 1, 2, 4
+TAKER = 3
+"""By how many bits to shift what is known of a symbol for the only element that takes it."""
 
 
 FEW = 12
@@ -72,7 +74,9 @@ class TransitionTable(NamedTuple):
     targets: Array
     accepting: Array
     accepts: Array  # [symbol, element] TAKES, FORBIDS or 0
-    symbol_facts: Array  # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first
+    # [symbol] FORBIDS if it has NOTs, OPENS if it can be the first; and, by TAKER bits up, the
+    # element that takes it and 1, 0 if there are several or none
+    symbol_facts: Array
     binds: Array  # [element] whether conditions mention it
     fan: int  # most edges or alternatives of a state
 
@@ -114,6 +118,8 @@ def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTab
     )
     first = [element for element, _ in automaton.regions[0][0].edges]
     opens = (accepts[:, first] == TAKES).any(axis=1) * OPENS
+    takes = accepts == TAKES
+    takers = np.where(takes.sum(axis=1) == 1, takes.argmax(axis=1) + 1, 0) << TAKER
     edges = [len(state.edges) for state in automaton.regions[0]]
     lefts = [len(left) for state in automaton.regions[0] for _, left in state.nots]
     binds = np.zeros(len(automaton.elements), np.bool_)
@@ -124,7 +130,7 @@ def build_transition_table(matcher: Matcher, tables: DfaTables) -> TransitionTab
         np.array(targets, np.int32),
         np.array([state.accepting for state in automaton.regions[0]], np.bool_),
         accepts.astype(np.int8),
-        ((accepts == FORBIDS).any(axis=1) * FORBIDS | opens).astype(np.int8),
+        ((accepts == FORBIDS).any(axis=1) * FORBIDS | opens | takers).astype(np.int32),
         binds,
         max(edges + lefts),
     )

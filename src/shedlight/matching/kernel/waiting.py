@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shedlight.language.ast.data_type import DataType
+from shedlight.matching.compile.indexes import ElementIndex
 from shedlight.matching.compile.matcher import Matcher
-from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline
+from shedlight.matching.jit import Array, i64, idx, jit_inline, jit_noinline, stay_apart
 from shedlight.matching.kernel import ordered as tree
 from shedlight.matching.kernel.index_keys import ABSENT, HIGH, KEY, LOW, WILD
 from shedlight.matching.kernel.ordered import LOWEST, YOUNGEST, Ordered
@@ -26,7 +28,7 @@ from shedlight.matching.kernel.scan_bindings import Bindings
 TAKE_OUT, PUT_IN = range(2)
 """What is done with entries."""
 
-_INDEX, _SOURCE, _STATES = range(3)  # rows of `Waiting.waits`
+_INDEX, _SOURCE, _CELL, _STATES = range(4)  # rows of `Waiting.waits`
 
 
 class Waiting(NamedTuple):
@@ -34,7 +36,8 @@ class Waiting(NamedTuple):
 
     ordered: Ordered
     # [_INDEX, element] the number of its index, or NONE; [_SOURCE, element] whose event has the
-    # key; [_STATES + state, element] whether a binding at the state waits for it
+    # key; [_CELL, element] the cell that the key is, or NONE, and as last bit whether it is a
+    # double; [_STATES + state, element] whether a binding at the state waits for it
     waits: Array
     keys: Array  # [index, KEY, LOW or HIGH, row]
     found: Array  # [place, age and partial match] a heap of candidates
@@ -46,12 +49,23 @@ def build_waits(matcher: Matcher) -> Array:
     waits = np.zeros((_STATES + len(states), len(matcher.indexes)), np.int32)
     waits[:_STATES] = NONE
     for number, index in enumerate(filter(None, matcher.indexes)):
-        waits[[_INDEX, _SOURCE], index.element] = number, index.source
+        waits[:_STATES, index.element] = number, index.source, _cell_of(matcher, index)
     for number, state in enumerate(states):
         takers = [element for element, _ in state.edges]
         nots = [element for element, left in state.nots if left != (number,)]
         waits[_STATES + number, takers + nots] = 1
     return waits
+
+
+def _cell_of(matcher: Matcher, index: ElementIndex) -> int:
+    """Find the cell that has what the key of an index has, bit by bit, or NONE."""
+    programs = matcher.programs
+    if index.data_type in {DataType.STRING, DataType.UNKNOWN}:
+        return NONE
+    for number, cell in enumerate(programs.cells):
+        if cell == index.key and programs.data_types[number] is index.data_type:
+            return 2 * number + (index.data_type is DataType.DOUBLE)
+    return NONE
 
 
 def with_room(ordered: Ordered, more: int, started: int, elements: int) -> Ordered:
@@ -61,7 +75,7 @@ def with_room(ordered: Ordered, more: int, started: int, elements: int) -> Order
     return tree.with_room(ordered, blocks, 2 * elements * (numbers + started))
 
 
-@jit_noinline
+@jit_inline
 def change_entries(  # noqa: C901, PLR0913, PLR0917  # no more is passed than is used
     ordered: Ordered,
     waits: Array,
@@ -98,6 +112,38 @@ def change_entries(  # noqa: C901, PLR0913, PLR0917  # no more is passed than is
             if change == PUT_IN:
                 tree.insert(ordered, group, value, age, partial_match)
         binding = i64(bindings.records[idx(binding)].next)
+
+
+@jit_noinline
+def change_entries_apart(  # noqa: PLR0913, PLR0917
+    ordered: Ordered,
+    waits: Array,
+    keys: Array,
+    bindings: Bindings,
+    first: int,
+    place: tuple[int, int, int],
+    change: int,
+) -> None:
+    """Do the same where it is done less often."""
+    stay_apart()
+    change_entries(ordered, waits, keys, bindings, first, place, change)
+
+
+@jit_inline
+def find_known_cell(waiting: Waiting, element: int, number: int, age: int) -> tuple[int, int]:
+    """Give what was found of a partial match: which cell of which element, and its number.
+
+    The first is as in the programs of conditions, or NONE. To read the cell instead would read
+    an event that is anywhere in memory.
+    """
+    waits, facts = waiting.waits, waiting.ordered.facts
+    cell, group = i64(waits[_CELL, idx(element)]), (number * waits.shape[1] + element) * 2
+    if cell == NONE or facts[tree.FOUND_AGE] != age or facts[tree.FOUND_GROUP] != group:
+        return i64(NONE), i64(0)
+    value = i64(facts[tree.FOUND_VALUE])
+    if cell & 1:  # as doubles are ordered, but for the sign of a zero, which nothing asks for
+        value ^= (value >> 63) & 0x7FFFFFFFFFFFFFFF
+    return i64(waits[_SOURCE, idx(element)]) | (cell >> 1) << 16, value
 
 
 @jit_inline

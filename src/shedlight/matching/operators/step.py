@@ -269,11 +269,13 @@ def _compact_store(
     if len(new_rows):
         fresh = _with_schema(_taken(batch.table, batch.rows(new_rows - old)), store.schema)
         new = pa.concat_tables([store, fresh]) if len(store) else fresh
-    _rename_rows(records.nodes, records.counts[rec.NODES], used)
+    numbers = np.zeros(old + len(batch), np.int32)  # of which few pages are touched
+    numbers[used] = np.arange(len(used), dtype=np.int32)
+    _rename_rows(records.nodes, records.counts[rec.NODES], numbers)
     bound = bindings.bound
     if len(bound) and len(used):
-        numbers = np.minimum(np.searchsorted(used, bound), len(used) - 1)
-        bound = np.where(bound >= 0, numbers, NONE).astype(np.int32)
+        renamed = numbers[np.minimum(bound, len(numbers) - 1)]  # of free ones it may be any row
+        bound = np.where(bound >= 0, renamed, np.int32(NONE))
     if new.num_columns and new.column(0).num_chunks > _MAX_CHUNKS:
         new = new.combine_chunks()
     return bindings._replace(bound=bound), new
@@ -297,16 +299,8 @@ def _mark_rows(nodes: Array, size: int, used: Array) -> None:
 
 
 @compiled
-def _rename_rows(nodes: Array, size: int, used: Array) -> None:
-    """Give rows their new numbers: their places in the list of those in use."""
+def _rename_rows(nodes: Array, size: int, numbers: Array) -> None:
+    """Give rows their new numbers."""
     for i in range(size):
-        row = nodes[i].row
-        if row >= 0:
-            low, high = 0, used.shape[0]
-            while low < high:
-                middle = (low + high) // 2
-                if used[middle] < row:
-                    low = middle + 1
-                else:
-                    high = middle
-            nodes[i].row = low
+        if nodes[i].row >= 0:
+            nodes[i].row = numbers[nodes[i].row]
