@@ -122,3 +122,42 @@ def test_a_simulation_leaves_them_out_too(call, tmp_path):
     assert status == 0, errors
     assert "app: 2 events" in output
     assert "source events: 3 malformed records left out, first: " in errors
+
+
+BROKEN = {
+    "events.jsonl": LINES[: LINES.index("\n") + 1] + "nonsense\n[1]\n" + LINES.splitlines()[-1],
+    "events.csv": "n,at,type,x\n1,2026-01-05T09:00:00Z,A,1\nnonsense\n"
+    '5,2026-01-05T09:00:02Z,B,5\n"[1]",7\n',
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_lines_that_cannot_be_parsed_are_malformed_records(call, name, tmp_path):
+    """As on Spark; where they have no place, the first is named as an editor counts lines."""
+    (tmp_path / name).write_text(BROKEN[name], "utf-8")
+    words = ("match", "--pattern", PAIR, "--input", name, "--time", "at", "--id", "n")
+    text_format = name.partition(".")[2].removesuffix("l").upper()
+
+    failed, _, error = call(*words)
+    status, output, errors = call(*words, "--malformed", "bad.jsonl", "--json")
+
+    assert failed == 1
+    line = 2 if text_format == "JSON" else 3
+    assert f"{name}: line {line} cannot be parsed as {text_format}: 'nonsense'; put" in error
+    assert (status, output.count("\n")) == (0, 1)
+    assert '"events": [1, 5]' in output
+    assert f"{name}: 2 malformed records left out, first: a record cannot be parsed" in errors
+    rows = read_events(tmp_path / "bad.jsonl").to_pylist()
+    assert {row["problem"] for row in rows} == {f"a record cannot be parsed as {text_format}"}
+    assert rows[0]["record"] == "nonsense"
+
+
+def test_an_application_leaves_them_out_where_its_source_says_so(call, tmp_path):
+    """And with the other malformed records they are of the source."""
+    _app(tmp_path, ", malformed: {format: json, path: bad}")
+    (tmp_path / "events.jsonl").write_text(LINES + "{\n", "utf-8")
+
+    status, output, errors = call("match", "app.yaml", "--json")
+
+    assert (status, output.count("\n")) == (0, 1)
+    assert "source events: 4 malformed records left out, first: a record cannot be" in errors

@@ -58,3 +58,39 @@ def test_a_condition_on_upstream_columns_holds_in_a_simulation():
         assert len(expected) > 10
         assert identities[condition] == set(expected["id"].to_pylist())
     assert identities[""] != identities[RISING]
+
+
+TWO_IDS = """
+name: two-ids
+sources:
+  s: {format: parquet, path: s, time: time, id: number}
+  t: {format: parquet, path: t, time: time, id: id}
+nodes: {n: {}}
+operators:
+  w:
+    node: n
+    input: s
+    patterns:
+      P: SELECT b.number AS number WHERE SEQ(a.type = 0, b.type = 1) WITHIN 9 s
+  v:
+    node: n
+    input: [w.P, s, t]
+    patterns:
+      Q: SELECT a WHERE SEQ(a.source = 'P', b.type = 2, c.type = 3) WITHIN 9 s
+sinks: {k: {input: v.Q, format: parquet, path: k}}
+"""
+
+
+def test_identities_are_those_of_match_where_inputs_have_the_id_columns_of_each_other():
+    """A selected column that is called as an id elsewhere, and a source that has both."""
+    application = load_application(TWO_IDS).application
+    events = drawn_events(60, 20, 4)
+    texts = pa.array(map(str, range(len(events))), pa.string())
+    both = events.set_column(1, "id", texts).append_column("number", events["id"])
+    tables = {"s": both.drop_columns(["id"]), "t": both}
+    expected = run_application(application, tables)["v"].complex_events["Q"]
+
+    found = simulate(application, tables, Service(seconds={}), interval=7.0).sinks["k"]
+
+    assert len(expected) > 5
+    assert set(found["id"].to_pylist()) == set(expected["id"].to_pylist())

@@ -17,9 +17,9 @@ MalformedFile = Annotated[
     Path | None,
     typer.Option(
         "--malformed",
-        help="Leave out records without a time or an id, and write them there (.parquet, .csv, "
-        ".jsonl), as `malformed` of a source does on Spark.  [default: they are an error, "
-        "unless their source has `malformed`]",
+        help="Leave out records that cannot be parsed or have no time or no id, and write them "
+        "there (.parquet, .csv, .jsonl), as `malformed` of a source does on Spark.  [default: "
+        "they are an error, unless their source has `malformed`]",
     ),
 ]
 

@@ -15,7 +15,7 @@ from shedlight.cli.console import announce_compiling, patterns_of, progress_bar,
 from shedlight.cli.malformed import MalformedFile, MalformedRecords
 from shedlight.cli.match_text import show_matches, summarise
 from shedlight.cli.options import microseconds_of
-from shedlight.cli.source_files import read_sources
+from shedlight.cli.source_files import collect_unparsable, read_sources
 from shedlight.engines import event_files
 from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
 from shedlight.engines.malformed import find_problems, split_records
@@ -112,7 +112,9 @@ def match(  # noqa: PLR0913  # one argument per option
         results, table = _match_patterns(pattern or [], events, left_out, timed_out=timed_out)
     else:
         loaded = _load(application, malformed)
-        tables = read_sources(loaded, application.parent, input_ or [])
+        tables = read_sources(
+            loaded, application.parent, input_ or [], on_malformed=left_out.add
+        )
         results, table = _match_application(loaded, tables, left_out, timed_out=timed_out)
     seconds = time.perf_counter() - began
     if output:
@@ -160,7 +162,12 @@ def _match_patterns(
     if pieces is not None:
         with suppress(PiecesDifferError):  # it is read as a whole then, below
             return _match_events(texts, file, pieces, left_out, timed_out=timed_out)
-    events = event_files.read_events(path, times_as_text=zoned)
+    collect = collect_unparsable(str(path), left_out.add)
+    events = event_files.read_events(
+        path,
+        times_as_text=zoned,
+        on_unparsable=collect if file.leaves_out_malformed else None,
+    )
     whole = EventPieces(events.schema, 1, iter([events]))
     return _match_events(texts, file, whole, left_out, timed_out=timed_out)
 

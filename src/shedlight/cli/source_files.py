@@ -1,22 +1,28 @@
 """The events of an application's sources, from files that are given or its own paths."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
-from shedlight.engines.event_files import read_events
+from shedlight.engines.event_files import OnUnparsable, read_events
+from shedlight.engines.malformed import unparsable_record
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application
 
 
 def read_sources(
-    application: Application, folder: Path, inputs: Iterable[str], advice: str = ""
+    application: Application,
+    folder: Path,
+    inputs: Iterable[str],
+    advice: str = "",
+    on_malformed: Callable[[pa.Table], None] = lambda _: None,
 ) -> Mapping[str, pa.Table]:
     """Read the events of all sources.
 
     Paths are relative to the folder of the application file; inputs are values of the option
-    --input: NAME=FILE, or FILE for an only source. Advice is what else can be done.
+    --input: NAME=FILE, or FILE for an only source. Advice is what else can be done. Records
+    that cannot be parsed are left out of sources that have a place for malformed ones.
     """
     given = dict(_read_input(text, list(application.sources)) for text in inputs)
     tables = {}
@@ -29,8 +35,19 @@ def read_sources(
             )
         given_format = None if name in given else source.format
         zoned = source.time_zone is not None
-        tables[name] = read_events(path, given_format, times_as_text=zoned)
+        collect = collect_unparsable(f"source {name}", on_malformed)
+        tables[name] = read_events(
+            path,
+            given_format,
+            times_as_text=zoned,
+            on_unparsable=collect if source.malformed else None,
+        )
     return tables
+
+
+def collect_unparsable(source: str, on_malformed: Callable[[pa.Table], None]) -> OnUnparsable:
+    """Have records of a source that cannot be parsed be malformed ones."""
+    return lambda *what: on_malformed(unparsable_record(source, *what))
 
 
 def _read_input(text: str, sources: list[str]) -> tuple[str, Path]:

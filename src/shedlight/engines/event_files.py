@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
-import pyarrow.parquet
 
 from shedlight.errors import InputError, known_names
 from shedlight.language.eval.times import write_times
@@ -22,11 +21,23 @@ _FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_READERS: Mapping[str, Callable[[str], pa.Table]] = {
-    "parquet": pyarrow.parquet.read_table,
+
+
+def _read_parquet(file: str | pa.BufferReader) -> pa.Table:
+    from pyarrow import parquet  # noqa: PLC0415  # it loads all that Arrow knows of file systems
+
+    return parquet.read_table(file)
+
+
+_READERS: Mapping[str, Callable[[str | pa.BufferReader], pa.Table]] = {
+    "parquet": _read_parquet,
     "csv": pyarrow.csv.read_csv,
     "json": pyarrow.json.read_json,
 }
+_MAX_SHOWN = 100  # how many characters of a line an error has
+
+OnUnparsable = Callable[[str, str], None]
+"""Takes a line of a file that cannot be parsed, and as what."""
 
 
 def format_of(path: Path, given: str | None = None) -> str:
@@ -47,7 +58,11 @@ def format_of(path: Path, given: str | None = None) -> str:
 
 
 def read_events(
-    path: Path, given: str | None = None, *, times_as_text: bool = False
+    path: Path,
+    given: str | None = None,
+    *,
+    times_as_text: bool = False,
+    on_unparsable: OnUnparsable | None = None,
 ) -> pa.Table:
     """Read a file, or all files of a folder in the order of their names.
 
@@ -55,6 +70,8 @@ def read_events(
         path: The file or the folder.
         given: The format: parquet, csv or json (lines); None: by the ending of the name.
         times_as_text: Whether times in JSON stay text, which says if they have a time zone.
+        on_unparsable: Called with the format and the text of each line that cannot be parsed,
+            which is left out then; None: it is an error.
 
     Raises:
         InputError: There is nothing to read, or it cannot be read.
@@ -65,14 +82,14 @@ def read_events(
         )
         if not files:
             raise InputError(f"{path}: the folder has no Parquet, CSV or JSON lines file in it")
-        tables = [_read(file, given, times_as_text=times_as_text) for file in files]
+        tables = [_read(file, given, on_unparsable, as_text=times_as_text) for file in files]
         try:
             return pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             raise InputError(f"{path}: its files have different columns: {error}") from error
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder")
-    return _read(path, given, times_as_text=times_as_text)
+    return _read(path, given, on_unparsable, as_text=times_as_text)
 
 
 def is_event_file(file: Path, given: str | None) -> bool:
@@ -81,20 +98,85 @@ def is_event_file(file: Path, given: str | None) -> bool:
     return not hidden and (given is not None or bool(_FORMATS.keys() & set(file.suffixes)))
 
 
-def _read(path: Path, given: str | None, *, times_as_text: bool = False) -> pa.Table:
+def _read(
+    path: Path, given: str | None, on_unparsable: OnUnparsable | None, *, as_text: bool
+) -> pa.Table:
     format_name = format_of(path, given)
     if path.stat().st_size == 0:
         raise InputError(f"{path}: the file is empty, it does not even name its columns")
     try:
-        table = _READERS[format_name](str(path))
-        times = [column.name for column in table.schema if pa.types.is_timestamp(column.type)]
-        if not (times_as_text and times and format_name == "json"):
-            return table
-        as_text = pa.schema([(name, pa.string()) for name in times])
-        options = pyarrow.json.ParseOptions(explicit_schema=as_text)
-        return pyarrow.json.read_json(str(path), parse_options=options)
+        return _parse(str(path), format_name, as_text=as_text)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as {format_name}: {error}") from error
+        problem = error
+    try:
+        parsable = _leave_out_unparsable(path, format_name, on_unparsable)
+        if parsable is not None:
+            return _parse(parsable, format_name, as_text=as_text)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        problem = error
+    raise InputError(f"{path}: cannot be read as {format_name}: {problem}") from problem
+
+
+def _parse(file: str | pa.BufferReader, format_name: str, *, as_text: bool) -> pa.Table:
+    table = _READERS[format_name](file)
+    times = [column.name for column in table.schema if pa.types.is_timestamp(column.type)]
+    if not (as_text and times and format_name == "json"):
+        return table
+    options = pyarrow.json.ParseOptions(
+        explicit_schema=pa.schema([(name, pa.string()) for name in times])
+    )
+    if isinstance(file, pa.BufferReader):
+        file.seek(0)
+    return pyarrow.json.read_json(file, parse_options=options)
+
+
+def _leave_out_unparsable(
+    path: Path, format_name: str, on_unparsable: OnUnparsable | None
+) -> pa.BufferReader | None:
+    """Give the lines of a text file that can be parsed; None if that is all, or of no help."""
+    find = {"json": _unparsable_json, "csv": _unparsable_csv}.get(format_name)
+    if find is None:
+        return None
+    text = pa.input_stream(str(path), compression="detect").read()
+    lines = text.splitlines(keepends=True)
+    unparsable = find(text, lines)
+    for number in unparsable:
+        line = lines[number].decode("utf-8", "replace").rstrip("\r\n")
+        if on_unparsable is None:
+            shown = line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}..."
+            raise InputError(
+                f"{path}: line {number + 1:,} cannot be parsed as {format_name.upper()}: "
+                f"{shown!r}; put it right, or have malformed records left out"
+            )
+        on_unparsable(format_name.upper(), line)
+        lines[number] = b""
+    return pa.BufferReader(b"".join(lines)) if unparsable else None
+
+
+def _unparsable_json(_: bytes, lines: Sequence[bytes]) -> list[int]:
+    """Number the lines that are no objects of JSON, from 0 on."""
+    return [n for n, line in enumerate(lines) if line.strip() and not _is_json_object(line)]
+
+
+def _is_json_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _unparsable_csv(text: bytes, lines: Sequence[bytes]) -> list[int]:
+    """Number the lines that have more or fewer values than there are columns, from 0 on."""
+    rows: list[str] = []
+
+    def skip(row: pyarrow.csv.InvalidRow) -> str:
+        rows.append(row.text)
+        return "skip"
+
+    options = pyarrow.csv.ParseOptions(invalid_row_handler=skip)
+    pyarrow.csv.read_csv(pa.BufferReader(text), parse_options=options)
+    wanted = {row.encode() for row in rows}
+    return [n for n, line in enumerate(lines) if line.rstrip(b"\r\n") in wanted]
 
 
 def write_events(table: pa.Table, path: Path) -> None:
@@ -106,7 +188,9 @@ def write_events(table: pa.Table, path: Path) -> None:
     format_name = format_of(path)
     with written_whole(path) as unfinished:
         if format_name == "parquet":
-            pyarrow.parquet.write_table(table, unfinished)
+            from pyarrow import parquet  # noqa: PLC0415  # see `_read_parquet`
+
+            parquet.write_table(table, unfinished)
         elif format_name == "csv":
             pyarrow.csv.write_csv(flatten_nested(with_written_times(table)), unfinished)
         else:

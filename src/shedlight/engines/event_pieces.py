@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
-import pyarrow.parquet
 
 from shedlight.engines.event_files import format_of
 from shedlight.errors import InputError
@@ -63,7 +62,9 @@ def open_pieces(path: Path) -> EventPieces | None:
 
 
 def _open_parquet(path: Path) -> EventPieces | None:
-    file = pyarrow.parquet.ParquetFile(str(path), pre_buffer=False)
+    from pyarrow import parquet  # noqa: PLC0415  # it loads all that Arrow knows of file systems
+
+    file = parquet.ParquetFile(str(path), pre_buffer=False)
     number = -(-file.metadata.num_rows // EVENTS_PER_PIECE)
     if number < 2:  # noqa: PLR2004  # it is one piece
         return None

@@ -1,4 +1,6 @@
-"""Malformed records in finite tables: no time or no id. What is wrong, and the record itself.
+"""Malformed records in files and tables: what is wrong with each, and the record itself.
+
+They cannot be parsed, or have no time or no id.
 
 The words are those of the side output `malformed` of a run on Spark.
 """
@@ -14,6 +16,12 @@ from shedlight.language.eval.column import Flags, data_type_of_arrow
 
 SCHEMA = pa.schema([("source", pa.string()), ("problem", pa.string()), ("record", pa.string())])
 """Of malformed records; the record is its columns as JSON."""
+
+
+def unparsable_record(source: str, text_format: str, record: str) -> pa.Table:
+    """Make a malformed record of text that cannot be parsed."""
+    row = (source, f"a record cannot be parsed as {text_format}", record)
+    return pa.table([[value] for value in row], schema=SCHEMA)
 
 
 def find_problems(

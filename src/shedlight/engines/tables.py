@@ -15,7 +15,7 @@ import pyarrow as pa
 from shedlight.engines.event_files import stack_tables
 from shedlight.engines.malformed import find_problems, split_records
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, Source, Stream, operator_order, with_schemas
+from shedlight.graph import Application, Source, Stream, operator_order
 from shedlight.graph.function_columns import called_functions
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression, UserCall
@@ -209,6 +209,8 @@ def run_application(
         InputError: A table lacks a column, or has null ids or times.
         ApplicationError: A pattern does not fit the columns.
     """
+    from shedlight.graph import with_schemas  # noqa: PLC0415  # patterns alone do not need it
+
     tables = leave_out_malformed(application, tables, on_malformed)
     schemas = {
         name: schema_of(with_declared_times(application.sources[name], table).schema)

@@ -2,12 +2,15 @@
 
 Which events match does not depend on what is selected of them. So a value that no pattern
 downstream reads is left out, and so are the columns of a source that are read by nobody.
+
+The identity of an event at an operator is made of the id columns of all inputs, null where an
+input has none of that name: where identities count, these are read too.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from shedlight.graph import Application, Stream, operator_order
+from shedlight.graph import Application, OperatorSpec, Stream, operator_order
 from shedlight.language.ast.expression import Aggregate, Attribute, Literal, WholeEvent, walk
 from shedlight.language.ast.pattern import Item, Pattern, expressions, selected_items
 
@@ -26,9 +29,12 @@ class ReadColumns:
 
 
 def project_columns(
-    application: Application,
+    application: Application, *, with_ids: bool = False
 ) -> tuple[Application, Mapping[Stream, ReadColumns]]:
-    """Leave out of an application what nobody reads, and say what is read of each stream."""
+    """Leave out of an application what nobody reads, and say what is read of each stream.
+
+    If `with_ids`, the identities of events stay what they are.
+    """
     read: dict[Stream, ReadColumns] = dict.fromkeys(application.streams, ReadColumns())
     operators = dict(application.operators)
     for spec in reversed(operator_order(application)):
@@ -38,9 +44,17 @@ def project_columns(
         }
         operators[spec.name] = replace(spec, patterns=patterns)
         columns = _read_columns(patterns.values())
+        if with_ids:
+            columns |= _id_columns(application, spec)
         for stream in spec.inputs:
             read[stream] |= columns
     return replace(application, operators=operators), read
+
+
+def _id_columns(application: Application, spec: OperatorSpec) -> ReadColumns:
+    """Find the id columns of an operator's sources."""
+    sources = [application.sources[s.name] for s in spec.inputs if s.operator is None]
+    return ReadColumns(frozenset(name for source in sources for name in source.id))
 
 
 def _drop_unread(pattern: Pattern, read: ReadColumns) -> Pattern:

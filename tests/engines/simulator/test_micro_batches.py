@@ -89,7 +89,7 @@ def test_what_no_pattern_takes_is_read_and_costs_no_more():
     assert served_at([0.0, 0.1, 0.2, 0.3], [7, 0, 7, 7]) == [(0.1, 0.401, 0.515)]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 3.0), st.sampled_from([0.3, 2.0, 50.0]))
 def test_without_shedding_all_is_found_however_micro_batches_fall(seed, fixed, interval):
     """What `match` finds, through two nodes and joins; nothing is late."""

@@ -53,7 +53,7 @@ def prepare_run(
     they keep their times, and only arrive faster.
     """
     schemas = {name: schema_of(table.schema) for name, table in tables.items()}
-    application, read = project_columns(with_schemas(application, schemas))
+    application, read = project_columns(with_schemas(application, schemas), with_ids=True)
     sources = {}
     for name, source in application.sources.items():
         stream_input, table = prepare_source(source, tables[name])
