@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks import (
     deploying,
     generated,
+    latency,
     many_patterns,
     matching,
     peers,
@@ -43,6 +44,7 @@ def main() -> int:
             planning,
             simulating,
             spark,
+            latency,
             peers,
         )
         for question in module.QUESTIONS

@@ -27,7 +27,7 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.session.session import close_session, open_session
-from shedlight.engines.spark.step.emit import rows_frame
+from shedlight.engines.spark.step.emit import metrics_row, rows_frame
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.step.stateful import Frames, Step
 from shedlight.engines.spark.support.malloc import keep_memory
@@ -201,7 +201,7 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
             len(frame)
         state.update((b"nothing",))
         text = METRICS_JSON.dump_json(ShardMetrics(0, 0.0, 0)).decode()
-        yield rows_frame([("", "", 0, 0, False, 0, None, text)])
+        yield rows_frame([metrics_row(0, text)])
 
     return nothing
 

@@ -35,7 +35,7 @@ class Stream:
     @property
     def types(self) -> np.ndarray:
         """The column that says what type an event has."""
-        return self.table["type"].to_numpy()
+        return np.asarray(self.table["type"].to_numpy())
 
 
 def random_stream(

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from shedlight.graph import Node as Node
     from shedlight.graph import OperatorSpec as OperatorSpec
     from shedlight.graph import RecordValue as RecordValue
+    from shedlight.graph import RunSettings as RunSettings
     from shedlight.graph import ShedBy as ShedBy
     from shedlight.graph import SideOutput as SideOutput
     from shedlight.graph import Sink as Sink
@@ -116,9 +117,9 @@ _NAMES_IN = {
     "engines.tables": "Result match_tables run_application",
     "errors": "ApplicationError CapError InputError LanguageError PlanError ShedlightError "
     "SnapshotError StateError",
-    "graph": "Application LoadResult Node OperatorSpec RecordValue ShedBy SideOutput Sink "
-    "Source Stream TimeUnit application_json_schema build_application check_application "
-    "explain load_application",
+    "graph": "Application LoadResult Node OperatorSpec RecordValue RunSettings ShedBy "
+    "SideOutput Sink Source Stream TimeUnit application_json_schema build_application "
+    "check_application explain load_application",
     "language": "DataType ParseResult Pattern Schema UserFunction parse_expression "
     "parse_pattern",
     "matching.operators.reorder": "StreamInput",

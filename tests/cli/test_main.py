@@ -216,7 +216,7 @@ def test_bad_input_is_one_clear_error(shedlight, events, name):
             "'time' is no time in 1 of 1 events, first in event 1: 'soon'",
         ),
         ("time,type\n1,A\n", "unknown attribute 'x'"),
-        ("time,type,x\n1,A\n", "cannot be read as csv"),
+        ("time,type,x\n1,A\n", "line 2 cannot be parsed as CSV"),
     ],
 )
 def test_bad_files_are_one_clear_error(shedlight, tmp_path, text, message):
@@ -339,7 +339,7 @@ def test_bash_takes_the_script():
     ("words", "offered"),
     [
         ("shedlight re", {"report"}),
-        ("shedlight run --sh", {"--shedder"}),
+        ("shedlight run --sh", {"--shards", "--shedder"}),
         ("shedlight run --shedder ", {"global", "local", "none"}),
         ("shedlight new shop --example f", {"fraud"}),
     ],

@@ -25,9 +25,11 @@ from pyspark.sql import SparkSession
 
 from shedlight.cli.run import _with_absolute_paths
 from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.support.checkpoint import committed_files
 from shedlight.engines.spark.support.spark_errors import translating_spark_errors
 from shedlight.errors import ShedlightError
 from shedlight.graph import load_application
+from tests.engines.spark.processes import jvms
 
 HAS_SPARK = pytest.mark.spark
 
@@ -408,13 +410,44 @@ def test_a_bound_that_cannot_be_kept(folder):
 def test_an_interrupt_before_it_runs_says_nothing_more(folder):
     """It ends at once, with the status of a program that was interrupted."""
     running = _started(folder, "--once")
-    _until((folder / "state" / "small-once" / "lock").exists)
+    _until((folder / "state" / "small-once" / "application").exists)  # Spark is up
     running.send_signal(signal.SIGINT)
 
     out, said = running.communicate(timeout=60)
 
     assert "Traceback" not in said
     assert (out, running.returncode) == ("", 130)
+
+
+@HAS_SPARK
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc for processes")
+def test_a_run_whose_jvm_is_killed_starts_again(folder):
+    """From the checkpoint; it says so, and every result is there once."""
+    running = _started(folder)
+    _until(lambda: _has_read(folder, 2), 240)
+    (jvm,) = jvms(running.pid)
+    os.kill(jvm, signal.SIGKILL)
+    events = _event(3, 3, "x") + _event(4, 4, "y") + _event(5, 9, "z")
+    (folder / "data" / "2.json").write_text(events)
+    try:
+        _until(lambda: _delivered(folder) == [2, 4], 300)
+    finally:
+        running.send_signal(signal.SIGINT)
+        out, said = running.communicate(timeout=120)
+
+    assert (
+        "Spark's JVM was killed by SIGKILL; starting again from the checkpoint, 1 of 5\n"
+    ) in said
+    assert "Traceback" not in said
+    assert running.returncode == 0
+    assert re.search("^node edge: 5 events", out), out
+    assert _delivered(folder) == [2, 4]
+
+
+def _delivered(folder: Path) -> list[int]:
+    files = [folder / "out" / name for name in committed_files(folder / "out") or ()]
+    return sorted(two for file in files for two in pq.read_table(file)["two"].to_pylist())
 
 
 @HAS_SPARK

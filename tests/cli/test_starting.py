@@ -13,6 +13,7 @@ from shedlight.language import parse_pattern
 from shedlight.matching.kernel import fifo, scan
 
 HEAVY = ["numba", "pyspark", "pandas", "pyarrow", "highspy", "matplotlib", "rich"]
+HEAVY += ["pyarrow.parquet", "shedlight.graph.check"]
 COMPILING = "numba.np.arrayobj"
 """A part of numba that it needs to compile and not to load what is compiled."""
 

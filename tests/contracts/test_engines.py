@@ -23,8 +23,6 @@ from tests.contracts.engines import (
 )
 from tests.engines.spark.runs import Row, in_order
 
-pytestmark = pytest.mark.xdist_group("contracts")  # each engine runs once
-
 APPLICATION = """
 name: contract
 sources:

@@ -2,33 +2,41 @@
 
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
+from shedlight.cli import run_options as ro
 from shedlight.cli.console import announce_compiling, load_with_warnings, patterns_of, say
 from shedlight.cli.options import ApplicationFile, seconds_of
+from shedlight.cli.restarts import run_with_restarts
 from shedlight.cli.serve import Host, Port, Token, announce, open_server
 from shedlight.cli.simulate import simulate
 from shedlight.engines.spark.session.brokers import check_brokers
-from shedlight.engines.spark.session.paths import check_paths
+from shedlight.engines.spark.session.paths import check_paths, local_folder
+from shedlight.engines.spark.session.preflight import check_java
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.graph import Application, SideOutput, Sink, Source
 from shedlight.report.summary import summary_json, summary_text
 from shedlight.runlog.aggregate import RunTotals
 
 if TYPE_CHECKING:  # Spark takes a second to import
+    from shedlight.cli.run_view import LiveView
     from shedlight.engines.spark.run.streaming import Live, Options
 
 
 RunShedder = Literal["global", "local", "none"]
 
+_RESTARTS = 5  # how often in a row Spark is started again
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -64,9 +72,14 @@ def run(  # noqa: PLR0913  # one argument per option
     conf: Annotated[
         list[str] | None, typer.Option(help="A setting of Spark: NAME=VALUE; may be repeated.")
     ] = None,
-    record_retention: Annotated[
-        str, typer.Option(help="How long to keep on record what was shed, e.g. '30 days'.")
-    ] = "7 days",
+    trigger: ro.Trigger = None,
+    shards: ro.Shards = None,
+    delivery_interval: ro.DeliveryInterval = None,
+    watermark_interval: ro.WatermarkInterval = None,
+    idle_timeout: ro.IdleTimeout = None,
+    restarts: ro.Restarts = None,
+    retention: ro.Retention = None,
+    record_retention: ro.RecordRetention = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Serve the web UI of the run.")] = False,
     host: Host = None,
@@ -84,19 +97,28 @@ def run(  # noqa: PLR0913  # one argument per option
             raise typer.BadParameter("the simulator has no web UI; leave out --page")
         simulate(application, duration=duration, as_json_=as_json)
         return
-    loaded = load_with_warnings(application)
+    times = {
+        "trigger": trigger,
+        "delivery_interval": delivery_interval,
+        "watermark_interval": watermark_interval,
+        "idle_timeout": idle_timeout,
+        "retention": retention,
+        "record_retention": record_retention,
+    }
+    if once:
+        ro.check_once(**times)
+    loaded = ro.with_run_options(load_with_warnings(application), shards, restarts, **times)
     announce_compiling(patterns_of(loaded))
     # a run that sheds cannot go on from the state of one that does not
     name = loaded.name + ("-once" if once else "")
     state = checkpoint or application.parent / "state" / name
     settings = dict(map(_setting, conf or ()))
     absolute = _with_absolute_paths(loaded, application)
-    retention = seconds_of("--record-retention", record_retention)
-    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl", retention)
+    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
     check_paths(absolute, str(state), job.log)
     check_brokers(absolute)
     with _serving(job, host, port, token) if page else nullcontext():
-        totals = _run_on_spark(job, master, settings, once=once)
+        totals = _run_locked(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
 
 
@@ -141,28 +163,57 @@ class _Job:
     shedder: RunShedder
     seconds: float | None
     log: Path
-    record_retention: float
 
 
-def _run_on_spark(job: _Job, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
-    from shedlight.engines.spark.session.session import close_session, open_session  # noqa: PLC0415
+def _run_locked(job: _Job, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
+    """Run with the lock of the checkpoint, which the JVM has too, as often as it takes."""
+    from shedlight.cli.run_view import LiveView  # noqa: PLC0415
 
-    application, checkpoint = job.application, str(job.checkpoint)
+    check_java(os.environ)  # before there is a checkpoint
     if once:  # all of its micro-batches are looked at when it is over
         settings = {"spark.sql.streaming.numRecentProgressUpdates": "100000"} | settings
+    _silence_foreign_logs()
+    view = LiveView(job.application, job.log, timed=not once)
+    restarts = job.application.run.restarts
+    with lock_checkpoint(local_folder(str(job.checkpoint))) as lock:
+        attempt = partial(_run_on_spark, job, _Start(master, settings, lock), view, once=once)
+        run_with_restarts(attempt, _RESTARTS if restarts is None else restarts)
+    return view.totals
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How to start Spark: where, with which settings, and the lock that the JVM inherits."""
+
+    master: str
+    settings: dict[str, str]
+    lock: int
+
+
+def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> None:
+    from shedlight.engines.spark.session.session import (  # noqa: PLC0415
+        close_session,
+        detecting_lost_session,
+        open_session,
+    )
+
+    application, checkpoint = job.application, str(job.checkpoint)
     if sys.stderr.isatty():
         say("starting Spark ...")
-    _silence_foreign_logs()
-    session = open_session(f"shedlight {application.name}", master=master, settings=settings)
+    session = open_session(
+        f"shedlight {application.name}",
+        master=start.master,
+        settings=start.settings,
+        inherited=(start.lock,),
+    )
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own fails in a call
     try:
-        from shedlight.cli.run_view import LiveView, shown  # noqa: PLC0415
+        from shedlight.cli.run_view import shown  # noqa: PLC0415
         from shedlight.engines.spark.run.finite import run_on_spark  # noqa: PLC0415
         from shedlight.engines.spark.run.streaming import Live, RunListener  # noqa: PLC0415
         from shedlight.engines.spark.support.spark_errors import translating_spark_errors  # noqa: PLC0415
 
-        view = LiveView(application, job.log, timed=not once)
-        with translating_spark_errors():
+        with detecting_lost_session(), translating_spark_errors():
             if once:
                 run_on_spark(
                     application,
@@ -170,19 +221,21 @@ def _run_on_spark(job: _Job, master: str, settings: dict[str, str], *, once: boo
                     checkpoint=checkpoint,
                     deliver=True,
                     on_micro_batch=view.batch,
+                    locked=True,
                 )
-                return view.totals
+                return
             view.running = running = Live(
                 application,
                 session,
                 checkpoint=checkpoint,
                 options=_options(job),
                 listener=RunListener(view.batch, view.decision, view.override),
+                locked=True,
             )
             view.begin()
+            left = None if job.seconds is None else job.seconds - view.seconds
             with _stopping_on_signals(running), running, shown(view):
-                running.wait(job.seconds)
-            return view.totals
+                running.wait(left)
     finally:
         close_session(session)
 
@@ -200,14 +253,12 @@ def _options(job: _Job) -> "Options":
     from shedlight.engines.spark.control.loop import micro_batch_settings  # noqa: PLC0415
     from shedlight.engines.spark.run.streaming import Options  # noqa: PLC0415
 
+    options = Options(**job.application.run.given)
     if job.shedder == "none":
-        return Options(shares={})
+        return replace(options, shares={})
     settings = micro_batch_settings()
     plan_settings = replace(settings.plan_settings, local=job.shedder == "local")
-    return Options(
-        settings=replace(settings, plan_settings=plan_settings),
-        record_retention=job.record_retention,
-    )
+    return replace(options, settings=replace(settings, plan_settings=plan_settings))
 
 
 @contextmanager

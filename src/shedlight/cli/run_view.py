@@ -37,12 +37,17 @@ class LiveView:
         self._log, self._recorder = event_log.RunLog(log), event_log.BatchRecorder()
         self._header = run_header(application, time.time(), version=__version__, timed=timed)
         self.totals.add(self._header)
-        self._has_begun = False
+        self._began: float | None = None  # when the run first began, by the monotonic clock
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has run, from its first start on."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
 
     def begin(self) -> None:
         """Log the start, once; till then the checkpoint is not ours to write to."""
-        if not self._has_begun:
-            self._has_begun = True
+        if self._began is None:
+            self._began = time.monotonic()
             self._log.write(self._header)
 
     def batch(self, report: MicroBatchReport) -> None:

@@ -87,8 +87,8 @@ def make_scenario(
     stream, load, duration, seed = options.stream, options.load, options.duration, options.seed
     if stream is None:
         advice = ", or generate events by --stream balanced"
-        read = read_sources(application, folder, options.inputs, advice)
         left_out = MalformedRecords()
+        read = read_sources(application, folder, options.inputs, advice, left_out.add)
         tables = leave_out_malformed(application, read, left_out.add)
         left_out.report(None)
         service = _service(application, lambda: tables, options)

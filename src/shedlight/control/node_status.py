@@ -27,6 +27,7 @@ class NodeHealth:
 
     status: NodeStatus  # whether it keeps its bound
     advice: str = ""  # what is the matter and what can be done; empty if nothing is
+    is_bound_infeasible: bool = False  # whether its bound cannot be kept whatever is shed
 
     def __str__(self) -> str:
         return f"{self.status}: {self.advice}" if self.advice else str(self.status)
@@ -66,7 +67,7 @@ def _health_of(
 ) -> NodeHealth:
     if name in assessment.infeasible:
         problem = f"{assessment.infeasible[name]}; its shares stay as they are"
-        return NodeHealth(NodeStatus.INFEASIBLE, problem)
+        return NodeHealth(NodeStatus.INFEASIBLE, problem, is_bound_infeasible=True)
     node = assessment.nodes.get(name)
     if node is None:
         return NodeHealth(NodeStatus.OK)

@@ -1,7 +1,7 @@
 """The graph of an application: application file -> Application, checked and explained.
 
-What reads no application file loads no YAML: the names of the loader are imported when they are
-first used.
+What reads no application file loads no YAML, and what matches patterns alone loads nothing that
+checks or explains an application: these names are imported when they are first used.
 """
 
 from importlib import import_module
@@ -19,16 +19,20 @@ from shedlight.graph.application import (
     TimeUnit,
     build_application,
 )
-from shedlight.graph.check import check_application, with_schemas
-from shedlight.graph.explain import explain
 from shedlight.graph.kafka import RecordValue
+from shedlight.graph.run_settings import RunSettings
 from shedlight.graph.topology import operator_order, operators_on, readers
 
 if TYPE_CHECKING:
+    from shedlight.graph.check import check_application, with_schemas
+    from shedlight.graph.explain import explain
     from shedlight.graph.file.loader import LoadResult, load_application
     from shedlight.graph.file.settings import application_json_schema
 
 _MODULE_OF = {
+    "check_application": "check",
+    "explain": "explain",
+    "with_schemas": "check",
     "LoadResult": "file.loader",
     "load_application": "file.loader",
     "application_json_schema": "file.settings",
@@ -40,6 +44,7 @@ __all__ = [
     "Node",
     "OperatorSpec",
     "RecordValue",
+    "RunSettings",
     "ShedBy",
     "SideOutput",
     "Sink",

@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from zoneinfo import available_timezones
 
 from shedlight.graph.kafka import KAFKA, RecordValue, record_id, record_schema
+from shedlight.graph.run_settings import RunSettings
 from shedlight.language import Expression, Pattern, Schema
 from shedlight.matching.output.timed_out import timed_out_name
 
@@ -49,8 +50,7 @@ class ShedBy(Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(NamedTuple):
     """The events of a source, or the complex events of a pattern.
 
     Attributes:
@@ -303,6 +303,7 @@ class Application:
         sinks: Where complex events go.
         unshed_sample: The share of keys that is never shed, to estimate what is lost by; 0:
             there is no estimate.
+        run: How it asks to be run on Spark.
     """
 
     name: str
@@ -311,6 +312,7 @@ class Application:
     operators: Mapping[str, OperatorSpec]
     sinks: Mapping[str, Sink]
     unshed_sample: float = UNSHED_SAMPLE
+    run: RunSettings = field(default_factory=RunSettings)
 
     def __post_init__(self) -> None:
         if not 0 <= self.unshed_sample < 1:

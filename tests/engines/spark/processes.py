@@ -1,5 +1,6 @@
 """The processes of a run."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,16 @@ def family(pid):
     return found
 
 
+def jvms(pid):
+    """List the JVMs of a run."""
+    found = []
+    for one in family(pid):
+        with suppress(OSError):
+            if Path(f"/proc/{one}/comm").read_text().strip() == "java":
+                found.append(one)
+    return found
+
+
 def memory_of(pid):
     """Add up what is in memory, in bytes; what processes share is counted once, in parts."""
     total = 0
@@ -24,3 +35,13 @@ def memory_of(pid):
             lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
             total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total * 1024
+
+
+def processor_time(pid: int) -> float:
+    """Add up the processor time of a run, in seconds, that of processes that ended too."""
+    ticks = 0
+    for one in family(pid):
+        with suppress(OSError):
+            stat = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, stat[11:15]))  # own and of ended children, user and system
+    return float(ticks / os.sysconf("SC_CLK_TCK"))

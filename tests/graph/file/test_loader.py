@@ -1,6 +1,7 @@
 """Application files that can be used, and what is read from them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from shedlight.errors import ApplicationError
 from shedlight.graph import (
     Node,
+    RunSettings,
     ShedBy,
     SideOutput,
     Sink,
@@ -241,6 +243,41 @@ def test_a_sample_of_all_keys_is_an_error(text):
         ApplicationError, match="line 2: unshed_sample must be from 0 to below 1"
     ):
         loaded(("name: small", f"name: small\nunshed_sample: {text}"))
+
+
+def test_an_application_says_how_it_is_run():
+    """Times are in seconds; what it does not say the engine decides."""
+    text = "run: {trigger: 500 ms, shards: 8, restarts: 0, retention: 5 min}"
+
+    run = loaded(("name: small", f"name: small\n{text}")).run
+
+    assert run.given == {"trigger": 0.5, "shards": 8, "restarts": 0, "retention": 300.0}
+    assert loaded().run == loaded(("name: small", "name: small\nrun:")).run == RunSettings()
+    assert loaded(("name: small", "name: small\nrun: {shards: auto}")).run.shards is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("triger: 1 s", "run has no setting 'triger'; known: delivery_interval, "),
+        ("triger: 1 s", "did you mean 'trigger'?"),
+        ("trigger: 0 s", "run.trigger must be longer than zero, got '0 s'"),
+        ("shards: 0", "run.shards must be auto or a whole number from 1 on, got '0'"),
+        ("shards: some", "run.shards must be auto or a whole number from 1 on, got 'some'"),
+        ("restarts: 1.5", "run.restarts must be a whole number from 0 on, got '1.5'"),
+    ],
+)
+def test_how_it_is_run_is_checked(text, problem):
+    """As all settings are."""
+    with pytest.raises(ApplicationError, match=f"line 2: .*{re.escape(problem)}"):
+        loaded(("name: small", f"name: small\nrun: {{{text}}}"))
+
+
+def test_a_setting_of_a_function_that_is_not_known_is_an_error():
+    """It names those that are."""
+    text = "functions: {f: {pyton: 'math:sqrt', returns: double}}"
+    with pytest.raises(ApplicationError, match="has no setting 'pyton'; known: python"):
+        loaded(("name: small", f"name: small\n{text}"))
 
 
 def test_a_sink_may_take_what_timed_out():

@@ -25,9 +25,11 @@ from shedlight.graph.file.problem import (
     raise_problems,
 )
 from shedlight.graph.file.validation import read_settings
+from shedlight.graph.file.values import flat_schema
 from shedlight.graph.file.yaml_lines import read_document
 from shedlight.graph.kafka import KAFKA, RecordValue
 from shedlight.graph.lint import lint_application
+from shedlight.graph.run_settings import RunSettings
 from shedlight.language import (
     Expression,
     Pattern,
@@ -134,6 +136,7 @@ class _Reading:
             operators={name: self._operator(name, s) for name, s in settings.operators.items()},
             sinks={name: _sink(name, s) for name, s in settings.sinks.items()},
             unshed_sample=settings.unshed_sample,
+            run=_run(settings.run),
         )
 
     def _source(self, name: str, settings: st.SourceSettings) -> app.Source:
@@ -146,7 +149,7 @@ class _Reading:
                 column: self._expression(("sources", name, "columns", column), text)
                 for column, text in settings.columns.items()
             },
-            schema=None if settings.declared is None else st.flat_schema(settings.declared),
+            schema=None if settings.declared is None else flat_schema(settings.declared),
             late=_side(settings.late),
             malformed=_side(settings.malformed),
             **settings.model_dump(exclude=_READ_ABOVE),
@@ -166,7 +169,7 @@ class _Reading:
             self.problems.append(problem_at((*path, "schema"), problem, hint))
         if value is None:
             return None
-        schema = st.flat_schema(value.declared)
+        schema = flat_schema(value.declared)
         return RecordValue(format=value.format, schema=schema, options=value.options)
 
     def _operator(self, name: str, settings: st.OperatorSettings) -> app.OperatorSpec:
@@ -211,6 +214,16 @@ def _node(name: str, settings: st.NodeSettings | None) -> app.Node:
         return app.Node(name=name)
     time, percentile = settings.bound
     return app.Node(name=name, bound=time / 1e6, percentile=percentile)
+
+
+def _run(settings: st.RunFileSettings | None) -> RunSettings:
+    """Read how it is run; times are in seconds there."""
+    if settings is None:
+        return RunSettings()
+    given = settings.model_dump()
+    counts = {name: given.pop(name) for name in ("shards", "restarts")}
+    times = {name: None if time is None else time / 1e6 for name, time in given.items()}
+    return RunSettings(**times, **counts)
 
 
 def _side(settings: st.LocationSettings | None) -> app.SideOutput | None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from shedlight.errors import known_names
 from shedlight.graph.file import settings as st
 from shedlight.graph.file.problem import Path, Problem, format_path, problem_at, shorten
+from shedlight.graph.file.values import describe
 from shedlight.graph.file.yaml_lines import Value
 
 _SECTIONS: Mapping[str, type[st.StrictSettings]] = {
@@ -16,6 +17,8 @@ _SECTIONS: Mapping[str, type[st.StrictSettings]] = {
     "nodes": st.NodeSettings,
     "operators": st.OperatorSettings,
     "sinks": st.SinkSettings,
+    "functions": st.FunctionSettings,
+    "run": st.RunFileSettings,
 }
 _WITHIN_SOURCES: Mapping[str, type[st.StrictSettings]] = {
     "late": st.LocationSettings,
@@ -27,7 +30,7 @@ _WITHIN_SOURCES: Mapping[str, type[st.StrictSettings]] = {
 def read_settings(value: Value) -> tuple[st.ApplicationSettings | None, tuple[Problem, ...]]:
     """Read what an application file says, or list what is wrong with it."""
     if not isinstance(value, dict):
-        problem = f"an application is a mapping, got {st.describe(value)}"
+        problem = f"an application is a mapping, got {describe(value)}"
         return None, (Problem((), f"{problem}; write `name: ...` and so on"),)
     try:
         return st.ApplicationSettings.model_validate(value), ()
@@ -65,7 +68,7 @@ def _problem(path: Path, detail: Mapping[str, Any]) -> Problem:
     if detail["type"] == "missing":
         return Problem(path, f"{here} has no {last!r}, which it needs: {_known(path)[last]}")
     if detail["type"] in {"model_type", "dict_type"}:
-        problem = f"must be a mapping, got {st.describe(detail['input'])}"
+        problem = f"must be a mapping, got {describe(detail['input'])}"
         return problem_at(path, problem, "write `name: value` pairs")
     return problem_at(path, _reason(detail))
 

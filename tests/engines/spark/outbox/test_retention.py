@@ -15,6 +15,7 @@ from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint import LogReader, committed_files
+from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from tests.engines.applications import drawn_events, edge_application, paper_application
 from tests.engines.spark.runs import in_order, locally, on_spark, with_files
 
@@ -111,6 +112,18 @@ def test_the_oldest_file_that_somebody_has_not_read_counts(tmp_path):
     assert oldest_unread_age(outbox, [quick, slow], NOW) == 300, "it is not through with them"
     _read(slow.query, 1, 300, 100)
     assert oldest_unread_age(outbox, [quick, slow], NOW) == 0
+
+
+def test_a_query_keeps_twice_what_a_reader_is_behind(tmp_path):
+    """So it is started again when the distance has doubled, and not for every minute of it."""
+    paths = CheckpointPaths(tmp_path)
+    _log(paths.outbox("n"), "0", ("a", 100))
+    retention = Retention(paths, {"n": [LogReader(tmp_path / "slow", 1, 7)]}, 60.0)
+
+    assert retention.begin("n", NOW) == "260s"
+    assert retention.tick("n", NOW + 129)
+    assert not retention.tick("n", NOW + 150)
+    assert retention.begin("n", NOW + 150) == "560s"
 
 
 @pytest.mark.spark

@@ -16,6 +16,7 @@ from tests.engines.spark.broker import fetched_jars
 pytestmark = pytest.mark.spark
 
 ROWS = [(n, n * 1_000_000, n * 7919 % 13 % 2, n % 3) for n in range(60)]
+# ids have the name of their pattern in them: a single one of `find` is P1
 PATTERN = "SELECT a.n AS one, b.n AS two WHERE SEQ(a.kind = 0, b.kind = 1) WITHIN 20 s"
 APPLICATION = f"""
 name: tables
@@ -32,9 +33,9 @@ operators:
     node: edge
     input: [s]
     patterns:
-      P: {PATTERN} PARTITION BY key
+      P1: {PATTERN} PARTITION BY key
 sinks:
-  out: {{input: w.P, format: delta, path: out}}
+  out: {{input: w.P1, format: delta, path: out}}
 """
 PROGRAM = """
     import json, sys
@@ -106,7 +107,7 @@ def test_a_table_in_and_a_table_out(tmp_path):
     names = ("n", "time", "kind", "key")
     events = pa.table(dict(zip(names, zip(*ROWS, strict=True), strict=True)))
     application = load_application(Path(file)).application
-    results = run_application(application, {"s": events})["w"].complex_events["P"].to_pylist()
+    results = run_application(application, {"s": events})["w"].complex_events["P1"].to_pylist()
     assert found["run"] == sorted(row["id"] for row in results)
     # the last event of a key waits for the next one
     ready = {row["id"] for row in results if row["two"] < len(ROWS) - 3}

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ from shedlight.matching.operators.reorder import FOREVER, StreamInput
 from shedlight.shedding.shares import PatternShares, sheddable
 from shedlight.shedding.shedder import event_hashes, key_hashes, threshold
 from tests.engines.applications import drawn_events
-from tests.engines.spark.processes import family
+from tests.engines.spark.processes import family, jvms
 from tests.engines.spark.runs import in_order, locally, sink_rows
 
 pytestmark = [
@@ -183,6 +184,10 @@ class Run:
     def done(self, node: str = "edge") -> int:
         """Say which micro-batch was the last that is done."""
         return _last(self.checkpoint / node / "query" / "commits")
+
+    def is_beyond(self, batch: int) -> bool:
+        """Say whether a later micro-batch is done."""
+        return self.done() > batch
 
     def wait_for(self, is_so: Callable[[], bool], patience: float = 120) -> None:
         """Wait until something is so, while it runs."""
@@ -486,6 +491,31 @@ def test_a_run_that_is_killed_twenty_times_finds_every_match_once(place, spark):
         assert said in (place / "second").read_text()
 
     _survives(run, spark, random.Random(2), 20, second)
+
+
+@pytest.mark.soak
+def test_a_run_whose_jvm_is_killed_ten_times_finds_every_match_once(place, spark):
+    """It starts Spark again by itself, in the same process."""
+    run = Run(place, 30, ("--shedder", "none", "--restarts", "10"))
+    tables, rng = _tables(run), random.Random(4)
+    expected = locally(load_application(place / "app.yaml").application, tables)
+    run.process = run.start()
+    feeding = threading.Thread(target=_feed, args=(run, tables), daemon=True)
+    feeding.start()
+    try:
+        for _ in range(10):
+            run.wait_for(partial(run.is_beyond, run.done()))
+            time.sleep(rng.uniform(0, 0.5))
+            _kill(*jvms(run.process.pid))
+        feeding.join()
+        for name, table in tables.items():
+            _write(run.folder, name, table.slice(run.files * EVENTS), run.files)
+        run.wait_for(lambda: _is_delivered(run, expected), 300)
+        _ended(run)
+    finally:
+        _kill(*family(run.process.pid))
+    assert (place / "said").read_text().count("; starting again from the checkpoint") == 10
+    _check_sinks(run, spark, expected)
 
 
 @pytest.mark.soak

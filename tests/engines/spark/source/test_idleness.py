@@ -1,11 +1,13 @@
 """When shards are sent watermarks of idle sources: by the clock, and never too early."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.watermark_files import SourceWatermark
+from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.graph import Source
 from shedlight.matching.operators.reorder import NEVER
 
@@ -120,3 +122,31 @@ def test_watermarks_that_are_sent_never_fall_and_were_all_observed(steps):
         for update in tracker.updates(now, _works if at_work else _rests):
             assert last <= update.watermark <= observed
             last = update.watermark
+
+
+@pytest.mark.parametrize("step", [-3600.0, 3600.0])
+def test_a_wall_clock_that_is_set_does_not_freeze_idleness(step):
+    """It is set while a micro-batch runs that finds nothing; the source is idle in time."""
+    now, offset = [START], [1_000_000.0]
+    clock = RunClock(lambda: now[0] + offset[0], lambda: now[0])
+    tracker, sent = _tracker(), []
+    tracker.on_micro_batch(*_batch(START, latest=5), clock.steady())
+    for tick in range(300):
+        now[0] = START + tick / 10
+        if tick == 50:
+            began = clock.wall() - 1.0
+            offset[0] += step
+            arrived, _ = _batch(began, number=0)
+            tracker.on_micro_batch(arrived, clock.steady_start(began, 1.0), clock.steady())
+        sent += [(clock.steady(), each) for each in tracker.updates(clock.steady(), _rests)]
+    assert [update.idle for _, update in sent] == [False, True]
+    assert IDLE <= sent[1][0] - START <= IDLE + 0.3
+
+
+def test_a_micro_batch_began_at_the_latest_so_long_ago_as_it_took():
+    """Whatever the wall clock says; that a while passed since its end counts if it says so."""
+    wall = [100.0]
+    clock = RunClock(lambda: wall[0], lambda: 50.0)
+    assert clock.steady_start(97.5, 2.0) == 47.5
+    wall[0] = 40.0
+    assert clock.steady_start(97.5, 2.0) == 48.0

@@ -74,7 +74,7 @@ def rows_table(rows):
 _rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), max_size=25)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.tuples(_rows, _rows), st.data())
 def test_groups_upstream_may_be_ahead_of_each_other(shards, data):
     """The watermark of a stream is that of its slowest shard; the state is saved each time."""

@@ -55,7 +55,7 @@ def test_all_is_in_one_container():
     assert {kind for kind, _ in kinds[5:]} <= {"events"}
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_damaged_bytes_are_always_found_out(data):
     """Cut off or changed anywhere."""

@@ -17,7 +17,7 @@ from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.fingerprint import check_fingerprint
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
+from shedlight.engines.spark.support.checkpoint import check_logs, is_in_use, lock_checkpoint
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import StateError
 from shedlight.graph import Application, Stream
@@ -274,6 +274,31 @@ def test_the_lock_of_a_process_that_was_killed_is_none(tmp_path):
         other.wait()
     with lock_checkpoint(tmp_path):
         assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+
+
+INHERITED = """
+import subprocess, sys, time
+from pathlib import Path
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+with lock_checkpoint(Path(sys.argv[1])) as lock:
+    subprocess.Popen(["sleep", "3"], pass_fds=(lock,))
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_lock_is_held_until_who_inherited_it_is_gone(tmp_path):
+    """That is the JVM of a driver that was killed, which writes on for a moment."""
+    with subprocess.Popen(
+        [sys.executable, "-c", INHERITED, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        other.kill()
+        other.wait()
+        assert is_in_use(tmp_path)
+        with lock_checkpoint(tmp_path):
+            assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
 
 
 def test_what_a_killed_query_left_unfinished_is_removed(tmp_path):

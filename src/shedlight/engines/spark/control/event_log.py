@@ -4,11 +4,12 @@ The web UI, the report and anybody with a JSON reader can look at it afterwards.
 so only those are logged one by one that arrive most often, or of which most is shed.
 """
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from shedlight.control.controller import Decision, Memory
 from shedlight.control.observation import offered_to
@@ -22,6 +23,7 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.support.atomic_file import write_atomically
+from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.model.snapshot import ByType
 from shedlight.runlog import records
 
@@ -30,19 +32,23 @@ _MAX_ALL_SHARES = 500
 
 
 class RunLog:
-    """Writes the log of a run: adds lines to a file, which is made with the first of them."""
+    """Writes the log of a run: adds lines to a file, which is made with the first of them.
+
+    A record that cannot be written is lost, whole, and the run goes on.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
+        self._failures = FailureLog()
 
     def write(self, record: records.Record) -> None:
         """Write down a record."""
-        if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a", encoding="utf-8")
-        self._file.write(record.model_dump_json() + "\n")
-        self._file.flush()
+        with self._failures.tolerate(f"writing to {self._path}", _RECORD_LOST):
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open("ab", buffering=0)
+            _append_line(self._file, record.model_dump_json().encode() + b"\n")
 
     def write_planning_input(self, memory: Memory) -> None:
         """Write what the next plan is made from next to the log, if anything is known yet."""
@@ -57,6 +63,20 @@ class RunLog:
         """Close the file."""
         if self._file is not None:
             self._file.close()
+
+
+_RECORD_LOST = "the run goes on; what it would have logged is lost until it can be written"
+
+
+def _append_line(file: BinaryIO, line: bytes) -> None:
+    """Add a line to a file; if there is no room for all of it, then none of it."""
+    size, written = file.seek(0, os.SEEK_END), 0
+    try:
+        while written < len(line):
+            written += file.write(line[written:])
+    except OSError:
+        file.truncate(size)
+        raise
 
 
 class BatchRecorder:

@@ -1,46 +1,51 @@
 """The control loop on Spark: micro-batches in, plans and pressure out.
 
 After every micro-batch of a node with a bound its pressure is set anew. When every such node
-has had one and enough time has passed, the controller decides, and a new plan is activated at
-all nodes that it changes. Each is used by the next micro-batch that begins.
+has had one or is idle, and enough time has passed, the controller decides, and a new plan is
+activated at all nodes that it changes. Each is used by the next micro-batch that begins. An
+idle node has no load: the others are planned as if nothing arrived there, until it has events.
 
 An override of bounds or weights is applied when it is found, and planned for at the next
 decision, whatever was observed.
+
+What fails here does not end the run, unless the checkpoint is damaged: it is logged, the active
+plan stays, and the next observation tries again.
 """
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
+from math import inf
 
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
+from shedlight.control.node_status import NodeHealth, NodeStatus
+from shedlight.control.observation import Observation
 from shedlight.control.override import Override, apply_override, current_values
-from shedlight.control.pressure import batch_pressure
 from shedlight.control.replan_trigger import DEFAULT_POLICY
-from shedlight.engines.spark.control import cost_fit
+from shedlight.engines.spark.control.activity import LoopTiming, NodeActivity
 from shedlight.engines.spark.control.latest_times import with_latest
+from shedlight.engines.spark.control.loop_settings import (
+    INTERVAL,
+    JUMP_INTERVAL,
+    SETTLED_INTERVAL,
+)
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+from shedlight.engines.spark.control.node_state import NodeState
 from shedlight.engines.spark.control.observe import ObservationWindow, observation_of
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.support.plan_store import ActivePlan
+from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.errors import ShedlightError
-from shedlight.graph import Application, Stream
+from shedlight.graph import Application, Node, Stream
 from shedlight.model.latency import LatencyModel, Target
-from shedlight.model.spark_costs import DEFAULT_COSTS, Costs
 from shedlight.planning.plan import PlanSettings
 from shedlight.shedding.shares import sheddable_by_pressure
 
 _LOG = logging.getLogger(__name__)
 
-INTERVAL = 2.0
-"""After how many seconds there is an observation, or after a micro-batch that is longer."""
-_EARLY_BATCHES, _EARLY_COST_FACTOR = 4, 2.0
-"""Before so many micro-batches an event is taken to cost so many times what it did: there are
-few partial matches yet, and each makes it dearer."""
-_WARMUP_BATCHES = 2
-"""How many micro-batches say nothing about costs: kernels are loaded, workers started."""
-_MIN_PRESSURE_FOR_COST_FIT = 0.01
-"""Under more pressure than this what is kept says too little about what it costs."""
+_PLAN_STAYS = "the active plan stays, and the next observation tries again"
 
 
 def micro_batch_settings() -> ControlSettings:
@@ -51,29 +56,15 @@ def micro_batch_settings() -> ControlSettings:
     )
 
 
-@dataclass(slots=True)
-class _Node:
-    """What the loop knows of a node."""
-
-    planned: PlannedNode  # its operators and plans
-    active: ActivePlan  # the active plan and the pressure
-    batches: list[MicroBatchReport] = field(default_factory=list)  # the latest micro-batches
-    batch_count: int = 0  # how many there were
-    new_batches: int = 0  # how many there were since the last observation
-    window_start: float | None = None  # when the newest event before those had arrived
-    work: float = 0.0  # seconds of work for each event, before pressure
-    unread: float = 0.0  # how many events waited to be read after the last micro-batch
-    costs: Costs = DEFAULT_COSTS  # what a micro-batch costs
-
-
 class ControlLoop:
     """Controls the nodes of an application by their micro-batches.
 
     Without settings they are those for micro-batches. Callbacks are given every decision and
-    every override, applied or rejected. Its `memory` is what the controller remembers.
+    every override, applied or rejected. Its `memory` is what the controller remembers. Without
+    timing, time is what micro-batches say.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # as many as there are choices
         self,
         application: Application,
         nodes: Mapping[str, PlannedNode],
@@ -82,23 +73,29 @@ class ControlLoop:
         on_decision: Callable[[Decision], None] | None = None,
         overrides: OverrideWatcher | None = None,
         on_override: Callable[[OverrideOutcome], None] | None = None,
+        timing: LoopTiming | None = None,
     ) -> None:
         self._application, self._on_decision = application, on_decision
         self._overrides, self._on_override, self._forced_reason = overrides, on_override, ""
+        self._timing = timing or LoopTiming(clock=None)
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
         )
         self._nodes = {
-            name: _Node(node, node.plans.active or ActivePlan(1))
+            name: NodeState(
+                node, node.plans.active or ActivePlan(1), NodeActivity(self._timing.trigger)
+            )
             for name, node in nodes.items()
         }
         self._bounded = [name for name in nodes if application.nodes[name].bound is not None]
         self._last_decision: float | None = None
+        self._last_settled, self._failures = -inf, FailureLog()
 
     def start(self, now: float) -> None:
         """Say when the run begins, in seconds since 1970: what was there arrives then."""
         for node in self._nodes.values():
             node.window_start = now
+            node.activity.start(self._timing.now(now))
         self.poll_overrides(now)
 
     def poll_overrides(self, now: float) -> None:
@@ -130,90 +127,115 @@ class ControlLoop:
     def on_micro_batch(self, batch: MicroBatchReport) -> Decision | None:
         """Take a micro-batch; give the decision, if there was one to make."""
         node = self._nodes[batch.node]
+        node.add(batch)
         if batch.events == 0:  # it was about watermarks, or there is nothing to do
             self._publish_pressure(batch, node.active.pressure)
             return None
-        node.batch_count += 1
-        node.batches = [*node.batches, batch][-cost_fit.MAX_BATCHES :]
-        node.new_batches = min(node.new_batches + 1, cost_fit.MAX_BATCHES)
+        now = self._timing.now(batch.end)
+        node.activity.on_events(now, batch.seconds)
+        pressure = node.active.pressure
         if batch.node in self._bounded:
-            self._update_pressure(batch)
-        return self._decide(batch.end)
+            where = f"reckoning the pressure of node {batch.node}"
+            with self._failures.tolerate(where, "it stays as it is until the next micro-batch"):
+                pressure = node.update_pressure(batch, self._spec(batch.node))
+        self._publish_pressure(batch, pressure)
+        return self._decide(batch.end, now)
 
-    def _update_pressure(self, batch: MicroBatchReport) -> None:
-        """Set the pressure of a node by the events that wait to be read."""
-        node, window = self._nodes[batch.node], self._window(batch.node)
-        node.costs = window.costs
-        used = node.planned.plans.plan_for_batch(batch.number)
-        if used.pressure > _MIN_PRESSURE_FOR_COST_FIT and batch.kept:
-            spent = batch.matching + node.costs.carrying * batch.kept
-            node.work = spent / batch.events / used.pressure
-        node.unread = max(0.0, batch.end - window.newest) * window.rate
-        self._publish_pressure(batch, self._pressure(batch.node))
-
-    def _pressure(self, name: str) -> float:
-        node = self._nodes[name]
-        cost_factor = _EARLY_COST_FACTOR if node.batch_count < _EARLY_BATCHES else 1.0
-        pressure = batch_pressure(
-            node.unread,
-            node.work * cost_factor,
-            fixed=node.costs.fixed,
-            reading=node.costs.reading,
-            bound=self.memory.application.nodes[name].bound,
-            percentile=self.memory.application.nodes[name].percentile,
-        )
-        return round(pressure, 4)
+    def _spec(self, name: str) -> Node:
+        """Give what is asked of a node, by overrides too."""
+        return self.memory.application.nodes[name]
 
     def _publish_pressure(self, batch: MicroBatchReport, pressure: float) -> None:
         """Put pressure on a node, and record after which micro-batch this was decided."""
         if batch.node in self._bounded:
             active = self._nodes[batch.node].active
             plan = with_latest(active, self._application, batch)
-            self._activate(batch.node, replace(plan, pressure=pressure))
+            where = f"writing the pressure of node {batch.node}"
+            with self._failures.tolerate(where, "the last one stays; it is tried again"):
+                self._activate(batch.node, replace(plan, pressure=pressure))
 
     def adopt(self, name: str, active: ActivePlan) -> None:
         """Take over what was activated at a node besides its plan and its pressure."""
         self._nodes[name].active = active
 
     def _activate(self, name: str, active: ActivePlan) -> None:
-        self._nodes[name].active = active
         self._nodes[name].planned.plans.activate(active)
+        self._nodes[name].active = active
 
-    def _window(self, name: str) -> ObservationWindow:
-        node = self._nodes[name]
-        batches = tuple(node.batches[-max(node.new_batches, 1) :])
-        start = node.window_start if node.window_start is not None else batches[0].start
-        warmup = max(0, _WARMUP_BATCHES - node.batch_count + len(node.batches))
-        return ObservationWindow(
-            node=node.planned,
-            batches=batches,
-            window_start=start,
-            costs=cost_fit.fit_costs(node.batches[warmup:]),
-        )
-
-    def _decide(self, now: float) -> Decision | None:
-        """Have the controller decide, if it is time."""
-        due = self._last_decision is None or now - self._last_decision >= INTERVAL
-        all_ran = self._bounded and all(self._nodes[n].new_batches for n in self._bounded)
-        if not due or not all_ran:
+    def _decide(self, time: float, now: float) -> Decision | None:
+        """Have the controller decide, if it is due; the time is in seconds since 1970."""
+        nodes = [self._nodes[name] for name in self._bounded]
+        has_moved = any(node.has_jumped or node.has_settled for node in nodes)
+        interval = JUMP_INTERVAL if has_moved else INTERVAL
+        is_due = self._last_decision is None or now - self._last_decision >= interval
+        if not is_due or not any(node.new_batches for node in nodes):
+            return None
+        idle = {name for name in self._nodes if self._is_idle(name, now)}
+        if any(not self._nodes[n].new_batches and n not in idle for n in self._bounded):
             return None
         windows = {
-            name: self._window(name) for name, node in self._nodes.items() if node.batches
+            name: node.window(self._spec(name))
+            for name, node in self._nodes.items()
+            if node.batches and name not in idle
         }
-        observation = observation_of(windows, now)
+        self._replan_if_settled(now)
+        decision, memory = None, self.memory
+        with self._failures.tolerate("the controller", _PLAN_STAYS):
+            decision = self._make_decision(windows, time)
+        if decision is None:
+            self.memory = memory  # as if there had been no observation
+        for name, window in windows.items():
+            self._nodes[name].on_observed(window)
+        self._last_decision = now
+        if decision is not None and self._on_decision is not None:
+            self._on_decision(decision)
+        return decision
+
+    def _make_decision(self, windows: Mapping[str, ObservationWindow], time: float) -> Decision:
+        """Have the controller decide, and activate what it planned."""
+        observation = self._with_pressed_backlog(observation_of(windows, time))
         self.memory, decision = decide(
             self.memory, observation, forced_reason=self._forced_reason
         )
-        if decision.attempted:
-            self._forced_reason = ""
-        for name, window in windows.items():
-            self._nodes[name].window_start, self._nodes[name].new_batches = window.newest, 0
-        self._last_decision = now
+        for name in self._bounded:
+            health = decision.health.get(name, NodeHealth(NodeStatus.OK))
+            self._nodes[name].is_infeasible = health.is_bound_infeasible
         if decision.plan is not None:
             self._activate_plan(decision)
-        if self._on_decision is not None:
-            self._on_decision(decision)
+        if decision.attempted:
+            self._forced_reason = ""
         return decision
+
+    def _replan_if_settled(self, now: float) -> None:
+        """Have a plan made whatever was observed, if the last one was made in a jump."""
+        settled = [name for name in self._bounded if self._nodes[name].has_settled]
+        is_due = now - self._last_settled >= SETTLED_INTERVAL
+        if settled and is_due and not self._forced_reason:
+            self._last_settled = now
+            self._forced_reason = (
+                f"the load of {', '.join(settled)} has settled, and the plan was made while it "
+                "jumped"
+            )
+
+    def _with_pressed_backlog(self, observation: Observation) -> Observation:
+        """Give the backlogs that are left under pressure.
+
+        All that waits is in the next micro-batch, and pressure has that take no longer than the
+        bound allows. A plan that worked off the same would shed it twice.
+        """
+        bounds = {name: self._spec(name).bound for name in self._bounded}
+        pressed = {
+            name: min(seconds, bounds.get(name) or seconds)
+            for name, seconds in observation.backlog.items()
+            if name not in self._nodes or not self._nodes[name].is_infeasible
+        }
+        return replace(observation, backlog={**observation.backlog, **pressed})
+
+    def _is_idle(self, name: str, now: float) -> bool:
+        """Say whether a node has had no events since the last observation, and for long."""
+        node = self._nodes[name]
+        is_busy = partial(self._timing.is_busy, name)
+        return not node.new_batches and node.activity.is_idle(now, is_busy)
 
     def _activate_plan(self, decision: Decision) -> None:
         shares = {**sheddable_by_pressure(self._application), **decision.shares}
@@ -222,7 +244,7 @@ class ControlLoop:
                 node = self._nodes[name]
                 number = node.planned.publish(shares)
                 node.work *= self._work_ratio(name, decision)
-                pressure = self._pressure(name)
+                pressure = node.pressure(self._spec(name))
                 self._activate(name, replace(node.active, plan=number, pressure=pressure))
 
     def _work_ratio(self, name: str, decision: Decision) -> float:

@@ -117,7 +117,8 @@ def read_report(
         node=node,
         number=progress.batchId,
         start=datetime.fromisoformat(progress.timestamp).timestamp(),
-        seconds=progress.durationMs["triggerExecution"] / 1e3,
+        # by Spark's wall clock, which may have been set meanwhile
+        seconds=max(0.0, progress.durationMs["triggerExecution"] / 1e3),
         arrived=arrived,
         kept_arrivals={
             name: sketch.not_before(start) for name, sketch in _kept(shards).items()

@@ -42,6 +42,8 @@ class ObservationWindow:
     def span(self) -> float:
         """In how many seconds the events arrived, an idle time before them left out."""
         wall = self.batches[-1].end - self.batches[0].start
+        if wall <= 0:  # the clock was set back
+            wall = max(_MIN_WALL_S, sum(batch.seconds for batch in self.batches))
         span, oldest = self.newest - self.window_start, self.batches[0].oldest
         own = 0.0 if oldest is None else self.newest - oldest
         if oldest is not None and oldest - self.window_start > own + _IDLE_S:
@@ -57,6 +59,8 @@ class ObservationWindow:
 
 _IDLE_S = 2.0
 """When nothing arrived for so many seconds longer than it did, the source was idle before."""
+_MIN_WALL_S = 0.1
+"""How long micro-batches took, at least, of which a clock that was set says nothing."""
 _MIN_SPAN = 0.1
 """Events that arrived in less than this part of the time are taken to have come all along."""
 

@@ -87,8 +87,8 @@ class SampleTracker:
         if most:
             share = min(MAX_LOOKED_AT, KEYS_PER_BATCH / most)
             self._looked_at[report.node] = round(share, 6)
-        if report.end - self._estimated.get(report.node, -INTERVAL) < INTERVAL:
-            return report
+        if 0 <= report.end - self._estimated.get(report.node, -INTERVAL) < INTERVAL:
+            return report  # if the clock was set back, it is time
         self._estimated[report.node] = report.end
         return replace(report, unshed_sample=self.estimates(report.node, report.number))
 

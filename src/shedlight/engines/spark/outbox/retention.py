@@ -35,8 +35,12 @@ class Retention:
         self._last_check: dict[str, float] = {}
 
     def begin(self, node: str, now: float) -> str:
-        """Say how long the query of a node, which starts now, has to keep files."""
-        self._kept[node] = self._seconds + self._unread_age(node, now)
+        """Say how long the query of a node, which starts now, has to keep files.
+
+        For a reader that is behind it is twice as far as he is: while he falls further behind,
+        the query is started again each time that the distance doubles, and not every minute.
+        """
+        self._kept[node] = self._seconds + 2 * self._unread_age(node, now)
         self._last_check[node] = now
         return f"{math.ceil(self._kept[node])}s"
 

@@ -17,7 +17,11 @@ from shedlight.engines.spark.outbox.outbox import (
     watermarks_of,
 )
 from shedlight.engines.spark.outbox.writers import Writer, with_writers
-from shedlight.engines.spark.run.fingerprint import check_fingerprint, fingerprint_lines
+from shedlight.engines.spark.run.fingerprint import (
+    check_fingerprint,
+    choose_shards,
+    fingerprint_lines,
+)
 from shedlight.engines.spark.run.node_query import (
     InputStream,
     NodeQuery,
@@ -25,6 +29,7 @@ from shedlight.engines.spark.run.node_query import (
     node_query,
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
+from shedlight.engines.spark.session.master import count_cores
 from shedlight.engines.spark.session.pyspark_version import check_pyspark
 from shedlight.engines.spark.session.workers import check_workers
 from shedlight.engines.spark.source import reader
@@ -62,7 +67,8 @@ class Deployment:
     """The queries of an application.
 
     What patterns keep at first is in `shares`, and in `plan` if the first plan is another; a
-    pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything.
+    pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything. If
+    nobody says how many `shards` there are, the checkpoint does, or else the session's cores.
 
     Attributes:
         application: With the columns of its sources.
@@ -78,7 +84,7 @@ class Deployment:
         spark: SparkSession,
         checkpoint: Path,
         shares: Shares,
-        shards: int,
+        shards: int | None,
         plan: Shares | None = None,
         *,
         given: UserStreams | None = None,
@@ -101,6 +107,7 @@ class Deployment:
             name: reader.find_data_types(frame) for name, frame in self._frames.items()
         }
         self.application = with_schemas(application, data_types)
+        shards = choose_shards(self.paths.fingerprint, shards, count_cores(spark))
         lines = fingerprint_lines(self.application, shards, shares)
         check_fingerprint(self.paths.fingerprint, lines)
         for name, offsets in begin.items():

@@ -6,6 +6,8 @@ rejected, and the message says what is different.
 """
 
 import json
+import logging
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 from shedlight.graph.application import DATAFRAME
 from shedlight.graph.kafka import given_subscriptions
+
+_LOG = logging.getLogger(__name__)
 
 VERSION = 8  # of the folders and files of a checkpoint, and of the hashes in its states
 
@@ -34,6 +38,32 @@ def fingerprint_lines(
         f"patterns that may shed: {may}",
         f"unshed sample: {share:g}",
     )
+
+
+def choose_shards(file: Path, asked: int | None, cores: int) -> int:
+    """Say into how many shards keys are divided: as many as asked for, or else as cores.
+
+    A checkpoint keeps the number that it began with: keys would else be in other shards than
+    their partial matches. Another number that is asked for is rejected with the fingerprint.
+    """
+    if asked is not None:
+        return asked
+    before = _recorded(file)
+    if before is None:
+        return cores
+    kept = next(int(n[1]) for n in map(_SHARDS.fullmatch, before) if n)
+    if kept != cores:
+        _LOG.warning(
+            "the checkpoint %s goes on with %d shards, as it began; there are %d cores, for "
+            "which it takes a new checkpoint",
+            file.parent,
+            kept,
+            cores,
+        )
+    return kept
+
+
+_SHARDS = re.compile(r"shards: (\d+)")
 
 
 def _lines(application: Application, shards: int) -> Iterator[str]:

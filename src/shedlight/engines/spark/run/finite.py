@@ -4,7 +4,7 @@ A run that was stopped goes on where it was; one that is complete is not repeate
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,11 +34,12 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
     *,
     checkpoint: str,
     shares: Shares | None = None,
-    shards: int = 2,
+    shards: int | None = None,
     sources: Mapping[str, DataFrame] | None = None,
     sinks: Mapping[str, Writer] | None = None,
     deliver: bool = False,
     on_micro_batch: Callable[[MicroBatchReport], None] | None = None,
+    locked: bool = False,
 ) -> Mapping[str, DataFrame]:
     """Run an application over all that its sources have.
 
@@ -47,12 +48,15 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         spark: The session, in any time zone.
         checkpoint: A folder that belongs to this run of this application.
         shares: What patterns keep; None: everything.
-        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
+        shards: Into how many shards the keys of patterns with PARTITION BY are divided; None:
+            as `run` of the application says, or as many as the session has cores when the
+            checkpoint begins.
         sources: Streaming DataFrames to read in place of what sources of the application say.
         sinks: Functions from a DataFrame to a DataStreamWriter, to write sinks with in place of
             what the application says.
         deliver: Whether to write to the sinks.
         on_micro_batch: Called with every micro-batch of a node when the node is through.
+        locked: Whether the caller has the lock of the checkpoint, and keeps it.
 
     Returns:
         The complex events of each sink.
@@ -65,7 +69,8 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
     folder = local_folder(checkpoint)
     application = _from_the_beginning(application)
     given = UserStreams(sources or {}, sinks or {})
-    with lock_checkpoint(folder):
+    shards = application.run.shards if shards is None else shards
+    with nullcontext() if locked else lock_checkpoint(folder):
         deployment = Deployment(application, spark, folder, shares or {}, shards, given=given)
         FileColumns(deployment.application).check()
         _run_nodes(deployment, spark, on_micro_batch)

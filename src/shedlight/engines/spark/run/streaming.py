@@ -10,9 +10,8 @@ a core.
 """
 
 import threading
-import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -22,6 +21,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.control.controller import ControlSettings, Decision
+from shedlight.engines.spark.control.activity import LoopTiming
 from shedlight.engines.spark.control.latest_times import with_latest
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
@@ -41,8 +41,12 @@ from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_
 from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.engines.spark.support.plan_store import ActivePlan
+from shedlight.engines.spark.support.run_clock import RunClock
+from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
+
+_TRIED_AGAIN = "the run goes on without, and the next micro-batch tries again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,29 +56,32 @@ class Options:
     Attributes:
         shares: What patterns keep, for good; None: the controller decides.
         settings: How to control; None: for micro-batches, with our rule.
-        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
+        shards: Into how many shards the keys of patterns with PARTITION BY are divided; None:
+            as many as the session has cores when the checkpoint begins.
         trigger: How often a query looks for new events, in seconds.
-        delivery_interval: How often complex events are delivered to the sinks, in seconds.
+        delivery_interval: How often deliveries look for complex events, in seconds; a sink of
+            files has a file for each time that there were some.
         watermark_interval: How often watermarks of sources are sent to shards, in seconds.
         idle_timeout: After how long an idle source holds nobody back, in seconds, where the
             application does not say.
         restarts: How often a query is restarted, if it does not run for long in between.
         restart_delay: How long to wait before that, in seconds; twice as long each time.
-        retention: For how long outboxes are kept once everybody has read them, in seconds.
+        retention: For how long outboxes are kept once everybody has read them, in seconds; the
+            longer, the more it costs to look for what is new in them.
         record_retention: For how long it stays on record which plan a micro-batch used, in
             seconds: so long it can be said of an event whether it was shed, and why.
     """
 
     shares: Shares | None = None
     settings: ControlSettings | None = None
-    shards: int = 2
+    shards: int | None = None
     trigger: float = 0.2
-    delivery_interval: float = 3.0
+    delivery_interval: float = 0.1
     watermark_interval: float = 2.0
     idle_timeout: float = 10.0
     restarts: int = 5
     restart_delay: float = 1.0
-    retention: float = 3600.0
+    retention: float = 120.0
     record_retention: float = 7 * 86400.0
 
 
@@ -105,8 +112,9 @@ class Live:
         sinks: Functions from a DataFrame to a DataStreamWriter, by the name of the sink, to
             write with in place of what the application says. Delivery is at least once: what
             is delivered again after a failure has the same ids.
-        options: How to run.
+        options: How to run; None: as `run` of the application says.
         listener: What to call when something happens.
+        locked: Whether the caller has the lock of the checkpoint, and keeps it.
 
     Raises:
         InputError: A source cannot be read, or what was given for one or for a sink is not
@@ -129,13 +137,15 @@ class Live:
         sinks: Mapping[str, Writer] | None = None,
         options: Options | None = None,
         listener: RunListener | None = None,
+        locked: bool = False,
     ) -> None:
-        self._options, self._listener = options or Options(), listener or RunListener()
-        self._spark = spark
+        self._options = options or Options(**application.run.given)
+        self._listener = listener or RunListener()
+        self._spark, self._clock = spark, RunClock()
         shares = self._options.shares
         folder = local_folder(checkpoint)
         with ExitStack() as held:
-            held.enter_context(lock_checkpoint(folder))
+            held.enter_context(nullcontext() if locked else lock_checkpoint(folder))
             self.deployment = Deployment(
                 application,
                 spark,
@@ -157,10 +167,15 @@ class Live:
                 on_decision=self._listener.on_decision,
                 overrides=OverrideWatcher(folder),
                 on_override=self._listener.on_override,
+                timing=LoopTiming(
+                    clock=self._clock.steady,
+                    is_busy=lambda node: self._supervisor.is_busy(_query_name(node)),
+                    trigger=self._options.trigger,
+                ),
             )
         readers, paths = self.deployment.readers, self.deployment.paths
         self._retention = Retention(paths, readers, self._options.retention)
-        self._stopping = threading.Event()
+        self._stopping, self._failures = threading.Event(), FailureLog()
         self._supervisor = Supervisor(
             self._starters(),
             self._options.restarts,
@@ -191,15 +206,18 @@ class Live:
 
     def start(self) -> None:
         """Start all queries, each after those that it reads."""
-        self._began = now = time.time()
+        self._began = self._clock.wall()
         if self.loop is not None:
-            self.loop.start(now)
+            self.loop.start(self._began)
         options = self._options
         for node, chains in self.deployment.chains.items():
             names = source_names(chains)
             sources = {name: self.deployment.application.sources[name] for name in names}
             self._idleness[node] = IdlenessTracker(
-                sources, options.watermark_interval, options.idle_timeout, now
+                sources,
+                options.watermark_interval,
+                options.idle_timeout,
+                self._clock.steady(),
             )
             # a micro-batch before there are events
             self.deployment.watermark_files(node).write(map(SourceWatermark, names))
@@ -233,8 +251,10 @@ class Live:
         self._stopping.set()
         if self._thread.is_alive():  # first, for it may be restarting a query
             self._thread.join(timeout=30)
-        self._supervisor.stop()
-        self._held.close()
+        try:
+            self._supervisor.stop()
+        finally:  # the JVM may be gone
+            self._held.close()
 
     def ask_to_stop(self) -> None:
         """Let `wait` end; whoever waits stops the queries."""
@@ -269,15 +289,18 @@ class Live:
         trigger = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.deployment, node).trigger(processingTime=trigger)
         with with_query_conf(self._spark, self.deployment.nodes[node]):
-            return writer.option("retention", self._retention.begin(node, time.time())).start()
+            return writer.option(
+                "retention", self._retention.begin(node, self._clock.wall())
+            ).start()
 
     def _supervise_loop(self) -> None:
         """Look after everything that runs, until it is stopped or fails."""
         try:
             while not self._stopping.wait(POLL_INTERVAL_S):
                 self._columns.check()
+                self._began = min(self._began, self._clock.wall())  # it may have been set
                 if self.loop is not None:
-                    self.loop.poll_overrides(time.time())
+                    self.loop.poll_overrides(self._clock.wall())
                 for node in self.deployment.nodes:
                     for progress in self._supervisor.new_progress(_query_name(node)):
                         self._on_progress(node, progress)
@@ -291,29 +314,40 @@ class Live:
         batch = read_report(node, progress, self._began)
         if batch is None:
             return
-        if self._sample is not None:
-            adopt = self.loop.adopt if self.loop else None
-            batch = follow_sample(self._sample, self.deployment.nodes, batch, adopt)
-        self._idleness[node].on_micro_batch(batch.arrived, batch.start, time.time())
+        batch = self._follow_sample(batch)
+        began = self._clock.steady_start(batch.start, batch.seconds)
+        self._idleness[node].on_micro_batch(batch.arrived, began, self._clock.steady())
         if self.loop is not None:
             self.loop.on_micro_batch(batch)
         elif self.deployment.context.guards_shed:
             plans = self.deployment.nodes[node].plans
             active = plans.active or ActivePlan(1)
-            plans.activate(with_latest(active, self.deployment.application, batch))
+            with self._failures.tolerate(f"writing the plan of node {node}", _TRIED_AGAIN):
+                plans.activate(with_latest(active, self.deployment.application, batch))
         if batch.number % SEGMENT == 0:
-            before = time.time() - self._options.record_retention
-            self.deployment.nodes[node].plans.prune(before)
-        if not self._retention.tick(node, time.time()):
+            before = self._clock.wall() - self._options.record_retention
+            where = f"removing old records of the plans of node {node}"
+            with self._failures.tolerate(where, _TRIED_AGAIN):
+                self.deployment.nodes[node].plans.prune(before)
+        if not self._retention.tick(node, self._clock.wall()):
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
+
+    def _follow_sample(self, batch: MicroBatchReport) -> MicroBatchReport:
+        """Give a micro-batch with what the unshed sample says, if there is one and it can."""
+        if self._sample is None:
+            return batch
+        adopt = self.loop.adopt if self.loop else None
+        with self._failures.tolerate("the estimate from the unshed sample", _TRIED_AGAIN):
+            return follow_sample(self._sample, self.deployment.nodes, batch, adopt)
+        return batch
 
     def _send_watermarks(self) -> None:
         """Send the watermarks of sources to shards, and which sources are idle."""
         for node, idleness in self._idleness.items():
             is_busy = partial(self._supervisor.is_busy, _query_name(node))
-            updates = idleness.updates(time.time(), is_busy)
+            updates = idleness.updates(self._clock.steady(), is_busy)
             self.deployment.watermark_files(node).write(updates)
 
 

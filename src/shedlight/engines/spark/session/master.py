@@ -6,8 +6,12 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shedlight.engines.spark.session.preflight import CONNECT_TIMEOUT_S, SessionError, bind_port
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,12 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def count_cores(spark: "SparkSession") -> int:
+    """Say how many cores a session has by now; over Spark Connect, which does not say, two."""
+    context = getattr(spark, "sparkContext", None)
+    return 2 if context is None else max(int(context.defaultParallelism), 1)
 
 
 def check_master(master: Master) -> str:

@@ -35,6 +35,10 @@ class SessionError(ShedlightError):
     """Spark cannot start, or not as it was asked to."""
 
 
+class SessionLostError(SessionError):
+    """The JVM of a session is gone; another session may go on from the checkpoint."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """The result of a check; one that failed says what to do."""

@@ -7,9 +7,10 @@ imported when a session is opened: the rest of this module serves `shedlight doc
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,11 @@ from shedlight.engines.spark.session.pyspark_version import (
     check_pyspark,
     checkpoint_file_manager,
 )
+from shedlight.errors import ShedlightError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*,4]"
@@ -40,7 +42,11 @@ SHUTDOWN_GRACE_S = 15.0  # how long the JVM has to end by itself
 
 
 def open_session(
-    name: str, *, master: str = LOCAL, settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str = LOCAL,
+    settings: Mapping[str, str] | None = None,
+    inherited: Sequence[int] = (),
 ) -> "SparkSession":
     """Start Spark with the settings that suit us.
 
@@ -51,6 +57,7 @@ def open_session(
         name: What the session is called in Spark's own pages.
         master: Where Spark runs.
         settings: Spark's own, by name; they override ours. Options of Java are added to ours.
+        inherited: Open files that the JVM keeps open until it ends, by descriptor: locks.
 
     Raises:
         SessionError: No Java that fits, a master that is none or does not listen, a port in
@@ -77,7 +84,8 @@ def open_session(
     stderr = jvm_stderr.JvmStderrFilter(
         b"" if _LOG_FILE in given.get(_JAVA_OPTIONS, "") else jvm_stderr.LOG_PREFIX
     )
-    return _start(conf, stderr, f"Spark did not start on {where.url} with Java {java}")
+    failed = f"Spark did not start on {where.url} with Java {java}"
+    return _start(conf, stderr, failed, inherited)
 
 
 def close_session(session: "SparkSession") -> None:
@@ -184,7 +192,10 @@ def _set_environment(master: Master, settings: Mapping[str, str]) -> None:
 
 
 def _start(
-    conf: "SparkConf", stderr: jvm_stderr.JvmStderrFilter, failed: str
+    conf: "SparkConf",
+    stderr: jvm_stderr.JvmStderrFilter,
+    failed: str,
+    inherited: Sequence[int],
 ) -> "SparkSession":
     """Start a JVM whose standard error goes through us, and a session in it."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
@@ -195,8 +206,9 @@ def _start(
 
     try:
         with stderr.pipe() as writing:
-            gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
-        SparkContext(conf=conf, gateway=gateway)
+            streams = {"stderr": writing, "pass_fds": tuple(inherited)}
+            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        _silence_lost_connection(SparkContext(conf=conf, gateway=gateway))
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         _end_gateway()
@@ -207,6 +219,12 @@ def _start(
         raise
     stderr.start_forwarding()
     return session
+
+
+def _silence_lost_connection(context: "SparkContext") -> None:
+    """Have PySpark print no stack of calls when the JVM dies: we say so in a sentence."""
+    server: Any = context._accumulatorServer  # noqa: SLF001  # no other way to reach it
+    server.handle_error = lambda *_: None
 
 
 def _reason(error: str, said: Iterable[str]) -> str:
@@ -233,6 +251,39 @@ def _is_alive() -> bool:
 
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     return gateway is not None and (gateway.proc is None or gateway.proc.poll() is None)
+
+
+@contextlib.contextmanager
+def detecting_lost_session() -> Iterator[None]:
+    """Raise what fails because the JVM is gone as an error that says so."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    try:
+        yield
+    except (ShedlightError, Py4JError, OSError) as error:
+        ended = _jvm_end()
+        if ended is None:
+            raise
+        raise preflight.SessionLostError(f"Spark's JVM {ended}") from error
+
+
+def _jvm_end() -> str | None:
+    """Say how the JVM ended, which may be known a moment too late; None: it did not."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    if gateway is None or gateway.proc is None:
+        return None
+    try:
+        status = gateway.proc.wait(_JVM_END_S)
+    except subprocess.TimeoutExpired:
+        return None
+    if status >= 0:
+        return f"ended with status {status}"
+    return f"was killed by {signal.Signals(-status).name}"
+
+
+_JVM_END_S = 0.5
 
 
 def _end_gateway() -> None:

@@ -3,10 +3,14 @@
 While a micro-batch runs nobody knows what has come since it began: a source is idle only as far
 as the query has looked. That it has looked counts the next time, when all is known of
 micro-batches that had ended by then.
+
+Times are seconds of a clock that is never set: by a wall clock that is set back by an hour no
+source would be idle for that hour.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.source.watermark_files import SourceWatermark
@@ -16,18 +20,18 @@ from shedlight.matching.operators.reorder import NEVER
 
 @dataclass(slots=True)
 class _SourceActivity:
-    """What is known of a source; times in seconds since 1970, watermarks in microseconds."""
+    """What is known of a source; times in seconds, watermarks in microseconds."""
 
     source: Source  # the source
     last_events: float  # when its last events were through
-    last_look: float = 0.0  # when the query last looked for events and there were none
+    last_look: float = -inf  # when the query last looked for events and there were none
     watermark: int | None = None  # that of its events, if there were any
     sent: int | None = None  # the watermark that the shards were sent
     is_idle: bool = False  # whether they were sent that it is idle
 
 
 class IdlenessTracker:
-    """The watermarks and the idleness of a node's sources; times in seconds since 1970.
+    """The watermarks and the idleness of a node's sources; times in seconds that never go back.
 
     Shards are sent the watermark of a source after an interval without events; it is idle after
     a timeout of its own, or else after the one given here. It begins when the query starts.
@@ -56,7 +60,7 @@ class IdlenessTracker:
                 watermark = (stats.latest or 0) - known.source.lateness
                 known.watermark = max(known.watermark or 0, watermark)
             else:
-                known.last_look = start
+                known.last_look = max(known.last_look, start)
 
     def updates(self, now: float, is_at_work: Callable[[], bool]) -> list[SourceWatermark]:
         """Give the watermarks that shards are to be sent now.

@@ -12,12 +12,13 @@ import json
 import os
 import re
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from shedlight.errors import StateError
 
@@ -26,23 +27,59 @@ _SINK_LOG = "_spark_metadata"
 _START_ANEW = "put it back, or start with a new checkpoint"
 
 
+_SHUTDOWN_GRACE_S = 20.0  # how long the JVM of a run that was killed has to end
+
+
 @contextmanager
-def lock_checkpoint(checkpoint: Path) -> Iterator[None]:
-    """Keep other runs away; the system lets go when this process ends, however it does."""
+def lock_checkpoint(checkpoint: Path) -> Iterator[int]:
+    """Keep other runs away; the system lets go when this process ends, however it does.
+
+    Gives the descriptor of the lock. A JVM that inherits it has the lock, too: if only its
+    driver was killed it still writes for a moment, and is waited for.
+    """
     checkpoint.mkdir(parents=True, exist_ok=True)
     with (checkpoint / LOCK).open("a+") as file:
+        _acquire(file, checkpoint)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield file.fileno()
+
+
+def _acquire(file: TextIO, checkpoint: Path) -> None:
+    over = time.monotonic() + _SHUTDOWN_GRACE_S
+    while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             file.seek(0)
-            raise StateError(
-                f"the checkpoint {checkpoint} is in use by {file.read() or 'another run'}; "
-                "stop that run first, or use another checkpoint"
-            ) from error
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-        yield
+            owner = file.read()
+            if not _has_ended(owner) or time.monotonic() > over:
+                raise StateError(
+                    f"the checkpoint {checkpoint} is in use by {owner or 'another run'}; "
+                    "stop that run first, or use another checkpoint"
+                ) from error
+            time.sleep(_POLL_INTERVAL_S)
+        else:
+            return
+
+
+_POLL_INTERVAL_S = 0.1
+_OWNER = re.compile(r"process (\d+) on (.+)")
+
+
+def _has_ended(owner: str) -> bool:
+    """Say whether the process that took a lock, by what it wrote there, is known to be gone."""
+    match = _OWNER.fullmatch(owner)
+    if match is None or match[2] != socket.gethostname():
+        return False
+    try:
+        os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def is_in_use(checkpoint: Path) -> bool:

@@ -1,0 +1,88 @@
+"""Options of `shedlight run` that an application file may have under `run`, too."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from shedlight.cli.options import seconds_of
+from shedlight.graph import Application
+from shedlight.graph.file.values import read_shards
+
+Trigger = Annotated[
+    str | None,
+    typer.Option(help="How often a query looks for new events.  [default: 200 ms]"),
+]
+Shards = Annotated[
+    str | None,
+    typer.Option(
+        help="Into how many shards keys are divided; fixed by the checkpoint.  "
+        "[default: auto, as many as cores]"
+    ),
+]
+DeliveryInterval = Annotated[
+    str | None,
+    typer.Option(help="How often deliveries look for complex events.  [default: 100 ms]"),
+]
+WatermarkInterval = Annotated[
+    str | None,
+    typer.Option(
+        help="After how long without events shards are sent the watermark.  [default: 2 s]"
+    ),
+]
+IdleTimeout = Annotated[
+    str | None,
+    typer.Option(help="After how long an idle source holds nobody back.  [default: 10 s]"),
+]
+Restarts = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="How often in a row what failed is started again: a query, or Spark.  "
+        "[default: 5]",
+    ),
+]
+Retention = Annotated[
+    str | None,
+    typer.Option(
+        help="How long outboxes are kept once everybody has read them.  [default: 2 min]"
+    ),
+]
+RecordRetention = Annotated[
+    str | None,
+    typer.Option(
+        help="How long to keep on record what was shed, e.g. '30 days'.  [default: 7 days]"
+    ),
+]
+
+
+def with_run_options(
+    application: Application, shards: str | None, restarts: int | None, **times: str | None
+) -> Application:
+    """Have an application run as the command line says; what it does not say stays."""
+    given: dict[str, Any] = {
+        name: seconds_of(_option(name), text)
+        for name, text in times.items()
+        if text is not None
+    }
+    if shards is not None:
+        try:
+            given["shards"] = read_shards(shards)
+        except ValueError as error:
+            raise typer.BadParameter(f"--shards {error}") from error
+    if restarts is not None:
+        given["restarts"] = restarts
+    return replace(application, run=replace(application.run, **given))
+
+
+def check_once(**times: str | None) -> None:
+    """See that nothing is said of how often to look where all is read at once."""
+    for name, text in times.items():
+        if text is not None:
+            raise typer.BadParameter(
+                f"{_option(name)} is for a run that goes on; leave it out with --once"
+            )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

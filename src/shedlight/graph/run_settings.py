@@ -1,0 +1,36 @@
+"""How an application asks to be run on Spark."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """How an application asks to be run on Spark; None: the engine decides.
+
+    The names are those of `Options`, which says more about them; times are in seconds.
+
+    Attributes:
+        trigger: How often a query looks for new events.
+        shards: Into how many shards the keys of patterns with PARTITION BY are divided.
+        delivery_interval: How often deliveries look for complex events.
+        watermark_interval: After how long without events shards are sent the watermark.
+        idle_timeout: After how long an idle source holds nobody back.
+        restarts: How often in a row a query that failed is started again.
+        retention: For how long outboxes are kept once everybody has read them.
+        record_retention: For how long it stays on record what was shed.
+    """
+
+    trigger: float | None = None
+    shards: int | None = None
+    delivery_interval: float | None = None
+    watermark_interval: float | None = None
+    idle_timeout: float | None = None
+    restarts: int | None = None
+    retention: float | None = None
+    record_retention: float | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What it does say, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}

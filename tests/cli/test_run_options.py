@@ -1,0 +1,49 @@
+"""Options of `shedlight run` that the application file may have: who wins."""
+
+import pytest
+import typer
+
+from shedlight.cli.run_options import check_once, with_run_options
+from shedlight.graph import load_application
+from tests.graph.applications import SMALL
+
+FILE = f"run: {{shards: 4, trigger: 1 s, restarts: 2}}\n{SMALL}"
+
+
+def test_the_command_line_wins_over_the_file():
+    """What neither says is left to the engine."""
+    application = load_application(FILE).application
+
+    told = with_run_options(application, "auto", None, trigger="300 ms", retention="1 min")
+
+    assert application.run.given == {"shards": 4, "trigger": 1.0, "restarts": 2}
+    assert told.run.given == {"trigger": 0.3, "restarts": 2, "retention": 60.0}
+    assert with_run_options(application, "8", 0, trigger=None).run.given == {
+        "shards": 8,
+        "trigger": 1.0,
+        "restarts": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("shards", "trigger", "problem"),
+    [
+        ("two", None, "--shards must be auto or a whole number from 1 on, got 'two'"),
+        ("0", None, "--shards must be auto or a whole number from 1 on, got '0'"),
+        (None, "0 s", "--trigger must be longer than zero, got '0 s'"),
+        (None, "soon", "--trigger "),
+    ],
+)
+def test_what_is_not_understood(shards, trigger, problem):
+    """The option is named."""
+    with pytest.raises(typer.BadParameter) as error:
+        with_run_options(load_application(FILE).application, shards, None, trigger=trigger)
+
+    assert str(error.value.message).startswith(problem)
+
+
+def test_how_often_to_look_means_nothing_where_all_is_read_at_once():
+    """The number of shards does."""
+    check_once(trigger=None, delivery_interval=None)
+    with pytest.raises(typer.BadParameter, match="--delivery-interval is for a run that goes"):
+        check_once(trigger=None, delivery_interval="1 s")
