@@ -82,6 +82,7 @@ SECTIONS = (
             "Source",
             "TimeUnit",
             "RecordValue",
+            "RunSettings",
             "SideOutput",
             "Node",
             "OperatorSpec",
@@ -313,10 +314,10 @@ def _constructor(thing: type, name: str) -> str:
         if isinstance(one, ast.FunctionDef) and one.name == "__init__":
             return _signature(thing.__init__, name).removesuffix(" -> None")
     fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
-    if not fields or not dataclasses.is_dataclass(thing):
+    is_tuple = issubclass(thing, tuple)
+    if not fields or not (is_tuple or dataclasses.is_dataclass(thing)):
         return ""
-    first = next(iter(dataclasses.fields(thing)))
-    named = ["*"] if first.kw_only else []
+    named = [] if is_tuple or not dataclasses.fields(thing)[0].kw_only else ["*"]
     return _called(name, named + [_plain(_field(one)) for one in fields])
 
 

@@ -1,8 +1,9 @@
-"""What all tests share: the settings of Hypothesis, and one Spark session per run."""
+"""What all tests share: Hypothesis, which process runs what, a Spark session per process."""
 
 import os
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,43 @@ _SOAK_SECONDS = 3 * 3600
 
 
 @pytest.hookimpl(trylast=True)  # after they were shuffled
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Give the tests of the soak the time that they need; begin with those that take long."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):  # what a file has made is made once
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SOAK_SECONDS))
-    items.sort(key=lambda item: [not item.get_closest_marker(m) for m in ("spark", "timeout")])
+
+    def order(item):
+        first = [not item.get_closest_marker(marker) for marker in ("spark", "timeout")]
+        return [*first, not _makes_something_once(config.rootpath, item.nodeid)]
+
+    items.sort(key=order)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Have a process run all tests of a file that makes something for them, else test by test.
+
+    Groups of xdist's own (3.8) have no effect with pytest 9.2, and nothing says so.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  # where it is used
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+        def _split_scope(self, nodeid):
+            together = _makes_something_once(config.rootpath, nodeid)
+            return nodeid.partition("::")[0] if together else nodeid
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
+
+
+def _makes_something_once(root, nodeid):
+    return _has_module_fixture(root / nodeid.partition("::")[0])
+
+
+@cache
+def _has_module_fixture(file):
+    return file.suffix == ".py" and 'scope="module"' in file.read_text("utf-8")
 
 
 # a test is over before it would pay to optimise more; `make test` writes the archive

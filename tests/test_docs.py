@@ -30,6 +30,7 @@ from shedlight.graph.file.settings import (
     LocationSettings,
     NodeSettings,
     OperatorSettings,
+    RunFileSettings,
     SinkSettings,
     SourceSettings,
     ValueSettings,
@@ -354,6 +355,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "A node": NodeSettings,
     "An operator": OperatorSettings,
     "A sink": SinkSettings,
+    "The run": RunFileSettings,
 }
 
 

@@ -23,8 +23,6 @@ from shedlight.graph import Stream
 from tests.engines.simulator.recall_by_sets import recall_by_sets
 from tests.experiments.points import PNG
 
-pytestmark = pytest.mark.xdist_group("quality")  # the experiment is run once
-
 SMALL = QualityExperiment(
     name="small",
     data=(BALANCED, MIRRORED),

@@ -18,8 +18,6 @@ from tests.page.made_up import HOSTILE, hostile_log
 from tests.page.rehearsal import BOUND, BUSY, QUIET, Rehearsal, rehearse
 from tests.runlog.logs import batch, decision, header, text
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 SLOW = 20_000
 """In milliseconds: news comes once a second, but the machine may be busy with other tests."""
 

@@ -21,8 +21,6 @@ from tests.page.browsing import (
 from tests.page.conftest import page_of
 from tests.page.made_up import hostile_log, large_log
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 SOURCES = Path(__file__).parent.parent.parent / "src" / "shedlight"
 
 
