@@ -127,13 +127,14 @@ class Topics:
     ) -> None:
         """Write records, and wait until the broker has them."""
         record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
-        producer = self._connected()
+        producer, sent = self._connected(), []
         for value in values:
             one = record(topic, partition, timestamp_ms, key, value)
             for name, text in headers:
                 one.headers().add(name, text.encode())
-            producer.send(one)
-        producer.flush()
+            sent.append(producer.send(one))
+        for future in sent:
+            future.get()  # it raises what went wrong
 
     def _connected(self) -> Any:  # it is of Java
         if self._producer is None:

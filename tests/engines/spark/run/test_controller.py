@@ -76,7 +76,7 @@ def test_decisions_are_made_while_a_node_is_idle(spark, tmp_path):
     decisions: list[Decision] = []
     drawn = _application(tmp_path, ["busy", "idle"])
     listener = RunListener(on_decision=decisions.append)
-    options = Options(delivery_interval=5.0)
+    options = Options(delivery_interval=0.5)
     state = str(tmp_path / "state")
     with Live(drawn, spark, checkpoint=state, options=options, listener=listener) as live:
         for part in range(5):

@@ -75,7 +75,9 @@ def test_times_mean_the_same_in_any_session(berlin, tmp_path):
     assert _rows(on_spark(berlin, files, tmp_path)["k"]) == _rows(expected)
     assert len({row["day"] for row in expected}) > 1
     shares = {Stream("P", "w"): PatternShares({}, default_share=0.6)}
-    shed = simulate(application, tables, Service(seconds={}), shares=shares).sinks["k"]
+    shed = simulate(
+        application, tables, Service(seconds={}), shares=shares, interval=3600.0
+    ).sinks["k"]
     found = on_spark(berlin, files, tmp_path / "shed", shares)["k"]
     assert sorted(str(row["id"]) for row in found) == sorted(shed["id"].to_pylist())
     assert 0 < len(found) < len(expected)
