@@ -78,6 +78,7 @@ def test_the_unit_of_time_does_not_matter(model, target, c):
     assert other.objective == pytest.approx(c * one.objective, rel=1e-6, abs=1e-9)
     for stream, shares in one.keep.items():
         assert other.keep[stream] == pytest.approx(shares, abs=1e-5)
+        assert ((shares == 0) | (shares > 1e-9)).all()  # no rounding errors of the solver
 
 
 @settings(max_examples=60)

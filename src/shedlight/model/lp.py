@@ -168,7 +168,9 @@ class LinearProgram:
         self._pass_rows()
         solver.changeColsCost(len(numbers), numbers, self.costs if costs is None else costs)
         solver.setOptionValue("time_limit", solver.getRunTime() + time_limit)
-        _check(solver.run(), "run")
+        if solver.run() == highspy.HighsStatus.kError:
+            solver.clearSolver()  # the optimum before was of no use to it
+            _check(solver.run(), "run")
         has_duals = fixed is not None or not integer.any()
         return _solution(solver, _joined(self._scales) if has_duals else None)
 

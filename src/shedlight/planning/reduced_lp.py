@@ -264,7 +264,7 @@ def _tie_costs(reduced: ReducedLp) -> Floats:
     loads = []
     for rank, (operator, pattern) in enumerate(planned):
         columns, demand = rows.columns[pattern.stream], pattern.demand
-        usual = max(rows.arrivals[operator.name].total, 1e-12)
+        usual = rows.arrivals[operator.name].total or np.inf  # nothing comes: all are alike
         first, count = columns.branch_rates, demand.branch_count
         costs[first] += (1 - rank / len(planned)) * _BY_PATTERN / usual
         if count > 1:

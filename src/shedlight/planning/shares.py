@@ -10,6 +10,7 @@ from shedlight.planning.problem import CandidatePlan, PlanningProblem
 
 _MAX_ROUNDS = 200
 _WHOLE = 1 - 1e-5  # a share from which on a closure is whole: a solver rounds
+_NOTHING = 1e-9  # a share up to which nothing is kept: what it brings is a solver's rounding
 
 
 def to_shares(problem: PlanningProblem, solution: LpSolution) -> CandidatePlan:
@@ -41,6 +42,7 @@ def _pattern_shares(pattern: PatternModel, solution: LpSolution, arrivals: Float
         np.divide(shares, arrivals, out=shares, where=arrivals > 0)
         shares[arrivals <= 0] = 1.0 if stream in solution.on else 0.0
     np.minimum(shares, 1.0, out=shares)
+    shares[shares <= _NOTHING] = 0.0
     if pattern.switches:
         shares[shares >= _WHOLE] = 1.0
     return shares
