@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 _CI = bool(os.environ.get("CI"))
 _FOUND_AS_IS = (Phase.explicit, Phase.generate)
-"""A case that fails in CI is told at once: making it smaller can take longer than a test may."""
+"""In CI a case that fails is told at once: making it smaller can outlast the test."""
 
 settings.register_profile(
     "default",
