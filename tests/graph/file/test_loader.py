@@ -425,6 +425,7 @@ def test_editors_get_a_json_schema():
         "columns",
         "schema",
         "lateness",
+        "max_jump",
         "idle",
         "time_zone",
         "arrival",

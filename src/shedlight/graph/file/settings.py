@@ -10,7 +10,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from shedlight.graph.application import UNSHED_SAMPLE, TimeUnit
+from shedlight.graph.application import MAX_JUMP, UNSHED_SAMPLE, TimeUnit
 from shedlight.graph.file.values import (
     Amount,
     Bound,
@@ -98,6 +98,11 @@ class SourceSettings(LocationSettings):
         0,
         description="how far behind the latest an event may be",
         json_schema_extra={"default": "0 s"},
+    )
+    max_jump: PositiveTime = Field(
+        MAX_JUMP,
+        description="how far after its arrival the time of an event may be",
+        json_schema_extra={"default": "1 day"},
     )
     idle: PositiveTime | None = Field(
         None, description="after how long without events it holds back no operator"

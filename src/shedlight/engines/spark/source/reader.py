@@ -15,7 +15,12 @@ from pyspark.sql.types import StructType
 from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.session.pyspark_version import to_arrow_schema
 from shedlight.engines.spark.source import dead_letter
-from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
+from shedlight.engines.spark.source.arrival import (
+    FILES,
+    hold_jumps,
+    with_arrivals,
+    with_declared_arrival,
+)
 from shedlight.engines.spark.source.event_time_sql import event_time_sql, with_zoned_timestamps
 from shedlight.engines.spark.source.function_columns import (
     with_function_column,
@@ -143,7 +148,8 @@ def prepare_source(source: Source, frame: DataFrame) -> tuple[StreamInput, DataF
     frame, time = _with_derived_columns(source, frame)
     is_timed_id = source.time in source.id
     described = StreamInput(source.name, source.id, EVENT_TIME, source.lateness, is_timed_id)
-    return described, dead_letter.with_event_time(source, frame, time)
+    events = dead_letter.with_event_time(source, frame, time)
+    return described, hold_jumps(source, events) if events.isStreaming else events
 
 
 def malformed_records(source: Source, frame: DataFrame) -> DataFrame:
