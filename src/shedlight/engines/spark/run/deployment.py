@@ -69,6 +69,7 @@ class Deployment:
     What patterns keep at first is in `shares`, and in `plan` if the first plan is another; a
     pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything. If
     nobody says how many `shards` there are, the checkpoint does, or else the session's cores.
+    If it `starts_small`, sources let little into the first micro-batches of nodes.
 
     Attributes:
         application: With the columns of its sources.
@@ -88,6 +89,7 @@ class Deployment:
         plan: Shares | None = None,
         *,
         given: UserStreams | None = None,
+        starts_small: bool = False,
     ) -> None:
         check_pyspark()
         check_workers(spark)
@@ -97,9 +99,9 @@ class Deployment:
         self.frames = number_streams(self._given.sources)
         self._spark, self.paths = spark, CheckpointPaths(checkpoint)
         check_kafka(spark, application)
-        begin = self._find_starting_offsets(application)
+        self._begin = begin = self._find_starting_offsets(application)
         self._frames = dict(self._given.sources) | {
-            name: reader.read_source(spark, _begin_at(source, begin.get(name)), streaming=True)
+            name: self._read_source(source, starts_small=starts_small)
             for name, source in application.sources.items()
             if name not in self._given.sources
         }
@@ -127,6 +129,10 @@ class Deployment:
                 number = query.publish(first)
                 active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
             query.plans.activate(replace(active, awaited=plan is not None))
+
+    def _read_source(self, source: Source, *, starts_small: bool = False) -> DataFrame:
+        begun = _begin_at(source, self._begin.get(source.name))
+        return reader.read_source(self._spark, begun, streaming=True, starts_small=starts_small)
 
     def _find_starting_offsets(self, application: Application) -> dict[str, str]:
         found = {
@@ -211,11 +217,12 @@ class Deployment:
             folder, write = self.paths.delivery(of), self._given.sinks.get(of)
             return Delivery(name, sink, events, folder, key, write)
         source = self.application.sources[of]
-        events = (
-            self.late_events(of)
-            if output == LATE
-            else reader.malformed_records(source, self._frames[of])
-        )
+        if output == LATE:
+            events = self.late_events(of)
+        else:  # of which there is no doubling
+            given = self._given.sources.get(of)
+            records = self._read_source(source) if given is None else given
+            events = reader.malformed_records(source, records)
         folder, target = self.paths.delivery(f"{of}.{output}"), source.side_outputs[output]
         logs = _own_logs(self.frames[of]) if output != LATE and of in self.frames else None
         return Delivery(name, target, events, folder, logs=logs)

@@ -10,7 +10,7 @@ a core.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,10 @@ from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
+from shedlight.engines.spark.run.warm_up import warm_up
+from shedlight.engines.spark.session.master import count_cores
 from shedlight.engines.spark.session.paths import local_folder
+from shedlight.engines.spark.source.admission import can_double, double_limits
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of
@@ -44,6 +47,7 @@ from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.graph import Application
+from shedlight.language import Pattern
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
 
 _TRIED_AGAIN = "the run goes on without, and the next micro-batch tries again"
@@ -154,6 +158,7 @@ class Live:
                 self._options.shards,
                 sheddable_by_pressure(application) if shares is None else None,
                 given=UserStreams(sources or {}, sinks or {}),
+                starts_small=can_double(spark),
             )
             self._columns = FileColumns(self.deployment.application)
             self._columns.check()
@@ -194,6 +199,7 @@ class Live:
         )
         self._problem: Exception | None = None
         self._began = 0.0
+        self._admitting_little: set[str] = set()  # nodes whose sources let in little as yet
 
     def __enter__(self) -> Self:
         self.start()
@@ -221,6 +227,8 @@ class Live:
             )
             # a micro-batch before there are events
             self.deployment.watermark_files(node).write(map(SourceWatermark, names))
+        with self._failures.tolerate("the warm-up of Python workers", "the run goes on"):
+            warm_up(self._spark, self._patterns(), count_cores(self._spark))
         try:
             self._supervisor.start()
         except BaseException:
@@ -275,6 +283,10 @@ class Live:
         self._supervisor.process_all()
         self.check()
 
+    def _patterns(self) -> Iterator[Pattern]:
+        for spec in self.deployment.application.operators.values():
+            yield from spec.patterns.values()
+
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         """Name the queries, each after those that it reads, and say how to start them."""
         interval = self._options.delivery_interval
@@ -288,6 +300,8 @@ class Live:
     def _start_node(self, node: str) -> StreamingQuery:
         trigger = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.deployment, node).trigger(processingTime=trigger)
+        if can_double(self._spark):
+            self._admitting_little.add(node)
         with with_query_conf(self._spark, self.deployment.nodes[node]):
             return writer.option(
                 "retention", self._retention.begin(node, self._clock.wall())
@@ -314,6 +328,8 @@ class Live:
         batch = read_report(node, progress, self._began)
         if batch is None:
             return
+        if batch.events and node in self._admitting_little:
+            self._admit_more(node)
         batch = self._follow_sample(batch)
         began = self._clock.steady_start(batch.start, batch.seconds)
         self._idleness[node].on_micro_batch(batch.arrived, began, self._clock.steady())
@@ -333,6 +349,14 @@ class Live:
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
+
+    def _admit_more(self, node: str) -> None:
+        """Let more into the next micro-batch, now that one with events is through."""
+        is_more = True
+        with self._failures.tolerate(f"admitting more events at node {node}", _TRIED_AGAIN):
+            is_more = double_limits(self._spark, self._supervisor.query(_query_name(node)))
+        if not is_more:
+            self._admitting_little.discard(node)
 
     def _follow_sample(self, batch: MicroBatchReport) -> MicroBatchReport:
         """Give a micro-batch with what the unshed sample says, if there is one and it can."""
