@@ -26,6 +26,7 @@ from shedlight.graph.file.values import (
     Shards,
     Share,
     Single,
+    Start,
     Text,
     Texts,
     Time,
@@ -212,6 +213,9 @@ class RunFileSettings(StrictSettings):
     )
     record_retention: PositiveTime | None = Field(
         None, description="how long it stays on record what was shed"
+    )
+    on_start: Start | None = Field(
+        None, description="what becomes of events that were stored before it began"
     )
 
 

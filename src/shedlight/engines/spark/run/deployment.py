@@ -34,6 +34,7 @@ from shedlight.engines.spark.session.pyspark_version import check_pyspark
 from shedlight.engines.spark.session.workers import check_workers
 from shedlight.engines.spark.source import reader
 from shedlight.engines.spark.source.given_frames import number_streams, with_frames
+from shedlight.engines.spark.source.skipped import keep_skipped, skip_stored, skipped_before
 from shedlight.engines.spark.source.starting_offsets import (
     STARTING_OFFSETS,
     keep_starting_offsets,
@@ -69,7 +70,8 @@ class Deployment:
     What patterns keep at first is in `shares`, and in `plan` if the first plan is another; a
     pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything. If
     nobody says how many `shards` there are, the checkpoint does, or else the session's cores.
-    If it `starts_small`, sources let little into the first micro-batches of nodes.
+    If it `starts_small`, sources let little into the first micro-batches of nodes. A checkpoint
+    that begins leaves out what arrived before `skip_until`, in seconds since 1970.
 
     Attributes:
         application: With the columns of its sources.
@@ -90,6 +92,7 @@ class Deployment:
         *,
         given: UserStreams | None = None,
         starts_small: bool = False,
+        skip_until: float | None = None,
     ) -> None:
         check_pyspark()
         check_workers(spark)
@@ -99,6 +102,9 @@ class Deployment:
         self.frames = number_streams(self._given.sources)
         self._spark, self.paths = spark, CheckpointPaths(checkpoint)
         check_kafka(spark, application)
+        self._skipped_before = skipped_before(
+            self.paths.skipped_before, skip_until, has_begun=self.paths.fingerprint.exists()
+        )
         self._begin = begin = self._find_starting_offsets(application)
         self._frames = dict(self._given.sources) | {
             name: self._read_source(source, starts_small=starts_small)
@@ -112,6 +118,7 @@ class Deployment:
         shards = choose_shards(self.paths.fingerprint, shards, count_cores(spark))
         lines = fingerprint_lines(self.application, shards, shares)
         check_fingerprint(self.paths.fingerprint, lines)
+        keep_skipped(self.paths.skipped_before, self._skipped_before)
         for name, offsets in begin.items():
             keep_starting_offsets(self.paths.starting_offsets(name), offsets)
         self.chains = {
@@ -153,6 +160,7 @@ class Deployment:
         if stream.operator is None:
             source = self.application.sources[stream.name]
             described, events = reader.prepare_source(source, self._frames[stream.name])
+            events = skip_stored(events, self._skipped_before)
             watermarks = self.watermark_files(node).read(self._spark, stream.name)
             return InputStream(described, events, watermarks, (0,))
         written_by = self._node_of(stream)
