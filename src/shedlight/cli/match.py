@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import available_timezones
@@ -12,9 +13,10 @@ import pyarrow as pa
 import typer
 
 from shedlight.cli.console import announce_compiling, patterns_of, progress_bar, say
+from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedFile, MalformedRecords
 from shedlight.cli.match_text import show_matches, summarise
-from shedlight.cli.options import microseconds_of
+from shedlight.cli.options import microseconds_of, seconds_of
 from shedlight.cli.source_files import collect_unparsable, read_sources
 from shedlight.engines import event_files
 from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
@@ -28,8 +30,9 @@ from shedlight.engines.tables import (
     run_application,
     run_pieces,
 )
+from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, TimeUnit
+from shedlight.graph import Application, Source, TimeUnit
 from shedlight.graph.application import EXAMPLE_ZONE, SideOutput
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
@@ -75,6 +78,10 @@ def match(  # noqa: PLR0913  # one argument per option
     lateness: Annotated[
         str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
     ] = "0 s",
+    max_jump: Annotated[
+        str,
+        typer.Option(help="How far after its file was written the time of an event may be."),
+    ] = "1 day",
     output: Annotated[
         Path | None, typer.Option(help="Write the matches there (.parquet, .csv, .jsonl).")
     ] = None,
@@ -97,7 +104,7 @@ def match(  # noqa: PLR0913  # one argument per option
         raise typer.BadParameter("give an application file or --pattern, one of the two")
     for file in filter(None, (output, malformed)):
         event_files.format_of(file)
-    left_out = MalformedRecords()
+    left_out, future = MalformedRecords(), FutureCounts()
     began = time.perf_counter()
     if application is None:
         events = _EventFile(
@@ -107,13 +114,20 @@ def match(  # noqa: PLR0913  # one argument per option
             zone=_check_zone(time_zone),
             ids=id_,
             lateness=lateness,
+            max_jump=round(seconds_of("--max-jump", max_jump) * 1e6),
             leaves_out_malformed=malformed is not None,
         )
-        results, table = _match_patterns(pattern or [], events, left_out, timed_out=timed_out)
+        results, table = _match_patterns(
+            pattern or [], events, left_out, future, timed_out=timed_out
+        )
     else:
         loaded = _load(application, malformed)
         tables = read_sources(
-            loaded, application.parent, input_ or [], on_malformed=left_out.add
+            loaded,
+            application.parent,
+            input_ or [],
+            on_malformed=left_out.add,
+            on_future=future.add,
         )
         results, table = _match_application(loaded, tables, left_out, timed_out=timed_out)
     seconds = time.perf_counter() - began
@@ -127,6 +141,8 @@ def match(  # noqa: PLR0913  # one argument per option
     what = "timed out" if timed_out else "matches"
     summarise(results, f"{len(table):,} {what}", seconds, output)
     left_out.report(malformed, "; --malformed FILE writes them all")
+    setting = "--max-jump" if application is None else "`max_jump` of the source"
+    future.report(f"allow for more by {setting}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +155,20 @@ class _EventFile:
     zone: str | None
     ids: str | None
     lateness: str
+    max_jump: int  # in microseconds
     leaves_out_malformed: bool  # or they are an error
+
+    def leave_out_future(self, on_future: OnFuture, file: Path, events: pa.Table) -> pa.Table:
+        """Leave out events from the future of the file, or of one in the folder."""
+        source = Source(
+            name=self.inputs[0],
+            time=self.time,
+            time_unit=TimeUnit(self.unit),
+            time_zone=self.zone,
+            id=_ids(self),
+            max_jump=self.max_jump,
+        )
+        return leave_out_future(source, file, events, on_future)
 
 
 def _check_zone(zone: str | None) -> str | None:
@@ -151,7 +180,12 @@ def _check_zone(zone: str | None) -> str | None:
 
 
 def _match_patterns(
-    texts: list[str], file: _EventFile, left_out: MalformedRecords, *, timed_out: bool
+    texts: list[str],
+    file: _EventFile,
+    left_out: MalformedRecords,
+    future: FutureCounts,
+    *,
+    timed_out: bool,
 ) -> tuple[list[Result], pa.Table]:
     if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
@@ -159,14 +193,18 @@ def _match_patterns(
     zoned = file.zone is not None
     is_text = zoned and event_files.format_of(path) == "json"  # only as a whole it stays text
     pieces = None if is_text else open_pieces(path)
+    on_file = partial(file.leave_out_future, future.add)
     if pieces is not None:
+        past = replace(pieces, tables=map(partial(on_file, path), pieces.tables))
         with suppress(PiecesDifferError):  # it is read as a whole then, below
-            return _match_events(texts, file, pieces, left_out, timed_out=timed_out)
+            return _match_events(texts, file, past, left_out, timed_out=timed_out)
+        future.clear()
     collect = collect_unparsable(str(path), left_out.add)
     events = event_files.read_events(
         path,
         times_as_text=zoned,
         on_unparsable=collect if file.leaves_out_malformed else None,
+        on_file=on_file,
     )
     whole = EventPieces(events.schema, 1, iter([events]))
     return _match_events(texts, file, whole, left_out, timed_out=timed_out)

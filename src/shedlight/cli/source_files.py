@@ -1,14 +1,16 @@
 """The events of an application's sources, from files that are given or its own paths."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from shedlight.engines.event_files import OnUnparsable, read_events
 from shedlight.engines.malformed import unparsable_record
+from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application
+from shedlight.graph import Application, Source
 
 
 def read_sources(
@@ -17,12 +19,14 @@ def read_sources(
     inputs: Iterable[str],
     advice: str = "",
     on_malformed: Callable[[pa.Table], None] = lambda _: None,
+    on_future: OnFuture = lambda _: None,
 ) -> Mapping[str, pa.Table]:
     """Read the events of all sources.
 
     Paths are relative to the folder of the application file; inputs are values of the option
     --input: NAME=FILE, or FILE for an only source. Advice is what else can be done. Records
-    that cannot be parsed are left out of sources that have a place for malformed ones.
+    that cannot be parsed are left out of sources that have a place for malformed ones, and
+    events from the future of all.
     """
     given = dict(_read_input(text, list(application.sources)) for text in inputs)
     tables = {}
@@ -41,8 +45,15 @@ def read_sources(
             given_format,
             times_as_text=zoned,
             on_unparsable=collect if source.malformed else None,
+            on_file=partial(_leave_out_future, source, on_future),
         )
     return tables
+
+
+def _leave_out_future(
+    source: Source, on_future: OnFuture, file: Path, table: pa.Table
+) -> pa.Table:
+    return leave_out_future(source, file, table, on_future)
 
 
 def collect_unparsable(source: str, on_malformed: Callable[[pa.Table], None]) -> OnUnparsable:

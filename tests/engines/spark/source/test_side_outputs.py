@@ -146,6 +146,43 @@ def test_late_events_go_to_the_place_of_their_source(spark, tmp_path):
     assert sorted(n for (n,) in _parquet(tmp_path, "k", ["n"])) == [100, 102, 103, 200, 203]
 
 
+def test_an_event_from_the_future_is_late_and_no_other_is(spark, tmp_path):
+    """A time may be a day after its file was written, or after it says that it arrived."""
+    written = 1_700_000_000_000_000  # of the first file
+    far = 253_402_300_799_000_000  # the last second of the year 9999
+    day = 86_400_000_000
+    side = SideOutput(format="parquet", path=str(tmp_path / "late"))
+    s = _source(tmp_path, late=side, options={"maxFilesPerTrigger": "1"})
+    t = _source(
+        tmp_path,
+        "t",
+        max_jump=1_000_000,
+        arrival="came",
+        columns={"came": parse_expression("n * 0 + 5000000")},
+        options={"maxFilesPerTrigger": "1"},
+    )
+    _write(tmp_path / "s", 1, [_event(1, 7), _event(2, far), _event(3, 9, "y"), _event(4, 9)])
+    _write(tmp_path / "s", 2, [_event(5, far), _event(6, 10), _event(7, far, "y")])
+    _write(tmp_path / "s", 3, [_event(8, written + day), _event(9, written + 2 * day)])
+    _write(tmp_path / "t", 1, [_event(200, 5_900_000), _event(201, far)])
+    _write(tmp_path / "t", 2, [_event(202, 6_000_001), _event(203, 6_000_000)])
+    batches: list[MicroBatchReport] = []
+
+    run_on_spark(
+        _application(tmp_path, s, t),
+        spark,
+        checkpoint=str(tmp_path / "state"),
+        deliver=True,
+        on_micro_batch=batches.append,
+    )
+
+    late = _parquet(tmp_path, "late", ["n", "time", "late_at"])
+    assert sorted(late) == [(2, far, "w"), (5, far, "w"), (9, written + 2 * day, "w")]
+    assert batches[-1].shards[0].operators["w"].late == len(late) + 2
+    found = sorted(n for (n,) in _parquet(tmp_path, "k", ["n"]))
+    assert found == [1, 4, 6, 8, 200, 203]
+
+
 def test_an_event_may_say_when_it_arrived(spark, tmp_path):
     """In a timestamp or in microseconds, from a column or derived; not after now."""
     now = time.time()
