@@ -38,7 +38,7 @@ from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
 from shedlight.engines.spark.run.warm_up import warm_up
 from shedlight.engines.spark.session.master import count_cores
 from shedlight.engines.spark.session.paths import local_folder
-from shedlight.engines.spark.source.admission import can_double, double_limits
+from shedlight.engines.spark.source.read_limits import can_double, double_limits
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.session.pyspark_version import to_arrow_schema
-from shedlight.engines.spark.source import admission, dead_letter
+from shedlight.engines.spark.source import dead_letter, read_limits
 from shedlight.engines.spark.source.arrival import (
     FILES,
     hold_jumps,
@@ -120,12 +120,12 @@ def _limited_options(source: Source, *, starts_small: bool) -> dict[str, str]:
     if any(name.lower().startswith("max") for name in options):
         return options
     if source.format in FILES:
-        most = admission.FIRST_BYTES if starts_small else admission.MAX_BYTES
+        most = read_limits.FIRST_BYTES if starts_small else read_limits.MAX_BYTES
         return options | {"maxBytesPerTrigger": str(most)}
     if source.format.lower() == _DELTA:
-        return options | {"maxBytesPerTrigger": str(admission.MAX_BYTES)}
+        return options | {"maxBytesPerTrigger": str(read_limits.MAX_BYTES)}
     if source.is_kafka:
-        most = admission.FIRST_RECORDS if starts_small else admission.MAX_RECORDS
+        most = read_limits.FIRST_RECORDS if starts_small else read_limits.MAX_RECORDS
         return options | {"maxOffsetsPerTrigger": str(most)}
     return options
 

@@ -16,7 +16,7 @@ from shedlight.engines.spark.support.kafka_admin import has_jvm
 
 FIRST_BYTES = 262_147
 """How many bytes of files are in the first micro-batch, or one file; an odd number, so that
-ours is told from what users write."""
+ours is known from what users write."""
 FIRST_RECORDS = 7_813
 """How many records of Kafka are."""
 DOUBLINGS = 8

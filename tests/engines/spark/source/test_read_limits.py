@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from shedlight.engines.spark.source.admission import (
+from shedlight.engines.spark.source.read_limits import (
     FIRST_BYTES,
     MAX_BYTES,
     can_double,
