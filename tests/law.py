@@ -170,7 +170,17 @@ class Run:
         return self.feeds(stream, ast.negated_elements(self.pattern(stream).where))
 
     def is_keyed(self, stream: Stream) -> bool:
-        """Say whether a watcher and its closure have a key in common."""
+        """Say whether a watcher and its closure are shed by a key that they have in common.
+
+        One that must be whole from the beginning on is, if it goes along with another watcher.
+        """
+        if self._is_keyed_itself(stream):
+            return True
+        others = [each for each in self.watchers if self._is_keyed_itself(each)]
+        needed = {stream, *self.members(stream)}
+        return any(needed <= set(self.depends_on(each)) for each in others)
+
+    def _is_keyed_itself(self, stream: Stream) -> bool:
         closure = [stream, *self.members(stream)]
         finite = self.horizon(self.watched_directly(stream)) < float("inf")
         return finite and all(self.pattern(each).partition_by for each in closure)
@@ -178,7 +188,7 @@ class Run:
     def depends_on(self, stream: Stream) -> list[Stream]:
         """List the patterns that must be whole for a watcher, itself among them."""
         needed = [*self.members(stream), stream]
-        if self.is_keyed(stream):  # other patterns with the key go with it
+        if self._is_keyed_itself(stream):  # other patterns with the key go with it
             others = self.ancestors(self.reads(stream))
             needed += [each for each in others if self.pattern(each).partition_by]
         return list(dict.fromkeys(needed))
@@ -186,7 +196,7 @@ class Run:
     @cached_property
     def epoch(self) -> int:
         """How long keys are salted alike."""
-        keyed = [s for s in self.watchers if self.is_keyed(s)]
+        keyed = [s for s in self.watchers if self._is_keyed_itself(s)]
         groups = {each for stream in keyed for each in self.depends_on(stream)}
         windows = [self.pattern(each).within for each in groups]
         lengths = [w.length for w in windows if w and w.unit is ast.WindowUnit.TIME]

@@ -74,6 +74,11 @@ def test_nothing_is_lost_that_is_on_record_as_whole(seed):
     simulated(seed).check()
 
 
+def test_a_watcher_can_go_along_with_the_key_of_another():
+    """A key that was whole from the beginning on is so for a window of events, too."""
+    simulated(3379).check()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_is_invented_in_many_runs(part):

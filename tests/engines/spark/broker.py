@@ -144,6 +144,7 @@ class Topics:
                 "bootstrap.servers": self.servers,
                 "key.serializer": text,
                 "value.serializer": text,
+                "metadata.max.age.ms": "1000",  # a new topic may not have all leaders yet
             }.items():
                 settings.put(name, value)
             producer = self._jvm.org.apache.kafka.clients.producer.KafkaProducer
