@@ -57,7 +57,7 @@ def test_match_finds_what_it_finds_without_them(call, words, name, setting):
 
     assert output.count("\n") == 2
     assert (
-        f"{name}: 1 event is left out, with a time more than 1 d after it arrived; put times "
+        f"{name}: 1 event is left out, with a time more than 1 d in the future; put times "
         f"right, or allow for more by {setting}\n"
     ) in errors
     assert "late" not in errors

@@ -27,5 +27,5 @@ class FutureCounts:
             events = "event is" if number == 1 else "events are"
             say(
                 f"{name}: {number:,} {events} left out, with a time more than "
-                f"{Window(max_jump)} after it arrived; put times right, or {advice}"
+                f"{Window(max_jump)} in the future; put times right, or {advice}"
             )

@@ -80,7 +80,7 @@ def match(  # noqa: PLR0913  # one argument per option
     ] = "0 s",
     max_jump: Annotated[
         str,
-        typer.Option(help="How far after its file was written the time of an event may be."),
+        typer.Option(help="How far ahead of the clock the time of an event may be."),
     ] = "1 day",
     output: Annotated[
         Path | None, typer.Option(help="Write the matches there (.parquet, .csv, .jsonl).")
@@ -158,8 +158,8 @@ class _EventFile:
     max_jump: int  # in microseconds
     leaves_out_malformed: bool  # or they are an error
 
-    def leave_out_future(self, on_future: OnFuture, file: Path, events: pa.Table) -> pa.Table:
-        """Leave out events from the future of the file, or of one in the folder."""
+    def leave_out_future(self, now: int, on_future: OnFuture, events: pa.Table) -> pa.Table:
+        """Leave out events from the future."""
         source = Source(
             name=self.inputs[0],
             time=self.time,
@@ -168,7 +168,7 @@ class _EventFile:
             id=_ids(self),
             max_jump=self.max_jump,
         )
-        return leave_out_future(source, file, events, on_future)
+        return leave_out_future(source, events, now, on_future)
 
 
 def _check_zone(zone: str | None) -> str | None:
@@ -193,21 +193,18 @@ def _match_patterns(
     zoned = file.zone is not None
     is_text = zoned and event_files.format_of(path) == "json"  # only as a whole it stays text
     pieces = None if is_text else open_pieces(path)
-    on_file = partial(file.leave_out_future, future.add)
     if pieces is not None:
-        past = replace(pieces, tables=map(partial(on_file, path), pieces.tables))
         with suppress(PiecesDifferError):  # it is read as a whole then, below
-            return _match_events(texts, file, past, left_out, timed_out=timed_out)
+            return _match_events(texts, file, pieces, left_out, future, timed_out=timed_out)
         future.clear()
     collect = collect_unparsable(str(path), left_out.add)
     events = event_files.read_events(
         path,
         times_as_text=zoned,
         on_unparsable=collect if file.leaves_out_malformed else None,
-        on_file=on_file,
     )
     whole = EventPieces(events.schema, 1, iter([events]))
-    return _match_events(texts, file, whole, left_out, timed_out=timed_out)
+    return _match_events(texts, file, whole, left_out, future, timed_out=timed_out)
 
 
 def _match_events(
@@ -215,6 +212,7 @@ def _match_events(
     file: _EventFile,
     events: EventPieces,
     left_out: MalformedRecords,
+    future: FutureCounts,
     *,
     timed_out: bool,
 ) -> tuple[list[Result], pa.Table]:
@@ -242,8 +240,9 @@ def _match_events(
         [(stream, timed)], patterns, timed_out=patterns if timed_out else ()
     )
     malformed: list[pa.Table] = []
+    timed_events = _with_times(file, events, malformed, future.add)
     with progress_bar("matching", events.number) as advance:
-        result = run_pieces(operator, _with_times(file, events, malformed), advance)
+        result = run_pieces(operator, timed_events, advance)
     for records in malformed:
         left_out.add(records)
     return [result], combine_results(result, timed_out=timed_out)
@@ -254,16 +253,18 @@ def _ids(file: _EventFile) -> tuple[str, ...]:
 
 
 def _with_times(
-    file: _EventFile, events: EventPieces, malformed: list[pa.Table]
+    file: _EventFile, events: EventPieces, malformed: list[pa.Table], on_future: OnFuture
 ) -> Iterator[pa.Table]:
     """Give pieces with row numbers, if they are the ids, and the times of events.
 
-    Malformed records are added to a list, if they are to be left out.
+    Malformed records are added to a list, if they are to be left out; events from the future
+    are left out.
     """
-    path, before = file.inputs[0], 0
+    path, before, now = file.inputs[0], 0, time.time_ns() // 1000
     for piece in events.tables:
         table = piece if file.ids else event_files.add_row_numbers(piece, ROW, before)
         try:
+            table = file.leave_out_future(now, on_future, table)
             if file.leaves_out_malformed:
                 table, records = _split_malformed(file, table)
                 malformed.append(records)

@@ -1,7 +1,7 @@
 """The events of an application's sources, from files that are given or its own paths."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ from shedlight.engines.event_files import OnUnparsable, read_events
 from shedlight.engines.malformed import unparsable_record
 from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, Source
+from shedlight.graph import Application
 
 
 def read_sources(
@@ -40,20 +40,14 @@ def read_sources(
         given_format = None if name in given else source.format
         zoned = source.time_zone is not None
         collect = collect_unparsable(f"source {name}", on_malformed)
-        tables[name] = read_events(
+        events = read_events(
             path,
             given_format,
             times_as_text=zoned,
             on_unparsable=collect if source.malformed else None,
-            on_file=partial(_leave_out_future, source, on_future),
         )
+        tables[name] = leave_out_future(source, events, time.time_ns() // 1000, on_future)
     return tables
-
-
-def _leave_out_future(
-    source: Source, on_future: OnFuture, file: Path, table: pa.Table
-) -> pa.Table:
-    return leave_out_future(source, file, table, on_future)
 
 
 def collect_unparsable(source: str, on_malformed: Callable[[pa.Table], None]) -> OnUnparsable:

@@ -38,8 +38,6 @@ _MAX_SHOWN = 100  # how many characters of a line an error has
 
 OnUnparsable = Callable[[str, str], None]
 """Takes a line of a file that cannot be parsed, and as what."""
-OnFile = Callable[[Path, pa.Table], pa.Table]
-"""Takes a file and its events, and gives those that are left of them."""
 
 
 def format_of(path: Path, given: str | None = None) -> str:
@@ -65,7 +63,6 @@ def read_events(
     *,
     times_as_text: bool = False,
     on_unparsable: OnUnparsable | None = None,
-    on_file: OnFile = lambda _, table: table,
 ) -> pa.Table:
     """Read a file, or all files of a folder in the order of their names.
 
@@ -75,7 +72,6 @@ def read_events(
         times_as_text: Whether times in JSON stay text, which says if they have a time zone.
         on_unparsable: Called with the format and the text of each line that cannot be parsed,
             which is left out then; None: it is an error.
-        on_file: Called with each file and its events; gives those that are left of them.
 
     Raises:
         InputError: There is nothing to read, or it cannot be read.
@@ -86,17 +82,14 @@ def read_events(
         )
         if not files:
             raise InputError(f"{path}: the folder has no Parquet, CSV or JSON lines file in it")
-        tables = [
-            on_file(file, _read(file, given, on_unparsable, as_text=times_as_text))
-            for file in files
-        ]
+        tables = [_read(file, given, on_unparsable, as_text=times_as_text) for file in files]
         try:
             return pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             raise InputError(f"{path}: its files have different columns: {error}") from error
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder")
-    return on_file(path, _read(path, given, on_unparsable, as_text=times_as_text))
+    return _read(path, given, on_unparsable, as_text=times_as_text)
 
 
 def is_event_file(file: Path, given: str | None) -> bool:

@@ -119,7 +119,7 @@ class Source:
         schema: The columns of the source without the derived ones; None: read them from the
             data.
         lateness: How far behind the latest an event may be, in microseconds.
-        max_jump: How far after its arrival the time of an event may be, in microseconds; one
+        max_jump: How far ahead of the clock the time of an event may be, in microseconds; one
             that is beyond is late, and moves no watermark.
         idle: After how long without events it holds back no operator, in microseconds; None:
             the engine decides.

@@ -102,7 +102,7 @@ class SourceSettings(LocationSettings):
     )
     max_jump: PositiveTime = Field(
         MAX_JUMP,
-        description="how far after its arrival the time of an event may be",
+        description="how far ahead of the clock the time of an event may be",
         json_schema_extra={"default": "1 day"},
     )
     idle: PositiveTime | None = Field(

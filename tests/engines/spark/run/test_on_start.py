@@ -9,7 +9,7 @@ import pytest
 
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.graph import load_application
-from shedlight.graph.run_settings import OnStart
+from shedlight.graph import OnStart
 
 pytestmark = pytest.mark.spark
 

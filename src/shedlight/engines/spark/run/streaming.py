@@ -48,7 +48,7 @@ from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.graph import Application
-from shedlight.graph.run_settings import OnStart
+from shedlight.graph import OnStart
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
 
 _TRIED_AGAIN = "the run goes on without, and the next micro-batch tries again"

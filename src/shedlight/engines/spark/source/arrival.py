@@ -60,12 +60,12 @@ def with_declared_arrival(frame: DataFrame, declared: str) -> DataFrame:
 
 
 def hold_jumps(source: Source, events: DataFrame) -> DataFrame:
-    """Give events whose times are too far after their arrival the time of those that are late.
+    """Give events whose times are too far ahead of the clock the time of those that are late.
 
     So none of them makes the watermark of its source jump. A repeated micro-batch decides the
-    same, for an event has the arrival that it had.
+    same, for Spark's log has its time.
     """
-    limit = f"{quote_name(ARRIVAL)} + {source.max_jump}L"
+    limit = f"unix_micros(current_timestamp()) + {source.max_jump}L"
     time = quote_name(EVENT_TIME)
     return events.withColumn(EVENT_TIME, F.expr(f"IF({time} > {limit}, {BEYOND}L, {time})"))
 
