@@ -83,6 +83,7 @@ SECTIONS = (
             "TimeUnit",
             "RecordValue",
             "RunSettings",
+            "OnStart",
             "SideOutput",
             "Node",
             "OperatorSpec",

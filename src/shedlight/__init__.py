@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from shedlight.graph import Application as Application
     from shedlight.graph import LoadResult as LoadResult
     from shedlight.graph import Node as Node
+    from shedlight.graph import OnStart as OnStart
     from shedlight.graph import OperatorSpec as OperatorSpec
     from shedlight.graph import RecordValue as RecordValue
     from shedlight.graph import RunSettings as RunSettings
@@ -117,7 +118,7 @@ _NAMES_IN = {
     "engines.tables": "Result match_tables run_application",
     "errors": "ApplicationError CapError InputError LanguageError PlanError ShedlightError "
     "SnapshotError StateError",
-    "graph": "Application LoadResult Node OperatorSpec RecordValue RunSettings ShedBy "
+    "graph": "Application LoadResult Node OnStart OperatorSpec RecordValue RunSettings ShedBy "
     "SideOutput Sink Source Stream TimeUnit application_json_schema build_application "
     "check_application explain load_application",
     "language": "DataType ParseResult Pattern Schema UserFunction parse_expression "

@@ -3,8 +3,9 @@
 import pytest
 import typer
 
-from shedlight.cli.run_options import check_once, with_run_options
+from shedlight.cli.run_options import check_once, with_on_start, with_run_options
 from shedlight.graph import load_application
+from shedlight.graph import OnStart
 from tests.graph.applications import SMALL
 
 FILE = f"run: {{shards: 4, trigger: 1 s, restarts: 2}}\n{SMALL}"
@@ -40,6 +41,17 @@ def test_what_is_not_understood(shards, trigger, problem):
         with_run_options(load_application(FILE).application, shards, None, trigger=trigger)
 
     assert str(error.value.message).startswith(problem)
+
+
+def test_how_to_start_is_one_of_three_words():
+    """Any other is named, and the three are."""
+    application = load_application(FILE).application
+    assert with_on_start(application, None) == application
+    assert with_on_start(application, "Catch up").run.on_start is OnStart.CATCH_UP
+    with pytest.raises(typer.BadParameter) as error:
+        with_on_start(application, "later")
+    told = "--on-start must be catch up, shed or skip, got 'later'"
+    assert str(error.value.message) == told
 
 
 def test_how_often_to_look_means_nothing_where_all_is_read_at_once():

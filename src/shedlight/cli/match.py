@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import available_timezones
@@ -12,9 +13,10 @@ import pyarrow as pa
 import typer
 
 from shedlight.cli.console import announce_compiling, patterns_of, progress_bar, say
+from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedFile, MalformedRecords
 from shedlight.cli.match_text import show_matches, summarise
-from shedlight.cli.options import microseconds_of
+from shedlight.cli.options import microseconds_of, seconds_of
 from shedlight.cli.source_files import collect_unparsable, read_sources
 from shedlight.engines import event_files
 from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
@@ -28,8 +30,9 @@ from shedlight.engines.tables import (
     run_application,
     run_pieces,
 )
+from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, TimeUnit
+from shedlight.graph import Application, Source, TimeUnit
 from shedlight.graph.application import EXAMPLE_ZONE, SideOutput
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
@@ -75,6 +78,10 @@ def match(  # noqa: PLR0913  # one argument per option
     lateness: Annotated[
         str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
     ] = "0 s",
+    max_jump: Annotated[
+        str,
+        typer.Option(help="How far ahead of the clock the time of an event may be."),
+    ] = "1 day",
     output: Annotated[
         Path | None, typer.Option(help="Write the matches there (.parquet, .csv, .jsonl).")
     ] = None,
@@ -97,7 +104,7 @@ def match(  # noqa: PLR0913  # one argument per option
         raise typer.BadParameter("give an application file or --pattern, one of the two")
     for file in filter(None, (output, malformed)):
         event_files.format_of(file)
-    left_out = MalformedRecords()
+    left_out, future = MalformedRecords(), FutureCounts()
     began = time.perf_counter()
     if application is None:
         events = _EventFile(
@@ -107,13 +114,20 @@ def match(  # noqa: PLR0913  # one argument per option
             zone=_check_zone(time_zone),
             ids=id_,
             lateness=lateness,
+            max_jump=round(seconds_of("--max-jump", max_jump) * 1e6),
             leaves_out_malformed=malformed is not None,
         )
-        results, table = _match_patterns(pattern or [], events, left_out, timed_out=timed_out)
+        results, table = _match_patterns(
+            pattern or [], events, left_out, future, timed_out=timed_out
+        )
     else:
         loaded = _load(application, malformed)
         tables = read_sources(
-            loaded, application.parent, input_ or [], on_malformed=left_out.add
+            loaded,
+            application.parent,
+            input_ or [],
+            on_malformed=left_out.add,
+            on_future=future.add,
         )
         results, table = _match_application(loaded, tables, left_out, timed_out=timed_out)
     seconds = time.perf_counter() - began
@@ -127,6 +141,8 @@ def match(  # noqa: PLR0913  # one argument per option
     what = "timed out" if timed_out else "matches"
     summarise(results, f"{len(table):,} {what}", seconds, output)
     left_out.report(malformed, "; --malformed FILE writes them all")
+    setting = "--max-jump" if application is None else "`max_jump` of the source"
+    future.report(f"allow for more by {setting}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +155,20 @@ class _EventFile:
     zone: str | None
     ids: str | None
     lateness: str
+    max_jump: int  # in microseconds
     leaves_out_malformed: bool  # or they are an error
+
+    def leave_out_future(self, now: int, on_future: OnFuture, events: pa.Table) -> pa.Table:
+        """Leave out events from the future."""
+        source = Source(
+            name=self.inputs[0],
+            time=self.time,
+            time_unit=TimeUnit(self.unit),
+            time_zone=self.zone,
+            id=_ids(self),
+            max_jump=self.max_jump,
+        )
+        return leave_out_future(source, events, now, on_future)
 
 
 def _check_zone(zone: str | None) -> str | None:
@@ -151,7 +180,12 @@ def _check_zone(zone: str | None) -> str | None:
 
 
 def _match_patterns(
-    texts: list[str], file: _EventFile, left_out: MalformedRecords, *, timed_out: bool
+    texts: list[str],
+    file: _EventFile,
+    left_out: MalformedRecords,
+    future: FutureCounts,
+    *,
+    timed_out: bool,
 ) -> tuple[list[Result], pa.Table]:
     if len(file.inputs) != 1:
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
@@ -161,7 +195,8 @@ def _match_patterns(
     pieces = None if is_text else open_pieces(path)
     if pieces is not None:
         with suppress(PiecesDifferError):  # it is read as a whole then, below
-            return _match_events(texts, file, pieces, left_out, timed_out=timed_out)
+            return _match_events(texts, file, pieces, left_out, future, timed_out=timed_out)
+        future.clear()
     collect = collect_unparsable(str(path), left_out.add)
     events = event_files.read_events(
         path,
@@ -169,7 +204,7 @@ def _match_patterns(
         on_unparsable=collect if file.leaves_out_malformed else None,
     )
     whole = EventPieces(events.schema, 1, iter([events]))
-    return _match_events(texts, file, whole, left_out, timed_out=timed_out)
+    return _match_events(texts, file, whole, left_out, future, timed_out=timed_out)
 
 
 def _match_events(
@@ -177,6 +212,7 @@ def _match_events(
     file: _EventFile,
     events: EventPieces,
     left_out: MalformedRecords,
+    future: FutureCounts,
     *,
     timed_out: bool,
 ) -> tuple[list[Result], pa.Table]:
@@ -204,8 +240,9 @@ def _match_events(
         [(stream, timed)], patterns, timed_out=patterns if timed_out else ()
     )
     malformed: list[pa.Table] = []
+    timed_events = _with_times(file, events, malformed, future.add)
     with progress_bar("matching", events.number) as advance:
-        result = run_pieces(operator, _with_times(file, events, malformed), advance)
+        result = run_pieces(operator, timed_events, advance)
     for records in malformed:
         left_out.add(records)
     return [result], combine_results(result, timed_out=timed_out)
@@ -216,16 +253,18 @@ def _ids(file: _EventFile) -> tuple[str, ...]:
 
 
 def _with_times(
-    file: _EventFile, events: EventPieces, malformed: list[pa.Table]
+    file: _EventFile, events: EventPieces, malformed: list[pa.Table], on_future: OnFuture
 ) -> Iterator[pa.Table]:
     """Give pieces with row numbers, if they are the ids, and the times of events.
 
-    Malformed records are added to a list, if they are to be left out.
+    Malformed records are added to a list, if they are to be left out; events from the future
+    are left out.
     """
-    path, before = file.inputs[0], 0
+    path, before, now = file.inputs[0], 0, time.time_ns() // 1000
     for piece in events.tables:
         table = piece if file.ids else event_files.add_row_numbers(piece, ROW, before)
         try:
+            table = file.leave_out_future(now, on_future, table)
             if file.leaves_out_malformed:
                 table, records = _split_malformed(file, table)
                 malformed.append(records)

@@ -80,6 +80,7 @@ def run(  # noqa: PLR0913  # one argument per option
     restarts: ro.Restarts = None,
     retention: ro.Retention = None,
     record_retention: ro.RecordRetention = None,
+    on_start: ro.OnStartOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Serve the web UI of the run.")] = False,
     host: Host = None,
@@ -106,8 +107,9 @@ def run(  # noqa: PLR0913  # one argument per option
         "record_retention": record_retention,
     }
     if once:
-        ro.check_once(**times)
+        ro.check_once(**times, on_start=on_start)
     loaded = ro.with_run_options(load_with_warnings(application), shards, restarts, **times)
+    loaded = ro.with_on_start(loaded, on_start)
     announce_compiling(patterns_of(loaded))
     # a run that sheds cannot go on from the state of one that does not
     name = loaded.name + ("-once" if once else "")

@@ -7,7 +7,7 @@ import typer
 
 from shedlight.cli.options import seconds_of
 from shedlight.graph import Application
-from shedlight.graph.file.values import read_shards
+from shedlight.graph.file.values import read_shards, read_start
 
 Trigger = Annotated[
     str | None,
@@ -54,6 +54,26 @@ RecordRetention = Annotated[
         help="How long to keep on record what was shed, e.g. '30 days'.  [default: 7 days]"
     ),
 ]
+OnStartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on-start",
+        help="What becomes of events that were stored before it began: 'catch up' matches them "
+        "all before bounds count, shed sheds them as bounds ask for, skip leaves them out.  "
+        "[default: shed]",
+    ),
+]
+
+
+def with_on_start(application: Application, text: str | None) -> Application:
+    """Have an application begin as the command line says."""
+    if text is None:
+        return application
+    try:
+        on_start = read_start(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--on-start {error}") from error
+    return replace(application, run=replace(application.run, on_start=on_start))
 
 
 def with_run_options(

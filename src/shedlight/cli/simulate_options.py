@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import typer
 
+from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedRecords
 from shedlight.cli.options import seconds_of
 from shedlight.cli.plan_options import change_bounds
@@ -87,10 +88,13 @@ def make_scenario(
     stream, load, duration, seed = options.stream, options.load, options.duration, options.seed
     if stream is None:
         advice = ", or generate events by --stream balanced"
-        left_out = MalformedRecords()
-        read = read_sources(application, folder, options.inputs, advice, left_out.add)
+        left_out, future = MalformedRecords(), FutureCounts()
+        read = read_sources(
+            application, folder, options.inputs, advice, left_out.add, future.add
+        )
         tables = leave_out_malformed(application, read, left_out.add)
         left_out.report(None)
+        future.report("allow for more by `max_jump` of the source")
         service = _service(application, lambda: tables, options)
         scenario, unshed = replay_scenario(
             application,

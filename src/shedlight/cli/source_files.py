@@ -1,5 +1,6 @@
 """The events of an application's sources, from files that are given or its own paths."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 
 from shedlight.engines.event_files import OnUnparsable, read_events
 from shedlight.engines.malformed import unparsable_record
+from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application
 
@@ -17,12 +19,14 @@ def read_sources(
     inputs: Iterable[str],
     advice: str = "",
     on_malformed: Callable[[pa.Table], None] = lambda _: None,
+    on_future: OnFuture = lambda _: None,
 ) -> Mapping[str, pa.Table]:
     """Read the events of all sources.
 
     Paths are relative to the folder of the application file; inputs are values of the option
     --input: NAME=FILE, or FILE for an only source. Advice is what else can be done. Records
-    that cannot be parsed are left out of sources that have a place for malformed ones.
+    that cannot be parsed are left out of sources that have a place for malformed ones, and
+    events from the future of all.
     """
     given = dict(_read_input(text, list(application.sources)) for text in inputs)
     tables = {}
@@ -36,12 +40,13 @@ def read_sources(
         given_format = None if name in given else source.format
         zoned = source.time_zone is not None
         collect = collect_unparsable(f"source {name}", on_malformed)
-        tables[name] = read_events(
+        events = read_events(
             path,
             given_format,
             times_as_text=zoned,
             on_unparsable=collect if source.malformed else None,
         )
+        tables[name] = leave_out_future(source, events, time.time_ns() // 1000, on_future)
     return tables
 
 

@@ -20,7 +20,7 @@ from shedlight.graph.application import (
     build_application,
 )
 from shedlight.graph.kafka import RecordValue
-from shedlight.graph.run_settings import RunSettings
+from shedlight.graph.run_settings import OnStart, RunSettings
 from shedlight.graph.topology import operator_order, operators_on, readers
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "Application",
     "LoadResult",
     "Node",
+    "OnStart",
     "OperatorSpec",
     "RecordValue",
     "RunSettings",

@@ -26,6 +26,9 @@ DATAFRAME = "dataframe"
 """The format of what is not read or written by us: a DataFrame or a writer, given in Python."""
 UNSHED_SAMPLE = 0.01
 """The share of keys that is never shed, if the application does not say otherwise."""
+MAX_JUMP = 86_400_000_000
+"""How far after its arrival the time of an event may be, in microseconds: a day, since a wrong
+time zone is less than that."""
 
 
 class TimeUnit(Enum):
@@ -116,6 +119,8 @@ class Source:
         schema: The columns of the source without the derived ones; None: read them from the
             data.
         lateness: How far behind the latest an event may be, in microseconds.
+        max_jump: How far ahead of the clock the time of an event may be, in microseconds; one
+            that is beyond is late, and moves no watermark.
         idle: After how long without events it holds back no operator, in microseconds; None:
             the engine decides.
         arrival: The column that says when an event arrived, a timestamp or microseconds; None:
@@ -137,6 +142,7 @@ class Source:
     columns: Mapping[str, Expression] = field(default_factory=dict)
     schema: Schema | None = None
     lateness: int = 0
+    max_jump: int = MAX_JUMP
     idle: int | None = None
     arrival: str | None = None
     late: SideOutput | None = None
@@ -155,10 +161,7 @@ class Source:
             raise ValueError(
                 f"unknown time zone {self.time_zone!r}; name one such as {EXAMPLE_ZONE}"
             )
-        if self.lateness < 0:
-            raise ValueError(f"lateness cannot be negative, got {self.lateness}")
-        if self.idle is not None and self.idle <= 0:
-            raise ValueError(f"idle must be longer than zero, got {self.idle}")
+        _check_times(self)
 
     @property
     def is_kafka(self) -> bool:
@@ -170,6 +173,14 @@ class Source:
         """The side outputs that it has, by the name of the setting."""
         outputs = {"late": self.late, "malformed": self.malformed}
         return {name: output for name, output in outputs.items() if output is not None}
+
+
+def _check_times(source: Source) -> None:
+    if source.lateness < 0:
+        raise ValueError(f"lateness cannot be negative, got {source.lateness}")
+    for name, time in (("max_jump", source.max_jump), ("idle", source.idle)):
+        if time is not None and time <= 0:
+            raise ValueError(f"{name} must be longer than zero, got {time}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,19 @@
 """How an application asks to be run on Spark."""
 
 from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import Any
+
+
+class OnStart(Enum):
+    """What becomes of events that were stored before a run began."""
+
+    CATCH_UP = "catch up"  # all are matched, and bounds count from then on
+    SHED = "shed"  # they arrive when the run begins, and are shed as bounds ask for
+    SKIP = "skip"  # those of the time before the checkpoint began are left out
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +31,7 @@ class RunSettings:
         restarts: How often in a row a query that failed is started again.
         retention: For how long outboxes are kept once everybody has read them.
         record_retention: For how long it stays on record what was shed.
+        on_start: What becomes of events that were stored before it began.
     """
 
     trigger: float | None = None
@@ -29,6 +42,7 @@ class RunSettings:
     restarts: int | None = None
     retention: float | None = None
     record_retention: float | None = None
+    on_start: OnStart | None = None
 
     @property
     def given(self) -> dict[str, Any]:

@@ -254,6 +254,8 @@ def test_an_application_says_how_it_is_run():
     assert run.given == {"trigger": 0.5, "shards": 8, "restarts": 0, "retention": 300.0}
     assert loaded().run == loaded(("name: small", "name: small\nrun:")).run == RunSettings()
     assert loaded(("name: small", "name: small\nrun: {shards: auto}")).run.shards is None
+    on_start = loaded(("name: small", "name: small\nrun: {on_start: catch up}")).run.on_start
+    assert str(on_start) == "catch up"
 
 
 @pytest.mark.parametrize(
@@ -264,6 +266,7 @@ def test_an_application_says_how_it_is_run():
         ("trigger: 0 s", "run.trigger must be longer than zero, got '0 s'"),
         ("shards: 0", "run.shards must be auto or a whole number from 1 on, got '0'"),
         ("shards: some", "run.shards must be auto or a whole number from 1 on, got 'some'"),
+        ("on_start: jump", "run.on_start must be catch up, shed or skip, got 'jump'"),
         ("restarts: 1.5", "run.restarts must be a whole number from 0 on, got '1.5'"),
     ],
 )
@@ -425,6 +428,7 @@ def test_editors_get_a_json_schema():
         "columns",
         "schema",
         "lateness",
+        "max_jump",
         "idle",
         "time_zone",
         "arrival",

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shedlight.errors import InputError
-from shedlight.matching.operators.reorder import StreamInput, admit_arrivals, new_reorder_buffer
+from shedlight.matching.operators.reorder import (
+    BEYOND,
+    StreamInput,
+    admit_arrivals,
+    new_reorder_buffer,
+)
 
 SCHEMA = pa.schema({"id": pa.int64(), "at": pa.int64()})
 
@@ -54,6 +59,36 @@ def test_a_time_in_the_id_changes_only_what_is_remembered(batches, in_order, lat
     for one, other in zip(before.dedup, after.dedup, strict=True):
         assert (other.times >= other.watermark).all(), "nothing is remembered in vain"
         assert set(other.times) == set(one.times[one.times >= one.watermark])
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.booleans()), max_size=10),
+        max_size=5,
+    ),
+    st.integers(0, 12),
+    st.booleans(),
+    st.booleans(),
+)
+def test_events_from_the_future_are_late_and_change_nothing_else(
+    batches, lateness, id_has_time, in_order
+):
+    """Wherever they come, and in whatever batches: no watermark, no other event, no id."""
+    stream = StreamInput("s", ("id", "at"), "at", lateness, id_has_time=id_has_time)
+    if in_order:
+        batches = [sorted(batch, key=lambda one: one[1]) for batch in batches]
+    with_future = [[(n, BEYOND if far else at) for n, at, far in batch] for batch in batches]
+    without = [[(n, at) for n, at, far in batch if not far] for batch in batches]
+
+    ready, late, after = _outcome([stream], [(batch,) for batch in with_future])
+    same_ready, same_late, alone = _outcome([stream], [(batch,) for batch in without])
+
+    future = sum(far for batch in batches for *_, far in batch)
+    assert ready == same_ready
+    assert [one for one in late if one["at"] != BEYOND] == same_late
+    assert after.late[0] == alone.late[0] + future
+    assert (after.watermark, after.duplicates) == (alone.watermark, alone.duplicates)
+    assert sorted(after.dedup[0].times) == sorted(alone.dedup[0].times)
 
 
 def test_little_is_remembered_of_a_long_stream_in_order():

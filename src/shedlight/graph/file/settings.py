@@ -10,7 +10,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from shedlight.graph.application import UNSHED_SAMPLE, TimeUnit
+from shedlight.graph.application import MAX_JUMP, UNSHED_SAMPLE, TimeUnit
 from shedlight.graph.file.values import (
     Amount,
     Bound,
@@ -26,6 +26,7 @@ from shedlight.graph.file.values import (
     Shards,
     Share,
     Single,
+    Start,
     Text,
     Texts,
     Time,
@@ -98,6 +99,11 @@ class SourceSettings(LocationSettings):
         0,
         description="how far behind the latest an event may be",
         json_schema_extra={"default": "0 s"},
+    )
+    max_jump: PositiveTime = Field(
+        MAX_JUMP,
+        description="how far ahead of the clock the time of an event may be",
+        json_schema_extra={"default": "1 day"},
     )
     idle: PositiveTime | None = Field(
         None, description="after how long without events it holds back no operator"
@@ -207,6 +213,9 @@ class RunFileSettings(StrictSettings):
     )
     record_retention: PositiveTime | None = Field(
         None, description="how long it stays on record what was shed"
+    )
+    on_start: Start | None = Field(
+        None, description="what becomes of events that were stored before it began"
     )
 
 

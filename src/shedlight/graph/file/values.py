@@ -13,6 +13,7 @@ from shedlight.errors import join_words, known_names
 from shedlight.graph.application import EXAMPLE_ZONE, PERCENTILES, ShedBy, TimeUnit
 from shedlight.graph.file.problem import shorten
 from shedlight.graph.kafka import VALUE_FORMATS
+from shedlight.graph.run_settings import OnStart
 from shedlight.language.ast.data_type import (
     PLAIN_SCHEMA_NAMES,
     SCHEMA_TYPE_NAMES,
@@ -51,6 +52,7 @@ _SAMPLE = {
 
 _SHARDS = {"anyOf": [{"enum": [AUTO]}, {"type": "integer", "minimum": 1}]}
 _FLAGS = {"true": True, "false": False}
+_STARTS = {str(each): each for each in OnStart}
 _WAYS = {str(way): way for way in ShedBy}
 _PERCENTILES = {f"p{number}": number for number in PERCENTILES}
 _UNITS = {str(unit): unit for unit in TimeUnit}
@@ -192,6 +194,11 @@ def read_shards(value: object) -> int | None:
     return int(text)
 
 
+def read_start(value: object) -> OnStart:
+    """Read what becomes of events that were stored before a run began."""
+    return _choice(_STARTS)(value)
+
+
 def _bound(value: object) -> tuple[int, int | None]:
     """Read a bound: microseconds, and of which percentile; None: of the mean."""
     if not isinstance(value, dict):
@@ -278,6 +285,7 @@ Amount = Annotated[float, *_as(_amount, {"type": "number", "minimum": 0})]
 Share = Annotated[float, *_as(_share, _SHARE)]
 Sample = Annotated[float, *_as(_sample, _SAMPLE)]
 Flag = Annotated[bool, *_as(_choice(_FLAGS), {"type": "boolean"})]
+Start = Annotated[OnStart, *_as(read_start, {"enum": list(_STARTS)})]
 Way = Annotated[ShedBy, *_as(_choice(_WAYS), {"enum": list(_WAYS)})]
 Time = Annotated[int, *_as(_time, _TIME)]
 PositiveTime = Annotated[int, *_as(_positive_time, _TIME)]

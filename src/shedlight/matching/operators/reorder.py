@@ -26,6 +26,8 @@ from shedlight.matching.permuted import PermutedTable, is_sorted
 NEVER = -(1 << 62)
 """A time before all others: the watermark of an input that has said nothing yet."""
 FOREVER = 1 << 62  # a time after all others: the watermark at the end of an input
+BEYOND = NEVER - 1
+"""The time of an event whose own is too far in the future to count: it is always late."""
 
 TIME, INPUT = "#time", "#input"
 """Columns that are added to those of the events: microseconds, and the number of the input."""
@@ -210,9 +212,12 @@ def _times(stream: StreamInput, table: pa.Table) -> Array:
         column = read_event_times(table[stream.time])
     except InputError as error:
         raise InputError(f"{stream.name}: the time column {stream.time!r}: {error}") from error
-    if not column.valid.all():
+    is_time = column.valid
+    if not is_time.all():
+        is_time = is_time | (column.values == BEYOND)
+    if not is_time.all():
         require_values(stream.name, stream.time, np.asarray(table[stream.time].is_valid()))
-        value = table[stream.time][int(np.argmin(column.valid))].as_py()
+        value = table[stream.time][int(np.argmin(is_time))].as_py()
         raise InputError(
             f"{stream.name}: {value!r} in {stream.time!r} is no time, or too far away to be "
             f"one; {TIME_FORMS}"

@@ -77,6 +77,31 @@ def test_after_a_burst_the_bound_holds_within_five_micro_batches(tmp_path, facto
     assert all(1.5 * one.report.seconds <= 1.1 * bound for one in after[5:])
 
 
+def test_nothing_is_shed_while_it_catches_up_and_then_the_bound_holds(tmp_path):
+    """At twice the capacity; also after a restart from a plan that sheds."""
+    bound = 3.0
+
+    def rate(_):
+        return 2 * _full_load(bound)
+
+    plant = Plant(tmp_path, {"n": rate}, bounds={"n": bound}, costs={"n": COSTS})
+    plant.run(20)
+    plant.loop.hold()
+    before = len(plant.nodes["n"].done) + 1  # one was under way
+    plant.run(30)
+    held = len(plant.nodes["n"].done)
+    plant.loop.release(plant.now)
+    plant.run(90)
+
+    done = plant.nodes["n"].done
+    caught_up = done[before:held]
+    assert caught_up
+    assert all(one.report.kept >= 0.99 * 0.75 * one.report.events for one in caught_up)
+    assert max(1.5 * one.report.seconds for one in caught_up) > bound, "it is overloaded"
+    assert all(1.5 * one.report.seconds <= 1.1 * bound for one in done[held + 6 :])
+    assert len(done) > held + 20
+
+
 def test_pressure_eases_step_by_step(tmp_path):
     """By a factor of three at most, while the plan stays."""
     plant = Plant(

@@ -59,6 +59,16 @@ def test_shards_are_sent_the_watermark_of_a_source_before_it_is_idle():
     assert IDLE <= sent[1][0] - (START + 2) <= IDLE + 0.3
 
 
+def test_events_from_the_future_are_events_without_a_watermark():
+    """The source is not idle for them, and its watermark stays where it was."""
+    tracker = _tracker()
+    tracker.on_micro_batch(*_batch(START, latest=-7), START)
+    tracker.on_micro_batch(*_batch(START + 9, number=1), START + 9)
+    sent = _sent(tracker, [START + 9 + tick / 10 for tick in range(200)])
+    assert [(update.watermark, update.idle) for _, update in sent] == [(-7, False), (-7, True)]
+    assert IDLE <= sent[1][0] - (START + 9) <= IDLE + 0.3
+
+
 def test_a_source_may_have_a_timeout_of_its_own():
     """It counts in place of the one that all have."""
     sent = _sent(_tracker(idle=3_000_000), [START + tick / 10 for tick in range(60)])

@@ -146,6 +146,41 @@ def test_late_events_go_to_the_place_of_their_source(spark, tmp_path):
     assert sorted(n for (n,) in _parquet(tmp_path, "k", ["n"])) == [100, 102, 103, 200, 203]
 
 
+def test_an_event_from_the_future_is_late_and_no_other_is(spark, tmp_path):
+    """A time may be a day ahead of the clock, or what its source says; files may be old."""
+    far = 253_402_300_799_000_000  # the last second of the year 9999
+    hour, now = 3_600_000_000, time.time_ns() // 1000
+    soon, too_soon = now + 23 * hour, now + 25 * hour
+    side = SideOutput(format="parquet", path=str(tmp_path / "late"))
+    s = _source(tmp_path, late=side, options={"maxFilesPerTrigger": "1"})
+    t = _source(
+        tmp_path,
+        "t",
+        max_jump=hour,
+        options={"maxFilesPerTrigger": "1"},
+    )
+    _write(tmp_path / "s", 1, [_event(1, 7), _event(2, far), _event(3, 9, "y"), _event(4, 9)])
+    _write(tmp_path / "s", 2, [_event(5, far), _event(6, 10), _event(7, far, "y")])
+    _write(tmp_path / "s", 3, [_event(8, soon), _event(9, too_soon)])
+    _write(tmp_path / "t", 1, [_event(200, now), _event(201, far)])
+    _write(tmp_path / "t", 2, [_event(202, now + 2 * hour), _event(203, now + 1)])
+    batches: list[MicroBatchReport] = []
+
+    run_on_spark(
+        _application(tmp_path, s, t),
+        spark,
+        checkpoint=str(tmp_path / "state"),
+        deliver=True,
+        on_micro_batch=batches.append,
+    )
+
+    late = _parquet(tmp_path, "late", ["n", "time", "late_at"])
+    assert sorted(late) == [(2, far, "w"), (5, far, "w"), (9, too_soon, "w")]
+    assert batches[-1].shards[0].operators["w"].late == len(late) + 2
+    found = sorted(n for (n,) in _parquet(tmp_path, "k", ["n"]))
+    assert found == [1, 4, 6, 8, 200, 203]
+
+
 def test_an_event_may_say_when_it_arrived(spark, tmp_path):
     """In a timestamp or in microseconds, from a column or derived; not after now."""
     now = time.time()

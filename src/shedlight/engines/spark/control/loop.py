@@ -90,6 +90,7 @@ class ControlLoop:
         self._bounded = [name for name in nodes if application.nodes[name].bound is not None]
         self._last_decision: float | None = None
         self._last_settled, self._failures = -inf, FailureLog()
+        self.is_held = False  # whether bounds do not count yet
 
     def start(self, now: float) -> None:
         """Say when the run begins, in seconds since 1970: what was there arrives then."""
@@ -97,6 +98,20 @@ class ControlLoop:
             node.window_start = now
             node.activity.start(self._timing.now(now))
         self.poll_overrides(now)
+
+    def hold(self) -> None:
+        """Have nodes keep everything, and decide nothing, until it is released."""
+        self.is_held = True
+        shares = sheddable_by_pressure(self._application)
+        for name in self._bounded:
+            number = self._nodes[name].planned.publish(shares)
+            self._activate(name, replace(self._nodes[name].active, plan=number, pressure=1.0))
+
+    def release(self, now: float) -> None:
+        """Have bounds count from now on, in seconds since 1970."""
+        self.is_held = False
+        for node in self._nodes.values():
+            node.begin_window(now)
 
     def poll_overrides(self, now: float) -> None:
         """Apply an override, if there is a new one; it is planned for at the next decision.
@@ -128,6 +143,9 @@ class ControlLoop:
         """Take a micro-batch; give the decision, if there was one to make."""
         node = self._nodes[batch.node]
         node.add(batch)
+        if self.is_held:
+            self._publish_pressure(batch, 1.0)
+            return None
         if batch.events == 0:  # it was about watermarks, or there is nothing to do
             self._publish_pressure(batch, node.active.pressure)
             return None

@@ -91,7 +91,11 @@ class NodeState:
 
     def on_observed(self, window: ObservationWindow) -> None:
         """Begin a new window after an observation."""
-        self.window_start, self.new_batches = window.newest, 0
+        self.begin_window(window.newest)
+
+    def begin_window(self, since: float) -> None:
+        """Begin a new window, of what arrives after a time in seconds since 1970."""
+        self.window_start, self.new_batches = since, 0
         self.has_jumped = self.has_settled = False
 
     def update_pressure(self, batch: MicroBatchReport, spec: Node) -> float:

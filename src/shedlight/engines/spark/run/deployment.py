@@ -34,6 +34,7 @@ from shedlight.engines.spark.session.pyspark_version import check_pyspark
 from shedlight.engines.spark.session.workers import check_workers
 from shedlight.engines.spark.source import reader
 from shedlight.engines.spark.source.given_frames import number_streams, with_frames
+from shedlight.engines.spark.source.skipped import keep_skipped, skip_stored, skipped_before
 from shedlight.engines.spark.source.starting_offsets import (
     STARTING_OFFSETS,
     keep_starting_offsets,
@@ -69,6 +70,8 @@ class Deployment:
     What patterns keep at first is in `shares`, and in `plan` if the first plan is another; a
     pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything. If
     nobody says how many `shards` there are, the checkpoint does, or else the session's cores.
+    If it `starts_small`, sources let little into the first micro-batches of nodes. A checkpoint
+    that begins leaves out what arrived before `skip_until`, in seconds since 1970.
 
     Attributes:
         application: With the columns of its sources.
@@ -88,6 +91,8 @@ class Deployment:
         plan: Shares | None = None,
         *,
         given: UserStreams | None = None,
+        starts_small: bool = False,
+        skip_until: float | None = None,
     ) -> None:
         check_pyspark()
         check_workers(spark)
@@ -97,9 +102,12 @@ class Deployment:
         self.frames = number_streams(self._given.sources)
         self._spark, self.paths = spark, CheckpointPaths(checkpoint)
         check_kafka(spark, application)
-        begin = self._find_starting_offsets(application)
+        self._skipped_before = skipped_before(
+            self.paths.skipped_before, skip_until, has_begun=self.paths.fingerprint.exists()
+        )
+        self._begin = begin = self._find_starting_offsets(application)
         self._frames = dict(self._given.sources) | {
-            name: reader.read_source(spark, _begin_at(source, begin.get(name)), streaming=True)
+            name: self._read_source(source, starts_small=starts_small)
             for name, source in application.sources.items()
             if name not in self._given.sources
         }
@@ -110,6 +118,7 @@ class Deployment:
         shards = choose_shards(self.paths.fingerprint, shards, count_cores(spark))
         lines = fingerprint_lines(self.application, shards, shares)
         check_fingerprint(self.paths.fingerprint, lines)
+        keep_skipped(self.paths.skipped_before, self._skipped_before)
         for name, offsets in begin.items():
             keep_starting_offsets(self.paths.starting_offsets(name), offsets)
         self.chains = {
@@ -127,6 +136,10 @@ class Deployment:
                 number = query.publish(first)
                 active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
             query.plans.activate(replace(active, awaited=plan is not None))
+
+    def _read_source(self, source: Source, *, starts_small: bool = False) -> DataFrame:
+        begun = _begin_at(source, self._begin.get(source.name))
+        return reader.read_source(self._spark, begun, streaming=True, starts_small=starts_small)
 
     def _find_starting_offsets(self, application: Application) -> dict[str, str]:
         found = {
@@ -147,6 +160,7 @@ class Deployment:
         if stream.operator is None:
             source = self.application.sources[stream.name]
             described, events = reader.prepare_source(source, self._frames[stream.name])
+            events = skip_stored(events, self._skipped_before)
             watermarks = self.watermark_files(node).read(self._spark, stream.name)
             return InputStream(described, events, watermarks, (0,))
         written_by = self._node_of(stream)
@@ -211,11 +225,12 @@ class Deployment:
             folder, write = self.paths.delivery(of), self._given.sinks.get(of)
             return Delivery(name, sink, events, folder, key, write)
         source = self.application.sources[of]
-        events = (
-            self.late_events(of)
-            if output == LATE
-            else reader.malformed_records(source, self._frames[of])
-        )
+        if output == LATE:
+            events = self.late_events(of)
+        else:  # of which there is no doubling
+            given = self._given.sources.get(of)
+            records = self._read_source(source) if given is None else given
+            events = reader.malformed_records(source, records)
         folder, target = self.paths.delivery(f"{of}.{output}"), source.side_outputs[output]
         logs = _own_logs(self.frames[of]) if output != LATE and of in self.frames else None
         return Delivery(name, target, events, folder, logs=logs)

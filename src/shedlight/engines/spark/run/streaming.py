@@ -30,11 +30,15 @@ from shedlight.engines.spark.control.sample_tracker import build_tracker, follow
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.outbox.writers import Writer
+from shedlight.engines.spark.run.catch_up import CatchUp
 from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
+from shedlight.engines.spark.run.warm_up import warm_up
+from shedlight.engines.spark.session.master import count_cores
 from shedlight.engines.spark.session.paths import local_folder
+from shedlight.engines.spark.source.read_limits import can_double, double_limits
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of
@@ -44,6 +48,7 @@ from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.graph import Application
+from shedlight.graph import OnStart
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
 
 _TRIED_AGAIN = "the run goes on without, and the next micro-batch tries again"
@@ -70,6 +75,9 @@ class Options:
             longer, the more it costs to look for what is new in them.
         record_retention: For how long it stays on record which plan a micro-batch used, in
             seconds: so long it can be said of an event whether it was shed, and why.
+        on_start: What becomes of events that were stored before it began: they are shed as
+            bounds ask for, or all matched before bounds count, or skipped if the checkpoint is
+            new.
     """
 
     shares: Shares | None = None
@@ -83,6 +91,7 @@ class Options:
     restart_delay: float = 1.0
     retention: float = 120.0
     record_retention: float = 7 * 86400.0
+    on_start: OnStart = OnStart.SHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +151,7 @@ class Live:
         self._options = options or Options(**application.run.given)
         self._listener = listener or RunListener()
         self._spark, self._clock = spark, RunClock()
-        shares = self._options.shares
+        shares, on_start = self._options.shares, self._options.on_start
         folder = local_folder(checkpoint)
         with ExitStack() as held:
             held.enter_context(nullcontext() if locked else lock_checkpoint(folder))
@@ -154,6 +163,8 @@ class Live:
                 self._options.shards,
                 sheddable_by_pressure(application) if shares is None else None,
                 given=UserStreams(sources or {}, sinks or {}),
+                starts_small=can_double(spark),
+                skip_until=self._clock.wall() if on_start is OnStart.SKIP else None,
             )
             self._columns = FileColumns(self.deployment.application)
             self._columns.check()
@@ -194,6 +205,11 @@ class Live:
         )
         self._problem: Exception | None = None
         self._began = 0.0
+        self._catch_up: CatchUp | None = None
+        if self.loop is not None and on_start is OnStart.CATCH_UP:
+            chains = self.deployment.chains.items()
+            self._catch_up = CatchUp(self.loop, (n for n, each in chains if source_names(each)))
+        self._admitting_little: set[str] = set()  # nodes whose sources let in little as yet
 
     def __enter__(self) -> Self:
         self.start()
@@ -209,6 +225,8 @@ class Live:
         self._began = self._clock.wall()
         if self.loop is not None:
             self.loop.start(self._began)
+        if self._catch_up is not None:
+            self._catch_up.start()
         options = self._options
         for node, chains in self.deployment.chains.items():
             names = source_names(chains)
@@ -221,6 +239,10 @@ class Live:
             )
             # a micro-batch before there are events
             self.deployment.watermark_files(node).write(map(SourceWatermark, names))
+        operators = self.deployment.application.operators.values()
+        patterns = [pattern for spec in operators for pattern in spec.patterns.values()]
+        with self._failures.tolerate("the warm-up of Python workers", "the run goes on"):
+            warm_up(self._spark, patterns, count_cores(self._spark))
         try:
             self._supervisor.start()
         except BaseException:
@@ -288,6 +310,8 @@ class Live:
     def _start_node(self, node: str) -> StreamingQuery:
         trigger = f"{round(self._options.trigger * 1e3)} milliseconds"
         writer = outbox_writer(self.deployment, node).trigger(processingTime=trigger)
+        if can_double(self._spark):
+            self._admitting_little.add(node)
         with with_query_conf(self._spark, self.deployment.nodes[node]):
             return writer.option(
                 "retention", self._retention.begin(node, self._clock.wall())
@@ -314,7 +338,10 @@ class Live:
         batch = read_report(node, progress, self._began)
         if batch is None:
             return
+        self._admit_more(batch)
         batch = self._follow_sample(batch)
+        if self._catch_up is not None:
+            self._catch_up.on_micro_batch(batch, self._began, self._clock.wall())
         began = self._clock.steady_start(batch.start, batch.seconds)
         self._idleness[node].on_micro_batch(batch.arrived, began, self._clock.steady())
         if self.loop is not None:
@@ -333,6 +360,16 @@ class Live:
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
+
+    def _admit_more(self, batch: MicroBatchReport) -> None:
+        """Let more into the next micro-batch of a node, after one with events."""
+        node, is_more = batch.node, True
+        if not batch.events or node not in self._admitting_little:
+            return
+        with self._failures.tolerate(f"admitting more events at node {node}", _TRIED_AGAIN):
+            is_more = double_limits(self._spark, self._supervisor.query(_query_name(node)))
+        if not is_more:
+            self._admitting_little.discard(node)
 
     def _follow_sample(self, batch: MicroBatchReport) -> MicroBatchReport:
         """Give a micro-batch with what the unshed sample says, if there is one and it can."""

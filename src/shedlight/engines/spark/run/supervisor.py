@@ -113,6 +113,10 @@ class Supervisor:
             return [progress for progress in recent if progress.batchId > seen]
         return [last]
 
+    def query(self, name: str) -> StreamingQuery:
+        """Give a query as it runs now."""
+        return self._running[name].query
+
     def is_busy(self, name: str) -> bool:
         """Say whether a query runs a micro-batch, or is about to be restarted."""
         query = self._running[name].query

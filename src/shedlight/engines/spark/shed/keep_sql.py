@@ -30,7 +30,7 @@ from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import CepOperator, schema_of
-from shedlight.matching.operators.reorder import NEVER
+from shedlight.matching.operators.reorder import BEYOND
 from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import EPOCH_WINDOWS
@@ -136,7 +136,7 @@ def add_keep_flags_and_filter(
             columns += shed.flags if shed.has_shares else []
     any_of = " OR ".join(dict.fromkeys(conditions))
     # the time is asked for first: a malformed record is an error, relevant or not
-    frame = frame.filter(f"{quote_name(time)} > {NEVER}L AND ({any_of})")
+    frame = frame.filter(f"{quote_name(time)} >= {BEYOND}L AND ({any_of})")
     return frame.select([quote_name(name) for name in columns])
 
 

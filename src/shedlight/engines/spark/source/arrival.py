@@ -15,9 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
-from shedlight.graph import Stream
+from shedlight.engines.tables import EVENT_TIME
+from shedlight.graph import Source, Stream
 from shedlight.graph.application import DATAFRAME
 from shedlight.language.eval.spark_sql import quote_name
+from shedlight.matching.operators.reorder import BEYOND
 
 FILES = frozenset({"parquet", "json", "csv", "text", "orc", "avro", "xml"})
 """The formats of files."""
@@ -57,12 +59,23 @@ def with_declared_arrival(frame: DataFrame, declared: str) -> DataFrame:
     return frame.withColumn(ARRIVAL, F.expr(own))
 
 
+def hold_jumps(source: Source, events: DataFrame) -> DataFrame:
+    """Give events whose times are too far ahead of the clock the time of those that are late.
+
+    So none of them makes the watermark of its source jump. A repeated micro-batch decides the
+    same, for Spark's log has its time.
+    """
+    limit = f"unix_micros(current_timestamp()) + {source.max_jump}L"
+    time = quote_name(EVENT_TIME)
+    return events.withColumn(EVENT_TIME, F.expr(f"IF({time} > {limit}, {BEYOND}L, {time})"))
+
+
 @dataclass(frozen=True, slots=True)
 class ArrivalStats:
     """What arrived of a stream at an operator in a micro-batch, before shedding."""
 
     number: int  # how many events
-    latest: int | None  # the latest time of an event, in microseconds; None if there is none
+    latest: int | None  # the latest time of an event that counts, in microseconds
     newest: int | None  # when the newest arrived, in microseconds
     types: Mapping[int, int]  # how many there are of each event type, by its number
     oldest: int | None = None  # when the oldest arrived, in microseconds
@@ -119,4 +132,5 @@ def read_arrival_stats(row: Mapping[str, Any]) -> ArrivalStats:
     for bin_ in row.get("types") or ():
         types[round(bin_["x"])] = round(bin_["y"])
     number, latest = int(row["number"]), row.get("latest")
+    latest = None if latest == BEYOND else latest
     return ArrivalStats(number, latest, row.get("newest"), types, row.get("oldest"))

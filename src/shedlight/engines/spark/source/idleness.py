@@ -57,8 +57,10 @@ class IdlenessTracker:
                 continue
             if stats.number:
                 known.last_events, known.is_idle = now, False
-                watermark = (stats.latest or 0) - known.source.lateness
-                known.watermark = max(known.watermark or 0, watermark)
+                if stats.latest is not None:
+                    watermark = stats.latest - known.source.lateness
+                    before = watermark if known.watermark is None else known.watermark
+                    known.watermark = max(before, watermark)
             else:
                 known.last_look = max(known.last_look, start)
 

@@ -4,7 +4,7 @@ Times are whole microseconds in the column `#at`, for Spark converts timestamps 
 their way to Python. Malformed records are left out here or are errors (`dead_letter.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import pyarrow as pa
@@ -14,8 +14,13 @@ from pyspark.sql.types import StructType
 
 from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.session.pyspark_version import to_arrow_schema
-from shedlight.engines.spark.source import dead_letter
-from shedlight.engines.spark.source.arrival import FILES, with_arrivals, with_declared_arrival
+from shedlight.engines.spark.source import dead_letter, read_limits
+from shedlight.engines.spark.source.arrival import (
+    FILES,
+    hold_jumps,
+    with_arrivals,
+    with_declared_arrival,
+)
 from shedlight.engines.spark.source.event_time_sql import event_time_sql, with_zoned_timestamps
 from shedlight.engines.spark.source.function_columns import (
     with_function_column,
@@ -38,8 +43,6 @@ _IDS = frozenset(
 )
 _OF_TEXT = frozenset({"csv", "json", "xml"})  # the formats that write times as text
 _DELTA = "delta"
-_MAX_BYTES = 64 << 20
-_MAX_RECORDS = 2_000_000
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
@@ -47,27 +50,31 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema)
 
 
-def read_source(spark: SparkSession, source: Source, *, streaming: bool) -> DataFrame:
-    """Read a source as it is."""
+def read_source(
+    spark: SparkSession, source: Source, *, streaming: bool, starts_small: bool = False
+) -> DataFrame:
+    """Read a source as it is; a stream may let little into its first micro-batch."""
     try:
         if not streaming:
             return _load(spark, source)
+        options = _limited_options(source, starts_small=starts_small)
         if source.is_kafka:
-            return _read_topics(spark, source)
+            return _read_topics(spark, source, options)
         if source.path is None:
-            return _load_stream(spark, source, None)
+            return _load_stream(spark, source, None, options)
         if source.format.lower() == _DELTA:  # which knows its schema, and takes no other
-            return _load_stream(spark, source, None)
+            return _load_stream(spark, source, None, options)
         schema = _declared_schema(source) or _load(spark, source).schema
-        return _load_stream(spark, source, dead_letter.with_corrupt_column(source, schema))
+        schema = dead_letter.with_corrupt_column(source, schema)
+        return _load_stream(spark, source, schema, options)
     except SPARK_ERRORS as error:
         what = f"source {source.name} cannot be read as {source.format}"
         raise InputError(str(to_user_error(error, what))) from error
 
 
-def _read_topics(spark: SparkSession, source: Source) -> DataFrame:
+def _read_topics(spark: SparkSession, source: Source, options: Mapping[str, str]) -> DataFrame:
     """Read topics of Kafka; how values are written is up to us, Kafka does not know."""
-    records = _load_stream(spark, source, None)
+    records = _load_stream(spark, source, None, options)
     if source.value is None:
         return records
     fields = StructType.fromDDL(_fields_ddl(source.value.schema, ""))
@@ -82,8 +89,13 @@ def _load(spark: SparkSession, source: Source) -> DataFrame:
     return (reader if declared is None else reader.schema(declared)).load(source.path)
 
 
-def _load_stream(spark: SparkSession, source: Source, schema: StructType | None) -> DataFrame:
-    reader = spark.readStream.format(source.format).options(**_limited_options(source))
+def _load_stream(
+    spark: SparkSession,
+    source: Source,
+    schema: StructType | None,
+    options: Mapping[str, str],
+) -> DataFrame:
+    reader = spark.readStream.format(source.format).options(**options)
     if schema is not None:
         reader = reader.schema(schema)
     path = local_path(source.path) if source.format in FILES else None
@@ -100,17 +112,21 @@ def _reading_options(source: Source) -> dict[str, str]:
     return options
 
 
-def _limited_options(source: Source) -> dict[str, str]:
+def _limited_options(source: Source, *, starts_small: bool) -> dict[str, str]:
     """Limit what is read in a micro-batch, unless the source does: a backlog is no reason."""
     options = _reading_options(source)
     if source.value is not None:  # they are among the columns
         options["includeHeaders"] = "true"
     if any(name.lower().startswith("max") for name in options):
         return options
-    if source.format in FILES or source.format.lower() == _DELTA:
-        return options | {"maxBytesPerTrigger": str(_MAX_BYTES)}
+    if source.format in FILES:
+        most = read_limits.FIRST_BYTES if starts_small else read_limits.MAX_BYTES
+        return options | {"maxBytesPerTrigger": str(most)}
+    if source.format.lower() == _DELTA:
+        return options | {"maxBytesPerTrigger": str(read_limits.MAX_BYTES)}
     if source.is_kafka:
-        return options | {"maxOffsetsPerTrigger": str(_MAX_RECORDS)}
+        most = read_limits.FIRST_RECORDS if starts_small else read_limits.MAX_RECORDS
+        return options | {"maxOffsetsPerTrigger": str(most)}
     return options
 
 
@@ -143,7 +159,8 @@ def prepare_source(source: Source, frame: DataFrame) -> tuple[StreamInput, DataF
     frame, time = _with_derived_columns(source, frame)
     is_timed_id = source.time in source.id
     described = StreamInput(source.name, source.id, EVENT_TIME, source.lateness, is_timed_id)
-    return described, dead_letter.with_event_time(source, frame, time)
+    events = dead_letter.with_event_time(source, frame, time)
+    return described, hold_jumps(source, events) if events.isStreaming else events
 
 
 def malformed_records(source: Source, frame: DataFrame) -> DataFrame:

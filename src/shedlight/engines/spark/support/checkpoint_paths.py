@@ -9,6 +9,7 @@ checkpoint/
     <node>/plan          plans, and the plan that each micro-batch used
     deliveries/<name>    Spark's checkpoint of a delivery to a sink or side output
     <source>.offsets     where the first run began to read a topic of Kafka
+    skipped.before       before which arrival events are skipped, if any are
     override.json        bounds and weights changed at run time
     lock                 the process that runs the application
 """
@@ -47,6 +48,11 @@ class CheckpointPaths:
     def plan(self, node: str) -> Path:
         """Find the plans of a node."""
         return self.root / node / "plan"
+
+    @property
+    def skipped_before(self) -> Path:
+        """Before which arrival events are skipped, if the first run asked for it."""
+        return self.root / "skipped.before"
 
     def starting_offsets(self, source: str) -> Path:
         """Find the file that says where the first run began to read a source."""
