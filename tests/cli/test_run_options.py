@@ -4,8 +4,7 @@ import pytest
 import typer
 
 from shedlight.cli.run_options import check_once, with_on_start, with_run_options
-from shedlight.graph import load_application
-from shedlight.graph import OnStart
+from shedlight.graph import OnStart, load_application
 from tests.graph.applications import SMALL
 
 FILE = f"run: {{shards: 4, trigger: 1 s, restarts: 2}}\n{SMALL}"

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.graph import load_application
-from shedlight.graph import OnStart
+from shedlight.graph import OnStart, load_application
 
 pytestmark = pytest.mark.spark
 

@@ -38,8 +38,8 @@ from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
 from shedlight.engines.spark.run.warm_up import warm_up
 from shedlight.engines.spark.session.master import count_cores
 from shedlight.engines.spark.session.paths import local_folder
-from shedlight.engines.spark.source.read_limits import can_double, double_limits
 from shedlight.engines.spark.source.idleness import IdlenessTracker
+from shedlight.engines.spark.source.read_limits import can_double, double_limits
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of
 from shedlight.engines.spark.support.batch_record import SEGMENT
@@ -47,8 +47,7 @@ from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.engines.spark.support.tolerance import FailureLog
-from shedlight.graph import Application
-from shedlight.graph import OnStart
+from shedlight.graph import Application, OnStart
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
 
 _TRIED_AGAIN = "the run goes on without, and the next micro-batch tries again"
