@@ -416,7 +416,7 @@ def test_an_interrupt_before_it_runs_says_nothing_more(folder):
     out, said = running.communicate(timeout=60)
 
     assert "Traceback" not in said
-    assert (out, running.returncode) == ("", 130)
+    assert (out, running.returncode) == ("", 130), said
 
 
 @HAS_SPARK

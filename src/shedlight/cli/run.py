@@ -208,14 +208,13 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
         settings=start.settings,
         inherited=(start.lock,),
     )
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own fails in a call
     try:
         from shedlight.cli.run_view import shown  # noqa: PLC0415
         from shedlight.engines.spark.run.finite import run_on_spark  # noqa: PLC0415
         from shedlight.engines.spark.run.streaming import Live, RunListener  # noqa: PLC0415
         from shedlight.engines.spark.support.spark_errors import translating_spark_errors  # noqa: PLC0415
 
-        with detecting_lost_session(), translating_spark_errors():
+        with _interruptible(), detecting_lost_session(), translating_spark_errors():
             if once:
                 run_on_spark(
                     application,
@@ -272,6 +271,24 @@ def _serving(
     with server.in_background():
         announce(server, was_given=token is not None)
         yield
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Be interrupted by Ctrl-C: what fails after it, failed because of it."""
+    interrupts: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)  # Spark's own handler fails within a call of Spark
+    try:
+        yield
+    except Exception:
+        if interrupts:
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextmanager
