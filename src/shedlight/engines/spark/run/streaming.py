@@ -41,7 +41,11 @@ from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.read_limits import can_double, double_limits
 from shedlight.engines.spark.source.schema_check import FileColumns
-from shedlight.engines.spark.source.watermark_files import SourceWatermark, end_of
+from shedlight.engines.spark.source.watermark_files import (
+    SourceWatermark,
+    WatermarkSender,
+    end_of,
+)
 from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.engines.spark.support.plan_store import ActivePlan
@@ -193,6 +197,7 @@ class Live:
             self._stopping,
         )
         self._idleness: dict[str, IdlenessTracker] = {}
+        self._senders: dict[str, WatermarkSender] = {}
         self._sample = build_tracker(
             self.deployment.application,
             self.deployment.context.sample,
@@ -236,8 +241,9 @@ class Live:
                 options.idle_timeout,
                 self._clock.steady(),
             )
+            self._senders[node] = WatermarkSender(self.deployment.watermark_files(node))
             # a micro-batch before there are events
-            self.deployment.watermark_files(node).write(map(SourceWatermark, names))
+            self._senders[node].send(map(SourceWatermark, names))
         operators = self.deployment.application.operators.values()
         patterns = [pattern for spec in operators for pattern in spec.patterns.values()]
         with self._failures.tolerate("the warm-up of Python workers", "the run goes on"):
@@ -384,7 +390,8 @@ class Live:
         for node, idleness in self._idleness.items():
             is_busy = partial(self._supervisor.is_busy, _query_name(node))
             updates = idleness.updates(self._clock.steady(), is_busy)
-            self.deployment.watermark_files(node).write(updates)
+            with self._failures.tolerate(f"sending watermarks to node {node}", _TRIED_AGAIN):
+                self._senders[node].send(updates)
 
 
 def _query_name(node: str) -> str:

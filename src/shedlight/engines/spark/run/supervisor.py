@@ -12,6 +12,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.engines.spark.session.jvm_stderr import suppress_jvm_stderr
+from shedlight.engines.spark.support.disk_full import is_disk_full
 from shedlight.engines.spark.support.spark_errors import full_message, root_cause, to_user_error
 from shedlight.errors import ShedlightError
 
@@ -21,6 +22,7 @@ POLL_INTERVAL_S = 0.1
 _SHUTDOWN_GRACE_S = 5.0
 """How long a micro-batch may take to its end before its query is stopped."""
 _STABLE_RUN_S = 60.0  # a query that ran for so long has not failed in a row
+_MAX_FULL_DELAY_S = 5.0  # between two looks whether a disk has room again
 
 
 @dataclass(slots=True)
@@ -30,6 +32,7 @@ class _SupervisedQuery:
     query: StreamingQuery
     started: float
     failures: int = 0
+    full: int = 0  # how often in a row it failed because a disk was full
     restart_at: float | None = None
     last_batch: int = -1
 
@@ -39,6 +42,7 @@ class Supervisor:
 
     A query that fails is restarted so many times, if it does not run for long in between,
     after a delay in seconds that doubles each time; nothing is started when it is stopping.
+    One that fails because a disk is full is restarted until there is room.
     """
 
     def __init__(
@@ -99,7 +103,7 @@ class Supervisor:
             if running.restart_at is None:
                 self._on_failure(name, running)
             elif time.monotonic() >= running.restart_at:
-                self._start_query(name)
+                self._restart_query(name, running)
 
     def new_progress(self, name: str) -> list[StreamingQueryProgress]:
         """List the micro-batches of a query that were not listed yet."""
@@ -125,15 +129,28 @@ class Supervisor:
     def _start_query(self, name: str) -> None:
         query = self._starters[name]()
         before = self._running.get(name)
-        failures = before.failures if before else 0
-        self._running[name] = _SupervisedQuery(query, time.monotonic(), failures)
+        failures, full = (before.failures, before.full) if before else (0, 0)
+        self._running[name] = _SupervisedQuery(query, time.monotonic(), failures, full)
+
+    def _restart_query(self, name: str, running: _SupervisedQuery) -> None:
+        try:
+            self._start_query(name)
+        except Exception as error:
+            if not is_disk_full(error):
+                raise
+            self._await_room(name, running, error)
 
     def _on_failure(self, name: str, running: _SupervisedQuery) -> None:
         error = running.query.exception()
         if error is None:  # somebody stopped it, and not through us
             raise ShedlightError(f"the query of {name} was stopped from outside")
-        problem = to_user_error(error)
         lasted = time.monotonic() - running.started
+        if lasted > _STABLE_RUN_S or not is_disk_full(error):
+            running.full = 0
+        if is_disk_full(error):
+            self._await_room(name, running, error)
+            return
+        problem = to_user_error(error)
         running.failures = 1 if lasted > _STABLE_RUN_S else running.failures + 1
         if isinstance(problem, ShedlightError):
             raise problem
@@ -145,6 +162,19 @@ class Supervisor:
             ) from problem
         delay = self._restart_delay * 2 ** (running.failures - 1)
         _LOG.warning("%s failed, again in %g s: %s", name, delay, cause)
+        running.restart_at = time.monotonic() + delay
+
+    def _await_room(self, name: str, running: _SupervisedQuery, error: Exception) -> None:
+        """Restart a query that found a disk full after a while, and say so the first time."""
+        delay = min(self._restart_delay * 2**running.full, _MAX_FULL_DELAY_S)
+        if not running.full:
+            _LOG.warning(
+                "%s stopped, for a disk is full: %s; make room for the checkpoint, for what it "
+                "writes and for temporary files: it goes on where it was, by itself",
+                name,
+                root_cause(full_message(error)),
+            )
+        running.full += 1
         running.restart_at = time.monotonic() + delay
 
 

@@ -62,6 +62,24 @@ class WatermarkFiles:
             write_atomically(folder / f"{_next_number(folder):012}.json", json.dumps(row))
 
 
+class WatermarkSender:
+    """Sends watermark updates to the shards of a node; what cannot be written waits.
+
+    Of a source only the last one does, for it says all that those before it did.
+    """
+
+    def __init__(self, files: WatermarkFiles) -> None:
+        self._files = files
+        self._unsent: dict[str, SourceWatermark] = {}
+
+    def send(self, updates: Iterable[SourceWatermark]) -> None:
+        """Send updates, after those that could not be sent before."""
+        self._unsent |= {update.source: update for update in updates}
+        for source, update in list(self._unsent.items()):
+            self._files.write([update])
+            del self._unsent[source]
+
+
 def _next_number(folder: Path) -> int:
     """Number the files of a folder through, those that were removed too."""
     counter = folder / "_last"

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from errno import ENOSPC
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ class BatchRecord:
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             _drop_cut_line(file)
-            os.write(file, line.encode())
+            _write_whole(file, line.encode())
         finally:
             os.close(file)
         return self._rows(path)[batch]
@@ -85,8 +86,16 @@ class BatchRecord:
         return _read_rows(path, stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
+def _write_whole(file: int, line: bytes) -> None:
+    """Write a line, or none of it: where there is no room, a part of it may be written."""
+    written = os.write(file, line)
+    if written < len(line):
+        _drop_cut_line(file)
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
 def _drop_cut_line(file: int) -> None:
-    """Take back the line that a crash cut off at the end, if there is one."""
+    """Take back the line that a crash or a full disk cut off at the end, if there is one."""
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
         text = os.pread(file, size, 0)
