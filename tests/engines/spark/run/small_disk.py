@@ -23,7 +23,8 @@ def small_disk(folder: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        command = ["umount", "--lazy", str(folder)]
+        subprocess.run(command, check=True)
 
 
 @contextmanager
