@@ -22,10 +22,9 @@ from shedlight.engines.spark.step.chain import (
     ChainDefinition,
     ChainRuntime,
     build_chain,
-    new_chain_state,
 )
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
-from shedlight.engines.spark.step.saved import from_bytes, to_bytes
+from shedlight.engines.spark.step.state_files import read_state, write_state
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text
 from shedlight.engines.spark.support.malloc import keep_memory
@@ -45,6 +44,8 @@ class Step:
     context: NodeContext  # what others read of it
     blobs: str  # the folder of large payloads
     min_blob_bytes: int  # from how many bytes on a payload is large
+    states: str  # the folder of large states
+    min_state_bytes: int  # from how many bytes on a state is large
 
 
 def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
@@ -58,7 +59,8 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         shard = int(key[0])
         chain = chains[shard]
         given = _decode_input(frames)
-        old = from_bytes(chain, state.get[0]) if state.exists else new_chain_state(chain)
+        folder = Path(step.states) / str(shard)
+        old = read_state(chain, folder, state.get[0] if state.exists else None)
         blobs = BlobFile(Path(step.blobs), step.min_blob_bytes)
         payloads: dict[Stream, emit.Payloads] = {}
 
@@ -70,8 +72,10 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
                     chain, stream, table, event_tables, blobs.put
                 )
 
-        new, result = advance(chain, old, given.events, given.watermarks, given.plan, on_output)
-        saved = to_bytes(chain, new)
+        new, result = advance(
+            chain, old.state, given.events, given.watermarks, given.plan, on_output
+        )
+        saved, size = write_state(chain, folder, old, new, step.min_state_bytes)
         state.update((saved,))
         late = {name: table for name, table in result.late.items() if name in step.context.late}
         watermarks = operator_watermarks(chain, new).items()
@@ -93,7 +97,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         blobs.close()  # all that threads write to it is written
         spent, ratio = time.perf_counter() - start, result.parallelism_ratio
         metrics = ShardMetrics(
-            shard, spent, len(saved), result.metrics, given.kept, ratio, result.samples
+            shard, spent, size, result.metrics, given.kept, ratio, result.samples
         )
         text = METRICS_JSON.dump_json(metrics).decode()
         yield emit.rows_frame([*rows, emit.metrics_row(shard, text)])
