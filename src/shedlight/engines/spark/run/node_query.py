@@ -31,6 +31,7 @@ from shedlight.engines.spark.support.placement import (
     is_passthrough,
 )
 from shedlight.engines.spark.support.plan_store import PlanStore
+from shedlight.engines.spark.support.shard_slots import shard_slots
 from shedlight.graph import Stream
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import schema_of
@@ -104,8 +105,10 @@ def node_query(
     plan = read_plan(spark, folders.plan, shedding, sampled) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     definitions = tuple(chain.definition for chain in chains)
+    slots = _slots(chains)
     step = Step(
         definitions,
+        slots,
         context,
         str(folders.blobs),
         MIN_BLOB_BYTES,
@@ -118,7 +121,8 @@ def node_query(
         read_text(spark, partial(shard_plan, folders.plan, needed)).scalar() if needed else None
     )
     all_rows = all_rows.withColumn("plan", F.lit(None).cast("string") if text is None else text)
-    shards = all_rows.groupBy("shard")
+    slot = F.element_at(F.array(*map(F.lit, slots)), F.col("shard") + 1)
+    shards = all_rows.withColumn("slot", slot).drop("shard").groupBy("slot")
     emitted = shards.applyInPandasWithState(
         stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
     )
@@ -126,6 +130,12 @@ def node_query(
     rows = emitted.observe(METRICS, collected).where("metrics IS NULL").drop("metrics")
     outputs = dict(_outputs(chains, context))
     return NodeQuery(chains, catalogs, PlanStore(folders.plan), rows, outputs)
+
+
+def _slots(chains: tuple[ChainRuntime, ...]) -> tuple[int, ...]:
+    """Spread the shards of each chain over as many partitions as the longest has shards."""
+    numbers = [len(chain.spec.placement.shards) for chain in chains]
+    return shard_slots(sum(numbers), max(numbers))
 
 
 def _outputs(

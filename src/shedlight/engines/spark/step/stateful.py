@@ -41,6 +41,7 @@ class Step:
     """The stateful step of a node."""
 
     chains: tuple[ChainDefinition, ...]  # its operator chains
+    slots: tuple[int, ...]  # by which number Spark groups the rows of each shard
     context: NodeContext  # what others read of it
     blobs: str  # the folder of large payloads
     min_blob_bytes: int  # from how many bytes on a payload is large
@@ -56,7 +57,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         keep_memory()
         start = time.perf_counter()
         step, chains = _build_step(pickled)
-        shard = int(key[0])
+        shard = step.slots.index(int(key[0]))
         chain = chains[shard]
         given = _decode_input(frames)
         folder = Path(step.states) / str(shard)
