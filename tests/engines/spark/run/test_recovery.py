@@ -93,6 +93,7 @@ COMMAND = """
 from shedlight.cli.main import main
 from shedlight.engines.spark.run import node_query as node
 node.MIN_BLOB_BYTES = 1  # all that is found is in files beside the outbox
+node.MIN_FILE_BYTES = 1  # and all states are in files, with what changed since
 main()
 """
 EVENTS = 90

@@ -20,7 +20,7 @@ from shedlight.engines.spark.source.arrival import arrivals_name, observe_packed
 from shedlight.engines.spark.source.reader import arrow_schema
 from shedlight.engines.spark.step.chain import ChainRuntime, define_chain
 from shedlight.engines.spark.step.metrics import METRICS
-from shedlight.engines.spark.step.state_files import MIN_FILE_BYTES
+from shedlight.engines.spark.step.state_files import MIN_FILE_BYTES, StateFiles
 from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint_paths import NodeFolders
@@ -112,8 +112,7 @@ def node_query(
         context,
         str(folders.blobs),
         MIN_BLOB_BYTES,
-        str(folders.states),
-        MIN_FILE_BYTES,
+        StateFiles(folders.states, MIN_FILE_BYTES, retained=_retained_batches(spark)),
     )
     all_rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), packed)
     needed = find_needs(chains, catalogs)
@@ -130,6 +129,11 @@ def node_query(
     rows = emitted.observe(METRICS, collected).where("metrics IS NULL").drop("metrics")
     outputs = dict(_outputs(chains, context))
     return NodeQuery(chains, catalogs, PlanStore(folders.plan), rows, outputs)
+
+
+def _retained_batches(spark: SparkSession) -> int:
+    """Ask how many micro-batches back Spark's own checkpoint goes."""
+    return int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 1)
 
 
 def _slots(chains: tuple[ChainRuntime, ...]) -> tuple[int, ...]:

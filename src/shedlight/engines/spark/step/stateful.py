@@ -23,8 +23,9 @@ from shedlight.engines.spark.step.chain import (
     ChainRuntime,
     build_chain,
 )
+from shedlight.engines.spark.step.held_states import held_in_worker
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
-from shedlight.engines.spark.step.state_files import read_state, write_state
+from shedlight.engines.spark.step.state_files import StateFiles, read_state, write_state
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text
 from shedlight.engines.spark.support.malloc import keep_memory
@@ -45,8 +46,7 @@ class Step:
     context: NodeContext  # what others read of it
     blobs: str  # the folder of large payloads
     min_blob_bytes: int  # from how many bytes on a payload is large
-    states: str  # the folder of large states
-    min_state_bytes: int  # from how many bytes on a state is large
+    states: StateFiles  # large states
 
 
 def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
@@ -60,8 +60,9 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         shard = step.slots.index(int(key[0]))
         chain = chains[shard]
         given = _decode_input(frames)
-        folder = Path(step.states) / str(shard)
-        old = read_state(chain, folder, state.get[0] if state.exists else None)
+        files = step.states.of_shard(shard)
+        held = held_in_worker()
+        old = read_state(chain, files, held, state.get[0] if state.exists else None)
         blobs = BlobFile(Path(step.blobs), step.min_blob_bytes)
         payloads: dict[Stream, emit.Payloads] = {}
 
@@ -76,7 +77,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         new, result = advance(
             chain, old.state, given.events, given.watermarks, given.plan, on_output
         )
-        saved, size = write_state(chain, folder, old, new, step.min_state_bytes)
+        saved, size = write_state(files, held, old, new)
         state.update((saved,))
         late = {name: table for name, table in result.late.items() if name in step.context.late}
         watermarks = operator_watermarks(chain, new).items()
