@@ -190,7 +190,7 @@ class Run:
         """Say whether a later micro-batch is done."""
         return self.done() > batch
 
-    def wait_for(self, is_so: Callable[[], bool], patience: float = 120) -> None:
+    def wait_for(self, is_so: Callable[[], bool], patience: float = 400) -> None:
         """Wait until something is so, while it runs."""
         over = time.monotonic() + patience
         while not is_so():
