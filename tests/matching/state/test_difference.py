@@ -37,6 +37,8 @@ def test_a_difference_gives_the_new_bytes_again(pair):
 _ROWS = np.random.default_rng(1).integers(0, 1 << 40, (20_000, 8))
 _CHANGED = _ROWS.copy()
 _CHANGED[::200, 3] += 1
+_OVERWRITTEN = _ROWS.copy()
+_OVERWRITTEN[7_000:7_100] += 1
 
 
 @pytest.mark.parametrize(
@@ -44,11 +46,12 @@ _CHANGED[::200, 3] += 1
     [
         _ROWS,
         _CHANGED,
+        _OVERWRITTEN,
         np.delete(_ROWS, np.s_[::200], 0),
         np.concatenate([_ROWS[100:], _ROWS[:100] + 1]),
         np.insert(_ROWS, 7_000, _ROWS[:100] + 1, axis=0),
     ],
-    ids=["nothing", "in place", "removed", "moved up", "added"],
+    ids=["nothing", "in place", "a long stretch in place", "removed", "moved up", "added"],
 )
 def test_a_difference_is_small_where_little_changed(new):
     """A hundred rows of 20,000 are 6,400 bytes of 1,280,000; stretches have 24 bytes each."""

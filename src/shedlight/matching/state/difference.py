@@ -19,6 +19,7 @@ _MIN_COPY = 48  # bytes of a stretch; a shorter one is not worth naming
 _AGREE = 24  # so many equal bytes are a place where both agree again
 _NEAR = 512  # how far both are walked on before something is taken for removed or added
 _FAR = 1 << 22  # how far is looked for that
+_BLOCK = 256  # so many bytes are compared together
 
 
 def difference(old: bytes, new: bytes) -> bytes:
@@ -68,12 +69,10 @@ def _find_copies(old: Array, new: Array, stretches: Array, budget: int) -> int:
             i, at = i + near, at + near
             continue
         far = min(_FAR, budget)
-        step = _look_far(old, i, new, at, far)
-        budget -= abs(step) or far
-        if step > 0:
-            i += step
-        elif step < 0:
-            at -= step
+        removed, added = _look_far(old, i, new, at, far)
+        budget -= max(removed, added) or far
+        if removed or added:
+            i, at = i + removed, at + added
         else:
             i, at = i + _NEAR, at + _NEAR
     return number
@@ -83,23 +82,24 @@ def _find_copies(old: Array, new: Array, stretches: Array, budget: int) -> int:
 def _equal_bytes(old: Array, i: int, new: Array, at: int) -> int:
     """Count equal bytes from two places on."""
     size, length = min(len(old) - i, len(new) - at), 0
-    while length + 64 <= size:  # all at once, as a vector
+    while length + _BLOCK <= size:
+        before, after = old[i + length :], new[at + length :]
         differ = np.uint8(0)
-        for k in range(64):
-            differ |= old[i + length + k] ^ new[at + length + k]
+        for k in range(np.uint64(_BLOCK)):  # all at once, as vectors: no sign, no early end
+            differ |= before[k] ^ after[k]
         if differ:
             break
-        length += 64
+        length += _BLOCK
     while length < size and old[i + length] == new[at + length]:
         length += 1
     return length
 
 
 @jit_inline
-def _agree(old: Array, i: int, new: Array, at: int) -> bool:
-    if i + _AGREE > len(old) or at + _AGREE > len(new):
+def _agree(old: Array, i: int, new: Array, at: int, size: int) -> bool:
+    if i + size > len(old) or at + size > len(new):
         return False
-    for k in range(_AGREE):  # noqa: SIM110  # compiled
+    for k in range(size):  # noqa: SIM110  # compiled
         if old[i + k] != new[at + k]:
             return False
     return True
@@ -108,23 +108,26 @@ def _agree(old: Array, i: int, new: Array, at: int) -> bool:
 @jit_inline
 def _look_near(old: Array, i: int, new: Array, at: int) -> int:
     for step in range(1, _NEAR):
-        if _agree(old, i + step, new, at + step):
+        if _agree(old, i + step, new, at + step, _AGREE):
             return step
     return 0
 
 
 @jit_inline
-def _look_far(old: Array, i: int, new: Array, at: int, far: int) -> int:
-    """Say how many bytes were removed from the old ones here, or, below 0, added to the new.
+def _look_far(old: Array, i: int, new: Array, at: int, far: int) -> tuple[int, int]:
+    """Say how many bytes were removed from the old ones here, and how many added to the new.
 
-    0: neither is to be seen.
+    As many of both: they were written over, a long stretch of them; to believe that takes more
+    than a few equal bytes. 0 and 0: nothing of the sort is to be seen.
     """
     for step in range(1, far):
-        if _agree(old, i + step, new, at):
-            return step
-        if _agree(old, i, new, at + step):
-            return -step
-    return 0
+        if _agree(old, i + step, new, at, _AGREE):
+            return step, 0
+        if _agree(old, i, new, at + step, _AGREE):
+            return 0, step
+        if _agree(old, i + step, new, at + step, _BLOCK):
+            return step, step
+    return 0, 0
 
 
 @compiled
