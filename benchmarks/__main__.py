@@ -20,6 +20,7 @@ from benchmarks import (
     planning,
     simulating,
     spark,
+    states,
     whole_way,
 )
 from shedlight import __version__
@@ -44,6 +45,7 @@ def main() -> int:
             planning,
             simulating,
             spark,
+            states,
             latency,
             peers,
         )

@@ -1,5 +1,6 @@
 """States as bytes: they go on where they stopped, or say why not."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from shedlight.errors import StateError
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import new_operator_state, step_operator
 from shedlight.matching.operators.step import count_partial_matches
+from shedlight.matching.state.compact import shrink
 from shedlight.matching.state.container import VERSION, read_container
 from tests import strategies
 from tests.kernel import from_bytes, listed, operator_for, step, table_of, to_bytes
@@ -63,6 +65,31 @@ def test_a_pinned_state_goes_on(name):
     _, found = step(operator, pinned, rest, ended=True)
     assert listed(operator, found) == listed(operator, expected)
     assert to_bytes(operator, pinned) == to_bytes(operator, state)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_state_shrinks_after_a_burst_and_goes_on(name):
+    """Thousands of partial matches begin and end; the room that they had is given back."""
+    operator, later = _operator(name), 3_600_000_010
+    burst = [(0, 0, i, 0) for i in range(3_000)] + [
+        (later, 0, i, 0) for i in range(3_000, 3_005)
+    ]
+    ends = [(later + 100, 0, 4_000, 7), (later + 100, 1, 4_001, 7)]
+    events = [
+        Event(time, of, (i,), {"kind": kind, "x": 1, "y": i / 2, "key": i, "name": "ä"})
+        for time, of, i, kind in burst + ends
+    ]
+    state, _ = step(operator, new_operator_state(operator), events, ended=False)
+    wide = state.states[0]
+    few = count_partial_matches(wide).open
+    assert few >= 5
+    small = replace(state, states=(shrink(wide),))
+    if few < 0.25 * len(wide.records.partial_matches):
+        assert len(small.states[0].records.partial_matches) == few
+    assert shrink(small.states[0]) is small.states[0]
+    rest = [replace(each, time=each.time + 2 * later) for each in _events(FIRST + REST)]
+    found = [step(operator, each, rest, ended=True)[1] for each in (state, small)]
+    assert listed(operator, found[0]) == listed(operator, found[1])
 
 
 @pytest.mark.parametrize("start", [b"", b"-OPERATOR", b"-GROUP"])

@@ -11,6 +11,20 @@ from shedlight.matching.kernel.partial_queue import Queues
 from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 
+_MIN_SHARE = 0.25  # of the room for partial matches that is used
+_FEW = 1024  # so much room is not worth giving back
+
+
+def shrink(state: MatchState) -> MatchState:
+    """Close the gaps of a state that had many more partial matches once.
+
+    Of others they are left: they are used again, and rows that stay where they are have not
+    changed.
+    """
+    room = len(state.records.partial_matches)
+    is_wide = state.records.counts[rec.OPEN] < _MIN_SHARE * room and room > _FEW
+    return compact(state) if is_wide else state
+
 
 def compact(state: MatchState) -> MatchState:
     """Close the gaps that closed partial matches left."""

@@ -20,7 +20,7 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel.match_state import MatchState, due_time
 from shedlight.matching.kernel.partial_queue import Queues
-from shedlight.matching.kernel.records import PartialMatchRecords
+from shedlight.matching.kernel.records import NONE, PartialMatchRecords
 from shedlight.matching.kernel.scan_bindings import Bindings
 from shedlight.matching.operators.cep_operator import CepOperator, OperatorState
 from shedlight.matching.operators.reorder import DedupState, ReorderBuffer, new_reorder_buffer
@@ -31,11 +31,13 @@ OPERATOR, PATTERN = "operator", "pattern"
 
 
 def operator_sections(
-    operator: CepOperator, state: OperatorState, name: str = ""
+    operator: CepOperator, state: OperatorState, name: str = "", *, with_gaps: bool = False
 ) -> list[Section]:
     """Save the state of an operator: its own section, and one for each pattern."""
     pairs = zip(operator.matchers, state.states, strict=True)
-    patterns = [pattern_section(matcher, each, name) for matcher, each in pairs]
+    patterns = [
+        pattern_section(matcher, each, name, with_gaps=with_gaps) for matcher, each in pairs
+    ]
     return [_operator_section(operator, state.reorder_buffer, name), *patterns]
 
 
@@ -64,26 +66,33 @@ _written_sections: WeakKeyDictionary[MatchState, Section] = WeakKeyDictionary()
 """What was saved of states that are still there; those that no event concerned stay as is."""
 
 
-def pattern_section(matcher: Matcher, state: MatchState, operator: str) -> Section:
-    """Save the state of a pattern of an operator."""
+def pattern_section(
+    matcher: Matcher, state: MatchState, operator: str, *, with_gaps: bool = False
+) -> Section:
+    """Save the state of a pattern of an operator.
+
+    With gaps, rows of its arrays are where they are, so that little differs from one state to
+    the next; without, it is as small as it can be.
+    """
     known = _written_sections.get(state)
     wanted = (PATTERN, operator, matcher.fingerprint)
     if known is None or (known.kind, known.operator, known.name) != wanted:
-        known = _written_sections[state] = _write_section(matcher, state, operator)
+        known = _written_sections[state] = _write_section(
+            matcher, state if with_gaps else compact(state), operator
+        )
     return known
 
 
 def _write_section(matcher: Matcher, state: MatchState, operator: str) -> Section:
-    small = compact(state)
-    groups = (small.records, small.queues, small.bindings)
+    groups = (state.records, state.queues, state.bindings)
     arrays = {name: array for group in groups for name, array in group._asdict().items()}
     facts = {
-        "symbols": [sorted(symbol) for symbol in small.tables.symbols],
-        "explored": explored_subsets(small.tables),
-        "subsets": [[region, sorted(members)] for region, members in small.tables.subsets],
+        "symbols": [sorted(symbol) for symbol in state.tables.symbols],
+        "explored": explored_subsets(state.tables),
+        "subsets": [[region, sorted(members)] for region, members in state.tables.subsets],
         "arrays": {name: [_form(array.dtype), array.shape] for name, array in arrays.items()},
     }
-    body = b"".join([*(array.tobytes() for array in arrays.values()), _written(small.store)])
+    body = b"".join([*map(_octets, arrays.values()), _written(state.store)])
     return Section(PATTERN, operator, matcher.fingerprint, facts, body)
 
 
@@ -101,6 +110,7 @@ def match_state(matcher: Matcher, section: Section) -> MatchState:
         section.facts["explored"],
     )
     records = PartialMatchRecords(*(arrays[name] for name in PartialMatchRecords._fields))
+    records.key_slots["entries"] = NONE  # the index is made anew
     state = MatchState(
         tables,
         records,
@@ -127,7 +137,7 @@ def _operator_section(operator: CepOperator, buffer: ReorderBuffer, name: str) -
         "late": buffer.late,
         "duplicates": buffer.duplicates,
     }
-    ids = [array.tobytes() for each in buffer.dedup for array in (each.ids, each.times)]
+    ids = [_octets(array) for each in buffer.dedup for array in (each.ids, each.times)]
     return Section(OPERATOR, name, "", facts, b"".join([*ids, _written(buffer.buffer)]))
 
 
@@ -155,12 +165,16 @@ def _read(data: bytes, at: int, dtype: np.dtype[Any], shape: Iterable[int]) -> A
     return np.frombuffer(data, dtype, int(np.prod(size)), at).reshape(size).copy()
 
 
-def _written(table: pa.Table) -> bytes:
+def _octets(array: Array) -> memoryview:
+    """View an array as bytes."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _written(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    return sink.getvalue()
 
 
 def _other(what: str, saved: object, now: object) -> StateError:

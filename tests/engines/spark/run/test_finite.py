@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from pyspark.errors import StreamingQueryException
 
 from shedlight.engines.simulator import Service, simulate
+from shedlight.engines.spark.run import node_query
+from shedlight.engines.spark.step.state_files import MIN_FILE_BYTES
 from shedlight.graph import (
     Node,
     OperatorSpec,
@@ -267,8 +269,13 @@ def test_types_too_many_to_list_are_shed_in_python(spark, tmp_path, monkeypatch)
         assert _identities(rows) == sorted(_identities(expected[name].to_pylist()))
 
 
-def test_a_run_that_failed_goes_on_where_it_was(spark, tmp_path):
-    """The second of three files cannot be read at first; nothing is lost, nothing is twice."""
+@pytest.mark.parametrize("min_state_bytes", [0, MIN_FILE_BYTES])
+def test_a_run_that_failed_goes_on_where_it_was(spark, tmp_path, monkeypatch, min_state_bytes):
+    """The second of three files cannot be read at first; nothing is lost, nothing is twice.
+
+    From files of its state and from Spark's rows.
+    """
+    monkeypatch.setattr(node_query, "MIN_FILE_BYTES", min_state_bytes)
     application, tables = _keyed_application(), _keyed_events()
     files = with_files(application, tables, tmp_path, [300, 500])
     second = tmp_path / "in" / "s" / "0001.parquet"

@@ -93,6 +93,7 @@ COMMAND = """
 from shedlight.cli.main import main
 from shedlight.engines.spark.run import node_query as node
 node.MIN_BLOB_BYTES = 1  # all that is found is in files beside the outbox
+node.MIN_FILE_BYTES = 1  # and all states are in files, with what changed since
 main()
 """
 EVENTS = 90
@@ -189,7 +190,7 @@ class Run:
         """Say whether a later micro-batch is done."""
         return self.done() > batch
 
-    def wait_for(self, is_so: Callable[[], bool], patience: float = 120) -> None:
+    def wait_for(self, is_so: Callable[[], bool], patience: float = 400) -> None:
         """Wait until something is so, while it runs."""
         over = time.monotonic() + patience
         while not is_so():

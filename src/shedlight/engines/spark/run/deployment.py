@@ -153,8 +153,9 @@ class Deployment:
         chains = self.chains[node]
         inputs = {s: self._read_input(node, s) for chain in chains for s in chain.external}
         built = tuple(build_node_chain(chain, inputs, self.context) for chain in chains)
-        plan, blobs = self.paths.plan(node), self.paths.blobs(node)
-        return node_query(self._spark, built, inputs, self.context, plan, blobs)
+        return node_query(
+            self._spark, built, inputs, self.context, self.paths.node_folders(node)
+        )
 
     def _read_input(self, node: str, stream: Stream) -> InputStream:
         if stream.operator is None:

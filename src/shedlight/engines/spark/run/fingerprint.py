@@ -20,7 +20,7 @@ from shedlight.graph.kafka import given_subscriptions
 
 _LOG = logging.getLogger(__name__)
 
-VERSION = 8  # of the folders and files of a checkpoint, and of the hashes in its states
+VERSION = 9  # of the folders and files of a checkpoint, and of the hashes in its states
 
 
 def fingerprint_lines(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,8 +20,10 @@ from shedlight.engines.spark.source.arrival import arrivals_name, observe_packed
 from shedlight.engines.spark.source.reader import arrow_schema
 from shedlight.engines.spark.step.chain import ChainRuntime, define_chain
 from shedlight.engines.spark.step.metrics import METRICS
+from shedlight.engines.spark.step.state_files import MIN_FILE_BYTES, StateFiles
 from shedlight.engines.spark.step.stateful import STATE, Step, stateful_function
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
+from shedlight.engines.spark.support.checkpoint_paths import NodeFolders
 from shedlight.engines.spark.support.placement import (
     ChainSpec,
     NodeContext,
@@ -30,6 +31,7 @@ from shedlight.engines.spark.support.placement import (
     is_passthrough,
 )
 from shedlight.engines.spark.support.plan_store import PlanStore
+from shedlight.engines.spark.support.shard_slots import shard_slots
 from shedlight.graph import Stream
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import schema_of
@@ -92,31 +94,52 @@ def node_query(
     chains: tuple[ChainRuntime, ...],
     inputs: Mapping[Stream, InputStream],
     context: NodeContext,
-    plans: Path,
-    blobs: Path,
+    folders: NodeFolders,
 ) -> NodeQuery:
-    """Write the query of a node, given the folders of its plans and of its large payloads."""
+    """Write the query of a node."""
     catalogs = type_catalogs(chains)
     shedding = [
         name for chain in chains for name in keep_sql.tabulate_plan(chain, catalogs, {})
     ]
     sampled = keep_sql.sampled_patterns(chains, catalogs)
-    plan = read_plan(spark, plans, shedding, sampled) if shedding else None
+    plan = read_plan(spark, folders.plan, shedding, sampled) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     definitions = tuple(chain.definition for chain in chains)
-    step = Step(definitions, context, str(blobs), MIN_BLOB_BYTES)
+    slots = _slots(chains)
+    step = Step(
+        definitions,
+        slots,
+        context,
+        str(folders.blobs),
+        MIN_BLOB_BYTES,
+        StateFiles(folders.states, MIN_FILE_BYTES, retained=_retained_batches(spark)),
+    )
     all_rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), packed)
     needed = find_needs(chains, catalogs)
-    text = read_text(spark, partial(shard_plan, plans, needed)).scalar() if needed else None
+    text = (
+        read_text(spark, partial(shard_plan, folders.plan, needed)).scalar() if needed else None
+    )
     all_rows = all_rows.withColumn("plan", F.lit(None).cast("string") if text is None else text)
-    shards = all_rows.groupBy("shard")
+    slot = F.element_at(F.array(*map(F.lit, slots)), F.col("shard") + 1)
+    shards = all_rows.withColumn("slot", slot).drop("shard").groupBy("slot")
     emitted = shards.applyInPandasWithState(
         stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
     )
     collected = F.collect_list("metrics").alias(METRICS)
     rows = emitted.observe(METRICS, collected).where("metrics IS NULL").drop("metrics")
     outputs = dict(_outputs(chains, context))
-    return NodeQuery(chains, catalogs, PlanStore(plans), rows, outputs)
+    return NodeQuery(chains, catalogs, PlanStore(folders.plan), rows, outputs)
+
+
+def _retained_batches(spark: SparkSession) -> int:
+    """Ask how many micro-batches back Spark's own checkpoint goes."""
+    return int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 1)
+
+
+def _slots(chains: tuple[ChainRuntime, ...]) -> tuple[int, ...]:
+    """Spread the shards of each chain over as many partitions as the longest has shards."""
+    numbers = [len(chain.spec.placement.shards) for chain in chains]
+    return shard_slots(sum(numbers), max(numbers))
 
 
 def _outputs(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shedlight.engines.spark.codec.decode import decode_table
+from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
 from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
@@ -19,6 +19,7 @@ from shedlight.errors import StateError
 from shedlight.graph import Stream
 from shedlight.graph.application import parse_stream
 from shedlight.matching.compile.matcher import Matcher
+from shedlight.matching.state.compact import shrink
 from shedlight.matching.state.container import Section, read_container, write_container
 from shedlight.matching.state.saved import (
     OPERATOR,
@@ -36,6 +37,13 @@ CHAIN, EVENTS, SHADOW, COUNTS = "chain", "events", "shadow", "counts"
 
 def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
     """Save the state of a shard."""
+    return write_container(to_sections(chain, state))
+
+
+def to_sections(
+    chain: ChainRuntime, state: ChainState, *, with_gaps: bool = False
+) -> list[Section]:
+    """Save the state of a shard as sections, with gaps in the arrays of its patterns or not."""
     facts = {
         "operators": _names(chain),
         "watermarks": [[*origin, watermark] for origin, watermark in state.watermarks.items()],
@@ -46,17 +54,27 @@ def to_bytes(chain: ChainRuntime, state: ChainState) -> bytes:
     for name, operator, each in zip(
         _names(chain), chain.operators, state.operators, strict=True
     ):
-        sections += operator_sections(operator, each, name)
+        sections += operator_sections(operator, each, name, with_gaps=with_gaps)
     for name, table in state.event_tables.items():
         facts = {"start": table.start, "earlier": len(table.old)}
-        body = table.old.tobytes() + encode_table(table.events).to_pybytes()
-        sections.append(Section(EVENTS, name, facts=facts, body=body))
-    return write_container([*sections, *_sample_sections(chain, state)])
+        rows = table.events
+        events = plain_bytes(rows) if with_gaps else encode_table(rows).to_pybytes()
+        sections.append(Section(EVENTS, name, facts=facts, body=table.old.tobytes() + events))
+    return [*sections, *_sample_sections(chain, state, with_gaps=with_gaps)]
 
 
 def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
     """Read the saved state of a shard, which must be of these operators."""
-    own, *sections = read_container(data)
+    return from_sections(chain, read_container(data))
+
+
+def from_sections(chain: ChainRuntime, saved_sections: Iterable[Section]) -> ChainState:
+    """Read the state of a shard from its sections.
+
+    Raises:
+        StateError: It is of other operators.
+    """
+    own, *sections = saved_sections
     names = _names(chain)
     if own.facts["operators"] != names:
         raise StateError(
@@ -78,17 +96,31 @@ def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
     )
 
 
+def shrink_chain(state: ChainState) -> ChainState:
+    """Give the memory back of patterns that had many more partial matches once."""
+    operators = (
+        replace(each, states=tuple(map(shrink, each.states))) for each in state.operators
+    )
+    samples = {
+        stream: held if held.shadow is None else replace(held, shadow=shrink(held.shadow))
+        for stream, held in state.samples.items()
+    }
+    return replace(state, operators=tuple(operators), samples=samples)
+
+
 def _event_table(section: Section) -> EventTable:
     old = np.frombuffer(section.body, np.int64, section.facts["earlier"]).copy()
     return EventTable(decode_table(section.body[old.nbytes :]), old, section.facts["start"])
 
 
-def _sample_sections(chain: ChainRuntime, state: ChainState) -> Iterator[Section]:
+def _sample_sections(
+    chain: ChainRuntime, state: ChainState, *, with_gaps: bool
+) -> Iterator[Section]:
     matchers = _matchers(chain)
     for stream, held in state.samples.items():
         name = str(stream.operator)
         if held.shadow is not None:
-            section = pattern_section(matchers[stream], held.shadow, name)
+            section = pattern_section(matchers[stream], held.shadow, name, with_gaps=with_gaps)
             yield replace(section, kind=SHADOW, name=stream.name)
         for results in (held.recent, held.before):
             arrays = np.array([getattr(results.counts, each) for each in _COUNTED], np.int64)

@@ -22,10 +22,10 @@ from shedlight.engines.spark.step.chain import (
     ChainDefinition,
     ChainRuntime,
     build_chain,
-    new_chain_state,
 )
+from shedlight.engines.spark.step.held_states import held_in_worker
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
-from shedlight.engines.spark.step.saved import from_bytes, to_bytes
+from shedlight.engines.spark.step.state_files import StateFiles, read_state, write_state
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text
 from shedlight.engines.spark.support.malloc import keep_memory
@@ -42,9 +42,11 @@ class Step:
     """The stateful step of a node."""
 
     chains: tuple[ChainDefinition, ...]  # its operator chains
+    slots: tuple[int, ...]  # by which number Spark groups the rows of each shard
     context: NodeContext  # what others read of it
     blobs: str  # the folder of large payloads
     min_blob_bytes: int  # from how many bytes on a payload is large
+    states: StateFiles  # large states
 
 
 def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:
@@ -55,10 +57,12 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         keep_memory()
         start = time.perf_counter()
         step, chains = _build_step(pickled)
-        shard = int(key[0])
+        shard = step.slots.index(int(key[0]))
         chain = chains[shard]
         given = _decode_input(frames)
-        old = from_bytes(chain, state.get[0]) if state.exists else new_chain_state(chain)
+        files = step.states.of_shard(shard)
+        held = held_in_worker()
+        old = read_state(chain, files, held, state.get[0] if state.exists else None)
         blobs = BlobFile(Path(step.blobs), step.min_blob_bytes)
         payloads: dict[Stream, emit.Payloads] = {}
 
@@ -70,8 +74,10 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
                     chain, stream, table, event_tables, blobs.put
                 )
 
-        new, result = advance(chain, old, given.events, given.watermarks, given.plan, on_output)
-        saved = to_bytes(chain, new)
+        new, result = advance(
+            chain, old.state, given.events, given.watermarks, given.plan, on_output
+        )
+        saved, size = write_state(files, held, old, new)
         state.update((saved,))
         late = {name: table for name, table in result.late.items() if name in step.context.late}
         watermarks = operator_watermarks(chain, new).items()
@@ -93,7 +99,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         blobs.close()  # all that threads write to it is written
         spent, ratio = time.perf_counter() - start, result.parallelism_ratio
         metrics = ShardMetrics(
-            shard, spent, len(saved), result.metrics, given.kept, ratio, result.samples
+            shard, spent, size, result.metrics, given.kept, ratio, result.samples
         )
         text = METRICS_JSON.dump_json(metrics).decode()
         yield emit.rows_frame([*rows, emit.metrics_row(shard, text)])

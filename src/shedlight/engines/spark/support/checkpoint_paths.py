@@ -5,6 +5,7 @@ checkpoint/
     <node>/query         Spark's checkpoint of the query of a node
     <node>/outbox        what the operators of the node emit
     <node>/blobs         large payloads of the outbox
+    <node>/states        large states of shards, whole and what changed since
     <node>/watermarks    the watermarks of sources that the driver sends to shards
     <node>/plan          plans, and the plan that each micro-batch used
     deliveries/<name>    Spark's checkpoint of a delivery to a sink or side output
@@ -16,6 +17,15 @@ checkpoint/
 
 from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFolders:
+    """The folders that the query of a node reads and writes beside its outbox."""
+
+    plan: Path
+    blobs: Path
+    states: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,10 @@ class CheckpointPaths:
         """Find the large payloads of the outbox of a node."""
         return self.root / node / "blobs"
 
+    def states(self, node: str) -> Path:
+        """Find the large states of the shards of a node."""
+        return self.root / node / "states"
+
     def watermarks(self, node: str) -> Path:
         """Find the watermark files of a node."""
         return self.root / node / "watermarks"
@@ -53,6 +67,10 @@ class CheckpointPaths:
     def skipped_before(self) -> Path:
         """Before which arrival events are skipped, if the first run asked for it."""
         return self.root / "skipped.before"
+
+    def node_folders(self, node: str) -> NodeFolders:
+        """Find what the query of a node reads and writes beside its outbox."""
+        return NodeFolders(self.plan(node), self.blobs(node), self.states(node))
 
     def starting_offsets(self, source: str) -> Path:
         """Find the file that says where the first run began to read a source."""
