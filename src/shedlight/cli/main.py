@@ -20,6 +20,7 @@ COMMANDS = {  # in the order of use; each is a function in a module of its name
     "new": "Write a small application that works, to start from.",
     "check": "Check an application file, and explain it.",
     "match": "Find the matches in files of events, without Spark.",
+    "why": "Say why a pattern did not match, from files of events.",
     "simulate": "Simulate an application under a load.",
     "plan": "Plan what to keep, from rates and processing times.",
     "doctor": "Check that Spark can work here.",

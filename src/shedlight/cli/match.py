@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
-from zoneinfo import available_timezones
 
 import pyarrow as pa
 import typer
@@ -15,7 +14,7 @@ from shedlight.cli.console import announce_compiling, patterns_of, progress_bar,
 from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedFile, MalformedRecords
 from shedlight.cli.match_text import show_matches, summarise
-from shedlight.cli.options import microseconds_of, seconds_of
+from shedlight.cli.options import check_zone, microseconds_of, seconds_of
 from shedlight.cli.source_files import collect_unparsable, read_sources
 from shedlight.engines import event_files
 from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
@@ -32,7 +31,7 @@ from shedlight.engines.tables import (
 from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, Source, TimeUnit
-from shedlight.graph.application import EXAMPLE_ZONE, SideOutput
+from shedlight.graph.application import SideOutput
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
 from shedlight.matching.operators.reorder import StreamInput
@@ -110,7 +109,7 @@ def match(  # noqa: PLR0913  # one argument per option
             inputs=input_ or [],
             time=time_column,
             unit=time_unit.value,
-            zone=_check_zone(time_zone),
+            zone=check_zone(time_zone),
             ids=id_,
             lateness=lateness,
             max_jump=round(seconds_of("--max-jump", max_jump) * 1e6),
@@ -168,14 +167,6 @@ class _EventFile:
             max_jump=self.max_jump,
         )
         return leave_out_future(source, events, now, on_future)
-
-
-def _check_zone(zone: str | None) -> str | None:
-    if zone is not None and zone not in available_timezones():
-        raise typer.BadParameter(
-            f"--time-zone: unknown time zone {zone!r}; name one such as {EXAMPLE_ZONE}"
-        )
-    return zone
 
 
 def _match_patterns(

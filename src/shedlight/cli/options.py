@@ -2,9 +2,11 @@
 
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import available_timezones
 
 import typer
 
+from shedlight.graph.application import EXAMPLE_ZONE
 from shedlight.language.ast.window import read_duration
 
 ApplicationFile = Annotated[Path, typer.Argument(help="An application file (YAML).")]
@@ -25,3 +27,12 @@ def seconds_of(option: str, text: str) -> float:
     if seconds <= 0:
         raise typer.BadParameter(f"{option} must be longer than zero, got {text!r}")
     return seconds
+
+
+def check_zone(zone: str | None) -> str | None:
+    """Give a time zone that there is, or none."""
+    if zone is not None and zone not in available_timezones():
+        raise typer.BadParameter(
+            f"--time-zone: unknown time zone {zone!r}; name one such as {EXAMPLE_ZONE}"
+        )
+    return zone

@@ -15,7 +15,7 @@ import pyarrow as pa
 from shedlight.engines.event_files import stack_tables
 from shedlight.engines.malformed import find_problems, split_records
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, Source, Stream, operator_order
+from shedlight.graph import Application, OperatorSpec, Source, Stream, operator_order
 from shedlight.graph.function_columns import called_functions
 from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Expression, UserCall
@@ -209,6 +209,48 @@ def run_application(
         InputError: A table lacks a column, or has null ids or times.
         ApplicationError: A pattern does not fit the columns.
     """
+    application, streams = _prepare_streams(application, tables, on_malformed)
+    results = {}
+    for spec in operator_order(application):
+        reported = {s.name for s in spec.outputs if timed_out or s in application.timed_out}
+        results[spec.name] = _run_spec(spec, streams, reported)
+    return results
+
+
+def prepare_operator(
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    name: str,
+    on_malformed: Callable[[pa.Table], None] = lambda _: None,
+) -> tuple[CepOperator, list[pa.Table]]:
+    """Prepare one operator of an application, and run those that feed it.
+
+    Gives the operator and the events of its inputs; for the other arguments and for errors see
+    `run_application`.
+    """
+    application, streams = _prepare_streams(application, tables, on_malformed)
+    needed = {name}
+    for spec in reversed(operator_order(application)):
+        if spec.name in needed:
+            needed |= {stream.operator for stream in spec.inputs if stream.operator}
+    for spec in operator_order(application):
+        if spec.name in needed - {name}:
+            _run_spec(spec, streams, set())
+    inputs = [streams[stream] for stream in application.operators[name].inputs]
+    columns = [(stream_input, table.schema) for stream_input, table in inputs]
+    operator = build_operator(columns, application.operators[name].patterns)
+    return operator, [table for _, table in inputs]
+
+
+_Streams = dict[Stream, tuple[StreamInput, pa.Table]]
+
+
+def _prepare_streams(
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    on_malformed: Callable[[pa.Table], None],
+) -> tuple[Application, _Streams]:
+    """Check an application against the columns of its sources, and prepare their events."""
     from shedlight.graph import with_schemas  # noqa: PLC0415  # patterns alone do not need it
 
     tables = leave_out_malformed(application, tables, on_malformed)
@@ -217,21 +259,22 @@ def run_application(
         for name, table in tables.items()
     }
     application = with_schemas(application, schemas)
-    streams: dict[Stream, tuple[StreamInput, pa.Table]] = {
+    return application, {
         Stream(name): prepare_source(source, tables[name])
         for name, source in application.sources.items()
     }
-    results = {}
-    for spec in operator_order(application):
-        inputs = [streams[stream] for stream in spec.inputs]
-        columns = [(stream_input, table.schema) for stream_input, table in inputs]
-        reported = {s.name for s in spec.outputs if timed_out or s in application.timed_out}
-        operator = build_operator(columns, spec.patterns, timed_out=reported)
-        results[spec.name] = result = run_operator(operator, [table for _, table in inputs])
-        for stream in spec.outputs:
-            table = result.complex_events[stream.name].drop_columns([EVENTS])
-            streams[stream] = (StreamInput(str(stream), (ID,), TIME), table)
-    return results
+
+
+def _run_spec(spec: OperatorSpec, streams: _Streams, timed_out: set[str]) -> Result:
+    """Run an operator, and add what it emits to the streams."""
+    inputs = [streams[stream] for stream in spec.inputs]
+    columns = [(stream_input, table.schema) for stream_input, table in inputs]
+    operator = build_operator(columns, spec.patterns, timed_out=timed_out)
+    result = run_operator(operator, [table for _, table in inputs])
+    for stream in spec.outputs:
+        table = result.complex_events[stream.name].drop_columns([EVENTS])
+        streams[stream] = (StreamInput(str(stream), (ID,), TIME), table)
+    return result
 
 
 def leave_out_malformed(

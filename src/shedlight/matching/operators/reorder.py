@@ -32,6 +32,9 @@ BEYOND = NEVER - 1
 TIME, INPUT = "#time", "#input"
 """Columns that are added to those of the events: microseconds, and the number of the input."""
 
+FINE, LATE, DUPLICATE = range(3)
+"""What becomes of an arrival."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamInput:
@@ -105,12 +108,12 @@ def admit_arrivals(
         dedup[number], verdict = _judge(
             dedup[number], inputs[number], table, times, dedup_horizon
         )
-        verdict[times < state.watermark] = _LATE
+        verdict[times < state.watermark] = LATE
         numbers = pa.array(np.full(len(table), number, np.int32))
         full = table.append_column(TIME, pa.array(times)).append_column(INPUT, numbers)
         full = _with_schema(state.buffer.schema, full)
-        fresh.append(filter_rows(full, verdict == _FINE))
-        left_behind.append(filter_rows(full, verdict == _LATE))
+        fresh.append(filter_rows(full, verdict == FINE))
+        left_behind.append(filter_rows(full, verdict == LATE))
         late[number] += len(left_behind[-1])
         duplicates[number] += len(full) - len(fresh[-1]) - len(left_behind[-1])
     if watermarks is not None:
@@ -144,13 +147,19 @@ def _judge(
         ids = _ids(stream, table)
         if _are_disjoint(dedup.ids[:, 0], ids[0]):
             dedup, verdict = _check_lateness(dedup, times, stream.lateness)
-            fine = verdict == _FINE
+            fine = verdict == FINE
             fresh = fine & (times >= dedup.watermark - length)
             return _remember_ids(
                 dedup, np.stack(ids, axis=1)[fresh], times[fresh], length
             ), verdict
         return _deduplicate(dedup, times, ids, stream.lateness, length)
     return _deduplicate(dedup, times, _ids(stream, table), stream.lateness, length)
+
+
+def judge_arrivals(stream: StreamInput, table: pa.Table, horizon: int) -> tuple[Array, Array]:
+    """Decide what becomes of each arrival of a whole input; give their timestamps, too."""
+    times = _times(stream, table)
+    return times, _judge(DedupState(), stream, table, times, horizon)[1]
 
 
 def filter_rows(table: pa.Table, chosen: Array) -> pa.Table:
@@ -177,9 +186,6 @@ def _with_schema(schema: pa.Schema, table: pa.Table) -> pa.Table:
     if table.column_names != schema.names:
         table = table.select(schema.names)
     return table if table.schema.equals(schema) else table.cast(schema)
-
-
-_FINE, _LATE, _DUPLICATE = range(3)
 
 
 def order_of(table: pa.Table, inputs: Sequence[StreamInput]) -> Array | None:
@@ -273,7 +279,7 @@ def _check_lateness(dedup: DedupState, times: Array, lateness: int) -> tuple[Ded
         return replace(dedup, watermark=watermark), np.zeros(len(times), np.int8)
     latest = np.maximum.accumulate(times) - lateness
     before = np.concatenate([[dedup.watermark], np.maximum(latest[:-1], dedup.watermark)])
-    verdict = np.where(times < before, _LATE, _FINE).astype(np.int8)
+    verdict = np.where(times < before, LATE, FINE).astype(np.int8)
     return replace(dedup, watermark=max(dedup.watermark, int(latest[-1]))), verdict
 
 
@@ -362,7 +368,7 @@ def _classify_arrivals(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, n
     for i in range(times.shape[0]):
         if i >= known:
             if times[i] < watermark:
-                verdict[i - known] = _LATE
+                verdict[i - known] = LATE
                 continue
             watermark = max(watermark, times[i] - lateness)
         slot = ids[i, 0] & mask
@@ -371,7 +377,7 @@ def _classify_arrivals(  # noqa: PLR0913, PLR0917  # compiled: it gets arrays, n
         ):
             slot = (slot + 1) & mask
         if i >= known and table[slot] >= 0 and times[table[slot]] >= watermark - dedup_horizon:
-            verdict[i - known] = _DUPLICATE
+            verdict[i - known] = DUPLICATE
         else:
             table[slot] = i
     return watermark

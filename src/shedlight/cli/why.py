@@ -1,0 +1,229 @@
+"""`shedlight why`: why a pattern did not match, from files of events."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from shedlight.cli.console import announce_compiling, say
+from shedlight.cli.future_events import FutureCounts
+from shedlight.cli.malformed import MalformedRecords
+from shedlight.cli.options import Json, check_zone, microseconds_of
+from shedlight.cli.source_files import read_sources
+from shedlight.engines import event_files
+from shedlight.engines.tables import prepare_operator, prepare_source
+from shedlight.engines.time_jumps import leave_out_future
+from shedlight.errors import InputError, known_names
+from shedlight.graph import Application, Source, TimeUnit
+from shedlight.language import parse_pattern
+from shedlight.language.ast.pattern import WindowUnit
+from shedlight.language.ast.window import UNITS
+from shedlight.matching.event_time import TIME_FORMS, read_event_times
+from shedlight.matching.operators.cep_operator import CepOperator, build_operator, schema_of
+from shedlight.why.explain import WhyQuestion, explain
+from shedlight.why.words import WhySettings, answer_lines, answer_value
+
+ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
+_AROUND = UNITS["min"]  # how far around a time is looked without a window of time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """A pattern, its operator, and the events of its inputs."""
+
+    name: str
+    operator: CepOperator
+    tables: list[pa.Table]
+    settings: WhySettings
+
+    @property
+    def around(self) -> int:
+        """How far around a time is looked: one window, if it is one of time."""
+        matchers = self.operator.matchers
+        window = next(each.pattern.within for each in matchers if each.name == self.name)
+        is_time = window is not None and window.unit is WindowUnit.TIME
+        return window.length if window is not None and is_time else _AROUND
+
+
+def why(  # noqa: PLR0913  # one argument per option
+    application: Annotated[
+        Path | None, typer.Argument(help="An application file (YAML), or give a pattern.")
+    ] = None,
+    *,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            help="The name of a pattern of the application; without one, the text of a pattern."
+        ),
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option(help="Ask about this event: its id, VALUE,VALUE,...")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Ask about this key, as PARTITION BY has it: VALUE,VALUE,..."),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(help="Ask about this time, and one window around it.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Ask about events from this time on.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="... up to this time.")] = None,
+    input_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            help="A file or folder of events (Parquet, CSV, JSON lines); for an application "
+            "with several sources NAME=FILE each. Without it, its own paths are read.",
+        ),
+    ] = None,
+    time_column: Annotated[
+        str, typer.Option("--time", help="The column with the time of an event.")
+    ] = "time",
+    time_unit: Annotated[
+        TimeUnit, typer.Option(help="Of a time column with numbers.")
+    ] = TimeUnit.MICROSECONDS,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Of times that have none, such as Europe/Berlin. [default: UTC]"),
+    ] = None,
+    id_: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            help="The columns that identify an event, COL,COL,... "
+            "[default: the number of its row]",
+        ),
+    ] = None,
+    lateness: Annotated[
+        str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
+    ] = "0 s",
+    limit: Annotated[int, typer.Option(min=1, help="Print at most so many candidates.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Say why a pattern did not match: the nearest candidates, and what stopped them.
+
+    Ask about an event, a key, a time, or several of them together.
+    """
+    if application is None:
+        if pattern is None or len(input_ or []) != 1:
+            raise typer.BadParameter(
+                "give an application file, or --pattern TEXT and one --input FILE"
+            )
+        source = Source(
+            name=(input_ or [""])[0],
+            time=time_column,
+            time_unit=time_unit,
+            time_zone=check_zone(time_zone),
+            id=_split(id_) if id_ else (ROW,),
+            lateness=microseconds_of("--lateness", lateness),
+        )
+        asked = _ask_pattern(pattern, source)
+    else:
+        asked = _ask_application(application, pattern, input_ or [])
+    question = _question(event, key, (at, since, until), time_zone, asked.around)
+    answer = explain(asked.operator, asked.name, asked.tables, question)
+    if as_json:
+        print(json.dumps(answer_value(answer, asked.settings, limit), indent=2))
+        return
+    for line in answer_lines(answer, asked.settings, limit):
+        print(line)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(value.strip() for value in text.split(","))
+
+
+def _question(
+    event: str | None,
+    key: str | None,
+    times: tuple[str | None, str | None, str | None],
+    zone: str | None,
+    around: int,
+) -> WhyQuestion:
+    at, since, until = (
+        None if text is None else _read_time(option, text, zone)
+        for option, text in zip(("--at", "--since", "--until"), times, strict=True)
+    )
+    if (event, key, at, since, until) == (None,) * 5:
+        raise typer.BadParameter("say what to ask about: --event, --key, --at or --since")
+    if at is not None and (since is not None or until is not None):
+        raise typer.BadParameter("give --at, or --since and --until, one of the two")
+    if at is not None:
+        since, until = at - around, at + around
+    return WhyQuestion(
+        event=None if event is None else _split(event),
+        key=None if key is None else _split(key),
+        since=since,
+        until=until,
+    )
+
+
+def _read_time(option: str, text: str, zone: str | None) -> int:
+    value = int(text) if text.lstrip("-").isdigit() else text
+    times = read_event_times(pa.array([value]), "us", zone)
+    if not times.valid[0]:
+        forms = TIME_FORMS.replace("`time_unit`", "microseconds")
+        raise typer.BadParameter(f"{option}: {text!r} is no time; {forms}")
+    return int(times.values[0])
+
+
+def _ask_pattern(text: str, source: Source) -> _Asked:
+    """Ask about a pattern over a file."""
+    path = Path(source.name)
+    future = FutureCounts()
+    events = event_files.read_events(path, times_as_text=source.time_zone is not None)
+    if source.id == (ROW,):
+        events = event_files.add_row_numbers(events, ROW)
+    events = leave_out_future(source, events, time.time_ns() // 1000, future.add)
+    future.report("put their times right")
+    stream, table = prepare_source(source, events)
+    parsed = parse_pattern(text, schema_of(events.schema))
+    for warning in parsed.warnings:
+        say(f"warning: {warning}")
+    announce_compiling([parsed.pattern])
+    operator = build_operator([(stream, table.schema)], {"P1": parsed.pattern})
+    settings = WhySettings("P1", operator.ids, (source.lateness,), "--lateness", "--id")
+    return _Asked("P1", operator, [table], settings)
+
+
+def _ask_application(path: Path, name: str | None, inputs: list[str]) -> _Asked:
+    """Ask about a pattern of an application."""
+    from shedlight.graph import load_application  # noqa: PLC0415  # it reads YAML
+
+    application = load_application(path).application
+    operators = _operators_of(application)
+    if name is None and len(operators) == 1:
+        name = next(iter(operators))
+    if name is None or name not in operators:
+        what = "has several patterns" if name is None else f"has no pattern {name!r}"
+        raise InputError(
+            f"{path} {what}; give --pattern NAME; {known_names(name or '', operators)}"
+        )
+    left_out, future = MalformedRecords(), FutureCounts()
+    tables = read_sources(
+        application, path.parent, inputs, on_malformed=left_out.add, on_future=future.add
+    )
+    spec = application.operators[operators[name]]
+    announce_compiling([spec.patterns[name]])
+    operator, events = prepare_operator(application, tables, spec.name, left_out.add)
+    left_out.report(None)
+    future.report("allow for more by `max_jump` of the source")
+    lateness = tuple(stream.lateness for stream in operator.inputs)
+    settings = WhySettings(name, operator.ids, lateness)
+    return _Asked(name, operator, events, settings)
+
+
+def _operators_of(application: Application) -> Mapping[str, str]:
+    """Say of which operator each pattern is."""
+    return {
+        pattern: spec.name
+        for spec in application.operators.values()
+        for pattern in spec.patterns
+    }
