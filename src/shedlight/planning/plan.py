@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shedlight.errors import PlanError, known_names
+from shedlight.graph.application import Stream
 from shedlight.model.latency import Limit, Target, check_feasible, node_limit
 from shedlight.model.load import NodeLoad
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled.draw import RateHistory
+from shedlight.model.strata import StratumPlan, expand_strata
 from shedlight.planning.fill import spend_budget
 from shedlight.planning.infeasible import explain_infeasible
 from shedlight.planning.lp_rows import required_rate
@@ -61,6 +63,8 @@ class Plan:
         objective: What it brings: the weighted rate at the sinks, or the output of the nodes.
         prices: What one more busy millisecond per second of a node would bring.
         watchers: What it does with each watcher: on, off, or a share of the keys; and why.
+        strata: What patterns keep of each stratum of their keys, where there are strata; `keep`
+            has the mean share then.
         seconds: How long it took to make.
     """
 
@@ -74,6 +78,7 @@ class Plan:
     objective: float
     prices: Mapping[str, float]
     watchers: tuple[WatcherPlan, ...] = ()
+    strata: Mapping[Stream, tuple[StratumPlan, ...]] = field(default_factory=dict)
     seconds: float
 
 
@@ -92,7 +97,8 @@ def make_plan(
     Args:
         model: The application at a moment.
         settings: How to plan.
-        incumbent: The shares of the active plan, if there is one.
+        incumbent: The shares of the active plan, if there is one; where there are strata,
+            those of the copies of patterns.
         history: How rates were lately, if that is known.
         clock: Says how long it takes.
 
@@ -100,6 +106,8 @@ def make_plan(
         InfeasibleError: The constraints cannot all be met.
         PlanError: The bottleneck is none, a bound cannot be kept, or the solver failed.
     """
+    if model.strata:
+        return _plan_strata(model, settings, incumbent, clock)
     settings = settings or PlanSettings()
     began = clock()
     problem = _planning_problem(model, settings)
@@ -126,6 +134,26 @@ def make_plan(
         objective=problem.value(candidate.rates),
         prices={name: prices.get(name, 0.0) / 1e3 for name in problem.limits},
         watchers=plan_watchers(problem, candidate),
+        seconds=clock() - began,
+    )
+
+
+def _plan_strata(
+    model: Model,
+    settings: PlanSettings | None,
+    incumbent: Keep | None,
+    clock: Callable[[], float],
+) -> Plan:
+    """Plan the copies that patterns have for strata, and put them together again."""
+    began = clock()
+    expanded = expand_strata(model)
+    plan = make_plan(expanded.model, settings, incumbent=incumbent, clock=clock)
+    return replace(
+        plan,
+        keep=expanded.merge_keep(plan.keep, plan.rates),
+        unshed_rates=expanded.merge_rates(plan.unshed_rates),
+        rates=expanded.merge_rates(plan.rates),
+        strata=expanded.plans(plan.keep, plan.rates),
         seconds=clock() - began,
     )
 

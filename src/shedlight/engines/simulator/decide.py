@@ -24,7 +24,8 @@ from shedlight.shedding.guard import (
     types_to_keep,
 )
 from shedlight.shedding.shares import PatternShares, Shares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from shedlight.shedding.shedder import KeepDecision, event_hashes, kept_events, key_hashes
+from shedlight.shedding.strata import EventHashes, kept_by_strata
 from shedlight.shedding.thresholds import salted_hashes
 
 
@@ -107,9 +108,7 @@ class Decider:
                 by_event = self._hashes(ready, stream, PatternShares({}), hashes)
                 mask = self.choosers[stream].choose(matcher, ready, mask, by_event)
             elif mine is not None:
-                kept = kept_events(
-                    mine, ready.types, ready.numbers, self._hashes(ready, stream, mine, hashes)
-                )
+                kept = self._kept(ready, stream, mine, hashes)
                 mask = mask & kept.mask
                 decided.unknown[stream] = kept.unknown
             if self._sampled is not None and stream in self._sampled.groups:
@@ -130,6 +129,18 @@ class Decider:
                 mask = mask if whole is None else mask & whole
             decided.masks[stream.name] = mask
         return decided
+
+    def _kept(
+        self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]
+    ) -> KeepDecision:
+        """Say what a pattern keeps by its shares, of all keys or of strata of them."""
+        hashes = self._hashes(ready, stream, shares, known)
+        if not shares.strata:
+            return kept_events(shares, ready.types, ready.numbers, hashes)
+        keys = ready.keys[self._spec.patterns[stream.name].partition_by][0]
+        by_event = self._hashes(ready, stream, PatternShares({}), known)
+        by_stratum = EventHashes(keys, hashes, by_event)
+        return kept_by_strata(shares, ready.types, ready.numbers, by_stratum)
 
     def _needed(self, matcher: Matcher, ready: ReadyBatch) -> Array:
         """Say which events must all be kept for a pattern to be whole: by key, all of them."""

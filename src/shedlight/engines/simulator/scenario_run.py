@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from shedlight.control.controller import ControlSettings, Decision
 from shedlight.engines.simulator import Interval, ServedEvents, Simulation, simulate
-from shedlight.engines.simulator.api import Chooser, Choosing
+from shedlight.engines.simulator.api import Chooser, Choosing, Stratifying
 from shedlight.engines.simulator.latency_file import LatencyCollector, LatencySummary
 from shedlight.engines.simulator.policies import ControllerPolicy, Factors, PressurePolicy
 from shedlight.engines.simulator.scenario import Scenario
@@ -75,6 +75,10 @@ class _RecordingPolicy:
     @property
     def choosers(self) -> Mapping[Stream, Chooser]:
         return self.policy.choosers if isinstance(self.policy, Choosing) else {}
+
+    @property
+    def sheds_in_strata(self) -> bool:
+        return isinstance(self.policy, Stratifying) and self.policy.sheds_in_strata
 
     def decide(self, interval: Interval) -> Shares | None:
         shares = self.policy.decide(interval) if self.policy else None

@@ -94,6 +94,8 @@ class Server:
         self._sampled = shadow_operator(self.operator, names)
         # in the last batch, of patterns that keep the sample
         self.recorded: Mapping[str, KeyedResults] = {}
+        self.records_keys = False  # whether to record the keys of all complex events
+        self.result_keys: Mapping[str, Array] = {}  # in the last batch, by pattern
         decider = Decider(spec, self._sampled, windows, closure_state)
         self.shadow = Shadow(spec, self._sampled, decider, sampled) if names else None
         self._arrived = self._processed = self._shed = self._unused = 0
@@ -223,7 +225,7 @@ class Server:
             without_event_ids,
             steps={
                 **{name: guard.match for name, guard in batch.decided.guards.items()},
-                **recorder.steps(self._sampled),
+                **recorder.steps(self.operator if self.records_keys else self._sampled),
             },
             with_began=self._guarded,
         )
@@ -241,6 +243,7 @@ class Server:
         names = [timed_out_name(m.name) for m in self.operator.matchers if m.timed_out]
         self.timed_out = {Stream(name, self.spec.name): matches[name] for name in names}
         sampled = [matcher.name for matcher in self._sampled.matchers]
+        self.result_keys = recorder.keys
         self.recorded = {name: recorder.results(name, matches[name]) for name in sampled}
         results = {}
         for stream, chooser in self.decider.choosers.items():
