@@ -13,7 +13,7 @@ from shedlight.shedding.heavy_hitters import MAX_HEAVY, RecentWork
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import kept_events
 from shedlight.shedding.strata import EventHashes, kept_by_strata
-from shedlight.shedding.stratum_shares import StrataTable, StratumShares, table_of
+from shedlight.shedding.stratum_shares import StrataTable, StratumShares
 
 hashes = st.integers(-(1 << 63), (1 << 63) - 1)
 NO_KEYS = np.zeros(0, np.int64)
@@ -30,6 +30,7 @@ class _Types:
 
 
 TYPES: Any = _Types()
+TABLE = StrataTable(np.array([3, 11]))
 
 
 def _batch(seed: int, number: int = 2_000) -> tuple[np.ndarray, EventHashes]:
@@ -43,12 +44,14 @@ def _batch(seed: int, number: int = 2_000) -> tuple[np.ndarray, EventHashes]:
 @given(st.sets(hashes, max_size=61), st.lists(hashes, max_size=40))
 def test_a_key_is_of_its_own_stratum_or_of_the_rest(heavy, keys):
     """Names and numbers say the same, whatever the hashes are."""
-    table = table_of(map(heavy_name, heavy))
+    even = np.array(sorted(key for key in keys if key % 2 == 0), np.int64)
+    table = StrataTable(np.array(sorted(heavy), np.int64), {"high-yield": even})
 
     found = table.find(np.array(keys, np.int64))
 
     names = [table.names[number] for number in found.tolist()]
-    assert names == [heavy_name(key) if key in heavy else REST for key in keys]
+    other = {0: "high-yield", 1: REST}
+    assert names == [heavy_name(key) if key in heavy else other[key % 2] for key in keys]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -63,7 +66,9 @@ def test_strata_with_the_same_shares_shed_what_one_would(seed):
         stratum = StratumShares(way, shares)
         strata = {heavy_name(3): stratum, heavy_name(11): stratum, REST: stratum}
 
-        mine = kept_by_strata(PatternShares({}, strata=strata), TYPES, numbers, given_hashes)
+        mine = kept_by_strata(
+            PatternShares({}, strata=strata), TABLE, TYPES, numbers, given_hashes
+        )
 
         alone = kept_events(PatternShares(shares), TYPES, numbers, used)
         assert (mine.mask == alone.mask).all()
@@ -78,7 +83,9 @@ def test_each_stratum_is_shed_in_its_way():
         REST: StratumShares(SheddingWay.WHOLE_KEYS, half),
     }
 
-    mask = kept_by_strata(PatternShares({}, strata=strata), TYPES, numbers, given_hashes).mask
+    mask = kept_by_strata(
+        PatternShares({}, strata=strata), TABLE, TYPES, numbers, given_hashes
+    ).mask
 
     by_key = [mask[given_hashes.keys == key].mean() for key in range(20)]
     assert 0.3 < by_key[3] < 0.7
@@ -93,16 +100,30 @@ def test_decisions_do_not_depend_on_how_a_stream_is_cut():
         REST: StratumShares(SheddingWay.WHOLE_KEYS, {"type=0": 0.6, "type=1": 0.6}),
     }
     shares = PatternShares({}, strata=strata)
-    whole = kept_by_strata(shares, TYPES, numbers, given_hashes).mask
+    whole = kept_by_strata(shares, TABLE, TYPES, numbers, given_hashes).mask
 
     parts = []
     for rows in np.array_split(np.arange(len(numbers)), 7):
         cut = EventHashes(
             given_hashes.keys[rows], given_hashes.salted[rows], given_hashes.events[rows]
         )
-        parts.append(kept_by_strata(shares, TYPES, numbers[rows], cut).mask)
+        parts.append(kept_by_strata(shares, TABLE, TYPES, numbers[rows], cut).mask)
 
     assert (np.concatenate(parts) == whole).all()
+
+
+def test_a_stratum_that_a_plan_does_not_know_is_as_the_rest():
+    """A key that became a heavy hitter after the plan was made."""
+    numbers, given_hashes = _batch(2)
+    rest = StratumShares(SheddingWay.WHOLE_KEYS, dict.fromkeys(("type=0", "type=1"), 0.5))
+    shares = PatternShares({}, strata={REST: rest})
+
+    masks = [
+        kept_by_strata(shares, table, TYPES, numbers, given_hashes).mask
+        for table in (TABLE, StrataTable())
+    ]
+
+    assert (masks[0] == masks[1]).all()
 
 
 def test_pressure_lowers_all_strata_but_what_is_exempt():

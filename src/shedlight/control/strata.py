@@ -25,7 +25,8 @@ class StrataSettings:
     """How strata are learned.
 
     Attributes:
-        memory: What an observation counts after one more, 0 to 1.
+        memory: What an observation counts for yields after one more, 0 to 1.
+        rate_memory: The same for rates, which follow keys from stratum to stratum.
         prior: By how many results the yield of a stratum is drawn to that of all keys.
         review: After how many observations a plan that sheds is tried anew with what was
             learned of strata since.
@@ -33,8 +34,9 @@ class StrataSettings:
     """
 
     memory: float = 0.9
+    rate_memory: float = 0.5
     prior: float = 30.0
-    review: int = 10
+    review: int = 3
     new_work: float = 0.05
 
 
@@ -42,7 +44,7 @@ class StrataSettings:
 class StratumAverage:
     """The averages of a stratum: sums in which earlier observations count less."""
 
-    seconds: float = 0.0  # of the observations
+    seconds: float = 0.0  # of the observations that count for rates
     arrivals: ByType = field(default_factory=dict)  # events
     kept: Mapping[str, ByType] = field(default_factory=dict)  # events, by pattern
     outputs: Mapping[str, float] = field(default_factory=dict)  # complex events, by pattern
@@ -83,17 +85,18 @@ def _add(
     observation: Observation,
     settings: StrataSettings,
 ) -> StratumAverage:
-    part, length = settings.memory, observation.interval
+    length, part, rate_part = observation.interval, settings.memory, settings.rate_memory
 
-    def add(old: ByType, new: ByType) -> ByType:
+    def add(old: ByType, new: ByType, part: float) -> ByType:
         names = {**old, **new}
         return {n: part * old.get(n, 0.0) + length * new.get(n, 0.0) for n in names}
 
+    kept = {name: average.kept.get(name, {}) for name in seen.kept}
     return StratumAverage(
-        part * average.seconds + length,
-        add(average.arrivals, seen.arrivals),
-        {name: add(average.kept.get(name, {}), rates) for name, rates in seen.kept.items()},
-        add(average.outputs, seen.outputs),
+        rate_part * average.seconds + length,
+        add(average.arrivals, seen.arrivals, rate_part),
+        {name: add(kept[name], rates, part) for name, rates in seen.kept.items()},
+        add(average.outputs, seen.outputs, part),
     )
 
 

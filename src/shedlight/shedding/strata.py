@@ -1,7 +1,7 @@
 """Which events a pattern keeps whose keys are shed in strata.
 
-It is a pure function of the hash of an event's key, the hash of its id, and the plan: so the
-simulator, Spark and a replay decide alike.
+It is a pure function of the hash of an event's key, the hash of its id, the table of strata and
+the plan: so the simulator, Spark and a replay decide alike.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ import numpy as np
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.classify import EventTypes
 from shedlight.model.model import SheddingWay
+from shedlight.model.stratum_split import REST
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import KeepDecision, kept_events
-from shedlight.shedding.stratum_shares import table_of
+from shedlight.shedding.stratum_shares import StrataTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,17 +27,23 @@ class EventHashes:
 
 
 def kept_by_strata(
-    shares: PatternShares, types: EventTypes, numbers: Array, hashes: EventHashes
+    shares: PatternShares,
+    table: StrataTable,
+    types: EventTypes,
+    numbers: Array,
+    hashes: EventHashes,
 ) -> KeepDecision:
-    """Say which events of a batch a pattern keeps whose shares have strata."""
-    table = table_of(shares.strata)
+    """Say which events of a batch a pattern keeps whose shares have strata.
+
+    A stratum that the plan does not know is as the rest.
+    """
     strata = table.find(hashes.keys)
     mask, unknown = np.zeros(len(numbers), np.bool_), dict[str, None]()
     for stratum, name in enumerate(table.names):
         rows = np.flatnonzero(strata == stratum)
         if not len(rows):
             continue
-        mine = shares.strata[name]
+        mine = shares.strata.get(name) or shares.strata[REST]
         by_key = mine.way is SheddingWay.WHOLE_KEYS
         used = (hashes.salted if by_key else hashes.events)[rows]
         alone = PatternShares(mine.shares)

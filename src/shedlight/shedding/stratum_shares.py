@@ -1,19 +1,17 @@
 """What a pattern keeps of a stratum of keys, and the table that says of which stratum a key is.
 
-A heavy hitter is a stratum by itself, found by a look-up of the hash of its key; all other keys
-are the rest.
+A heavy hitter is a stratum by itself, found by a look-up of the hash of its key; other keys may
+be of a class, by what they yield, and all that are left are the rest.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from shedlight.matching.jit import Array
 from shedlight.model.model import SheddingWay
-from shedlight.model.stratum_split import HEAVY_PREFIX, REST, heavy_name
-
-_HASHES = 1 << 64
+from shedlight.model.stratum_split import REST, heavy_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,38 +36,35 @@ class StrataTable:
 
     Attributes:
         heavy: The hashes of heavy hitters, in order; each is a stratum by itself.
+        classes: The hashes of other keys that are a stratum together, in order, by its name.
     """
 
     heavy: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    classes: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the strata, by number."""
-        return (*map(heavy_name, self.heavy.tolist()), REST)
+        return (*map(heavy_name, self.heavy.tolist()), *self.classes, REST)
 
     def find(self, keys: Array) -> Array:
         """Say of which stratum keys are, by their hashes.
 
         Example:
-            >>> StrataTable(np.array([5, 9])).find(np.array([9, 1, 5, 10])).tolist()
-            [1, 2, 0, 2]
+            >>> table = StrataTable(np.array([5, 9]), {"high-yield": np.array([1, 5])})
+            >>> table.find(np.array([9, 1, 5, 10])).tolist()
+            [1, 2, 0, 3]
         """
-        rest = len(self.heavy)
-        if not rest:
-            return np.zeros(len(keys), np.int64)
-        places = np.searchsorted(self.heavy, keys)
-        found = self.heavy[np.minimum(places, rest - 1)] == keys
-        return np.where(found, places, rest)
+        found = np.full(len(keys), len(self.heavy) + len(self.classes), np.int64)
+        for number, hashes in enumerate(self.classes.values()):
+            found[_places(hashes, keys) >= 0] = len(self.heavy) + number
+        places = _places(self.heavy, keys)
+        return np.where(places >= 0, places, found)
 
 
-def table_of(names: Iterable[str]) -> StrataTable:
-    """Make the table of strata with these names.
-
-    Example:
-        >>> table_of(StrataTable(np.array([-7, 5])).names).heavy.tolist()
-        [-7, 5]
-    """
-    given = (name.removeprefix(HEAVY_PREFIX) for name in names if name.startswith(HEAVY_PREFIX))
-    hashes = (int(digits, 16) for digits in given)
-    signed = sorted(each - _HASHES * (each >> 63) for each in hashes)
-    return StrataTable(np.array(signed, np.int64))
+def _places(hashes: Array, keys: Array) -> Array:
+    """Find keys among hashes in order: their places, or -1."""
+    if not len(hashes):
+        return np.full(len(keys), -1, np.int64)
+    places = np.minimum(np.searchsorted(hashes, keys), len(hashes) - 1)
+    return np.where(hashes[places] == keys, places, -1)

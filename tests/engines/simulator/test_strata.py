@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from experiments.keyed_data import HALF, NODE, PAIR, ZIPF
+from experiments.keyed_data import HALF, NODE, PAIR, YIELDS, ZIPF
 from shedlight.engines.simulator import simulate
 from shedlight.engines.simulator.policies import ControllerPolicy, RandomPolicy
 from shedlight.graph.strata import find_stratified
-from shedlight.matching.output.complex_events import EVENTS
-from shedlight.model.stratum_split import REST
-from shedlight.shedding.stratum_shares import table_of
+from shedlight.matching.output.complex_events import EVENTS, TIME
+from shedlight.model.stratum_split import HEAVY_PREFIX, REST
 from tests.engines.simulator.test_closures import _application
 
 SECONDS, WARM_UP = 60.0, 15.0
@@ -50,7 +49,31 @@ def test_heavy_hitters_do_not_decide_about_all_others(data, load):
     assert found > len(random.sinks["found"])
     assert found > 0.95 * 0.9 / load * len(unshed.sinks["found"])
     assert 0.8 < _busy(done) < 1.0
-    assert len(table_of(policy.memory.shares[PAIR].strata).heavy) >= 1
+    strata = policy.memory.shares[PAIR].strata
+    assert sum(name.startswith(HEAVY_PREFIX) for name in strata) >= 1
+
+
+def test_keys_of_high_yield_are_kept_before_others():
+    """Half of the keys bring ten times as much; a hash of the key leaves 0.9 / load of all.
+
+    What keys yield must be learned first, so a quarter of the run is not counted.
+    """
+    run = YIELDS.draw(2.0, 200.0, 1)
+    policy = ControllerPolicy(run.application, every=5)
+    done, unshed = (
+        simulate(
+            run.application, {"s": run.events}, run.service, interval=1.0, policy=each, seed=1
+        )
+        for each in (policy, None)
+    )
+
+    kept, whole = (
+        np.count_nonzero(each.sinks["found"][TIME].to_numpy() > 50e6) for each in (done, unshed)
+    )
+    assert kept > 1.15 * 0.45 * whole
+    strata = policy.memory.shares[PAIR].strata
+    shares = {name: min(each.shares.values()) for name, each in strata.items()}
+    assert shares["good-yield"] > shares["low-yield"]
 
 
 def test_nothing_is_invented_in_strata():

@@ -26,6 +26,7 @@ from shedlight.shedding.guard import (
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import KeepDecision, event_hashes, kept_events, key_hashes
 from shedlight.shedding.strata import EventHashes, kept_by_strata
+from shedlight.shedding.stratum_shares import StrataTable
 from shedlight.shedding.thresholds import salted_hashes
 
 
@@ -56,6 +57,7 @@ class Decider:
 
     Attributes:
         choosers: Who chooses for patterns, whatever their shares are.
+        table: The strata of its keys.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Decider:
         sampled: SampledKeys | None = None,
     ) -> None:
         self.choosers: Mapping[Stream, Chooser] = {}
+        self.table = StrataTable()
         self._spec, self._operator, self._windows = spec, operator, windows
         self._closure_state, self._sampled = closure_state, sampled
         self._relevant: dict[str, Array] = {}
@@ -140,7 +143,7 @@ class Decider:
         keys = ready.keys[self._spec.patterns[stream.name].partition_by][0]
         by_event = self._hashes(ready, stream, PatternShares({}), known)
         by_stratum = EventHashes(keys, hashes, by_event)
-        return kept_by_strata(shares, ready.types, ready.numbers, by_stratum)
+        return kept_by_strata(shares, self.table, ready.types, ready.numbers, by_stratum)
 
     def _needed(self, matcher: Matcher, ready: ReadyBatch) -> Array:
         """Say which events must all be kept for a pattern to be whole: by key, all of them."""

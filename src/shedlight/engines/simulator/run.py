@@ -132,7 +132,10 @@ class SimulationRun(ABC):
         """Add what was counted of strata to the record of an interval."""
         if not self._options.with_strata:
             return interval
-        return replace(interval, strata=self._strata.take())
+        counted = replace(interval, strata=self._strata.take())
+        for name, server in self._servers.items():
+            server.set_strata(self._strata.table(name))
+        return counted
 
     def _shadow(self, server: Server, batch: ServiceBatch, shares: Shares, end: float) -> None:
         """Match the sample's events of a batch again, with the mask of the shares."""

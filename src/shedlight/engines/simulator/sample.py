@@ -47,7 +47,7 @@ class Shadow:
         self, spec: OperatorSpec, operator: CepOperator, decider: Decider, keys: SampledKeys
     ) -> None:
         self.channels = {s: Channel() for s in spec.inputs if s in keys.groups}
-        self._spec, self._operator, self._decider, self._keys = spec, operator, decider, keys
+        self._spec, self._operator, self.decider, self._keys = spec, operator, decider, keys
         self._state = new_operator_state(operator)
 
     def step(
@@ -68,11 +68,11 @@ class Shadow:
                 arrivals[numbers[stream]] = pa.concat_tables(arrived)
 
         def decide(shadowed: ReadyBatch) -> Masks:
-            masks = self._decider.decide(shadowed, ready.watermark, shares).masks
+            masks = self.decider.decide(shadowed, ready.watermark, shares).masks
             enters = np.ones(len(shadowed.time), np.bool_)
             if admitted is not None and len(admitted):
                 rows = np.searchsorted(ready.time, shadowed.time, side="right") - 1
-                never = gather(self._decider.never_shed(shadowed), shadowed.numbers)
+                never = gather(self.decider.never_shed(shadowed), shadowed.numbers)
                 enters = admitted[np.maximum(rows, 0)] | never
             return {
                 matcher.name: masks[matcher.name] & enters & self._chosen(matcher, shadowed)

@@ -37,6 +37,7 @@ from shedlight.shedding.guard import has_evicted
 from shedlight.shedding.shadow import KeyRecorder, shadow_operator
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes
+from shedlight.shedding.stratum_shares import StrataTable
 
 _SECOND = 1e6
 
@@ -101,6 +102,12 @@ class Server:
         self._arrived = self._processed = self._shed = self._unused = 0
         self._unique, self._lists_events = unique, lists_events
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
+
+    def set_strata(self, table: StrataTable) -> None:
+        """Shed keys by these strata from now on."""
+        self.decider.table = table
+        if self.shadow is not None:
+            self.shadow.decider.table = table
 
     def schema(self, name: str) -> pa.Schema:
         """Give the columns of the complex events of a pattern."""

@@ -1,8 +1,7 @@
-"""Strata of keys in a simulation: which keys are heavy hitters, and what came of each stratum.
+"""Strata of keys in a simulation: which keys are of which, and what came of each stratum.
 
-Heavy hitters are found by what arrived so far, lately more than before, and a key is one from
-the next interval on: as on Spark, where a micro-batch has the table that the one before it
-made.
+Strata are found by what arrived and was found so far, lately more than before, and hold from
+the next interval on: as on Spark, where a micro-batch has the table that the one before made.
 """
 
 from collections import Counter
@@ -15,10 +14,15 @@ from shedlight.engines.simulator.api import StratumCounts
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.graph import Application
 from shedlight.graph.strata import find_stratified
+from shedlight.graph.topology import longest_windows
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.classify import gather
 from shedlight.shedding.heavy_hitters import RecentWork
+from shedlight.shedding.key_yields import KeyYields
 from shedlight.shedding.stratum_shares import StrataTable
+from shedlight.shedding.thresholds import END
+
+_AGING = 0.93  # what an event of a key says of its yield a window later
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +42,15 @@ class StrataTracker:
         self._work = dict.fromkeys(self.operators.values(), RecentWork())
         self._tables = dict.fromkeys(self.operators.values(), StrataTable())
         self._counts = {name: _Counts() for name in self.operators}
+        self._yields = dict.fromkeys(self.operators.values(), KeyYields())
+        windows = longest_windows(application)
+        self._windows = {key: windows[key] for key in self.operators.values()}
+        self._times: dict[str, int] = {}  # the event time until which yields were aged
+
+    def table(self, operator: str) -> StrataTable:
+        """Give the strata of the keys of an operator."""
+        key = self.operators.get(operator)
+        return StrataTable() if key is None else self._tables[key]
 
     def count(self, server: Server, batch: ServiceBatch) -> None:
         """Count a batch of an operator, after it was matched."""
@@ -49,16 +62,28 @@ class StrataTracker:
         table, counts = self._tables[key], self._counts[server.spec.name]
         strata, names = table.find(hashes), table.names
         _count(counts.arrivals, names, strata, labels, ready.numbers)
+        self._age_yields(key, ready.watermark)
         for stream in server.spec.outputs:
             relevant = gather(server.decider.relevant(ready)[stream.name], ready.numbers)
             self._work[key] = self._work[key].add(hashes[relevant])
             kept = batch.decided.masks[stream.name]
             mine = counts.kept.setdefault(stream.name, {})
             _count(mine, names, strata[kept], labels, ready.numbers[kept])
-            found = table.find(server.result_keys.get(stream.name, np.zeros(0, np.int64)))
-            numbers = np.bincount(found, minlength=len(names)).tolist()
+            results = server.result_keys.get(stream.name, np.zeros(0, np.int64))
+            added = self._yields[key].add(hashes[relevant], hashes[kept], results)
+            self._yields[key] = added
+            numbers = np.bincount(table.find(results), minlength=len(names)).tolist()
             by_name = dict(zip(names, numbers, strict=True))
             counts.outputs.setdefault(stream.name, Counter()).update(by_name)
+
+    def _age_yields(self, key: str, time: int) -> None:
+        """Let yields age by the event time that has passed, in windows."""
+        before = self._times.get(key)
+        if before is not None and before < time < END:
+            windows = (time - before) / self._windows[key]
+            self._yields[key] = self._yields[key].age(_AGING**windows)
+        if time < END:
+            self._times[key] = time
 
     def take(self) -> Mapping[str, Mapping[str, StratumCounts]]:
         """Give the counts of an interval, and begin the next with new heavy hitters."""
@@ -75,7 +100,8 @@ class StrataTracker:
             }
         for key, work in self._work.items():
             before = self._tables[key].heavy
-            self._tables[key] = StrataTable(work.heavy_hitters(before))
+            heavy = work.heavy_hitters(before)
+            self._tables[key] = StrataTable(heavy, self._yields[key].classes())
             self._work[key] = work.age()
         return taken
 
