@@ -39,7 +39,7 @@ def test_copies_find_together_what_their_pattern_finds(shares):
     whole, parts = predict(model), predict(expanded.model)
     merged = expanded.merge_rates(parts)
 
-    assert parts.sinks == pytest.approx(whole.sinks)
+    assert merged.sinks == pytest.approx(whole.sinks)
     assert merged.outputs == pytest.approx(whole.outputs)
     assert merged.arrivals["w"] == pytest.approx(whole.arrivals["w"])
     assert merged.kept[PAIR] == pytest.approx(whole.kept[PAIR])

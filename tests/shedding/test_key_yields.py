@@ -25,8 +25,8 @@ def _learn(steps, results, kept=None, before=None):
 
 
 def test_keys_are_classed_by_their_yield_over_the_mean():
-    """Three results of ten, one, and none: the mean is 1.2."""
-    classes = _learn(30, [3, 3, 1, 1, 1, 1, 1, 1, 0]).classes()
+    """Four results of ten events, one, and none, where the mean is 1.6."""
+    classes = _learn(30, [4, 4, 1, 1, 1, 1, 1, 1, 0]).classes()
 
     assert classes["high-yield"].tolist() == [0, 1]
     assert classes["low-yield"].tolist() == [8]

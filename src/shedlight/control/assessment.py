@@ -120,7 +120,8 @@ def assess(
     observation: Observation, model: Model, target: Target, shares: Shares, factors: Factors
 ) -> LoadAssessment:
     """Assess the load of each node under the active shares."""
-    expanded = expand_strata(model).model
+    strata = expand_strata(model)
+    expanded = strata.model
     unbound = predict(expanded, None, [n.name for n in model.nodes.values() if n.bound])
     limits, infeasible = _limits(expanded, target, unbound)
     keep, interval = keep_arrays(model, shares), observation.interval
@@ -153,7 +154,7 @@ def assess(
         },
         rates={name: node.rate for name, node in nodes.items()},
     )
-    return LoadAssessment(nodes, baseline, infeasible, shed.sinks)
+    return LoadAssessment(nodes, baseline, infeasible, strata.merge_rates(shed).sinks)
 
 
 def _limits(

@@ -21,6 +21,7 @@ from shedlight.model.model import (
     OperatorStrata,
     PatternModel,
     SheddingWay,
+    SinkModel,
 )
 from shedlight.model.rates import Rates
 from shedlight.model.selectivity.demand import MatchDemand
@@ -69,7 +70,13 @@ class ExpandedModel:
             stream: sum(rates.outputs[copy] for copy in self.copies.get(stream, (stream,)))
             for stream in patterns
         }
-        return Rates(arrivals, kept, outputs, rates.sinks)
+        sinks = {
+            name: rates.sinks[name]
+            if name in rates.sinks
+            else sum(rates.outputs[copy] for copy in self.copies[sink.stream])
+            for name, sink in self.source.sinks.items()
+        }
+        return Rates(arrivals, kept, outputs, sinks)
 
     def _sum(self, values: Mapping[Stream, Floats], stream: Stream) -> Floats:
         total, *others = (values[copy] for copy in self.copies.get(stream, (stream,)))
@@ -79,11 +86,12 @@ class ExpandedModel:
 
     def merge_keep(self, keep: Keep, rates: Rates) -> Keep:
         """Give the mean share of each use over strata, by what arrives of each."""
-        merged = {s: shares for s, shares in keep.items() if s in self.source.patterns}
+        patterns = self.source.patterns
+        merged = {s: shares for s, shares in keep.items() if s in patterns}
         for stream, copies in self.copies.items():
             if copies[0] not in keep:
                 continue
-            pattern = self.source.patterns[stream]
+            pattern = patterns[stream]
             size = len(self.source.operators[str(stream.operator)].types)
             arrivals = rates.arrivals[str(stream.operator)].reshape(-1, size)
             weights = arrivals[:, pattern.demand.uses] + 1e-12
@@ -93,11 +101,11 @@ class ExpandedModel:
 
     def plans(self, keep: Keep, rates: Rates) -> Mapping[Stream, tuple[StratumPlan, ...]]:
         """Say what each pattern that has copies keeps of each stratum."""
-        plans = {}
+        plans, patterns = {}, self.model.patterns
         for stream, copies in self.copies.items():
             if copies[0] in keep:
                 strata, arriving = self.strata_of(stream), rates.arrivals[str(stream.operator)]
-                uses = [self.model.patterns[copy].demand.uses for copy in copies]
+                uses = [patterns[copy].demand.uses for copy in copies]
                 plans[stream] = tuple(
                     StratumPlan(name, way, keep[copy], float(arriving[mine].sum()))
                     for name, way, copy, mine in zip(
@@ -136,13 +144,26 @@ def expand_strata(model: Model) -> ExpandedModel:
                 merging = _merge_copies(pattern, names)
                 operators[merging.name] = merging
     nodes = {**model.nodes, _MERGED: NodeModel(name=_MERGED)}
-    expanded = replace(model, nodes=nodes, operators=operators, strata={})
+    sinks = {each.name: each for sink in model.sinks.values() for each in _sinks(sink, copies)}
+    expanded = replace(model, nodes=nodes, operators=operators, sinks=sinks, strata={})
     return ExpandedModel(expanded, model, copies)
 
 
+def _sinks(sink: SinkModel, copies: Mapping[Stream, tuple[Stream, ...]]) -> Iterator[SinkModel]:
+    """Let a sink without constraints take from each copy; one that has some, from their sum."""
+    if sink.min_rate or sink.min_share or sink.stream not in copies:
+        yield sink
+        return
+    for copy in copies[sink.stream]:
+        yield replace(sink, name=f"{sink.name} of {copy}", stream=copy)
+
+
 def _is_read(model: Model, stream: Stream) -> bool:
-    """Whether a sink or an operator without strata takes what a pattern finds."""
-    return any(sink.stream == stream for sink in model.sinks.values()) or any(
+    """Whether a sink with constraints or an operator without strata takes what it finds."""
+    return any(
+        sink.stream == stream and (sink.min_rate or sink.min_share)
+        for sink in model.sinks.values()
+    ) or any(
         stream in operator.feeds and name not in model.strata
         for name, operator in model.operators.items()
     )

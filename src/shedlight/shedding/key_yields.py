@@ -20,6 +20,7 @@ MAX_KEYS = 1 << 16  # how many keys are remembered
 
 _BOUNDS = np.array([2.0, 1.4, 0.5])  # the least yield of each class but the last
 _ENOUGH = 1.5  # with fewer results a key is not taken for better than others
+_EVENTS = 20.0  # after how many kept events of a key what was before counts little
 _PRIOR = 1.0  # by how many results the yield of a key is drawn to the mean
 
 
@@ -38,18 +39,23 @@ class KeyYields:
         keys, places = np.unique(np.concatenate([self.keys, seen, found]), return_inverse=True)
         old, size = places[: len(self.keys)], len(keys)
 
-        def total(before: Floats, more: Array) -> Floats:
-            counts = np.bincount(np.searchsorted(keys, more), minlength=size).astype(np.float64)
-            counts[old] += before
-            return counts
+        def count(more: Array) -> Floats:
+            return np.bincount(np.searchsorted(keys, more), minlength=size).astype(np.float64)
+
+        def total(before: Floats, more: Floats, part: Floats) -> Floats:
+            more[old] += before * part[old]
+            return more
+
+        more = count(kept)
+        part, whole = (1 - 1 / _EVENTS) ** more, np.ones(size)
 
         return _forget_least(
             _with_mean(
                 KeyYields(
                     keys,
-                    total(self.seen, seen),
-                    total(self.kept, kept),
-                    total(self.found, found),
+                    total(self.seen, count(seen), whole),
+                    total(self.kept, more, part),
+                    total(self.found, count(found), part),
                     self.mean,
                 )
             )

@@ -22,7 +22,7 @@ from shedlight.shedding.key_yields import KeyYields
 from shedlight.shedding.stratum_shares import StrataTable
 from shedlight.shedding.thresholds import END
 
-_AGING = 0.93  # what an event of a key says of its yield a window later
+_AGING = 0.98  # what an event of a key says of its yield a window later
 
 
 @dataclass(slots=True, eq=False)
