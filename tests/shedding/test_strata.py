@@ -92,6 +92,26 @@ def test_each_stratum_is_shed_in_its_way():
     assert set(by_key[:3] + by_key[4:]) == {0.0, 1.0}
 
 
+def test_openers_only_tells_open_keys_from_others():
+    """Both are shed by the hash of the event: each as if there was no other."""
+    numbers, drawn = _batch(4)
+    opened = np.array([1, 4, 9])
+    given_hashes = EventHashes(drawn.keys, drawn.salted, drawn.events, opened)
+    of_open = {"type=0": 0.3, "type=1": 1.0, "type=2": 1.0}
+    of_others = {"type=0": 0.3, "type=1": 0.0, "type=2": 0.6}
+    stratum = StratumShares(SheddingWay.OPENERS, of_others, of_open, of_others)
+    shares = PatternShares({}, strata={REST: stratum})
+
+    mask = kept_by_strata(shares, TABLE, TYPES, numbers, given_hashes).mask
+
+    is_open = np.isin(drawn.keys, opened)
+    for rows, by_label in ((is_open, of_open), (~is_open, of_others)):
+        alone = kept_events(PatternShares(by_label), TYPES, numbers[rows], drawn.events[rows])
+        assert (mask[rows] == alone.mask).all()
+    nothing = shares.lower_by(0.0)
+    assert not kept_by_strata(nothing, TABLE, TYPES, numbers, given_hashes).mask.any()
+
+
 def test_decisions_do_not_depend_on_how_a_stream_is_cut():
     """A decision is a function of the event and the plan alone."""
     numbers, given_hashes = _batch(5)

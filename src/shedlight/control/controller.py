@@ -53,6 +53,7 @@ from shedlight.control.strata import (
     StrataAverages,
     StrataSettings,
     find_strata_reason,
+    list_trials,
     strata_rates,
     update_strata,
 )
@@ -337,8 +338,11 @@ def try_plan(
 def _attempt(
     memory: Memory, model: Model, plan_settings: PlanSettings, clock: Clock | None
 ) -> _Attempt:
-    options = {} if clock is None else {"clock": clock}
+    options: dict[str, Any] = {} if clock is None else {"clock": clock}
     history = rate_history_of(memory.smoothed)
+    known = memory.latest.key_histories if memory.latest else {}
+    if known:
+        options["key_histories"] = known
     plan = try_plan(model, plan_settings, memory.shares, history=history, **options)
     if isinstance(plan, PlanFailure):
         return _Attempt(None, f"no plan: {plan.problem}", plan)
@@ -350,7 +354,8 @@ def _attempt(
         remark = "everything fits, so nothing is shed"
         return _Attempt(None, remark, seconds=plan.seconds)
     what = f"sheds at {', '.join(plan.nodes)}" if plan.nodes else "keeps everything"
-    remark = "; ".join(filter(None, (f"the new plan {what}", list_watchers(plan.watchers))))
+    parts = (f"the new plan {what}", list_watchers(plan.watchers), list_trials(plan.trials))
+    remark = "; ".join(filter(None, parts))
     return _Attempt(plan, remark, seconds=plan.seconds)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from shedlight.graph.application import Application, Stream
 from shedlight.graph.topology import descendants, operators_on, readers
 from shedlight.matching.compile.type_labels import OTHER
+from shedlight.model.sampled.key_history import KeyHistory
 from shedlight.model.snapshot import ByType, MicroBatchCosts, Snapshot, StratumRates
 
 _KEEPS_ALL = 0.99
@@ -51,6 +52,7 @@ class Observation:
         transport: Seconds per event that any pattern keeps, at each node.
         strata: What was observed of the strata of keys, by operator and name, where keys are
             shed in strata.
+        key_histories: The histories of a sample of keys, by operator, where an engine has them.
     """
 
     time: float
@@ -67,6 +69,7 @@ class Observation:
     micro_batch: Mapping[str, MicroBatchCosts] = field(default_factory=dict)
     transport: Mapping[str, float] = field(default_factory=dict)
     strata: Mapping[str, Mapping[str, StratumObservation]] = field(default_factory=dict)
+    key_histories: Mapping[str, KeyHistory] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.interval <= 0:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.control.observation import Observation, StratumObservation
+from shedlight.graph.application import Stream
 from shedlight.model.model import Model, PatternModel
 from shedlight.model.quantity import FACTOR
 from shedlight.model.selectivity.flow_lp import match_rate
 from shedlight.model.snapshot import ByType, StratumRates
 from shedlight.model.stratum_split import REST
+from shedlight.planning.trial import Trial
 from shedlight.shedding.shares import Shares
 
 
@@ -132,6 +134,11 @@ def strata_rates(averages: StrataAverages) -> Mapping[str, Mapping[str, StratumR
         for name, strata in averages.items()
         if len(strata) > 1
     }
+
+
+def list_trials(trials: Mapping[Stream, Trial]) -> str:
+    """Say what came of the ways to shed keys of each pattern; empty if none was tried."""
+    return "; ".join(f"{stream} by {trial}" for stream, trial in trials.items())
 
 
 def find_strata_reason(

@@ -37,6 +37,9 @@ class StratumPlan:
     way: SheddingWay  # how it is shed
     keep: Floats  # the share of each use
     rate: float  # relevant events per second that arrive
+    # by openers only, the share of each use of keys that are open, and of others
+    keep_open: Floats = field(default_factory=lambda: np.zeros(0))
+    keep_others: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

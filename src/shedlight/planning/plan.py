@@ -1,7 +1,7 @@
 """A plan: from a model of the application and its bounds to the shares that patterns keep."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,8 @@ from shedlight.model.load import NodeLoad
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled.draw import RateHistory
-from shedlight.model.strata import StratumPlan, expand_strata
+from shedlight.model.sampled.key_history import KeyHistory
+from shedlight.model.strata import ExpandedModel, StratumPlan, copy_stream, expand_strata
 from shedlight.planning.fill import spend_budget
 from shedlight.planning.infeasible import explain_infeasible
 from shedlight.planning.lp_rows import required_rate
@@ -21,6 +22,7 @@ from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.search import local_search, sample_problem, sampled_value
 from shedlight.planning.shares import to_shares
+from shedlight.planning.trial import Trial, can_try, try_ways
 from shedlight.planning.watchers import WatcherPlan, plan_watchers
 
 KEEP_INCUMBENT_RATIO = 0.99  # the incumbent is kept if it brings this share of the best plan
@@ -65,6 +67,7 @@ class Plan:
         watchers: What it does with each watcher: on, off, or a share of the keys; and why.
         strata: What patterns keep of each stratum of their keys, where there are strata; `keep`
             has the mean share then.
+        trials: What came of each way to shed strata on the histories of keys, by pattern.
         seconds: How long it took to make.
     """
 
@@ -79,6 +82,7 @@ class Plan:
     prices: Mapping[str, float]
     watchers: tuple[WatcherPlan, ...] = ()
     strata: Mapping[Stream, tuple[StratumPlan, ...]] = field(default_factory=dict)
+    trials: Mapping[Stream, Trial] = field(default_factory=dict)
     seconds: float
 
 
@@ -88,6 +92,7 @@ def make_plan(
     *,
     incumbent: Keep | None = None,
     history: RateHistory | None = None,
+    key_histories: Mapping[str, KeyHistory] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
     """Find the shares that bring the most while every node keeps its bound.
@@ -100,6 +105,8 @@ def make_plan(
         incumbent: The shares of the active plan, if there is one; where there are strata,
             those of the copies of patterns.
         history: How rates were lately, if that is known.
+        key_histories: The histories of a sample of the keys of operators that have strata, on
+            which the ways to shed them are tried.
         clock: Says how long it takes.
 
     Raises:
@@ -107,7 +114,7 @@ def make_plan(
         PlanError: The bottleneck is none, a bound cannot be kept, or the solver failed.
     """
     if model.strata:
-        return _plan_strata(model, settings, incumbent, clock)
+        return _plan_strata(model, settings, incumbent, key_histories or {}, clock)
     settings = settings or PlanSettings()
     began = clock()
     problem = _planning_problem(model, settings)
@@ -142,20 +149,50 @@ def _plan_strata(
     model: Model,
     settings: PlanSettings | None,
     incumbent: Keep | None,
+    key_histories: Mapping[str, KeyHistory],
     clock: Callable[[], float],
 ) -> Plan:
-    """Plan the copies that patterns have for strata, and put them together again."""
+    """Plan the copies that patterns have for strata, try ways, and put them together again."""
     began = clock()
     expanded = expand_strata(model)
     plan = make_plan(expanded.model, settings, incumbent=incumbent, clock=clock)
+    planned = expanded.plans(plan.keep, plan.rates)
+    trials = dict(_trials(expanded, planned, key_histories)) if plan.nodes else {}
+    strata = {**planned, **{stream: trial.plans for stream, trial in trials.items()}}
+    keep = {
+        **plan.keep,
+        **{
+            copy_stream(stream, each.name): each.keep
+            for stream in trials
+            for each in strata[stream]
+        },
+    }
     return replace(
         plan,
-        keep=expanded.merge_keep(plan.keep, plan.rates),
+        keep=expanded.merge_keep(keep, plan.rates),
+        keeps_incumbent=plan.keeps_incumbent and not trials,
         unshed_rates=expanded.merge_rates(plan.unshed_rates),
         rates=expanded.merge_rates(plan.rates),
-        strata=expanded.plans(plan.keep, plan.rates),
+        strata=strata,
+        trials=trials,
         seconds=clock() - began,
     )
+
+
+def _trials(
+    expanded: ExpandedModel,
+    planned: Mapping[Stream, tuple[StratumPlan, ...]],
+    histories: Mapping[str, KeyHistory],
+) -> Iterator[tuple[Stream, Trial]]:
+    """Try the ways to shed the strata of each pattern of which there are histories."""
+    model = expanded.source
+    for stream, plans in planned.items():
+        operator, pattern = model.operators[str(stream.operator)], model.patterns[stream]
+        history = histories.get(operator.name)
+        if history is not None and can_try(model, pattern):
+            trial = try_ways(operator, pattern, plans, history)
+            if trial is not None:
+                yield stream, trial
 
 
 def _unshed_rates(problem: PlanningProblem) -> Rates:

@@ -91,7 +91,7 @@ def shares_by_label(
         pattern.stream: replace(
             _pattern_shares(operator, pattern, keep[pattern.stream]),
             strata={
-                each.name: StratumShares(each.way, _labelled(operator, pattern, each.keep))
+                each.name: _stratum_shares(operator, pattern, each)
                 for each in planned.get(pattern.stream, ())
             },
         )
@@ -101,9 +101,18 @@ def shares_by_label(
     }
 
 
+def _stratum_shares(
+    operator: OperatorModel, pattern: PatternModel, plan: StratumPlan
+) -> StratumShares:
+    keeps = (plan.keep, plan.keep_open, plan.keep_others)
+    return StratumShares(plan.way, *(_labelled(operator, pattern, keep) for keep in keeps))
+
+
 def _labelled(
     operator: OperatorModel, pattern: PatternModel, keep: Floats
 ) -> Mapping[str, float]:
+    if not len(keep):
+        return {}
     labels = (operator.types[number] for number in pattern.demand.uses)
     return dict(zip(labels, keep.tolist(), strict=True))
 

@@ -4,7 +4,8 @@ It is a pure function of the hash of an event's key, the hash of its id, the tab
 the plan: so the simulator, Spark and a replay decide alike.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from shedlight.model.model import SheddingWay
 from shedlight.model.stratum_split import REST
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import KeepDecision, kept_events
-from shedlight.shedding.stratum_shares import StrataTable
+from shedlight.shedding.stratum_shares import StrataTable, StratumShares, find_places
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +25,8 @@ class EventHashes:
     keys: Array  # of their keys alone, by which strata are found
     salted: Array  # of their keys and an epoch of event time, by which whole keys are shed
     events: Array  # of their ids
+    # of the keys that had an open partial match before the batch, in order
+    open: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def kept_by_strata(
@@ -45,9 +48,21 @@ def kept_by_strata(
             continue
         mine = shares.strata.get(name) or shares.strata[REST]
         by_key = mine.way is SheddingWay.WHOLE_KEYS
-        used = (hashes.salted if by_key else hashes.events)[rows]
-        alone = PatternShares(mine.shares)
-        decided = kept_events(alone, types, numbers[rows], used)
-        mask[rows] = decided.mask
-        unknown |= dict.fromkeys(decided.unknown)
+        used = hashes.salted if by_key else hashes.events
+        for part, by_label in _parts(mine, rows, hashes):
+            decided = kept_events(PatternShares(by_label), types, numbers[part], used[part])
+            mask[part] = decided.mask
+            unknown |= dict.fromkeys(decided.unknown)
     return KeepDecision(mask, tuple(unknown))
+
+
+def _parts(
+    shares: StratumShares, rows: Array, hashes: EventHashes
+) -> Iterator[tuple[Array, Mapping[str, float]]]:
+    """Tell rows of open keys from others, if their shares are not the same."""
+    if shares.way is not SheddingWay.OPENERS:
+        yield rows, shares.shares
+        return
+    is_open = find_places(hashes.open, hashes.keys[rows]) >= 0
+    yield rows[is_open], shares.of_open
+    yield rows[~is_open], shares.of_others

@@ -5,7 +5,7 @@ be of a class, by what they yield, and all that are left are the rest.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,15 +19,23 @@ class StratumShares:
     """What a pattern keeps of one stratum."""
 
     way: SheddingWay  # how it is shed
-    shares: Mapping[str, float]  # the share of each type, by label
+    shares: Mapping[str, float]  # the share of each type, by label; a mean if by openers only
+    # by openers only, the share of each type of keys that are open, and of others
+    of_open: Mapping[str, float] = field(default_factory=dict)
+    of_others: Mapping[str, float] = field(default_factory=dict)
 
     def scale_by(self, factor: float, held: frozenset[str] = frozenset()) -> "StratumShares":
         """Multiply all shares but those of some labels by a factor; none gets more than all."""
-        scaled = {
-            label: share if label in held else min(1.0, share * factor)
-            for label, share in self.shares.items()
-        }
-        return replace(self, shares=scaled)
+
+        def scale(shares: Mapping[str, float]) -> Mapping[str, float]:
+            return {
+                label: share if label in held else min(1.0, share * factor)
+                for label, share in shares.items()
+            }
+
+        return StratumShares(
+            self.way, scale(self.shares), scale(self.of_open), scale(self.of_others)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,12 +65,12 @@ class StrataTable:
         """
         found = np.full(len(keys), len(self.heavy) + len(self.classes), np.int64)
         for number, hashes in enumerate(self.classes.values()):
-            found[_places(hashes, keys) >= 0] = len(self.heavy) + number
-        places = _places(self.heavy, keys)
+            found[find_places(hashes, keys) >= 0] = len(self.heavy) + number
+        places = find_places(self.heavy, keys)
         return np.where(places >= 0, places, found)
 
 
-def _places(hashes: Array, keys: Array) -> Array:
+def find_places(hashes: Array, keys: Array) -> Array:
     """Find keys among hashes in order: their places, or -1."""
     if not len(hashes):
         return np.full(len(keys), -1, np.int64)

@@ -1,13 +1,16 @@
 """Keys shed in strata, in a simulation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from experiments.keyed_data import HALF, NODE, PAIR, YIELDS, ZIPF
+from experiments.keyed_data import HALF, NODE, PAIR, RARE, YIELDS, ZIPF
 from shedlight.engines.simulator import simulate
 from shedlight.engines.simulator.policies import ControllerPolicy, RandomPolicy
 from shedlight.graph.strata import find_stratified
 from shedlight.matching.output.complex_events import EVENTS, TIME
+from shedlight.model.model import SheddingWay
 from shedlight.model.stratum_split import HEAVY_PREFIX, REST
 from tests.engines.simulator.test_closures import _application
 
@@ -76,15 +79,31 @@ def test_keys_of_high_yield_are_kept_before_others():
     assert shares["good-yield"] > shares["low-yield"]
 
 
-def test_nothing_is_invented_in_strata():
+def test_where_few_events_close_openers_are_shed():
+    """One event in fifty closes; whole keys would leave 0.9 / load of the results."""
+    run, policy, done = _run(replace(RARE, window=10), 2.0, 1)
+    unshed = simulate(run.application, {"s": run.events}, run.service, interval=SECONDS)
+
+    kept, whole = (
+        np.count_nonzero(each.sinks["found"][TIME].to_numpy() > 30e6) for each in (done, unshed)
+    )
+
+    assert kept > 1.3 * 0.45 * whole
+    ways = {each.way for each in policy.memory.shares[PAIR].strata.values()}
+    assert ways & {SheddingWay.EVENTS, SheddingWay.OPENERS}
+    assert any("whole keys: " in decision.reason for decision in policy.log)
+
+
+@pytest.mark.parametrize("data", [HALF, replace(RARE, window=10)], ids=["half", "rare"])
+def test_nothing_is_invented_in_strata(data):
     """Every match is a word: an opener and a closer of one key, in order, within the window."""
-    run, _, done = _run(HALF, 2.0, 3)
+    run, _, done = _run(data, 2.0, 3)
     rows = run.events.to_pydict()
     by_id = {n: i for i, n in enumerate(rows["id"])}
 
     pairs = [[by_id[n] for n in pair] for pair in done.outputs[PAIR][EVENTS].to_pylist()]
 
-    assert len(pairs) > 1_000
+    assert len(pairs) > 100
     for first, last in pairs:
         assert (rows["type"][first], rows["type"][last]) == (0, 1)
         assert rows["key"][first] == rows["key"][last]

@@ -10,6 +10,7 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.arrays import Floats
+from shedlight.model.sampled.key_history import KeyHistory
 from shedlight.shedding.shares import Shares
 
 
@@ -51,6 +52,7 @@ class Interval:
             so intervals are observed.
         strata: What was counted of strata of keys, by operator and name; empty if nobody
             sheds in strata.
+        key_histories: The histories of a sample of keys so far, by operator, likewise.
     """
 
     start: float
@@ -71,6 +73,7 @@ class Interval:
     pressure: Mapping[str, float] = field(default_factory=dict)
     observations: tuple[Observation, ...] | None = None
     strata: Mapping[str, Mapping[str, StratumCounts]] = field(default_factory=dict)
+    key_histories: Mapping[str, KeyHistory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

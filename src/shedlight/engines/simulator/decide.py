@@ -58,6 +58,8 @@ class Decider:
     Attributes:
         choosers: Who chooses for patterns, whatever their shares are.
         table: The strata of its keys.
+        open_keys: The hashes of the keys with a partial match, in order, by pattern, as of the
+            end of the last interval.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Decider:
     ) -> None:
         self.choosers: Mapping[Stream, Chooser] = {}
         self.table = StrataTable()
+        self.open_keys: Mapping[str, Array] = {}
         self._spec, self._operator, self._windows = spec, operator, windows
         self._closure_state, self._sampled = closure_state, sampled
         self._relevant: dict[str, Array] = {}
@@ -142,7 +145,8 @@ class Decider:
             return kept_events(shares, ready.types, ready.numbers, hashes)
         keys = ready.keys[self._spec.patterns[stream.name].partition_by][0]
         by_event = self._hashes(ready, stream, PatternShares({}), known)
-        by_stratum = EventHashes(keys, hashes, by_event)
+        opened = self.open_keys.get(stream.name, np.zeros(0, np.int64))
+        by_stratum = EventHashes(keys, hashes, by_event, opened)
         return kept_by_strata(shares, self.table, ready.types, ready.numbers, by_stratum)
 
     def _needed(self, matcher: Matcher, ready: ReadyBatch) -> Array:

@@ -53,6 +53,7 @@ def observation_of(interval: Interval) -> Observation:
             name: {stratum: _observe(counts, 1 / length) for stratum, counts in strata.items()}
             for name, strata in interval.strata.items()
         },
+        key_histories=interval.key_histories,
     )
 
 

@@ -132,7 +132,8 @@ class SimulationRun(ABC):
         """Add what was counted of strata to the record of an interval."""
         if not self._options.with_strata:
             return interval
-        counted = replace(interval, strata=self._strata.take())
+        histories = self._strata.histories
+        counted = replace(interval, strata=self._strata.take(), key_histories=histories)
         for name, server in self._servers.items():
             server.set_strata(self._strata.table(name))
         return counted

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shedlight.engines.simulator.api import StratumCounts
+from shedlight.engines.simulator.history import HistoryRecorder
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.graph import Application
 from shedlight.graph.strata import find_stratified
 from shedlight.graph.topology import longest_windows
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.classify import gather
+from shedlight.model.sampled.key_history import KeyHistory
 from shedlight.shedding.heavy_hitters import RecentWork
 from shedlight.shedding.key_yields import KeyYields
+from shedlight.shedding.shedder import event_hashes
 from shedlight.shedding.stratum_shares import StrataTable
 from shedlight.shedding.thresholds import END
 
@@ -46,6 +49,14 @@ class StrataTracker:
         windows = longest_windows(application)
         self._windows = {key: windows[key] for key in self.operators.values()}
         self._times: dict[str, int] = {}  # the event time until which yields were aged
+        self._recorders = {
+            name: HistoryRecorder(self._windows[key]) for name, key in self.operators.items()
+        }
+
+    @property
+    def histories(self) -> Mapping[str, KeyHistory]:
+        """The histories of a sample of keys so far, by operator."""
+        return {name: each.history for name, each in self._recorders.items()}
 
     def table(self, operator: str) -> StrataTable:
         """Give the strata of the keys of an operator."""
@@ -62,6 +73,8 @@ class StrataTracker:
         table, counts = self._tables[key], self._counts[server.spec.name]
         strata, names = table.find(hashes), table.names
         _count(counts.arrivals, names, strata, labels, ready.numbers)
+        ids = event_hashes(ready.table, server.operator.ids)
+        self._recorders[server.spec.name].add(ready, ids, strata - len(table.heavy), names)
         self._age_yields(key, ready.watermark)
         for stream in server.spec.outputs:
             relevant = gather(server.decider.relevant(ready)[stream.name], ready.numbers)
@@ -88,6 +101,8 @@ class StrataTracker:
     def take(self) -> Mapping[str, Mapping[str, StratumCounts]]:
         """Give the counts of an interval, and begin the next with new heavy hitters."""
         taken = {}
+        for recorder in self._recorders.values():
+            recorder.end_batch()
         for name, key in self.operators.items():
             counts, self._counts[name] = self._counts[name], _Counts()
             taken[name] = {
