@@ -134,7 +134,8 @@ def keyed_application(window: float, levels: int = 1, within: str = "s") -> Appl
     )
 
 
-def _uniform(keys: int) -> Callable[[np.random.Generator, int], np.ndarray]:
+def draw_uniform(keys: int) -> Callable[[np.random.Generator, int], np.ndarray]:
+    """Draw keys of which each is as likely as any other."""
     return lambda rng, number: rng.integers(keys, size=number)
 
 
@@ -245,12 +246,16 @@ def stand_in(seed: int, number: int) -> pa.Table:
 
 ZIPF = KeyedData(name="zipf", draw_keys=_zipf, draw_types=_closers(0.5))
 HALF = KeyedData(name="half", draw_keys=_half, draw_types=_closers(0.5))
-YIELDS = KeyedData(name="yields", draw_keys=_uniform(2_000), draw_types=_two_yields, window=30)
+YIELDS = KeyedData(
+    name="yields", draw_keys=draw_uniform(2_000), draw_types=_two_yields, window=30
+)
 PHASES = replace(YIELDS, name="phases", draw_types=_phases)
 CHAIN = KeyedData(
-    name="chain", draw_keys=_uniform(200), draw_types=_closers(0.5), levels=3, window=30
+    name="chain", draw_keys=draw_uniform(200), draw_types=_closers(0.5), levels=3, window=30
 )
-RARE = KeyedData(name="rare", draw_keys=_uniform(2_000), draw_types=_closers(0.02), window=30)
+RARE = KeyedData(
+    name="rare", draw_keys=draw_uniform(2_000), draw_types=_closers(0.02), window=30
+)
 BORG_FAIL = BorgFail()
 
 DATA_SETS: Mapping[str, KeyedData | BorgFail] = {

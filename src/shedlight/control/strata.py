@@ -24,9 +24,10 @@ from shedlight.shedding.shares import Shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrataSettings:
-    """How strata are learned.
+    """Whether keys are shed in strata, and how these are learned.
 
     Attributes:
+        enabled: Whether they are; if not, all keys of a pattern are alike.
         memory: What an observation counts for yields after one more, 0 to 1.
         rate_memory: The same for rates, which follow keys from stratum to stratum.
         prior: By how many results the yield of a stratum is drawn to that of all keys.
@@ -35,6 +36,7 @@ class StrataSettings:
         new_work: What part of the work new heavy hitters must have to be planned for at once.
     """
 
+    enabled: bool = False
     memory: float = 0.9
     rate_memory: float = 0.5
     prior: float = 30.0

@@ -117,8 +117,9 @@ class ControllerPolicy(PressurePolicy):
 
     @property
     def sheds_in_strata(self) -> bool:
-        """Whether there are operators whose keys are shed in strata."""
-        return bool(find_stratified(self.memory.application))
+        """Whether there are operators whose keys are to be shed in strata."""
+        enabled = self.memory.settings.strata.enabled
+        return enabled and bool(find_stratified(self.memory.application))
 
     def observe(self, observation: Observation) -> None:
         """Let the controller decide."""

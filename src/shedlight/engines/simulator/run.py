@@ -75,7 +75,7 @@ class SimulationRun(ABC):
         sampled_sinks = find_sampled_sinks(self.application, closures)
         keys = SampledKeys(sampled_sinks, options.unshed_sample)
         self._sample_results = SampleResults(self.application, keys)
-        self._strata = StrataTracker(self.application)
+        self._strata = StrataTracker(self.application) if options.with_strata else None
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
             self._servers[spec.name] = Server(
@@ -90,7 +90,7 @@ class SimulationRun(ABC):
                 unique=prepared.unique.issuperset(spec.inputs),
                 lists_events=options.with_outputs,
             )
-            if options.with_strata:
+            if self._strata is not None:
                 self._servers[spec.name].records_keys = spec.name in self._strata.operators
             upstream = [self._depth[s.operator] for s in spec.inputs if s.operator]
             self._depth[spec.name] = 1 + max(upstream, default=0)
@@ -125,12 +125,12 @@ class SimulationRun(ABC):
 
     def _count_strata(self, server: Server, batch: ServiceBatch) -> None:
         """Count what came of the strata of keys in a batch."""
-        if self._options.with_strata:
+        if self._strata is not None:
             self._strata.count(server, batch)
 
     def _with_strata(self, interval: Interval) -> Interval:
         """Add what was counted of strata to the record of an interval."""
-        if not self._options.with_strata:
+        if self._strata is None:
             return interval
         histories = self._strata.histories
         counted = replace(interval, strata=self._strata.take(), key_histories=histories)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from shedlight.control.controller import ControlSettings, Decision
+from shedlight.control.strata import StrataSettings
 from shedlight.engines.simulator import Interval, ServedEvents, Simulation, simulate
 from shedlight.engines.simulator.api import Chooser, Choosing, Stratifying
 from shedlight.engines.simulator.latency_file import LatencyCollector, LatencySummary
@@ -99,12 +100,16 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     on_interval: Callable[[], None] = lambda: None,
     with_outputs: bool = False,
     unshed_sample: float = 0.0,
+    with_strata: bool = False,
 ) -> ScenarioResult:
     """Simulate a scenario under a shedder, which decides once an interval (in seconds).
 
-    The limits are those of each node with a bound, as long as nobody decides.
+    The limits are those of each node with a bound, as long as nobody decides. With strata, keys
+    are shed in them.
     """
-    settings = ControlSettings(plan_settings=PlanSettings(target=target))
+    settings = ControlSettings(
+        plan_settings=PlanSettings(target=target), strata=StrataSettings(enabled=with_strata)
+    )
     checks = CHECKS_PER_DECISION
     if scenario.costs is not None:  # a node looks at what waits before each micro-batch
         checks = 1

@@ -25,6 +25,7 @@ from shedlight.shedding.shedder import event_hashes
 from shedlight.shedding.stratum_shares import StrataTable
 from shedlight.shedding.thresholds import END
 
+_NO_WINDOW = 60_000_000  # stands for that of patterns of one event, in microseconds
 _AGING = 0.98  # what an event of a key says of its yield a window later
 
 
@@ -47,7 +48,7 @@ class StrataTracker:
         self._counts = {name: _Counts() for name in self.operators}
         self._yields = dict.fromkeys(self.operators.values(), KeyYields())
         windows = longest_windows(application)
-        self._windows = {key: windows[key] for key in self.operators.values()}
+        self._windows = {key: windows.get(key, _NO_WINDOW) for key in self._work}
         self._times: dict[str, int] = {}  # the event time until which yields were aged
         self._recorders = {
             name: HistoryRecorder(self._windows[key]) for name, key in self.operators.items()
