@@ -20,6 +20,7 @@ from benchmarks import (
     planning,
     simulating,
     spark,
+    strata,
     whole_way,
 )
 from shedlight import __version__
@@ -42,6 +43,7 @@ def main() -> int:
             generated,
             deploying,
             planning,
+            strata,
             simulating,
             spark,
             latency,

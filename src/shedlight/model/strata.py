@@ -7,7 +7,7 @@ shed by types and events, as a pattern without a key. All other keys are the *re
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -104,15 +104,19 @@ class ExpandedModel:
 
     def plans(self, keep: Keep, rates: Rates) -> Mapping[Stream, tuple[StratumPlan, ...]]:
         """Say what each pattern that has copies keeps of each stratum."""
-        plans, patterns = {}, self.model.patterns
+        plans, patterns = {}, self.source.patterns
         for stream, copies in self.copies.items():
             if copies[0] in keep:
                 strata, arriving = self.strata_of(stream), rates.arrivals[str(stream.operator)]
-                uses = [patterns[copy].demand.uses for copy in copies]
+                by_stratum = arriving.reshape(len(copies), -1)[:, patterns[stream].demand.uses]
                 plans[stream] = tuple(
-                    StratumPlan(name, way, keep[copy], float(arriving[mine].sum()))
-                    for name, way, copy, mine in zip(
-                        strata.names, strata.ways, copies, uses, strict=True
+                    StratumPlan(name, way, keep[copy], rate)
+                    for name, way, copy, rate in zip(
+                        strata.names,
+                        strata.ways,
+                        copies,
+                        by_stratum.sum(1).tolist(),
+                        strict=True,
                     )
                 )
         return plans
@@ -199,17 +203,18 @@ def _copies(operator: OperatorModel, strata: OperatorStrata) -> Iterator[Pattern
     size = len(operator.types)
     for pattern in operator.patterns:
         factors = strata.calibration.get(pattern.stream)
+        # what copies have in common is read once: there are many
+        common = {each.name: getattr(pattern, each.name) for each in fields(pattern)}
+        common["measured"] = None
         for i, (name, way) in enumerate(zip(strata.names, strata.ways, strict=True)):
-            factor = pattern.calibration if factors is None else float(factors[i])
-            yield replace(
-                pattern,
-                stream=copy_stream(pattern.stream, name),
-                demand=replace(pattern.demand, uses=pattern.demand.uses + i * size),
-                key="" if way is SheddingWay.EVENTS else pattern.key,
-                accepts=tuple(numbers + i * size for numbers in pattern.accepts),
-                calibration=factor,
-                measured=None,
+            common["stream"] = copy_stream(pattern.stream, name)
+            common["demand"] = pattern.demand.shift(i * size)
+            common["key"] = "" if way is SheddingWay.EVENTS else pattern.key
+            common["accepts"] = tuple(numbers + i * size for numbers in pattern.accepts)
+            common["calibration"] = (
+                pattern.calibration if factors is None else float(factors[i])
             )
+            yield PatternModel(**common)
 
 
 def _merge_copies(pattern: PatternModel, copies: tuple[Stream, ...]) -> OperatorModel:

@@ -25,6 +25,7 @@ from shedlight.planning.shares import to_shares
 from shedlight.planning.trial import Trial, can_try, try_ways
 from shedlight.planning.watchers import WatcherPlan, plan_watchers
 
+_MAX_TRIALS = 6  # of how many patterns ways to shed keys are tried for a plan
 KEEP_INCUMBENT_RATIO = 0.99  # the incumbent is kept if it brings this share of the best plan
 _NEARLY = 1 - 1e-6
 
@@ -184,15 +185,24 @@ def _trials(
     planned: Mapping[Stream, tuple[StratumPlan, ...]],
     histories: Mapping[str, KeyHistory],
 ) -> Iterator[tuple[Stream, Trial]]:
-    """Try the ways to shed the strata of each pattern of which there are histories."""
-    model = expanded.source
-    for stream, plans in planned.items():
-        operator, pattern = model.operators[str(stream.operator)], model.patterns[stream]
-        history = histories.get(operator.name)
-        if history is not None and can_try(model, pattern):
-            trial = try_ways(operator, pattern, plans, history)
-            if trial is not None:
-                yield stream, trial
+    """Try the ways to shed the strata of patterns of which there are histories.
+
+    Of many patterns those are tried of which most is shed.
+    """
+    model, patterns = expanded.source, expanded.source.patterns
+    tried = [
+        stream
+        for stream in planned
+        if str(stream.operator) in histories and can_try(model, patterns[stream])
+    ]
+    shed = {s: sum(each.rate * (1 - each.keep.mean()) for each in planned[s]) for s in tried}
+    tried = sorted(tried, key=lambda stream: -shed[stream])[:_MAX_TRIALS]
+    for stream in tried:
+        operator = model.operators[str(stream.operator)]
+        history, plans = histories[operator.name], planned[stream]
+        trial = try_ways(operator, patterns[stream], plans, history, len(tried))
+        if trial is not None:
+            yield stream, trial
 
 
 def _unshed_rates(problem: PlanningProblem) -> Rates:

@@ -36,7 +36,9 @@ _MIN_RESULTS = 50  # with fewer in a history nothing is tried
 _MIN_GAIN = 1.03  # how much better another way than whole keys must be
 _STEPS = 6  # how often the share of openers is halved in search of the greatest that fits
 _NEARLY_ALL = 0.999
+_LITTLE = 0.01  # with less than this share of the work there is nothing to spend
 _BATCHES_PER_WINDOW = 10  # with more a trial takes longer and says the same
+_MIN_BATCHES_PER_WINDOW = 2
 
 ShareOf = Callable[[float], Floats]  # the share of each type, for a share of openers
 
@@ -124,16 +126,19 @@ def try_ways(
     pattern: PatternModel,
     plans: tuple[StratumPlan, ...],
     history: KeyHistory,
+    trials: int = 1,
 ) -> Trial | None:
     """Find the best way to shed the strata of a history for what a plan spends on them.
 
-    None if the history says too little, or nothing of them is shed.
+    None if the history says too little, or nothing of them is shed, or nothing is spent. With
+    more trials for a plan each takes less time: open keys are known later in them.
     """
-    sample = _sample(operator, pattern, history)
+    batches = max(_MIN_BATCHES_PER_WINDOW, _BATCHES_PER_WINDOW // trials)
+    sample = _sample(operator, pattern, history, batches)
     if sample is None:
         return None
     budget = _planned_work(sample, pattern, plans)
-    if budget >= _NEARLY_ALL * sample.work.sum():
+    if not _LITTLE <= budget / sample.work.sum() < _NEARLY_ALL:
         return None
     shares = _whole_keys(sample, budget)
     total = float(sample.results.sum())
@@ -162,9 +167,9 @@ def try_ways(
 
 
 def _sample(
-    operator: OperatorModel, pattern: PatternModel, history: KeyHistory
+    operator: OperatorModel, pattern: PatternModel, history: KeyHistory, batches: int
 ) -> _Sample | None:
-    """See a history as a pattern does; None: it is too short."""
+    """See a history as a pattern does, in batches per window; None: it is too short."""
     text = pattern.pattern
     if text is None or text.within is None or not len(history.time):
         return None
@@ -191,7 +196,7 @@ def _sample(
     results = np.bincount(strata, minlength=shape[0])
     if results.sum() < _MIN_RESULTS:
         return None
-    mine = merge_batches(mine, window // _BATCHES_PER_WINDOW)
+    mine = merge_batches(mine, window // batches)
     return _Sample(mine, runner, counted, since, work, results)
 
 
