@@ -12,8 +12,11 @@ from shedlight.engines.simulator import simulate
 from shedlight.engines.simulator.policies import ControllerPolicy, RandomPolicy
 from shedlight.graph.strata import find_stratified
 from shedlight.matching.output.complex_events import EVENTS, TIME
+from shedlight.model.latency import LatencyModel, Target
 from shedlight.model.model import SheddingWay
+from shedlight.model.spark_costs import Costs
 from shedlight.model.stratum_split import HEAVY_PREFIX, REST
+from shedlight.planning.plan import PlanSettings
 from tests.engines.simulator.test_closures import _application
 
 SECONDS, WARM_UP = 24.0, 8.0
@@ -145,3 +148,26 @@ def test_strata_are_off_unless_they_are_asked_for():
     assert not any(interval.strata or interval.key_histories for interval in done.intervals)
     assert not any(shares.strata for shares in policy.memory.shares.values())
     assert (policy.memory.strata, policy.memory.feedback) == ({}, {})
+
+
+def test_nodes_of_micro_batches_shed_in_strata_too():
+    """Counts of strata add up to those of the node, and heavy hitters are found."""
+    run = HALF.draw(2.0, 12.0, 1)
+    target = Target(latency=LatencyModel.MICRO_BATCH)
+    settings = replace(IN_STRATA, plan_settings=PlanSettings(target=target))
+    policy = ControllerPolicy(run.application, settings)
+    done = simulate(
+        run.application,
+        {"s": run.events},
+        run.service,
+        interval=1.0,
+        policy=policy,
+        costs={NODE: Costs(fixed=0.1, reading=0.0, carrying=0.0)},
+    )
+
+    strata = [interval.strata["w"].values() for interval in done.intervals]
+    kept = [sum(sum(s.kept.get("P", {}).values()) for s in each) for each in strata]
+    assert kept == [sum(i.kept.get(PAIR, {}).values()) for i in done.intervals]
+    names = policy.memory.shares[PAIR].strata
+    assert sum(name.startswith(HEAVY_PREFIX) for name in names) == 1
+    assert 0.3 < sum(kept) / len(run.events) < 0.7
