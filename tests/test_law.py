@@ -15,7 +15,7 @@ from tests.drawn_graphs import DrawnPlans, DrawnStrata, draw_application, draw_e
 from tests.law import Kept, Run
 
 RUNS, SOAK_RUNS, PARTS = 200, 20_000, 20
-STRATA_RUNS, SOAK_STRATA_RUNS = 8, 600
+STRATA_RUNS, SOAK_STRATA_RUNS = 12, 600
 FOUND = (6075, 17875)
 """What is watched for had not been seen yet, and what opens a match was shed; what is read had
 been whole for longer."""
