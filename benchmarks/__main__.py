@@ -21,6 +21,7 @@ from benchmarks import (
     simulating,
     spark,
     states,
+    strata,
     whole_way,
 )
 from shedlight import __version__
@@ -43,6 +44,7 @@ def main() -> int:
             generated,
             deploying,
             planning,
+            strata,
             simulating,
             spark,
             states,

@@ -12,11 +12,12 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from experiments import latency, quality
+from experiments import latency, quality, strata
 from experiments.data_sets import describe_data_sets, with_trace
 from experiments.pool import map_jobs
 from experiments.scalability import FIGURE, QUICK, TimedSolve
 from experiments.scalability_text import check_optima, scalability_lines
+from experiments.strata_text import strata_lines
 from experiments.text import quality_lines, steady_state_lines, timeline_lines
 from experiments.timing import measure
 from shedlight.cli.console import progress_bar, say
@@ -135,6 +136,19 @@ def _latency(  # options
     _print(_run_latency(_Options(output, quick, data, strict, jobs)), as_json=as_json)
 
 
+@app.command("strata")
+def _strata(
+    output: _Output = _RESULTS,
+    data: _Data = None,
+    jobs: _Jobs = _PROCESSORS,
+    *,
+    quick: _Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Count the results that are left where keys are not alike (half an hour)."""
+    _print(_run_strata(_Options(output, quick, data, jobs=jobs)), as_json=as_json)
+
+
 @app.command("all")
 def _all(  # options
     output: _Output = _RESULTS,
@@ -229,6 +243,19 @@ def _run_latency(options: _Options) -> _Results:
     _announce(experiment.name, number, began, csv, image, steady_csv, steady_image)
     lines = [*data_lines, "", *timeline_lines(intervals), "", *steady_state_lines(steady)]
     return _Results(made_with, {"rows": intervals, "steady_state": steady}, lines)
+
+
+def _run_strata(options: _Options) -> _Results:
+    began = time.perf_counter()
+    experiment = strata.QUICK if options.quick else strata.FIGURE
+    experiment = replace(experiment, folder=options.data)
+    made_with = _made_with(experiment.name, experiment.seeds, options)
+    csv, _ = _files(options.output, experiment.name)
+    outcomes = map_jobs(strata.run_job, experiment.jobs, options.processes)
+    done = _with_progress(outcomes, len(experiment.jobs), experiment.name)
+    rows = write_results(csv, chain.from_iterable(done), strata.StrataRow, made_with)
+    _announce(experiment.name, len(rows), began, csv)
+    return _Results(made_with, {"rows": rows}, [*strata_lines(rows)])
 
 
 def _run_scalability(options: _Options) -> _Results:

@@ -2,15 +2,19 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
+from shedlight.engines.simulator.api import Interval
 from shedlight.graph import Application, Node, OperatorSpec, Sink, Source, Stream
 from shedlight.graph.application import build_application
 from shedlight.graph.check import check_application
 from shedlight.graph.closures import find_closures
 from shedlight.language import DataType, parse_pattern
+from shedlight.model.model import SheddingWay
 from shedlight.shedding.shares import PatternShares, Shares, is_shed_by_key
+from shedlight.shedding.stratum_shares import StratumShares
 
 TYPES, KEYS = 5, 3
 WINDOWS = ("30 ms", "60 ms", "120 ms")
@@ -147,11 +151,11 @@ class DrawnPlans:
         self._closures = find_closures(application)
         self._active: Shares = {}
 
-    def decide(self, _interval: object) -> Shares:
+    def decide(self, interval: Interval) -> Shares:
         """Draw other shares now and then, and the pressure of each node."""
         rng, application = self._rng, self._application
         if rng.random() < 0.3:
-            self._active = dict(self._draw())
+            self._active = dict(self._draw(interval))
         pressure = {
             name: rng.choice([1.0, 1.0, 1.0, 0.7, 0.3, 0.0]) for name in application.nodes
         }
@@ -160,7 +164,7 @@ class DrawnPlans:
             for stream, shares in self._active.items()
         }
 
-    def _draw(self) -> Iterator[tuple[Stream, PatternShares]]:
+    def _draw(self, _interval: Interval) -> Iterator[tuple[Stream, PatternShares]]:
         rng = self._rng
         for spec in self._application.operators.values():
             for stream in spec.outputs:
@@ -173,3 +177,23 @@ class DrawnPlans:
                     labels |= {name: 1.0 for name in names if rng.random() < 0.7}
                 spared = frozenset(names if rng.random() < 0.5 else ())
                 yield stream, PatternShares(labels, by_key, spared=spared, default_share=share)
+
+
+class DrawnStrata(DrawnPlans):
+    """The same, and keys are shed in strata: in any way, by any shares."""
+
+    sheds_in_strata = True
+
+    def _draw(self, interval: Interval) -> Iterator[tuple[Stream, PatternShares]]:
+        for stream, shares in super()._draw(interval):
+            names = interval.strata.get(str(stream.operator), ())
+            strata = {name: self._draw_stratum(shares) for name in names}
+            yield stream, replace(shares, strata=strata)
+
+    def _draw_stratum(self, shares: PatternShares) -> StratumShares:
+        rng = self._rng
+        drawn = [
+            {label: rng.choice([0.0, 0.4, 0.8, 1.0]) for label in shares.shares}
+            for _ in range(3)
+        ]
+        return StratumShares(rng.choice(list(SheddingWay)), *drawn)

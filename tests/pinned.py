@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from experiments.keyed_data import DATA_SETS
 from shedlight.engines.simulator import Service, ServiceDistribution, simulate
 from shedlight.engines.simulator.policies import ControllerPolicy
 from shedlight.engines.spark.session.session import close_session, open_session
@@ -150,6 +151,33 @@ def simulations() -> dict[str, Any]:
     return found
 
 
+def keyed_simulations() -> dict[str, Any]:
+    """The same of keyed streams under overload, as they were before there were strata."""
+    found = {}
+    for name in ("zipf", "half", "chain", "rare"):
+        run = DATA_SETS[name].draw(2.0, 8.0, 5)
+        policy = ControllerPolicy(run.application, every=2)
+        done = simulate(
+            run.application,
+            {"s": run.events},
+            run.service,
+            interval=0.5,
+            policy=policy,
+            seed=5,
+            unshed_sample=0.05,
+        )
+        found[name] = {
+            "sinks": {k: digest(t.to_pylist()) for k, t in done.sinks.items()},
+            "intervals": [_interval(one) for one in done.intervals],
+            "reasons": [decision.reason for decision in policy.log],
+            "shares": {
+                str(stream): {label: _number(x) for label, x in each.shares.items()}
+                for stream, each in policy.memory.shares.items()
+            },
+        }
+    return found
+
+
 def _interval(interval: Any) -> dict[str, Any]:
     return {
         "outputs": {str(s): n for s, n in interval.outputs.items()},
@@ -206,6 +234,7 @@ PINS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "matches_of_random_patterns": matches_of_random_patterns,
     "plans_of_examples": plans_of_examples,
     "simulations": simulations,
+    "keyed_simulations": keyed_simulations,
     "shed_decisions": shed_decisions,
 }
 

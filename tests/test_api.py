@@ -49,7 +49,9 @@ NOT_CONSTRUCTED = {
     *("NodeModel", "OperatorModel", "SinkModel"),  # build_model does
     *("PatternWarning", "Span"),  # parsing
     *("NodeHealth", "NodeLoad", "Rates", "WatcherPlan"),  # make_plan, the controller
-    "AppliedThreshold",  # simulate
+    *("OperatorStrata", "StratumPlan", "Trial"),  # build_model, make_plan
+    *("AppliedThreshold", "StratumCounts"),  # simulate
+    *("KeyHistory", "StratumObservation"),  # an engine that sheds in strata
     *("ArrivalSketch", "ArrivalStats", "ShardMetrics", "Override"),  # a run on Spark
 }
 """Types of arguments and fields whose values users are given."""

@@ -1,41 +1,48 @@
 """Nothing is invented, whatever is shed: held by a checker that shares no code with engines."""
 
 import random
+from itertools import count, islice
 
 import pytest
 
 from shedlight.control.controller import ControlSettings
+from shedlight.control.strata import StrataSettings
 from shedlight.engines.simulator import Service, simulate
 from shedlight.engines.simulator.shedders import Shedder, make_policy
 from shedlight.graph import Application
-from tests.drawn_graphs import DrawnPlans, draw_application, draw_events
+from shedlight.graph.strata import find_stratified
+from tests.drawn_graphs import DrawnPlans, DrawnStrata, draw_application, draw_events
 from tests.law import Kept, Run
 
 RUNS, SOAK_RUNS, PARTS = 200, 20_000, 20
+STRATA_RUNS, SOAK_STRATA_RUNS = 12, 600
 FOUND = (6075, 17875)
 """What is watched for had not been seen yet, and what opens a match was shed; what is read had
 been whole for longer."""
 SHEDDERS = Shedder.GLOBAL, Shedder.LOCAL, Shedder.RANDOM, Shedder.UTILITY
 
 
-def simulated(seed: int) -> Run:
+def simulated(seed: int, *, with_strata: bool = False) -> Run:
     """Run a random application, and give what the checker reads.
 
     Two of three runs are under plans without reason, the others are overloaded, and a shedder
-    keeps the bounds.
+    keeps the bounds. With strata, keys are shed in them by both.
     """
     rng = random.Random(seed)
     application, events = draw_application(rng), draw_events(rng)
     load, policy = 1e-3, None
     if seed % 3 == 0:
-        load, settings = rng.uniform(1, 5), ControlSettings()
-        policy = make_policy(rng.choice(SHEDDERS), application, settings, 5)
+        load, strata = rng.uniform(1, 5), StrataSettings(enabled=with_strata)
+        shedders = SHEDDERS[:2] if with_strata else SHEDDERS
+        settings = ControlSettings(strata=strata)
+        policy = make_policy(rng.choice(shedders), application, settings, 5)
+    drawn = DrawnStrata if with_strata else DrawnPlans
     done = simulate(
         application,
         {"s": events},
         _service(application, load),
         interval=rng.choice([0.05, 0.2, 1.0]),
-        policy=policy or DrawnPlans(application, rng),
+        policy=policy or drawn(application, rng),
         with_outputs=True,
         unshed_sample=rng.choice([0.0, 0.3, 0.7]),
     )
@@ -66,6 +73,29 @@ def test_nothing_is_invented_under_random_plans(tenth):
         for what, number in simulated(seed).check().items():
             checked[what] += number
     assert all(number > 5 for number in checked.values()), checked
+
+
+def stratified_seeds(start=0):
+    """Give the seeds of applications that have keys to be shed in strata."""
+    return (
+        seed for seed in count(start) if find_stratified(draw_application(random.Random(seed)))
+    )
+
+
+def test_nothing_is_invented_in_strata():
+    """Whatever is kept of which stratum in which way: also where others watch for absences."""
+    checked = {"words": 0, "exact": 0, "absent": 0}
+    for seed in islice(stratified_seeds(), STRATA_RUNS):
+        for what, number in simulated(seed, with_strata=True).check().items():
+            checked[what] += number
+    assert checked["words"] > 50, checked
+
+
+@pytest.mark.soak
+def test_nothing_is_invented_in_strata_in_many_runs():
+    """As above, for longer."""
+    for seed in islice(stratified_seeds(1_000), SOAK_STRATA_RUNS):
+        simulated(seed, with_strata=True).check()
 
 
 @pytest.mark.parametrize("seed", FOUND)

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from shedlight.control.calibration import CalibrationSettings as CalibrationSettings
     from shedlight.control.controller import ControlSettings as ControlSettings
     from shedlight.control.controller import Decision as Decision
+    from shedlight.control.feedback import FeedbackSettings as FeedbackSettings
     from shedlight.control.observation import Observation as Observation
     from shedlight.control.replan_trigger import ReplanPolicy as ReplanPolicy
     from shedlight.control.smoothing import SmoothingSettings as SmoothingSettings
+    from shedlight.control.strata import StrataSettings as StrataSettings
     from shedlight.engines.event_files import read_events as read_events
     from shedlight.engines.event_files import write_events as write_events
     from shedlight.engines.simulator import AppliedThreshold as AppliedThreshold
@@ -83,9 +85,11 @@ if TYPE_CHECKING:
     from shedlight.model.latency import LatencyModel as LatencyModel
     from shedlight.model.latency import Target as Target
     from shedlight.model.model import Model as Model
+    from shedlight.model.model import SheddingWay as SheddingWay
     from shedlight.model.sampled.draw import RateHistory as RateHistory
     from shedlight.model.snapshot import MicroBatchCosts as MicroBatchCosts
     from shedlight.model.snapshot import Snapshot as Snapshot
+    from shedlight.model.snapshot import StratumRates as StratumRates
     from shedlight.model.snapshot_file import read_snapshot as read_snapshot
     from shedlight.model.spark_costs import Costs as Costs
     from shedlight.planning.plan import Plan as Plan
@@ -96,15 +100,18 @@ if TYPE_CHECKING:
     from shedlight.shedding.estimate import SinkEstimate as SinkEstimate
     from shedlight.shedding.shares import PatternShares as PatternShares
     from shedlight.shedding.shares import Shares as Shares
+    from shedlight.shedding.stratum_shares import StratumShares as StratumShares
 
 __version__ = "0.1.0"
 
 _NAMES_IN = {
     "control.calibration": "CalibrationSettings",
     "control.controller": "ControlSettings Decision",
+    "control.feedback": "FeedbackSettings",
     "control.observation": "Observation",
     "control.replan_trigger": "ReplanPolicy",
     "control.smoothing": "SmoothingSettings",
+    "control.strata": "StrataSettings",
     "engines.event_files": "read_events write_events",
     "engines.simulator": "AppliedThreshold Counts Interval Policy ServedEvents Service "
     "ServiceDistribution Simulation simulate",
@@ -126,15 +133,16 @@ _NAMES_IN = {
     "matching.operators.reorder": "StreamInput",
     "model.build": "build_model",
     "model.latency": "LatencyModel Target",
-    "model.model": "Model",
+    "model.model": "Model SheddingWay",
     "model.sampled.draw": "RateHistory",
-    "model.snapshot": "MicroBatchCosts Snapshot",
+    "model.snapshot": "MicroBatchCosts Snapshot StratumRates",
     "model.snapshot_file": "read_snapshot",
     "model.spark_costs": "Costs",
     "planning.plan": "Plan PlanSettings make_plan",
     "planning.watchers": "WatcherPlan",
     "shedding.estimate": "Estimate SinkEstimate",
     "shedding.shares": "PatternShares Shares",
+    "shedding.stratum_shares": "StratumShares",
 }
 """The public names of each module."""
 MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}

@@ -382,3 +382,13 @@ def test_types_that_cannot_be_generated_are_named(simulate, tmp_path, old, new, 
     done = simulate(*QUICK, app=_app(tmp_path, (old, new)))
     assert message in done.errors
     assert done.status == (1 if message else 0)
+
+
+def test_strata_are_for_planned_shedders_and_keyed_patterns(simulate):
+    """What they cannot do is said."""
+    done = simulate(*QUICK, "--strata", "--shedder", "random")
+    assert done.status == 2
+    assert "--strata are planned, and --shedder random does not plan" in done.errors
+    done = simulate(*QUICK, "--strata")
+    assert done.status == 1
+    assert "no operator of 'borg' has strata" in done.errors

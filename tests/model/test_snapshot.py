@@ -105,7 +105,7 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
         ("rate", {}),
         (
             "the snapshot has no 'rate'; known: backlog, calibration, micro_batch, "
-            "output_rates, processing_time, rates, second_moment, transport; "
+            "output_rates, processing_time, rates, second_moment, strata, transport; "
             "did you mean 'rates'?"
         ),
     ),
@@ -173,7 +173,8 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
         ("events_per_window", {}),
         (
             "the snapshot has no 'events_per_window'; known: backlog, calibration, "
-            "micro_batch, output_rates, processing_time, rates, second_moment, transport"
+            "micro_batch, output_rates, processing_time, rates, second_moment, strata, "
+            "transport"
         ),
     ),
 ]
@@ -214,7 +215,7 @@ TEXTS = {
     '{"rates": {"s1": {"type=0": 1e999}, "s2": {}}}': (
         f': rates.s1["type=0"] is Infinity; {RATE}'
     ),
-    "[" * 100_000: ": too much stands inside each other; a snapshot has at most three levels",
+    "[" * 100_000: ": too much stands inside each other; a snapshot has at most five levels",
 }
 
 

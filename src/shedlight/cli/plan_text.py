@@ -53,8 +53,26 @@ def as_json(model: Model, plan: Plan) -> dict[str, Any]:
             }
             for watcher in plan.watchers
         },
+        "strata": _strata(model, plan),
         "solve_seconds": plan.seconds,
     }
+
+
+def _strata(model: Model, plan: Plan) -> dict[str, Any]:
+    """Say what patterns keep of each stratum, in which way; empty if there are no strata."""
+    by_operator: dict[str, Any] = {}
+    for stream, strata in plan.strata.items():
+        operator, pattern = model.operators[str(stream.operator)], model.patterns[stream]
+        labels = [operator.types[number] for number in pattern.demand.uses]
+        by_operator.setdefault(operator.name, {})[stream.name] = {
+            each.name: {
+                "way": each.way.value,
+                "rate": each.rate,
+                "keep": dict(zip(labels, each.keep.tolist(), strict=True)),
+            }
+            for each in strata
+        }
+    return by_operator
 
 
 def _keep_shares(

@@ -20,6 +20,7 @@ from shedlight.cli.plan_options import Aim
 from shedlight.cli.simulate_costs import MicroBatchTimes, read_costs
 from shedlight.cli.simulate_options import (
     ScenarioOptions,
+    check_strata,
     make_scenario,
     read_times,
     with_bound,
@@ -62,6 +63,14 @@ def simulate(  # noqa: PLR0913  # one argument per option
         ),
     ] = None,
     shedder: Annotated[Shedder, typer.Option(help="Which shedder.")] = Shedder.GLOBAL,
+    strata: Annotated[
+        bool,
+        typer.Option(
+            "--strata",
+            help="Plan and shed heavy hitters, and keys that yield much or little, apart from "
+            "other keys. Spark does not, yet.",
+        ),
+    ] = False,
     stream: Annotated[
         StreamProfile | None,
         typer.Option(help="Generate events like this.  [default: read the sources' files]"),
@@ -125,6 +134,8 @@ def simulate(  # noqa: PLR0913  # one argument per option
         )
     virtual_time = None if duration is None else seconds_of("--duration", duration)
     bounded = with_bound(load_with_warnings(application), bound)
+    if strata:
+        check_strata(bounded, shedder)
     micro_batches = None if costs is None else read_costs(bounded, costs)
     latency_model = _check_costs(micro_batches, latency, shedder)
     given = read_times(bounded, processing_time or [], snapshot)
@@ -157,6 +168,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
             on_interval=step,
             with_outputs=True,
             unshed_sample=bounded.unshed_sample,
+            with_strata=strata,
         )
     found = run_unshed(scenario, with_outputs=True).simulation.outputs
     report = SimulationReport(

@@ -22,10 +22,12 @@ from shedlight.engines.simulator.scenario import (
     generate_scenario,
     replay_scenario,
 )
+from shedlight.engines.simulator.shedders import Shedder
 from shedlight.engines.tables import leave_out_malformed
 from shedlight.errors import InputError, known_names
 from shedlight.generate.for_sources import StreamProfile, with_generated_sources
 from shedlight.graph import Application, Stream
+from shedlight.graph.strata import find_stratified
 from shedlight.model.snapshot_file import read_snapshot
 from shedlight.model.spark_costs import Costs
 from shedlight.shedding.shares import sheddable
@@ -58,6 +60,21 @@ def with_bound(application: Application, bound: str | None) -> Application:
     if bound is None:
         return application
     return replace(application, nodes=change_bounds(application.nodes, bound))
+
+
+def check_strata(application: Application, shedder: Shedder) -> None:
+    """See that a simulation has keys that can be shed in strata, and plans for them."""
+    if shedder not in {Shedder.GLOBAL, Shedder.LOCAL}:
+        raise typer.BadParameter(
+            f"--strata are planned, and --shedder {shedder.value} does not plan; leave one of "
+            "the two out"
+        )
+    if not find_stratified(application):
+        raise InputError(
+            f"no operator of {application.name!r} has strata: all its patterns must have one "
+            "PARTITION BY, its node a bound, and none be in a protected closure; leave out "
+            "--strata"
+        )
 
 
 def read_times(

@@ -14,6 +14,8 @@ from shedlight.model.latency import Limit, Target, check_feasible, node_limit
 from shedlight.model.load import node_load
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable, predict
+from shedlight.model.strata import copy_stream, expand_strata
+from shedlight.model.stratum_split import REST
 from shedlight.shedding.shares import PatternShares, Shares
 
 _MIN_BUDGET = 0.1
@@ -78,15 +80,35 @@ class LoadAssessment:
 
 
 def keep_arrays(model: Model, shares: Shares) -> Keep:
-    """Number the types of active shares as a model does; a new type has the mean share."""
-    return {
-        pattern.stream: _keep(
-            [operator.types[use] for use in pattern.demand.uses], shares[pattern.stream]
-        )
-        for operator in model.operators.values()
-        for pattern in operator.patterns
+    """Number the types of active shares as a model does; a new type has the mean share.
+
+    Where there are strata, they are those of the copies of patterns.
+    """
+    keep = {}
+    for operator in model.operators.values():
+        for pattern in operator.patterns:
+            if pattern.stream not in shares:
+                continue
+            mine = shares[pattern.stream]
+            labels = [operator.types[use] for use in pattern.demand.uses]
+            if operator.name not in model.strata:
+                keep[pattern.stream] = _keep(labels, mine)
+                continue
+            for name in model.strata[operator.name].names:
+                stratum = mine.strata.get(name) or mine.strata.get(REST)
+                known = mine if stratum is None else PatternShares(stratum.shares)
+                keep[copy_stream(pattern.stream, name)] = _keep(labels, known)
+    return keep
+
+
+def has_planned_strata(model: Model, shares: Shares) -> bool:
+    """Whether shares are for the strata that a model has."""
+    return all(
+        set(strata.names) == set(shares[pattern.stream].strata)
+        for name, strata in model.strata.items()
+        for pattern in model.operators[name].patterns
         if pattern.stream in shares
-    }
+    )
 
 
 def _keep(labels: list[str], shares: PatternShares) -> Floats:
@@ -98,19 +120,23 @@ def assess(
     observation: Observation, model: Model, target: Target, shares: Shares, factors: Factors
 ) -> LoadAssessment:
     """Assess the load of each node under the active shares."""
-    unbound = predict(model, None, [n.name for n in model.nodes.values() if n.bound])
-    limits, infeasible = _limits(model, target, unbound)
-    unshed = predict(model, None, limits)
-    keep = keep_arrays(model, shares)
-    shed, interval = predict(model, keep, limits), observation.interval
+    strata = expand_strata(model)
+    expanded = strata.model
+    unbound = predict(expanded, None, [n.name for n in model.nodes.values() if n.bound])
+    limits, infeasible = _limits(expanded, target, unbound)
+    keep, interval = keep_arrays(model, shares), observation.interval
+    shed, unshed = predict(expanded, keep, limits), predict(expanded, None, limits)
     events = {name: float(rates.sum()) * interval for name, rates in unshed.arrivals.items()}
     nodes = {
-        name: _assess_node(observation, model, limit, shed, keep, events)
+        name: _assess_node(observation, expanded, limit, shed, keep, events)
         for name, limit in limits.items()
     }
+    demand = {name: _demand(expanded, limit, unshed) for name, limit in limits.items()}
+    if model.strata:  # what a plan is made for, whatever the strata are
+        unshed = predict(model, None, limits)
     changed = changeable(model, limits)
     baseline = PlanBaseline(
-        demand={name: _demand(model, limit, unshed) for name, limit in limits.items()},
+        demand=demand,
         types={
             name: _shares(operator.types, unshed.arrivals[name])
             for name, operator in model.operators.items()
@@ -128,7 +154,7 @@ def assess(
         },
         rates={name: node.rate for name, node in nodes.items()},
     )
-    return LoadAssessment(nodes, baseline, infeasible, shed.sinks)
+    return LoadAssessment(nodes, baseline, infeasible, strata.merge_rates(shed).sinks)
 
 
 def _limits(
@@ -171,7 +197,8 @@ def _assess_node(
 ) -> NodeAssessment:
     name = limit.node.name
     predicted = node_load(model, _whole_limit(limit), rates)
-    busy, busy_limit = observation.busy.get(name, 0.0), predicted.busy_limit
+    busy = observation.busy.get(name, 0.0)
+    busy_limit = predicted.busy_limit / limit.node.boost
     operators = model.operators_on(name)
     events = sum(unshed_events[operator.name] for operator in operators)
     return NodeAssessment(

@@ -8,13 +8,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shedlight.control.assessment import LoadAssessment, assess, keep_arrays, streams_that_shed
+from shedlight.control.assessment import (
+    LoadAssessment,
+    assess,
+    has_planned_strata,
+    keep_arrays,
+    streams_that_shed,
+)
 from shedlight.control.calibration import (
     CalibrationSettings,
     Factors,
     Yields,
     apply_calibration,
     update_yields,
+)
+from shedlight.control.feedback import (
+    Feedback,
+    FeedbackSettings,
+    describe_feedback,
+    update_feedback,
 )
 from shedlight.control.node_status import NodeHealth, PlanFailure, node_health
 from shedlight.control.observation import (
@@ -36,6 +48,14 @@ from shedlight.control.smoothing import (
     SmoothingSettings,
     rate_history_of,
     smooth,
+)
+from shedlight.control.strata import (
+    StrataAverages,
+    StrataSettings,
+    find_strata_reason,
+    list_trials,
+    strata_rates,
+    update_strata,
 )
 from shedlight.errors import PlanError, SnapshotError
 from shedlight.graph.application import Application
@@ -61,12 +81,16 @@ class ControlSettings:
         plan_settings: How to plan; the horizon is two intervals, whatever it says there.
         calibration: How calibration factors are learned.
         smoothing: How observations are averaged that plans are made from.
+        strata: Whether keys are shed in strata, and how these are learned; not on Spark.
+        feedback: When more is planned than a limit, where keys are shed in strata.
     """
 
     policy: ReplanPolicy = DEFAULT_POLICY
     plan_settings: PlanSettings = field(default_factory=PlanSettings)
     calibration: CalibrationSettings = field(default_factory=CalibrationSettings)
     smoothing: SmoothingSettings = field(default_factory=SmoothingSettings)
+    strata: StrataSettings = field(default_factory=StrataSettings)
+    feedback: FeedbackSettings = field(default_factory=FeedbackSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +112,9 @@ class Memory:
     failure: PlanFailure | None = None  # why the last attempt brought no plan, if it did not
     # the status of each node, and what can be done
     health: Mapping[str, NodeHealth] = field(default_factory=dict)
+    strata: StrataAverages = field(default_factory=dict)  # what was learned of strata of keys
+    # how many times the limit of each node is planned that sheds in strata
+    feedback: Feedback = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
@@ -152,22 +179,27 @@ def decide(
     observation = remember_times(observation, memory.latest)
     memory = replace(memory, latest=observation)
     try:
-        model = build_model(memory.application, planning_snapshot(memory, observation))
+        model = _build_model(memory, observation)
     except SnapshotError as error:
         return memory, _decision(memory, observation, f"cannot plan yet: {error}")
     nodes, specs = memory.application.nodes, memory.application.operators.values()
     bounded = [spec.name for spec in specs if nodes[spec.node].bound is not None]
     smoothed = smooth(memory.smoothed, observation, memory.settings.smoothing, bounded)
     yields = update_yields(memory.yields, observation, model, memory.settings.calibration)
-    memory = replace(memory, smoothed=smoothed, yields=yields)
-    factors = memory.factors
+    factors = {stream: estimate.factor for stream, estimate in yields.items()}
     model = apply_calibration(model, factors)
+    strata = update_strata(memory.strata, observation, model, memory.settings.strata)
+    memory = replace(memory, smoothed=smoothed, yields=yields, strata=strata)
     plan_settings = _plan_settings(memory, observation)
     assessment = assess(observation, model, plan_settings.target, memory.shares, factors)
     history = replace(memory.history, since=memory.history.since + 1)
     trigger = find_replan_trigger(memory.settings.policy, assessment, history)
     memory = replace(memory, history=replace(history, lasting=trigger.lasting))
-    forced_reason = forced_reason or ("" if trigger.replan else _settled_reason(memory))
+    raised = _with_feedback(memory, observation, assessment)
+    settled = _settled_reason(memory) or _strata_reason(memory)
+    settled = describe_feedback(memory.feedback, raised.feedback) or settled
+    memory = raised
+    forced_reason = forced_reason or ("" if trigger.replan else settled)
     if trigger.replan or forced_reason:
         reason = forced_reason or trigger.reason
         return _replan(memory, observation, assessment, reason, clock)
@@ -193,6 +225,32 @@ def _settled_reason(memory: Memory) -> str:
     return f"{number} observations in a row were alike, and the plan was made from {averaged}"
 
 
+def _strata_reason(memory: Memory) -> str:
+    """Say why strata of keys ask for another plan; empty if they do not."""
+    since, settings = memory.history.since, memory.settings.strata
+    return find_strata_reason(memory.strata, memory.shares, since, settings)
+
+
+def _with_feedback(
+    memory: Memory, observation: Observation, assessment: LoadAssessment
+) -> Memory:
+    """Raise what is planned for nodes that shed in strata and are less busy than they may."""
+    operators = memory.application.operators
+    nodes = {operators[name].node for name in observation.strata}
+    feedback = {
+        name: update_feedback(
+            memory.feedback.get(name),
+            observation.busy.get(name, 0.0) / node.busy_limit if node.busy_limit else 1.0,
+            memory.settings.feedback,
+            aim=memory.settings.plan_settings.target.aim,
+            sheds=node.sheds,
+        )
+        for name, node in assessment.nodes.items()
+        if name in nodes
+    }
+    return replace(memory, feedback=feedback)
+
+
 def _replan(
     memory: Memory,
     observation: Observation,
@@ -203,16 +261,15 @@ def _replan(
     """Plan for the average of the latest observations, of which `current` is the last."""
     plan_settings, factors = _plan_settings(memory, observation), memory.factors
     mean = memory.smoothed.mean or observation
-    model = apply_calibration(
-        build_model(memory.application, planning_snapshot(memory, mean)), factors
-    )
+    model = apply_calibration(_build_model(memory, mean), factors)
     assessment = assess(mean, model, plan_settings.target, memory.shares, factors)
     attempt = _attempt(
         memory, without_infeasible_bounds(model, assessment), plan_settings, clock
     )
     planned, shares = assessment.baseline, memory.shares
     if attempt.plan is not None:
-        shares = {**shares, **shares_by_label(model, attempt.plan.keep)}
+        planned_shares = shares_by_label(model, attempt.plan.keep, attempt.plan.strata)
+        shares = {**shares, **planned_shares}
         # how busy and how slow a node was says nothing about what the new plan makes of it
         expected = replace(observation, busy={}, latency={})
         assessment = assess(expected, model, plan_settings.target, shares, factors)
@@ -229,11 +286,22 @@ def _replan(
     return memory, _decision(memory, observation, reason, current, attempt)
 
 
+def _build_model(memory: Memory, observation: Observation) -> Model:
+    """Build the model of an observation, with what feedback adds to limits."""
+    model = build_model(memory.application, planning_snapshot(memory, observation))
+    if not memory.feedback:
+        return model
+    boosts = {name: each.factor for name, each in memory.feedback.items()}
+    nodes = {n: replace(node, boost=boosts.get(n, 1.0)) for n, node in model.nodes.items()}
+    return replace(model, nodes=nodes)
+
+
 def planning_snapshot(memory: Memory, observation: Observation) -> Snapshot:
     """Make a snapshot; what patterns emit that shed by plan or by pressure is modelled."""
     pressed = shed_patterns(observation, memory.application)
     shed = streams_that_shed(memory.shares) | pressed
-    return snapshot_of(observation, memory.application, memory.factors, shed)
+    strata = strata_rates(memory.strata)
+    return snapshot_of(observation, memory.application, memory.factors, shed, strata)
 
 
 def _plan_settings(memory: Memory, observation: Observation) -> PlanSettings:
@@ -260,6 +328,8 @@ def try_plan(
     """Plan if that is better than the active shares; if no plan can be made, say why."""
     try:
         incumbent = keep_arrays(model, shares) or None
+        if not has_planned_strata(model, shares):
+            incumbent = None
         return make_plan(model, plan_settings, incumbent=incumbent, **options)
     except PlanError as error:
         return PlanFailure(str(error), isinstance(error, InfeasibleError))
@@ -268,8 +338,11 @@ def try_plan(
 def _attempt(
     memory: Memory, model: Model, plan_settings: PlanSettings, clock: Clock | None
 ) -> _Attempt:
-    options = {} if clock is None else {"clock": clock}
+    options: dict[str, Any] = {} if clock is None else {"clock": clock}
     history = rate_history_of(memory.smoothed)
+    known = memory.latest.key_histories if memory.latest else {}
+    if known:
+        options["key_histories"] = known
     plan = try_plan(model, plan_settings, memory.shares, history=history, **options)
     if isinstance(plan, PlanFailure):
         return _Attempt(None, f"no plan: {plan.problem}", plan)
@@ -281,7 +354,8 @@ def _attempt(
         remark = "everything fits, so nothing is shed"
         return _Attempt(None, remark, seconds=plan.seconds)
     what = f"sheds at {', '.join(plan.nodes)}" if plan.nodes else "keeps everything"
-    remark = "; ".join(filter(None, (f"the new plan {what}", list_watchers(plan.watchers))))
+    parts = (f"the new plan {what}", list_watchers(plan.watchers), list_trials(plan.trials))
+    remark = "; ".join(filter(None, parts))
     return _Attempt(plan, remark, seconds=plan.seconds)
 
 

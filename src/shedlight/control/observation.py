@@ -11,12 +11,22 @@ from dataclasses import dataclass, field, replace
 from shedlight.graph.application import Application, Stream
 from shedlight.graph.topology import descendants, operators_on, readers
 from shedlight.matching.compile.type_labels import OTHER
-from shedlight.model.snapshot import ByType, MicroBatchCosts, Snapshot
+from shedlight.model.sampled.key_history import KeyHistory
+from shedlight.model.snapshot import ByType, MicroBatchCosts, Snapshot, StratumRates
 
 _KEEPS_ALL = 0.99
 """A pattern that keeps less than this of a type sheds it; counts are not exact."""
 
 _Times = float | ByType
+
+
+@dataclass(frozen=True, slots=True)
+class StratumObservation:
+    """What was observed of a stratum of the keys of an operator, in events per second."""
+
+    arrivals: ByType  # of each type, before shedding
+    kept: Mapping[str, ByType]  # of each type, by each pattern
+    outputs: Mapping[str, float]  # complex events of each pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +50,9 @@ class Observation:
         latency: Mean seconds that a processed event spent at each node.
         micro_batch: What a micro-batch costs at each node.
         transport: Seconds per event that any pattern keeps, at each node.
+        strata: What was observed of the strata of keys, by operator and name, where keys are
+            shed in strata.
+        key_histories: The histories of a sample of keys, by operator, where an engine has them.
     """
 
     time: float
@@ -55,6 +68,8 @@ class Observation:
     latency: Mapping[str, float] = field(default_factory=dict)
     micro_batch: Mapping[str, MicroBatchCosts] = field(default_factory=dict)
     transport: Mapping[str, float] = field(default_factory=dict)
+    strata: Mapping[str, Mapping[str, StratumObservation]] = field(default_factory=dict)
+    key_histories: Mapping[str, KeyHistory] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.interval <= 0:
@@ -79,6 +94,7 @@ def snapshot_of(
     application: Application,
     calibration: Mapping[Stream, float] | None = None,
     shed: Collection[Stream] | None = None,
+    strata: Mapping[str, Mapping[str, StratumRates]] | None = None,
 ) -> Snapshot:
     """Make the snapshot that plans are made from.
 
@@ -101,6 +117,7 @@ def snapshot_of(
         micro_batch=observation.micro_batch,
         transport=observation.transport,
         calibration=calibration or {},
+        strata=strata or {},
         file=f"observation at {observation.time:g} s",
     )
 

@@ -17,6 +17,7 @@ from shedlight.model.quantity import format_keys
 from shedlight.model.rates import with_capacities
 from shedlight.model.selectivity.demand import MatchDemand, OrAs, build_demand
 from shedlight.model.snapshot import ByType, Snapshot, check_snapshot
+from shedlight.model.stratum_split import build_strata
 from shedlight.model.type_index import operator_vocabularies
 
 _MOMENT_OF_EXPONENTIAL = 2.0
@@ -38,7 +39,7 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
     check_snapshot(snapshot, application, vocabularies)
     columns = operator_columns(application)
     closures = find_closures(application)
-    operators = {}
+    operators, strata = {}, {}
     for spec in operator_order(application):
         types = operator_types(application, snapshot, spec, columns, vocabularies[spec.name])
         operators[spec.name] = OperatorModel(
@@ -53,6 +54,8 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
             ),
             unused=types.unused,
         )
+        if spec.name in snapshot.strata:
+            strata[spec.name] = build_strata(spec, snapshot, types)
     model = Model(
         nodes={name: _node(application, snapshot, name) for name in application.nodes},
         operators=operators,
@@ -67,6 +70,7 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
             for sink in application.sinks.values()
             if not sink.timed_out
         },
+        strata=strata,
     )
     return with_capacities(model)
 

@@ -127,7 +127,7 @@ class Limit:
         elif self.target.latency is LatencyModel.MICRO_BATCH:
             waiting = batches_per_event(self.node.percentile) * self.node.fixed / self.bound
             full = 1 - waiting - read * self.node.reading
-        return max(0.0, self.target.aim * full - self.backlog_share)
+        return max(0.0, self._aim * full - self.backlog_share)
 
     def budget(self, outputs: Mapping[Stream, float]) -> float:
         """Give the limit at what arrives if patterns upstream emit so much."""
@@ -136,10 +136,14 @@ class Limit:
     def slopes(self, arrivals: float) -> tuple[float, float]:
         """Say how the limit grows with arrivals that patterns use, and with all of them."""
         if self.target.latency is LatencyModel.MM1:
-            return self.target.aim * self.mean / (1 + arrivals * self.mean) ** 2, 0.0
+            return self._aim * self.mean / (1 + arrivals * self.mean) ** 2, 0.0
         if self.target.latency is LatencyModel.MICRO_BATCH:
-            return 0.0, -self.target.aim * self.node.reading
+            return 0.0, -self._aim * self.node.reading
         return 0.0, 0.0
+
+    @property
+    def _aim(self) -> float:
+        return self.target.aim * self.node.boost
 
     @property
     def mean(self) -> float:

@@ -8,6 +8,7 @@ may make it from arrays. `rates.py` predicts with it.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 
@@ -99,6 +100,8 @@ class NodeModel:
     fixed: float = 0.0  # seconds that a micro-batch takes however few events it has
     reading: float = 0.0  # seconds per event that arrives, kept or not
     transport: float = 0.0  # seconds per event that any pattern of an operator keeps
+    # how many times its limit is planned, where plans turned out to keep less than they say
+    boost: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,25 @@ class SinkModel:
     min_share: float = 0.0  # the share of what would come without shedding that it must get
 
 
+class SheddingWay(Enum):
+    """How a stratum of keys is shed."""
+
+    WHOLE_KEYS = "whole keys"  # by a hash of the key
+    EVENTS = "types and events"  # by a hash of the event, as without a key
+    OPENERS = "openers only"  # what can only open a partial match, by a hash of the event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorStrata:
+    """The strata of the keys of an operator."""
+
+    names: tuple[str, ...]  # their names; keys that are in no other are the rest
+    split: Floats  # the share of each type that is of each stratum: a row per stratum
+    ways: tuple[SheddingWay, ...]  # how each is shed
+    # what the patterns yield of each stratum; of a pattern that is not in it, the same of all
+    calibration: Mapping[Stream, Floats] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """What the planner knows of an application at one moment.
@@ -120,11 +142,13 @@ class Model:
         nodes: The nodes by name.
         operators: The operators by name, each after all that feed it.
         sinks: The sinks by name.
+        strata: The strata of operators whose keys are not all alike, by name.
     """
 
     nodes: Mapping[str, NodeModel]
     operators: Mapping[str, OperatorModel]
     sinks: Mapping[str, SinkModel]
+    strata: Mapping[str, OperatorStrata] = field(default_factory=dict)
 
     @property
     def patterns(self) -> Mapping[Stream, PatternModel]:

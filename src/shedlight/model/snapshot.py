@@ -5,8 +5,8 @@ It is read from JSON (`snapshot_file.py`), or made in Python from what was obser
 checked alike: the numbers when it is made, the names by `check_snapshot`.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, TypeVar
 
 import pydantic.dataclasses
@@ -15,8 +15,10 @@ from pydantic_core import ArgsKwargs, ErrorDetails
 
 from shedlight.errors import SnapshotError, known_names
 from shedlight.graph.application import Application, Stream, parse_stream
+from shedlight.graph.strata import find_stratified
 from shedlight.graph.topology import readers
 from shedlight.matching.compile.type_labels import OTHER, Vocabulary
+from shedlight.model.model import SheddingWay
 from shedlight.model.quantity import (
     BusySeconds,
     CalibrationFactor,
@@ -33,6 +35,7 @@ STREAM_SECTIONS = ("rates", "output_rates", "processing_time", "second_moment", 
 """The sections of a snapshot that have a value for each stream."""
 NODE_SECTIONS = ("backlog", "micro_batch", "transport")
 """The sections that have a value for each node."""
+_STRATA = "strata"  # the section that has a value for each operator
 
 ByType = Mapping[str, float]  # a number for each label of a type
 
@@ -48,6 +51,26 @@ class MicroBatchCosts:
 
     fixed: float
     reading: float
+
+
+@pydantic.dataclasses.dataclass(
+    frozen=True, slots=True, config=ConfigDict(extra="forbid"), eq=False
+)
+class StratumRates:
+    """What is known of a stratum of the keys of an operator.
+
+    Attributes:
+        rates: Events per second of each type that arrive at the operator.
+        calibration: What its patterns yield of this stratum, by name; as of all keys, of those
+            that are not in it.
+        way: How it is shed; None: a heavy hitter by types and events, all others by key.
+    """
+
+    rates: Mapping[str, EventsPerSecond]
+    calibration: Mapping[str, CalibrationFactor] = field(default_factory=dict)
+    way: Annotated[
+        SheddingWay | None, PlainSerializer(lambda way: way.value if way else None)
+    ] = None
 
 
 class _CostsInFile(pydantic.BaseModel):
@@ -110,6 +133,8 @@ class Snapshot:
         micro_batch: What a micro-batch costs at a node.
         transport: Seconds per event that any pattern keeps, at a node.
         calibration: Matches of a pattern as measured over those modelled.
+        strata: What is known of the strata of keys, by operator and by the name of the stratum.
+            The rest of the keys may be left out.
         file: Where it was read from, for messages.
     """
 
@@ -121,6 +146,7 @@ class Snapshot:
     micro_batch: Mapping[str, BatchCosts] = field(default_factory=dict)
     transport: Mapping[str, CostSeconds] = field(default_factory=dict)
     calibration: ByStream[CalibrationFactor] = field(default_factory=dict)
+    strata: Mapping[str, Mapping[str, StratumRates]] = field(default_factory=dict)
     file: str = "the snapshot"
 
     @pydantic.model_validator(mode="wrap")
@@ -152,7 +178,7 @@ def _problem(detail: ErrorDetails) -> str:
     *outer, last = keys
     around = format_keys(*outer) or "the snapshot"
     if detail["type"] in _UNKNOWN:
-        known = _CostsInFile.model_fields if outer else (*STREAM_SECTIONS, *NODE_SECTIONS)
+        known = _known_keys(outer)
         return f"{around} has no {last[:60]!r}; {known_names(last, known)}"
     if detail["type"] == "missing":
         return f"{around} lacks {last!r}; write {object_form(*outer)}"
@@ -165,11 +191,22 @@ def _problem(detail: ErrorDetails) -> str:
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 
+def _known_keys(outer: Sequence[str]) -> Collection[str]:
+    """List the keys of an object at a path."""
+    if not outer:
+        return (*STREAM_SECTIONS, *NODE_SECTIONS, _STRATA)
+    if outer[0] == _STRATA:
+        return [each.name for each in fields(StratumRates)]
+    return _CostsInFile.model_fields
+
+
 def object_form(*keys: str) -> str:
     """Show what the object at a path of keys looks like; without keys, the whole snapshot."""
     match keys:
         case ():
             return '{"rates": {"s1": {"type=0": 10}}}, events per second by source and type'
+        case ("strata", *_):
+            return '{"operator": {"stratum": {"rates": {"type=0": 10}}}}'
         case ("rates", _):
             return '{"type=0": ...} with events per second by type'
         case (_, _):
@@ -210,6 +247,10 @@ def check_snapshot(
             if isinstance(times, Mapping):
                 own = [known[str(stream.operator)]]
                 _check_labels(snapshot, section, stream, times, own)
+    for operator, strata in snapshot.strata.items():
+        for name, stratum in strata.items():
+            stream = Stream(name, operator)
+            _check_labels(snapshot, _STRATA, stream, stratum.rates, [known[operator]])
 
 
 def _check_names(snapshot: Snapshot, application: Application) -> None:
@@ -223,6 +264,21 @@ def _check_names(snapshot: Snapshot, application: Application) -> None:
     for section in NODE_SECTIONS:
         for node in getattr(snapshot, section):
             _check_name(snapshot, section, "node", node, application.nodes)
+    _check_strata(snapshot, application)
+
+
+def _check_strata(snapshot: Snapshot, application: Application) -> None:
+    stratified = find_stratified(application) if snapshot.strata else {}
+    for operator, strata in snapshot.strata.items():
+        _check_name(snapshot, _STRATA, "operator", operator, application.operators)
+        if operator not in stratified:
+            problem = f"{format_keys(_STRATA, operator)} is of an operator without strata"
+            hint = "its patterns must have one key, a bound, and no protected closure"
+            raise snapshot.error(f"{problem}; {hint}")
+        names = application.operators[operator].patterns
+        for stratum in strata.values():
+            for name in stratum.calibration:
+                _check_name(snapshot, _STRATA, "pattern", name, names)
 
 
 def _check_name(

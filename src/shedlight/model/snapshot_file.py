@@ -56,7 +56,7 @@ def _check_keys(value: _Object, path: Path, *keys: str) -> None:
             _check_keys(inner, path, *keys, key)
 
 
-_MAX_DEPTH = 2  # how many keys lead to the innermost object of a snapshot
+_MAX_DEPTH = 4  # how many keys lead to the innermost object of a snapshot
 
 
 def _read_json(path: Path) -> object:
@@ -85,5 +85,5 @@ def _read_json(path: Path) -> object:
         hint = "write an object with names in double quotes and no comma at its end"
         raise SnapshotError(f"{path}, {place}: {problem}; {hint}") from error
     except RecursionError as error:
-        hint = "a snapshot has at most three levels"
+        hint = "a snapshot has at most five levels"
         raise SnapshotError(f"{path}: too much stands inside each other; {hint}") from error

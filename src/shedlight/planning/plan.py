@@ -1,17 +1,20 @@
 """A plan: from a model of the application and its bounds to the shares that patterns keep."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from shedlight.errors import PlanError, known_names
+from shedlight.graph.application import Stream
 from shedlight.model.latency import Limit, Target, check_feasible, node_limit
 from shedlight.model.load import NodeLoad
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled.draw import RateHistory
+from shedlight.model.sampled.key_history import KeyHistory
+from shedlight.model.strata import ExpandedModel, StratumPlan, copy_stream, expand_strata
 from shedlight.planning.fill import spend_budget
 from shedlight.planning.infeasible import explain_infeasible
 from shedlight.planning.lp_rows import required_rate
@@ -19,8 +22,10 @@ from shedlight.planning.problem import CandidatePlan, PlanningProblem
 from shedlight.planning.reduced_lp import solve_reduced
 from shedlight.planning.search import local_search, sample_problem, sampled_value
 from shedlight.planning.shares import to_shares
+from shedlight.planning.trial import Trial, can_try, try_ways
 from shedlight.planning.watchers import WatcherPlan, plan_watchers
 
+_MAX_TRIALS = 6  # of how many patterns ways to shed keys are tried for a plan
 KEEP_INCUMBENT_RATIO = 0.99  # the incumbent is kept if it brings this share of the best plan
 _NEARLY = 1 - 1e-6
 
@@ -61,6 +66,9 @@ class Plan:
         objective: What it brings: the weighted rate at the sinks, or the output of the nodes.
         prices: What one more busy millisecond per second of a node would bring.
         watchers: What it does with each watcher: on, off, or a share of the keys; and why.
+        strata: What patterns keep of each stratum of their keys, where there are strata; `keep`
+            has the mean share then.
+        trials: What came of each way to shed strata on the histories of keys, by pattern.
         seconds: How long it took to make.
     """
 
@@ -74,6 +82,8 @@ class Plan:
     objective: float
     prices: Mapping[str, float]
     watchers: tuple[WatcherPlan, ...] = ()
+    strata: Mapping[Stream, tuple[StratumPlan, ...]] = field(default_factory=dict)
+    trials: Mapping[Stream, Trial] = field(default_factory=dict)
     seconds: float
 
 
@@ -83,6 +93,7 @@ def make_plan(
     *,
     incumbent: Keep | None = None,
     history: RateHistory | None = None,
+    key_histories: Mapping[str, KeyHistory] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
     """Find the shares that bring the most while every node keeps its bound.
@@ -92,14 +103,19 @@ def make_plan(
     Args:
         model: The application at a moment.
         settings: How to plan.
-        incumbent: The shares of the active plan, if there is one.
+        incumbent: The shares of the active plan, if there is one; where there are strata,
+            those of the copies of patterns.
         history: How rates were lately, if that is known.
+        key_histories: The histories of a sample of the keys of operators that have strata, on
+            which the ways to shed them are tried.
         clock: Says how long it takes.
 
     Raises:
         InfeasibleError: The constraints cannot all be met.
         PlanError: The bottleneck is none, a bound cannot be kept, or the solver failed.
     """
+    if model.strata:
+        return _plan_strata(model, settings, incumbent, key_histories or {}, clock)
     settings = settings or PlanSettings()
     began = clock()
     problem = _planning_problem(model, settings)
@@ -128,6 +144,65 @@ def make_plan(
         watchers=plan_watchers(problem, candidate),
         seconds=clock() - began,
     )
+
+
+def _plan_strata(
+    model: Model,
+    settings: PlanSettings | None,
+    incumbent: Keep | None,
+    key_histories: Mapping[str, KeyHistory],
+    clock: Callable[[], float],
+) -> Plan:
+    """Plan the copies that patterns have for strata, try ways, and put them together again."""
+    began = clock()
+    expanded = expand_strata(model)
+    plan = make_plan(expanded.model, settings, incumbent=incumbent, clock=clock)
+    planned = expanded.plans(plan.keep, plan.rates)
+    trials = dict(_trials(expanded, planned, key_histories)) if plan.nodes else {}
+    strata = {**planned, **{stream: trial.plans for stream, trial in trials.items()}}
+    keep = {
+        **plan.keep,
+        **{
+            copy_stream(stream, each.name): each.keep
+            for stream in trials
+            for each in strata[stream]
+        },
+    }
+    return replace(
+        plan,
+        keep=expanded.merge_keep(keep, plan.rates),
+        keeps_incumbent=plan.keeps_incumbent and not trials,
+        unshed_rates=expanded.merge_rates(plan.unshed_rates),
+        rates=expanded.merge_rates(plan.rates),
+        strata=strata,
+        trials=trials,
+        seconds=clock() - began,
+    )
+
+
+def _trials(
+    expanded: ExpandedModel,
+    planned: Mapping[Stream, tuple[StratumPlan, ...]],
+    histories: Mapping[str, KeyHistory],
+) -> Iterator[tuple[Stream, Trial]]:
+    """Try the ways to shed the strata of patterns of which there are histories.
+
+    Of many patterns those are tried of which most is shed.
+    """
+    model, patterns = expanded.source, expanded.source.patterns
+    tried = [
+        stream
+        for stream in planned
+        if str(stream.operator) in histories and can_try(model, patterns[stream])
+    ]
+    shed = {s: sum(each.rate * (1 - each.keep.mean()) for each in planned[s]) for s in tried}
+    tried = sorted(tried, key=lambda stream: -shed[stream])[:_MAX_TRIALS]
+    for stream in tried:
+        operator = model.operators[str(stream.operator)]
+        history, plans = histories[operator.name], planned[stream]
+        trial = try_ways(operator, patterns[stream], plans, history, len(tried))
+        if trial is not None:
+            yield stream, trial
 
 
 def _unshed_rates(problem: PlanningProblem) -> Rates:

@@ -5,7 +5,7 @@ One that is *spared* belongs to what must be whole: pressure leaves it, or takes
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from shedlight.graph.application import Application, ShedBy, Stream
 from shedlight.graph.closures import Closures, find_closures
 from shedlight.model.arrays import Floats
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
+from shedlight.model.strata import StratumPlan
+from shedlight.shedding.stratum_shares import StratumShares
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class PatternShares:
         spared: The labels that are whole for a watcher, which pressure sheds last and at once.
         spares_unknown: Whether the same holds for types that the shares do not have.
         default_share: What is kept of all types if no share of any is known.
+        strata: What is kept of each stratum of the keys, by name; empty: of all keys alike.
+            The shares are the mean over strata then.
     """
 
     shares: Mapping[str, float]
@@ -34,6 +38,7 @@ class PatternShares:
     spared: frozenset[str] = frozenset()
     spares_unknown: bool = False
     default_share: float = 1.0
+    strata: Mapping[str, StratumShares] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for label, share in self.shares.items():
@@ -66,21 +71,50 @@ class PatternShares:
             for label, share in self.shares.items()
         }
         factor = 1.0 if self.spares_unknown and pressure > 0 else pressure
-        return replace(self, shares=lowered, default_share=self.default_share * factor)
+        strata = {key: each.scale_by(pressure, held) for key, each in self.strata.items()}
+        share = self.default_share * factor
+        return replace(self, shares=lowered, default_share=share, strata=strata)
 
 
 Shares = Mapping[Stream, PatternShares]
 """What all patterns keep; a pattern that is not in it keeps everything."""
 
 
-def shares_by_label(model: Model, keep: Keep) -> Shares:
-    """Name the types of a plan's shares."""
+def shares_by_label(
+    model: Model,
+    keep: Keep,
+    strata: Mapping[Stream, tuple[StratumPlan, ...]] | None = None,
+) -> Shares:
+    """Name the types of a plan's shares, of all keys and of their strata."""
+    planned = strata or {}
     return {
-        pattern.stream: _pattern_shares(operator, pattern, keep[pattern.stream])
+        pattern.stream: replace(
+            _pattern_shares(operator, pattern, keep[pattern.stream]),
+            strata={
+                each.name: _stratum_shares(operator, pattern, each)
+                for each in planned.get(pattern.stream, ())
+            },
+        )
         for operator in model.operators.values()
         for pattern in operator.patterns
         if pattern.stream in keep
     }
+
+
+def _stratum_shares(
+    operator: OperatorModel, pattern: PatternModel, plan: StratumPlan
+) -> StratumShares:
+    keeps = (plan.keep, plan.keep_open, plan.keep_others)
+    return StratumShares(plan.way, *(_labelled(operator, pattern, keep) for keep in keeps))
+
+
+def _labelled(
+    operator: OperatorModel, pattern: PatternModel, keep: Floats
+) -> Mapping[str, float]:
+    if not len(keep):
+        return {}
+    labels = (operator.types[number] for number in pattern.demand.uses)
+    return dict(zip(labels, keep.tolist(), strict=True))
 
 
 def _pattern_shares(

@@ -95,7 +95,10 @@ def value(node: Expression) -> Any:
 
 def seen(column: Column) -> list[object]:
     """List values so that NaN equals NaN and -0.0 equals 0.0."""
-    shown = to_arrow(column).to_pylist()
+    values = to_arrow(column)
+    if pa.types.is_date(values.type):  # some are beyond the years that Python has
+        values = values.cast(pa.int32())
+    shown = values.to_pylist()
     return ["NaN" if isinstance(of, float) and math.isnan(of) else of for of in shown]
 
 

@@ -10,7 +10,17 @@ from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.model.arrays import Floats
+from shedlight.model.sampled.key_history import KeyHistory
 from shedlight.shedding.shares import Shares
+
+
+@dataclass(frozen=True, slots=True)
+class StratumCounts:
+    """What was counted of a stratum of the keys of an operator."""
+
+    arrivals: Mapping[str, int]  # events of each type
+    kept: Mapping[str, Mapping[str, int]]  # events of each type that each pattern kept
+    outputs: Mapping[str, int]  # complex events of each pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +50,9 @@ class Interval:
         pressure: The factor by which each node of micro-batches lowered its shares in the last.
         observations: What was observed of micro-batches, at most once; None: nodes have none,
             so intervals are observed.
+        strata: What was counted of strata of keys, by operator and name; empty if nobody
+            sheds in strata.
+        key_histories: The histories of a sample of keys so far, by operator, likewise.
     """
 
     start: float
@@ -59,6 +72,8 @@ class Interval:
     reading: Mapping[str, float] = field(default_factory=dict)
     pressure: Mapping[str, float] = field(default_factory=dict)
     observations: tuple[Observation, ...] | None = None
+    strata: Mapping[str, Mapping[str, StratumCounts]] = field(default_factory=dict)
+    key_histories: Mapping[str, KeyHistory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,3 +149,12 @@ class Choosing(Policy, Protocol):
     @property
     def choosers(self) -> Mapping[Stream, Chooser]:
         """Who chooses for a pattern, whatever its shares are."""
+
+
+@runtime_checkable
+class Stratifying(Policy, Protocol):
+    """A policy that may shed keys in strata."""
+
+    @property
+    def sheds_in_strata(self) -> bool:
+        """Whether it is to know of the strata of keys."""

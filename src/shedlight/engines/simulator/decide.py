@@ -24,7 +24,9 @@ from shedlight.shedding.guard import (
     types_to_keep,
 )
 from shedlight.shedding.shares import PatternShares, Shares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
+from shedlight.shedding.shedder import KeepDecision, event_hashes, kept_events, key_hashes
+from shedlight.shedding.strata import EventHashes, kept_by_strata
+from shedlight.shedding.stratum_shares import StrataTable
 from shedlight.shedding.thresholds import salted_hashes
 
 
@@ -55,6 +57,9 @@ class Decider:
 
     Attributes:
         choosers: Who chooses for patterns, whatever their shares are.
+        table: The strata of its keys.
+        open_keys: The hashes of the keys with a partial match, in order, by pattern, as of the
+            end of the last interval.
     """
 
     def __init__(
@@ -66,6 +71,8 @@ class Decider:
         sampled: SampledKeys | None = None,
     ) -> None:
         self.choosers: Mapping[Stream, Chooser] = {}
+        self.table = StrataTable()
+        self.open_keys: Mapping[str, Array] = {}
         self._spec, self._operator, self._windows = spec, operator, windows
         self._closure_state, self._sampled = closure_state, sampled
         self._relevant: dict[str, Array] = {}
@@ -107,9 +114,7 @@ class Decider:
                 by_event = self._hashes(ready, stream, PatternShares({}), hashes)
                 mask = self.choosers[stream].choose(matcher, ready, mask, by_event)
             elif mine is not None:
-                kept = kept_events(
-                    mine, ready.types, ready.numbers, self._hashes(ready, stream, mine, hashes)
-                )
+                kept = self._kept(ready, stream, mine, hashes)
                 mask = mask & kept.mask
                 decided.unknown[stream] = kept.unknown
             if self._sampled is not None and stream in self._sampled.groups:
@@ -130,6 +135,19 @@ class Decider:
                 mask = mask if whole is None else mask & whole
             decided.masks[stream.name] = mask
         return decided
+
+    def _kept(
+        self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]
+    ) -> KeepDecision:
+        """Say what a pattern keeps by its shares, of all keys or of strata of them."""
+        hashes = self._hashes(ready, stream, shares, known)
+        if not shares.strata:
+            return kept_events(shares, ready.types, ready.numbers, hashes)
+        keys = ready.keys[self._spec.patterns[stream.name].partition_by][0]
+        by_event = self._hashes(ready, stream, PatternShares({}), known)
+        opened = self.open_keys.get(stream.name, np.zeros(0, np.int64))
+        by_stratum = EventHashes(keys, hashes, by_event, opened)
+        return kept_by_strata(shares, self.table, ready.types, ready.numbers, by_stratum)
 
     def _needed(self, matcher: Matcher, ready: ReadyBatch) -> Array:
         """Say which events must all be kept for a pattern to be whole: by key, all of them."""

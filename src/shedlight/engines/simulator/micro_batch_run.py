@@ -94,7 +94,7 @@ class MicroBatchRun(SimulationRun):
             self._run_batch(name, start, shares, builder)
         if builder.is_last:
             self._end_inputs(shares, builder)
-        interval = builder.build(self._free)
+        interval = self._with_strata(builder.build(self._free))
         self._unobserved.append(interval)
         return replace(
             interval,
@@ -225,6 +225,7 @@ class MicroBatchRun(SimulationRun):
         for stream, table in server.timed_out.items():
             builder.add_output(stream, len(table))
             self._deliver(stream, table)
+        self._count_strata(server, batch)
         self._shadow(server, batch, shares, float(np.nextafter(start, np.inf)))
 
     def _transmit(

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shedlight.control.observation import Observation
-from shedlight.engines.simulator.api import Interval
+from shedlight.control.observation import Observation, StratumObservation
+from shedlight.engines.simulator.api import Interval, StratumCounts
 from shedlight.model.snapshot import MicroBatchCosts
 from shedlight.model.spark_costs import Costs
 
@@ -49,6 +49,20 @@ def observation_of(interval: Interval) -> Observation:
             for node, spent in interval.latency.items()
             if interval.processed[node]
         },
+        strata={
+            name: {stratum: _observe(counts, 1 / length) for stratum, counts in strata.items()}
+            for name, strata in interval.strata.items()
+        },
+        key_histories=interval.key_histories,
+    )
+
+
+def _observe(counts: StratumCounts, factor: float) -> StratumObservation:
+    """Turn counts of a stratum into rates."""
+    return StratumObservation(
+        _scaled(counts.arrivals, factor),
+        {name: _scaled(kept, factor) for name, kept in counts.kept.items()},
+        _scaled(counts.outputs, factor),
     )
 
 
@@ -96,6 +110,17 @@ def observe_micro_batches(
             for n, span in spans.items()
         },
         transport={name: span.costs.carrying for name, span in spans.items()},
+        strata={
+            name: {
+                stratum: StratumObservation(
+                    _scaled(each.arrivals, by_operator[name]),
+                    {p: _scaled(kept, by_operator[name]) for p, kept in each.kept.items()},
+                    _scaled(each.outputs, by_operator[name]),
+                )
+                for stratum, each in strata.items()
+            }
+            for name, strata in seen.strata.items()
+        },
     )
 
 
@@ -133,8 +158,24 @@ def join_intervals(intervals: Sequence[Interval]) -> Interval:
             s: (sum(i.spent[s][0] for i in intervals), sum(i.spent[s][1] for i in intervals))
             for s in last.spent
         },
+        strata={name: _add_strata(intervals, name) for name in last.strata},
         **{name: total(name) for name in _SUMS},
     )
+
+
+def _add_strata(intervals: Sequence[Interval], operator: str) -> dict[str, StratumCounts]:
+    """Add up the counts of the strata that the last interval has."""
+    added = {}
+    for stratum, last in intervals[-1].strata[operator].items():
+        counts = [
+            i.strata[operator][stratum] for i in intervals if stratum in i.strata[operator]
+        ]
+        added[stratum] = StratumCounts(
+            _add(each.arrivals for each in counts),
+            {name: _add(each.kept.get(name, {}) for each in counts) for name in last.kept},
+            _add(each.outputs for each in counts),
+        )
+    return added
 
 
 def _add(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

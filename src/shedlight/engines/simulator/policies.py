@@ -16,6 +16,7 @@ from shedlight.engines.simulator.api import Interval
 from shedlight.engines.simulator.observation import join_intervals, observation_of
 from shedlight.errors import PlanError
 from shedlight.graph import Application, operators_on
+from shedlight.graph.strata import find_stratified
 from shedlight.model.build import build_model
 from shedlight.model.latency import Target, node_limit
 from shedlight.model.load import NodeLoad, node_load
@@ -113,6 +114,12 @@ class ControllerPolicy(PressurePolicy):
         super().__init__(application, every, with_pressure=with_pressure)
         self.memory = Memory(application=application, settings=settings or ControlSettings())
         self.log: list[Decision] = []
+
+    @property
+    def sheds_in_strata(self) -> bool:
+        """Whether there are operators whose keys are to be shed in strata."""
+        enabled = self.memory.settings.strata.enabled
+        return enabled and bool(find_stratified(self.memory.application))
 
     def observe(self, observation: Observation) -> None:
         """Let the controller decide."""

@@ -26,7 +26,7 @@ class QueueRun(SimulationRun):
                 ]
                 if servers:
                     self._serve(node, servers, shares, builder)
-        return builder.build(self._free)
+        return self._with_strata(builder.build(self._free))
 
     def _serve(
         self, node: str, servers: list[Server], shares: Shares, builder: IntervalBuilder
@@ -55,6 +55,7 @@ class QueueRun(SimulationRun):
             for stream, table in server.timed_out.items():
                 builder.add_output(stream, len(table))
                 self._deliver(stream, table)
+            self._count_strata(server, batch)
             self._shadow(server, batch, shares, builder.end)
 
     def _departures(

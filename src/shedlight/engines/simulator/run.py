@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from shedlight.engines.simulator.sample import SampleResults
 from shedlight.engines.simulator.sampled_keys import SampledKeys
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.engines.simulator.service import ServiceTimes
+from shedlight.engines.simulator.strata import StrataTracker
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.graph import Stream, operator_order
 from shedlight.graph.closures import find_closures
@@ -41,6 +42,7 @@ class SimulationOptions:
     with_admission: bool = True  # whether nodes with a bound by percentile admit single events
     with_pressure: bool = True  # whether nodes of micro-batches lower shares to keep bounds
     unshed_sample: float = 0.0  # the share of keys that is never shed
+    with_strata: bool = False  # whether strata of keys are found and counted
 
 
 class SimulationRun(ABC):
@@ -73,6 +75,7 @@ class SimulationRun(ABC):
         sampled_sinks = find_sampled_sinks(self.application, closures)
         keys = SampledKeys(sampled_sinks, options.unshed_sample)
         self._sample_results = SampleResults(self.application, keys)
+        self._strata = StrataTracker(self.application) if options.with_strata else None
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
             self._servers[spec.name] = Server(
@@ -87,6 +90,8 @@ class SimulationRun(ABC):
                 unique=prepared.unique.issuperset(spec.inputs),
                 lists_events=options.with_outputs,
             )
+            if self._strata is not None:
+                self._servers[spec.name].records_keys = spec.name in self._strata.operators
             upstream = [self._depth[s.operator] for s in spec.inputs if s.operator]
             self._depth[spec.name] = 1 + max(upstream, default=0)
 
@@ -117,6 +122,21 @@ class SimulationRun(ABC):
     @abstractmethod
     def advance(self, builder: IntervalBuilder, shares: Shares) -> Interval:
         """Simulate until the next control instant."""
+
+    def _count_strata(self, server: Server, batch: ServiceBatch) -> None:
+        """Count what came of the strata of keys in a batch."""
+        if self._strata is not None:
+            self._strata.count(server, batch)
+
+    def _with_strata(self, interval: Interval) -> Interval:
+        """Add what was counted of strata to the record of an interval."""
+        if self._strata is None:
+            return interval
+        histories = self._strata.histories
+        counted = replace(interval, strata=self._strata.take(), key_histories=histories)
+        for name, server in self._servers.items():
+            server.set_strata(self._strata.table(name))
+        return counted
 
     def _shadow(self, server: Server, batch: ServiceBatch, shares: Shares, end: float) -> None:
         """Match the sample's events of a batch again, with the mask of the shares."""

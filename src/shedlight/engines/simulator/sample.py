@@ -13,7 +13,13 @@ from shedlight.graph import Application, Stream
 from shedlight.graph.application import OperatorSpec
 from shedlight.matching.compile.matcher import Matcher
 from shedlight.matching.jit import Array
-from shedlight.matching.operators.cep_operator import CepOperator, Masks, new_operator_state
+from shedlight.matching.kernel.match_state import open_keys
+from shedlight.matching.operators.cep_operator import (
+    CepOperator,
+    Masks,
+    OperatorState,
+    new_operator_state,
+)
 from shedlight.matching.operators.classify import gather
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.shedding.estimate import (
@@ -30,6 +36,7 @@ from shedlight.shedding.shadow import (
     sampled_events,
 )
 from shedlight.shedding.shares import Shares
+from shedlight.shedding.stratum_shares import StrataTable
 from shedlight.shedding.unshed_sample import choose_keys
 
 
@@ -47,8 +54,13 @@ class Shadow:
         self, spec: OperatorSpec, operator: CepOperator, decider: Decider, keys: SampledKeys
     ) -> None:
         self.channels = {s: Channel() for s in spec.inputs if s in keys.groups}
-        self._spec, self._operator, self._decider, self._keys = spec, operator, decider, keys
+        self._spec, self._operator, self.decider, self._keys = spec, operator, decider, keys
         self._state = new_operator_state(operator)
+
+    def set_strata(self, table: StrataTable) -> None:
+        """Shed keys by these strata from now on."""
+        self.decider.table = table
+        self.decider.open_keys = list_open_keys(self._operator, self._state)
 
     def step(
         self, ready: ReadyBatch, end: float, shares: Shares, admitted: Array | None
@@ -68,11 +80,11 @@ class Shadow:
                 arrivals[numbers[stream]] = pa.concat_tables(arrived)
 
         def decide(shadowed: ReadyBatch) -> Masks:
-            masks = self._decider.decide(shadowed, ready.watermark, shares).masks
+            masks = self.decider.decide(shadowed, ready.watermark, shares).masks
             enters = np.ones(len(shadowed.time), np.bool_)
             if admitted is not None and len(admitted):
                 rows = np.searchsorted(ready.time, shadowed.time, side="right") - 1
-                never = gather(self._decider.never_shed(shadowed), shadowed.numbers)
+                never = gather(self.decider.never_shed(shadowed), shadowed.numbers)
                 enters = admitted[np.maximum(rows, 0)] | never
             return {
                 matcher.name: masks[matcher.name] & enters & self._chosen(matcher, shadowed)
@@ -87,6 +99,12 @@ class Shadow:
     def _chosen(self, matcher: Matcher, ready: ReadyBatch) -> Array:
         keys = ready.keys[matcher.pattern.partition_by][0]
         return self._keys.choose(Stream(matcher.name, self._spec.name), keys)
+
+
+def list_open_keys(operator: CepOperator, state: OperatorState) -> Mapping[str, Array]:
+    """List the hashes of the keys that have a partial match, in order, by pattern."""
+    states = zip(operator.matchers, state.states, strict=True)
+    return {matcher.name: np.sort(open_keys(each)[:, 0]) for matcher, each in states}
 
 
 class SampleResults:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from shedlight.control.controller import ControlSettings, Decision
+from shedlight.control.strata import StrataSettings
 from shedlight.engines.simulator import Interval, ServedEvents, Simulation, simulate
-from shedlight.engines.simulator.api import Chooser, Choosing
+from shedlight.engines.simulator.api import Chooser, Choosing, Stratifying
 from shedlight.engines.simulator.latency_file import LatencyCollector, LatencySummary
 from shedlight.engines.simulator.policies import ControllerPolicy, Factors, PressurePolicy
 from shedlight.engines.simulator.scenario import Scenario
@@ -76,6 +77,10 @@ class _RecordingPolicy:
     def choosers(self) -> Mapping[Stream, Chooser]:
         return self.policy.choosers if isinstance(self.policy, Choosing) else {}
 
+    @property
+    def sheds_in_strata(self) -> bool:
+        return isinstance(self.policy, Stratifying) and self.policy.sheds_in_strata
+
     def decide(self, interval: Interval) -> Shares | None:
         shares = self.policy.decide(interval) if self.policy else None
         limits = {name: self.policy.limit(name) for name in self.limits} if self.policy else {}
@@ -95,12 +100,16 @@ def run_scenario(  # noqa: PLR0913  # what a simulation is of, and its callbacks
     on_interval: Callable[[], None] = lambda: None,
     with_outputs: bool = False,
     unshed_sample: float = 0.0,
+    with_strata: bool = False,
 ) -> ScenarioResult:
     """Simulate a scenario under a shedder, which decides once an interval (in seconds).
 
-    The limits are those of each node with a bound, as long as nobody decides.
+    The limits are those of each node with a bound, as long as nobody decides. With strata, keys
+    are shed in them.
     """
-    settings = ControlSettings(plan_settings=PlanSettings(target=target))
+    settings = ControlSettings(
+        plan_settings=PlanSettings(target=target), strata=StrataSettings(enabled=with_strata)
+    )
     checks = CHECKS_PER_DECISION
     if scenario.costs is not None:  # a node looks at what waits before each micro-batch
         checks = 1

@@ -13,7 +13,7 @@ from shedlight.engines.simulator.channel import Channel
 from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.engines.simulator.decide import Decided, Decider
 from shedlight.engines.simulator.prepare import Pace
-from shedlight.engines.simulator.sample import Shadow
+from shedlight.engines.simulator.sample import Shadow, list_open_keys
 from shedlight.engines.simulator.sampled_keys import SampledKeys
 from shedlight.engines.simulator.service import ServiceTimes
 from shedlight.graph.application import OperatorSpec, Stream
@@ -37,6 +37,7 @@ from shedlight.shedding.guard import has_evicted
 from shedlight.shedding.shadow import KeyRecorder, shadow_operator
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes
+from shedlight.shedding.stratum_shares import StrataTable
 
 _SECOND = 1e6
 
@@ -94,11 +95,20 @@ class Server:
         self._sampled = shadow_operator(self.operator, names)
         # in the last batch, of patterns that keep the sample
         self.recorded: Mapping[str, KeyedResults] = {}
+        self.records_keys = False  # whether to record the keys of all complex events
+        self.result_keys: Mapping[str, Array] = {}  # in the last batch, by pattern
         decider = Decider(spec, self._sampled, windows, closure_state)
         self.shadow = Shadow(spec, self._sampled, decider, sampled) if names else None
         self._arrived = self._processed = self._shed = self._unused = 0
         self._unique, self._lists_events = unique, lists_events
         self._departed: tuple[Array, Floats] = (np.zeros(0, np.int64), np.zeros(0))
+
+    def set_strata(self, table: StrataTable) -> None:
+        """Shed keys by these strata from now on."""
+        self.decider.table = table
+        self.decider.open_keys = list_open_keys(self.operator, self.state)
+        if self.shadow is not None:
+            self.shadow.set_strata(table)
 
     def schema(self, name: str) -> pa.Schema:
         """Give the columns of the complex events of a pattern."""
@@ -223,7 +233,7 @@ class Server:
             without_event_ids,
             steps={
                 **{name: guard.match for name, guard in batch.decided.guards.items()},
-                **recorder.steps(self._sampled),
+                **recorder.steps(self.operator if self.records_keys else self._sampled),
             },
             with_began=self._guarded,
         )
@@ -241,6 +251,7 @@ class Server:
         names = [timed_out_name(m.name) for m in self.operator.matchers if m.timed_out]
         self.timed_out = {Stream(name, self.spec.name): matches[name] for name in names}
         sampled = [matcher.name for matcher in self._sampled.matchers]
+        self.result_keys = recorder.keys
         self.recorded = {name: recorder.results(name, matches[name]) for name in sampled}
         results = {}
         for stream, chooser in self.decider.choosers.items():

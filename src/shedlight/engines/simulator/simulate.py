@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from shedlight.engines.simulator.api import Choosing, Counts, Interval, Policy
+from shedlight.engines.simulator.api import Choosing, Counts, Interval, Policy, Stratifying
 from shedlight.engines.simulator.closure_state import AppliedThreshold
 from shedlight.engines.simulator.micro_batch_run import MicroBatchRun
 from shedlight.engines.simulator.prepare import prepare_run
@@ -101,12 +101,14 @@ def simulate(  # noqa: PLR0913  # what a simulation is of
     prepared = prepare_run(application, tables, pace, squeeze=squeeze)
     times = ServiceTimes(service, seed)
     choosers = policy.choosers if isinstance(policy, Choosing) else {}
+    with_strata = isinstance(policy, Stratifying) and policy.sheds_in_strata
     options = SimulationOptions(
         on_served=on_served,
         with_outputs=with_outputs,
         with_admission=with_admission and costs is None,
         with_pressure=policy is not None,
         unshed_sample=0.0 if choosers else unshed_sample,
+        with_strata=with_strata,
     )
     if costs is None:
         run: SimulationRun = QueueRun(prepared, times, options)

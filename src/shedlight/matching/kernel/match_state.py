@@ -88,11 +88,12 @@ def open_keys(state: MatchState) -> Array:
     counts = state.records.counts
     if counts[rec.KEYED] == rec.IMPLICITLY:
         return np.zeros((int(counts[rec.OPEN] > 0), 2), np.int64)
-    return _held_keys(state)
+    return held_keys(state.records)
 
 
-def _held_keys(state: MatchState) -> Array:
-    slots = state.records.key_slots[: state.records.counts[rec.KEY_SLOTS]]
+def held_keys(records: PartialMatchRecords) -> Array:
+    """List the keys that have a partial match in records, whatever they are keyed by."""
+    slots = records.key_slots[: records.counts[rec.KEY_SLOTS]]
     held = slots[slots["open"] > 0]
     return np.stack([held["hash1"], held["hash2"]], axis=1)
 
@@ -105,7 +106,7 @@ def cancel(matcher: Matcher, state: MatchState, keys: Array) -> MatchState:
     """
     records = PartialMatchRecords(*(array.copy() for array in state.records))
     if matcher.implicit_key is not None:
-        keys = _held_keys(state)[: None if (keys == 0).all(axis=1).any() else 0]
+        keys = held_keys(state.records)[: None if (keys == 0).all(axis=1).any() else 0]
     if matcher.scans:
         bindings = Bindings(*(array.copy() for array in state.bindings))
         records.key_slots["entries"] = NONE  # the index is made anew

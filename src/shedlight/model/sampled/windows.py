@@ -9,27 +9,22 @@ The same events are drawn for every plan: two plans differ by what they keep, no
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from shedlight.errors import CapError
 from shedlight.graph.application import Stream
-from shedlight.language.ast.pattern import WindowUnit, negated_elements
-from shedlight.matching.compile.dfa import with_symbols
-from shedlight.matching.compile.guards import GuardPrograms
-from shedlight.matching.compile.matcher import MAX_PARTIAL_MATCHES, Matcher
-from shedlight.matching.compile.nfa import build_automaton
+from shedlight.language.ast.pattern import WindowUnit
 from shedlight.matching.jit import Array
 from shedlight.matching.kernel.driver import FifoRun
-from shedlight.matching.kernel.match_state import MatchState, new_state
 from shedlight.matching.kernel.records import TIME
 from shedlight.matching.kernel.tables import Events
 from shedlight.model.arrays import Floats
 from shedlight.model.model import Keep, Model, OperatorModel, PatternModel
 from shedlight.model.rates import Rates, changeable
 from shedlight.model.sampled import draw
+from shedlight.model.sampled.runner import Runner, build_runner
 
 DENSE_EVENTS_PER_WINDOW = 50.0
 """With so many events of every type per window, windows and chance matter no more."""
@@ -40,17 +35,6 @@ _MAX_BURSTY_EVENTS = 100_000  # how many are drawn at most where rates vary
 _SEED = 0x57A7E
 
 _NO_HASHES = np.zeros(0, np.int64)
-_NO_PROGRAMS = GuardPrograms((), (), (), ())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Runner:
-    """A pattern that can be run."""
-
-    matcher: Matcher  # its automaton
-    state: MatchState  # the state before any event
-    symbols: Array  # what the pattern calls each type of its operator
-    yields: float  # what share of the matches counts, where conditions across events decide
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +46,7 @@ class WindowSample:
     per_window: float  # events of the rarest type that any pattern needs, per window
     # the patterns that are run: those whose output a plan can change, and those that feed them
     # if what they emit was not measured
-    runners: Mapping[Stream, _Runner]
+    runners: Mapping[Stream, Runner]
     # what arrives at their operators whatever is planned
     drawn: Mapping[str, draw.SampledEvents]
     fixed: Mapping[str, float]  # what arrives per second at sinks whatever is planned
@@ -97,7 +81,7 @@ def sample_events(
         if seconds * total > _MAX_BURSTY_EVENTS:
             return None
     try:
-        runners = {p.stream: _runner(operator, p) for operator, p in patterns}
+        runners = {p.stream: build_runner(operator, p) for operator, p in patterns}
     except CapError:
         return None
     rng = np.random.default_rng(_SEED)
@@ -175,40 +159,6 @@ def _external_streams(
     return {**sources, **feeds}
 
 
-def _runner(operator: OperatorModel, pattern: PatternModel) -> _Runner:
-    text = pattern.pattern
-    if text is None:
-        raise TypeError(f"{pattern.stream} has no text")
-    automaton = build_automaton(replace(text, conditions=()))
-    matcher = Matcher(
-        pattern.stream.name,
-        automaton.pattern,
-        automaton,
-        (),
-        (),
-        _NO_PROGRAMS,
-        (),
-        (),
-        pa.schema([]),
-        MAX_PARTIAL_MATCHES,
-        has_nots=bool(negated_elements(text.where)),
-    )
-    accepting: list[set[int]] = [set() for _ in operator.types]
-    for element, types in enumerate(pattern.accepts):
-        for number in types.tolist():
-            accepting[number].add(element)
-    symbols = [frozenset(elements) for elements in accepting]
-    state = new_state(matcher)
-    tables = with_symbols(automaton, state.tables, dict.fromkeys(symbols))
-    numbers = {symbol: i for i, symbol in enumerate(tables.symbols)}
-    return _Runner(
-        matcher,
-        replace(state, tables=tables),
-        np.array([numbers[symbol] for symbol in symbols], np.int32),
-        min(1.0, pattern.calibration) if text.conditions else 1.0,
-    )
-
-
 def _arriving_events(
     operator: OperatorModel, drawn: draw.SampledEvents, outputs: Mapping[Stream, Array]
 ) -> draw.SampledEvents:
@@ -235,7 +185,7 @@ def _arriving_events(
 
 def _run(
     pattern: PatternModel,
-    runner: _Runner,
+    runner: Runner,
     events: draw.SampledEvents,
     shares: Floats,
     seconds: float,

@@ -129,6 +129,15 @@ class MatchDemand:
             sizes[split.branch] += split.times * sizes[list(split.alternatives)].min()
         return float(sizes[0])
 
+    def shift(self, by: int) -> "MatchDemand":
+        """Give the same demand of types whose numbers are greater by so much.
+
+        What was found out of it holds for both: nothing of it is about the numbers of types.
+        """
+        shifted = object.__new__(MatchDemand)
+        vars(shifted).update(vars(self), uses=self.uses + by)
+        return shifted
+
 
 def plain_demand(uses: Ints, needs: Floats) -> MatchDemand:
     """Make the demand of a SEQ or AND of single types; a need of 0 is an optional type."""

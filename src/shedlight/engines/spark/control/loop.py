@@ -77,6 +77,8 @@ class ControlLoop:
     ) -> None:
         self._application, self._on_decision = application, on_decision
         self._overrides, self._on_override, self._forced_reason = overrides, on_override, ""
+        if settings is not None and settings.strata.enabled:
+            raise ValueError("Spark sheds all keys alike: leave `strata` of the settings off")
         self._timing = timing or LoopTiming(clock=None)
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
