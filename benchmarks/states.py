@@ -123,8 +123,9 @@ def _in_turns(spark: SparkSession, folder: Path, loads: Sequence[_Load]) -> list
 
 
 def _run(spark: SparkSession, folder: Path, load: _Load) -> _Cost:
-    """Run the application over all files, a micro-batch for each."""
-    source, checkpoint = folder / "in", folder / "checkpoint"
+    """Run the application over all files, a micro-batch for each, in folders of its own."""
+    own = Path(tempfile.mkdtemp(dir=folder))
+    source, checkpoint = own / "in", own / "checkpoint"
     _write_files(source, load)
     reports: list[MicroBatchReport] = []
     run_on_spark(
@@ -133,8 +134,7 @@ def _run(spark: SparkSession, folder: Path, load: _Load) -> _Cost:
         checkpoint=str(checkpoint),
         on_micro_batch=reports.append,
     )
-    shutil.rmtree(checkpoint)
-    shutil.rmtree(source)
+    shutil.rmtree(own)
     warm = [report for report in reports if report.events][1 + _WARM :]
     size = sum(shard.state for shard in warm[-1].shards)
     seconds = median(report.seconds for report in warm)
