@@ -1,12 +1,15 @@
 """`explain` names what stopped a match: 200 near misses, each with one known cause."""
 
+import time
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from shedlight.why.causes import Cause
 from shedlight.why.explain import explain
 from shedlight.why.judged_events import Shedding, ShedRows
-from tests.why.near_misses import Case, is_kept, make_case
+from tests.why.near_misses import SCHEMA, SECOND, Case, is_kept, make_case
 
 SHEDDING = Shedding(
     node="edge", micro_batch=7, plan=3, event_type="", share=0.5, pressure=1.0, by_key=False
@@ -32,3 +35,32 @@ def test_the_cause_of_a_near_miss_is_named(seed):
         about = (nearest.obstacles[0].row, nearest.obstacles[0].other)
         ids = {answer.events.id_of(row)[0] for row in about if row is not None}
         assert case.culprit in ids
+
+
+def add_a_million(table: pa.Table, *, keyed: bool) -> pa.Table:
+    """Put a million events before a near miss: of other keys, or of no type of the pattern."""
+    draw, size = np.random.default_rng(7), 1_000_000
+    kinds = np.array(["A", "B", "C", "X"] if keyed else ["D", "E", "F", "G"])
+    more = {
+        "id": np.arange(10_000, 10_000 + size),
+        "at": np.sort(draw.integers(-8_000 * SECOND, 0, size)),
+        "user": np.char.add("u", draw.integers(0, 5_000, size).astype(str)),
+        "kind": kinds[draw.integers(0, 4, size)],
+        "level": np.array(["low", "high"])[draw.integers(0, 2, size)],
+        "value": draw.random(size) * 50,
+    }
+    return pa.concat_tables([pa.table(more, SCHEMA), table])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [0, 10, 22, 33, 44, 5, 6, 7, 8])
+def test_a_million_events_take_less_than_two_seconds(seed):
+    """Once compiled; the cause is the same."""
+    case = make_case(seed)
+    question = case.questions[0]
+    explain(case.operator, "P", [case.table], question)
+    table = add_a_million(case.table, keyed="PARTITION" in case.text)
+    began = time.perf_counter()
+    answer = explain(case.operator, "P", [table], question)
+    assert time.perf_counter() - began < 2
+    assert [each.cause for each in answer.near_misses[0].obstacles] == [case.cause]
