@@ -216,7 +216,8 @@ def _simulate(job: StrataJob, run: KeyedRun, shedder: KeyShedder) -> StrataRow:
 def _arrival_seconds(run: KeyedRun, done: Simulation) -> "np.typing.NDArray[np.float64]":
     """Say when the last events of results arrived, in seconds from the first event on."""
     first = int(run.events["time"][0].as_py())
-    return (done.sinks["found"][TIME].to_numpy() - first) / 1e6 / run.pace
+    times = done.sinks["found"][TIME].to_numpy()
+    return np.asarray((times - first) / 1e6 / run.pace, np.float64)
 
 
 def rates_around_switch(

@@ -151,7 +151,7 @@ class DrawnPlans:
         self._closures = find_closures(application)
         self._active: Shares = {}
 
-    def decide(self, interval: Interval) -> Shares:
+    def decide(self, interval: Interval | None) -> Shares:
         """Draw other shares now and then, and the pressure of each node."""
         rng, application = self._rng, self._application
         if rng.random() < 0.3:
@@ -164,7 +164,7 @@ class DrawnPlans:
             for stream, shares in self._active.items()
         }
 
-    def _draw(self, _interval: Interval) -> Iterator[tuple[Stream, PatternShares]]:
+    def _draw(self, _interval: Interval | None) -> Iterator[tuple[Stream, PatternShares]]:
         rng = self._rng
         for spec in self._application.operators.values():
             for stream in spec.outputs:
@@ -184,9 +184,9 @@ class DrawnStrata(DrawnPlans):
 
     sheds_in_strata = True
 
-    def _draw(self, interval: Interval) -> Iterator[tuple[Stream, PatternShares]]:
+    def _draw(self, interval: Interval | None) -> Iterator[tuple[Stream, PatternShares]]:
         for stream, shares in super()._draw(interval):
-            names = interval.strata.get(str(stream.operator), ())
+            names = interval.strata.get(str(stream.operator), ()) if interval else ()
             strata = {name: self._draw_stratum(shares) for name in names}
             yield stream, replace(shares, strata=strata)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.keyed_data import HALF, NODE, PAIR, RARE, YIELDS, ZIPF, draw_uniform
+from experiments.keyed_data import CHAIN, HALF, NODE, PAIR, RARE, YIELDS, ZIPF, draw_uniform
 from shedlight.control.controller import ControlSettings
 from shedlight.control.strata import StrataSettings
 from shedlight.engines.simulator import simulate
@@ -171,3 +171,11 @@ def test_nodes_of_micro_batches_shed_in_strata_too():
     names = policy.memory.shares[PAIR].strata
     assert sum(name.startswith(HEAVY_PREFIX) for name in names) == 1
     assert 0.3 < sum(kept) / len(run.events) < 0.7
+
+
+def test_keys_are_not_classed_where_operators_read_what_is_found():
+    """What a key yields on the first level is not what it yields at the sink."""
+    *_, done = _run(CHAIN, 2.0, 1, seconds=10.0)
+
+    names = {name for interval in done.intervals for name in interval.strata["w"]}
+    assert {name for name in names if not name.startswith(HEAVY_PREFIX)} == {REST}

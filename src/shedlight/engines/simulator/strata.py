@@ -15,7 +15,7 @@ from shedlight.engines.simulator.history import HistoryRecorder
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.graph import Application
 from shedlight.graph.strata import find_stratified
-from shedlight.graph.topology import longest_windows
+from shedlight.graph.topology import longest_windows, readers
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.classify import gather
 from shedlight.model.sampled.key_history import KeyHistory
@@ -49,6 +49,12 @@ class StrataTracker:
         self._yields = dict.fromkeys(self.operators.values(), KeyYields())
         windows = longest_windows(application)
         self._windows = {key: windows.get(key, _NO_WINDOW) for key in self._work}
+        # keys of patterns that only sinks read: what others yield in the end is not known
+        self._classed = set(self._work) - {
+            key
+            for name, key in self.operators.items()
+            if any(readers(application, each) for each in application.operators[name].outputs)
+        }
         self._times: dict[str, int] = {}  # the event time until which yields were aged
         self._recorders = {
             name: HistoryRecorder(self._windows[key]) for name, key in self.operators.items()
@@ -117,7 +123,8 @@ class StrataTracker:
         for key, work in self._work.items():
             before = self._tables[key].heavy
             heavy = work.heavy_hitters(before)
-            self._tables[key] = StrataTable(heavy, self._yields[key].classes())
+            classes = self._yields[key].classes() if key in self._classed else {}
+            self._tables[key] = StrataTable(heavy, classes)
             self._work[key] = work.age()
         return taken
 
