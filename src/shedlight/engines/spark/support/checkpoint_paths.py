@@ -21,7 +21,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class NodeFolders:
-    """The folders that the query of a node reads and writes beside its outbox."""
+    """The folders that the query of a node reads and writes, next to its outbox."""
 
     plan: Path
     blobs: Path
@@ -69,7 +69,7 @@ class CheckpointPaths:
         return self.root / "skipped.before"
 
     def node_folders(self, node: str) -> NodeFolders:
-        """Find what the query of a node reads and writes beside its outbox."""
+        """Find what the query of a node reads and writes, next to its outbox."""
         return NodeFolders(self.plan(node), self.blobs(node), self.states(node))
 
     def starting_offsets(self, source: str) -> Path:
