@@ -21,7 +21,7 @@ demo: $(INSTALLED) java ## run the example of the paper, then overload on Spark 
 
 test: $(INSTALLED) java chromium jars $(ARCHIVE) ## run the tests
 	@$(BIN)/python scripts/compile_kernels.py
-	@$(BIN)/pytest --numprocesses 2 -m 'not soak'
+	@$(BIN)/pytest --numprocesses 3 -m 'not soak'
 
 check: $(INSTALLED) ## check format, style, types and import layers
 	@$(BIN)/ruff format --check .

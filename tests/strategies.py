@@ -408,46 +408,60 @@ def _one_in_five(draw: DrawFn) -> bool:
 # ---------------------------------------------------------------------------------------------
 # Streams.
 
-_values = st.fixed_dictionaries(
-    {
-        "kind": st.sampled_from([0, 1, 2, 0, 1, 0, 1, 0, 1, 2, 3, 4, None]),
-        "x": st.sampled_from([0, 1, 2, 3, 0, 1, 2, 3, -1, None]),
-        "y": st.sampled_from([0.0, 0.5, 1.0, 2.0, 0.5, 1.0, -0.0, math.nan, None]),
-        "key": st.sampled_from([0, 0, 0, 0, 1, None]),
-        "name": st.sampled_from([*NAMES, "", None]),
-    }
-)
-_gaps = st.sampled_from([1, 0, 2, 0, 1, 5])
-_inputs = st.integers(0, 1)
-_ids = st.tuples(st.integers(0, 20), st.sampled_from(NAMES))
+VALUES: Mapping[str, Sequence[Any]] = {
+    "kind": (0, 1, 2, 0, 1, 0, 1, 0, 1, 2, 3, 4, None),
+    "x": (0, 1, 2, 3, 0, 1, 2, 3, -1, None),
+    "y": (0.0, 0.5, 1.0, 2.0, 0.5, 1.0, -0.0, math.nan, None),
+    "key": (0, 0, 0, 0, 1, None),
+    "name": (*NAMES, "", None),
+}
+GAPS = (1, 0, 2, 0, 1, 5)
+INPUTS = (0, 1)
+
+
+def _one_of_each(*choices: Sequence[Any]) -> SearchStrategy[list[Any]]:
+    """Draw one value of each, as a single number: a draw takes as long as matching an event."""
+
+    def pick(number: int) -> list[Any]:
+        picked = []
+        for values in choices:
+            number, place = divmod(number, len(values))
+            picked.append(values[place])
+        return picked
+
+    return st.integers(0, math.prod(map(len, choices)) - 1).map(pick)
+
+
+def _values(drawn: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(VALUES, drawn, strict=True))
 
 
 def streams(min_size: int = 0, max_size: int = 20) -> SearchStrategy[list[Event]]:
     """Draw arrivals of two inputs, with ties, out of order, and with ids that come again."""
-    lags = st.sampled_from([0, 0, 0, 1, 2, 5])
-    steps = st.tuples(_gaps, lags, _inputs, _ids, _values)
+    lags = (0, 0, 0, 1, 2, 5)
+    steps = _one_of_each(GAPS, lags, INPUTS, range(21), NAMES, *VALUES.values())
     return _long_lists(steps, min_size, max_size).map(_arrivals)
 
 
 def _arrivals(steps: Sequence[tuple[Any, ...]]) -> list[Event]:
     now = 10
     found = []
-    for gap, lag, source, name, values in steps:
+    for gap, lag, source, number, name, *values in steps:
         now += gap
-        found.append(Event(now - lag, source, name, values))
+        found.append(Event(now - lag, source, (number, name), _values(values)))
     return found
 
 
 def _long_lists(of: SearchStrategy[_T], least: int, most: int) -> SearchStrategy[list[_T]]:
     """Draw lists that are longer on average than hypothesis makes them, and shrink as well."""
     return st.integers(least, most).flatmap(
-        lambda size: st.lists(of, min_size=size, max_size=most)
+        lambda size: st.lists(of, min_size=size, max_size=size)
     )
 
 
 def ready_streams(min_size: int = 0, max_size: int = 20) -> SearchStrategy[list[Event]]:
     """Draw ready events of two inputs in processing order, with ties in time."""
-    steps = st.tuples(_gaps, _inputs, _values)
+    steps = _one_of_each(GAPS, INPUTS, *VALUES.values())
     return _long_lists(steps, min_size, max_size).map(_ready)
 
 
@@ -455,7 +469,7 @@ def _ready(steps: Sequence[tuple[Any, ...]]) -> list[Event]:
     """Number the events as ids; at one time, those of the first input come first."""
     now = 0
     found = []
-    for number, (gap, source, values) in enumerate(steps):
+    for number, (gap, source, *values) in enumerate(steps):
         now += gap
-        found.append(Event(now, source, (number,), values))
+        found.append(Event(now, source, (number,), _values(values)))
     return sorted(found, key=lambda event: (event.time, event.input, event.id))

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -230,35 +231,37 @@ def test_once_ends_by_itself(folder):
 
 @HAS_SPARK
 def test_a_run_over_all_that_is_there(folder):
-    """A summary as text, then as JSON of what came since: side outputs."""
+    """A summary as JSON, a malformed record and the log; the README has the summary as text."""
     written(
         folder, ("    id: [n]\n", "    id: [n]\n    malformed: {format: json, path: bad}\n")
     )
-    done = run(folder, "--once")
+    (folder / "data" / "2.json").write_text("nonsense\n")
+    done = run(folder, "--once", "--json")
 
     assert done.stderr == ""
-    assert re.fullmatch(
-        r"node edge: 2 events in \d micro-batch(es)?, 100% relevant and kept; OK\n"
-        r"found 1 of w.P\n",
-        done.stdout,
-    )
     assert done.returncode == 0
+    summary = json.loads(done.stdout)
+    assert summary["nodes"]["edge"]["events"] == 2
+    assert summary["malformed"] == {"s": 1}
     assert pq.read_table(folder / "out")["two"].to_pylist() == [2]
     lines = (folder / "state" / "small-once" / "log.jsonl").read_text().splitlines()
     first, *batches = map(json.loads, lines)
     assert (first["record"], first["application"], first["timed"]) == ("run", "small", False)
     assert sum(row["events"] for row in batches) == 2
 
-    (folder / "data" / "2.json").write_text(
-        "nonsense\n" + _event(3, 0.5, "x") + _event(4, 9, "x")
-    )
+
+@HAS_SPARK
+@pytest.mark.soak
+def test_what_comes_after_all_that_was_there_is_late(folder):
+    """The first run was told that nothing more comes."""
+    assert "found 1 of w.P\n" in run(folder, "--once").stdout
+    (folder / "data" / "2.json").write_text(_event(3, 0.5, "x") + _event(4, 9, "x"))
     again = run(folder, "--once", "--json")
 
     summary = json.loads(again.stdout)
     assert again.stderr == ""
     assert summary["nodes"]["edge"]["events"] == 2
-    assert summary["malformed"] == {"s": 1}
-    assert summary["late"] == {"w": 2}  # the first run was told that nothing more comes
+    assert summary["late"] == {"w": 2}
     assert len(pq.read_table(folder / "out")) == 1
 
 
@@ -419,40 +422,16 @@ def test_an_interrupt_before_it_runs_says_nothing_more(folder):
     assert (out, running.returncode) == ("", 130), said
 
 
-@HAS_SPARK
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc for processes")
-def test_a_run_whose_jvm_is_killed_starts_again(folder):
-    """From the checkpoint; it says so, and every result is there once."""
-    running = _started(folder)
-    _until(lambda: _has_read(folder, 2), 240)
-    (jvm,) = jvms(running.pid)
-    os.kill(jvm, signal.SIGKILL)
-    events = _event(3, 3, "x") + _event(4, 4, "y") + _event(5, 9, "z")
-    (folder / "data" / "2.json").write_text(events)
-    try:
-        _until(lambda: _delivered(folder) == [2, 4], 300)
-    finally:
-        running.send_signal(signal.SIGINT)
-        out, said = running.communicate(timeout=120)
-
-    assert (
-        "Spark's JVM was killed by SIGKILL; starting again from the checkpoint, 1 of 5\n"
-    ) in said
-    assert "Traceback" not in said
-    assert running.returncode == 0
-    assert re.search("^node edge: 5 events", out), out
-    assert _delivered(folder) == [2, 4]
-
-
 def _delivered(folder: Path) -> list[int]:
     files = [folder / "out" / name for name in committed_files(folder / "out") or ()]
     return sorted(two for file in files for two in pq.read_table(file)["two"].to_pylist())
 
 
 @HAS_SPARK
-def test_a_terminal_shows_how_it_goes(folder):
-    """A table that is drawn anew, and at the end the summary alone."""
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc for processes")
+def test_a_terminal_shows_a_run_whose_jvm_is_killed(folder):
+    """A table that is drawn anew; it goes on from the checkpoint, with every result once."""
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
         _command("--master", "local[1,2]"),
@@ -463,25 +442,32 @@ def test_a_terminal_shows_how_it_goes(folder):
     )
     os.close(theirs)
     said: list[bytes] = []
-
-    def read() -> None:
-        try:
-            while data := os.read(ours, 4096):
-                said.append(data)
-        except OSError:  # it is closed at the other end
-            return
-
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=_read_to_the_end, args=(ours, said))
     reader.start()
-    _until(lambda: _has_read(folder, 2))
-    time.sleep(1)
-    running.send_signal(signal.SIGINT)
-    assert running.wait(60) == 0
+    _until(lambda: _has_read(folder, 2), 240)
+    (jvm,) = jvms(running.pid)
+    os.kill(jvm, signal.SIGKILL)
+    events = _event(3, 3, "x") + _event(4, 4, "y") + _event(5, 9, "z")
+    (folder / "data" / "2.json").write_text(events)
+    try:
+        _until(lambda: _delivered(folder) == [2, 4], 300)
+    finally:
+        running.send_signal(signal.SIGINT)
+        status = running.wait(120)
     reader.join(10)
     os.close(ours)
 
+    assert status == 0
+    assert _delivered(folder) == [2, 4]
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(said).decode())  # without colours
     assert re.search(r"node +events/s +kept +batch +latency +bound +status", text)
     assert re.search(r"edge +[\d,]+ +100% +[\d.]+ s", text)
-    assert "found 1 of w.P" in text or "found 0 of w.P" in text
+    assert "was killed by SIGKILL; starting again from the checkpoint, 1 of 5" in text
+    assert "node edge: 5 events" in text
     assert "Traceback" not in text
+
+
+def _read_to_the_end(terminal: int, said: list[bytes]) -> None:
+    with suppress(OSError):  # it is closed at the other end
+        while data := os.read(terminal, 4096):
+            said.append(data)
