@@ -119,6 +119,7 @@ def find(  # noqa: PLR0913  # as many as there are choices
         patterns = check_patterns(question, columns.schema, stacklevel=_CALLER)
         calls = called_functions(patterns.values())
         if calls:
+            frame = ev.keep_needed(question, frame, columns, patterns, calls)
             frame = with_function_columns(frame, columns.schema, calls)
             columns = ev.read_columns(question, frame)
             patterns = {name: without_functions(p) for name, p in patterns.items()}
