@@ -34,6 +34,8 @@ HASH, COPY = "#hash", "#copy"
 _IDS = frozenset(
     {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.DATE, DataType.BOOLEAN}
 )
+_NO_HASH = frozenset({"TimeType", "GeographyType", "GeometryType"})
+"""Types of later versions of Spark, which it cannot hash."""
 _WITHOUT_ZONE = (spark_types.TimestampNTZType, spark_types.DateType)
 
 
@@ -47,9 +49,14 @@ class FrameColumns:
     @property
     def schema(self) -> Schema:
         """What patterns may name; what cannot be carried is refused by its type."""
-        others = [field for name, field in self.fields.items() if name not in self.arrow]
-        known = schema_of(pa.schema(list(self.arrow.values())))
-        return {**dict.fromkeys(_paths(others), DataType.OTHER), **known}
+        others = {
+            name: field
+            for name, field in self.fields.items()
+            if name not in self.arrow or type(field.dataType).__name__ in _NO_HASH
+        }
+        known = [field for name, field in self.arrow.items() if name not in others]
+        opaque = dict.fromkeys(_paths(others.values()), DataType.OTHER)
+        return {**opaque, **schema_of(pa.schema(known))}
 
 
 def _paths(fields: Iterable[spark_types.StructField], prefix: str = "") -> Iterator[str]:
@@ -128,6 +135,7 @@ def prepare_events(
     extra = [pa.field(EVENT_TIME, pa.int64())]
     ids = question.ids
     if not ids:
+        _check_hashes(columns, names)
         added[HASH] = F.expr(_hash_sql([columns.fields[name] for name in names]))
         extra += [pa.field(HASH, pa.int64()), pa.field(COPY, pa.int64())]
         ids = (EVENT_TIME, HASH, COPY)
@@ -242,6 +250,27 @@ def _hash_sql(fields: Sequence[spark_types.StructField]) -> str:
         for field in fields
     ]
     return f"xxhash64({', '.join(terms or ['0L'])})"
+
+
+def _check_hashes(columns: FrameColumns, names: Sequence[str]) -> None:
+    for name in names:
+        if _has_no_hash(columns.fields[name].dataType):
+            raise InputError(
+                "without an id, events are told apart by a hash of their columns, and Spark "
+                f"has none of {name!r}, a {_type_name(columns.fields[name])}: name an `id`, or "
+                f"`.drop({name!r})`"
+            )
+
+
+def _has_no_hash(data_type: spark_types.DataType) -> bool:
+    """Say whether a type is in it for which Spark has neither a hash nor JSON."""
+    if isinstance(data_type, spark_types.StructType):
+        return any(_has_no_hash(field.dataType) for field in data_type)
+    if isinstance(data_type, spark_types.ArrayType):
+        return _has_no_hash(data_type.elementType)
+    if isinstance(data_type, spark_types.MapType):
+        return any(map(_has_no_hash, (data_type.keyType, data_type.valueType)))
+    return type(data_type).__name__ in _NO_HASH
 
 
 def _is_hashable(data_type: spark_types.DataType) -> bool:
