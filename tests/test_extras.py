@@ -1,8 +1,11 @@
 """What works without the extras, and what is said where one is missing."""
 
 import os
+import re
 import subprocess
 import sys
+import time
+import urllib.request
 import venv
 import zipfile
 from pathlib import Path
@@ -12,7 +15,11 @@ import pytest
 from shedlight.cli.new import new
 from shedlight.errors import EXTRAS, missing_extra
 from tests.console import ROOT
+from tests.runlog.logs import batch, decision, header, text
 
+README = (ROOT / "README.md").read_text("utf-8")
+WITHIN_S = 60
+"""How long the first block of the README may take, when kernels are compiled in it."""
 SNAPSHOT = """{"rates": {"events": {}}, "processing_time": {}}"""
 WITHOUT = f"""
 import sys
@@ -98,50 +105,94 @@ def wheel(tmp_path):
 
 
 def test_the_wheel_has_what_belongs_to_it(wheel):
-    """The page, the examples and the extras; no tests, no experiments."""
+    """The page, the examples and the extras; no tests, no experiments; its name is known."""
+    assert f'pip install "dist/{wheel.name}[spark,page]"' in README
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
         (metadata,) = (name for name in names if name.endswith("METADATA"))
-        text = file.read(metadata).decode()
+        described = file.read(metadata).decode()
     for extra in set(EXTRAS.values()):
-        assert f"Provides-Extra: {extra}\n" in text
+        assert f"Provides-Extra: {extra}\n" in described
     assert any(name.startswith("shedlight/page/static/") for name in names)
     assert any(name.startswith("shedlight/templates/fraud/") for name in names)
     assert {name.split("/")[0] for name in names} == {"shedlight", metadata.split("/")[0]}
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("extras", ["", "[spark]", "[page]"])
-def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path, extras):
-    """What each set of extras is for."""
-    place = tmp_path / "environment"
-    venv.create(place, with_pip=True)
+class _Environment:
+    """An environment that has nothing but the wheel and what its extras bring."""
 
-    def run(*command: str) -> str:
-        environment = {**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
-        for name in ("VIRTUAL_ENV", "PYTHONPATH", "PYSPARK_PYTHON"):
-            environment.pop(name, None)
-        program = str(place / "bin" / command[0])
-        return subprocess.run(
-            [program, *command[1:]],
-            cwd=tmp_path,
-            env=environment,
-            check=True,
+    def __init__(self, folder: Path, wheel: Path, extras: str) -> None:
+        self._folder, self._bin = folder, folder / "environment" / "bin"
+        venv.create(self._bin.parent, with_pip=True)
+        self.kernels = folder / "kernels"
+        ours = {"VIRTUAL_ENV", "PYTHONPATH", "PYSPARK_PYTHON"}
+        self._variables = {name: os.environ[name] for name in os.environ.keys() - ours} | {
+            "PATH": f"{self._bin}:{os.environ['PATH']}",
+            "NUMBA_CACHE_DIR": str(self.kernels),
+        }
+        self.run("pip", "install", "--quiet", f"{wheel}{extras}")
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [str(self._bin / command[0]), *command[1:]],
+            cwd=self._folder,
+            env=self._variables,
             stdout=subprocess.PIPE,
             text=True,
-        ).stdout
+        )
 
-    run("pip", "install", "--quiet", f"{wheel}{extras}")
-    run("shedlight", "new", "shop")
-    assert "SuddenOrder" in run("shedlight", "match", "shop/app.yaml", "--limit", "2")
-    if extras == "[spark]":
-        assert "found 396" in run("shedlight", "run", "shop/app.yaml", "--once")
-        (tmp_path / "front_page.py").write_text(_first_python_block())
-        assert "|alice| 900.0|" in run("python", "front_page.py")
-    if extras == "[page]":
-        run("python", "-c", "import shedlight.page.server")
+    def run(self, *command: str) -> str:
+        with self.start(*command) as process:
+            printed, _ = process.communicate()
+        assert process.returncode == 0, f"{command}: {printed}"
+        return printed
+
+
+@pytest.mark.soak
+def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
+    """What needs no extra."""
+    environment = _Environment(tmp_path, wheel, "")
+    (tmp_path / "snapshot.json").write_text(SNAPSHOT)
+
+    environment.run("python", "-c", "import shedlight")
+    environment.run("shedlight", "new", "shop")
+    assert "no warnings" in environment.run("shedlight", "check", "shop/app.yaml")
+    assert "SuddenOrder" in environment.run("shedlight", "match", "shop/app.yaml", "--limit=2")
+    assert "recall" in environment.run("shedlight", "simulate", "shop/app.yaml", "--load=2")
+    plan = environment.run("shedlight", "plan", "shop/app.yaml", "--snapshot=snapshot.json")
+    assert "optimal plan" in plan
+
+
+@pytest.mark.soak
+def test_the_wheel_works_with_spark(wheel, tmp_path):
+    """A run; and the first block of the README as it stands, within a minute of installing."""
+    environment = _Environment(tmp_path, wheel, "[spark]")
+    (tmp_path / "front_page.py").write_text(_first_python_block())
+
+    began = time.monotonic()
+    assert "|alice| 900.0|" in environment.run("python", "front_page.py")
+    assert time.monotonic() - began < WITHIN_S
+    assert environment.kernels.exists()  # they were compiled within that time
+    environment.run("shedlight", "new", "shop")
+    assert "found 396" in environment.run("shedlight", "run", "shop/app.yaml", "--once")
+
+
+@pytest.mark.soak
+def test_the_wheel_works_with_the_page(wheel, tmp_path):
+    """It is served."""
+    environment = _Environment(tmp_path, wheel, "[page]")
+    (tmp_path / "log.jsonl").write_text(text(header(0.0), batch(1.0), decision(2.0)), "utf-8")
+
+    with environment.start("shedlight", "serve", "log.jsonl", "--port", "8322") as serving:
+        try:
+            said = serving.stdout.readline() if serving.stdout else ""
+            address = re.search(r"http://[\d.:]+", said)
+            assert address, said
+            with urllib.request.urlopen(address[0], timeout=30) as answer:  # noqa: S310  # http
+                assert b"shedlight" in answer.read().lower()
+        finally:
+            serving.terminate()
 
 
 def _first_python_block() -> str:
-    text = (ROOT / "README.md").read_text("utf-8")
-    return text.split("```python\n", 1)[1].split("```", 1)[0]
+    return README.split("```python\n", 1)[1].split("```", 1)[0]

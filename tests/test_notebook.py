@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from shedlight.graph import Stream, load_application
+
 ROOT = Path(__file__).parents[1]
 PATH = ROOT / "examples" / "notebook" / "patterns.ipynb"
 NOTEBOOK = json.loads(PATH.read_text("utf-8"))
@@ -38,3 +40,33 @@ def test_it_is_small_and_names_the_pipeline_on_kafka():
     text = "".join(line for cell in NOTEBOOK["cells"] for line in cell["source"])
     assert "shedlight new logins --example kafka" in text
     assert "image/png" in NOTEBOOK["cells"][-2]["outputs"][-1]["data"]
+
+
+def test_the_pipeline_on_kafka_is_its_graph():
+    """It finds the same in the same events, on the same nodes."""
+    text = next(
+        "".join(cell["source"]).split('"""')[1]
+        for cell in NOTEBOOK["cells"]
+        if "sl.load_application" in "".join(cell["source"])
+    )
+    pipeline = load_application(ROOT / "examples" / "kafka" / "app.yaml").application
+
+    graphs = [_graph(load_application(text).application), _graph(pipeline)]
+
+    assert graphs[0] == graphs[1]
+
+
+def _graph(application):
+    """Give what an application finds, without where it comes from and goes to."""
+    (source,) = application.sources
+    return {
+        spec.name: (
+            spec.node,
+            [Stream("logins") if each == Stream(source) else each for each in spec.inputs],
+            {
+                name: (one.where, one.conditions, one.within, one.partition_by)
+                for name, one in spec.patterns.items()
+            },
+        )
+        for spec in application.operators.values()
+    }

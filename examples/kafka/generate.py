@@ -1,4 +1,7 @@
-"""Makes logins of many users, a line of JSON each, as they would be in a topic of Kafka."""
+"""Makes logins of many users, a line of JSON each, as they would be in a topic of Kafka.
+
+They are like those of the notebook: as many users, networks, types, and events per second.
+"""
 
 import argparse
 import json
@@ -6,21 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
-USERS, RATE = 200, 500.0  # users; events per second
-START_MS = 1_767_603_600_000  # 2026-01-05T09:00:00Z
+USERS, NETWORKS, RATE = 600, 20, 500.0  # users, networks; events per second
+START = np.datetime64("2026-01-05T09:00:00.000")
 TYPES = {"view": 0.6, "login": 0.15, "login failed": 0.25}
 
 
 def make_lines(count: int, seed: int) -> list[str]:
     """Make events in order of time."""
     rng = np.random.default_rng(seed)
-    times = START_MS + np.sort(rng.integers(0, int(count / RATE * 1_000) + 1, count))
-    users = rng.integers(1, USERS + 1, count)
-    types = rng.choice(list(TYPES), count, p=list(TYPES.values()))
-    return [
-        json.dumps({"n": n, "time_ms": int(time), "user": int(user), "type": str(type_)})
-        for n, (time, user, type_) in enumerate(zip(times, users, types, strict=True), 1)
-    ]
+    times = START + np.sort(rng.integers(0, int(count / RATE * 1_000) + 1, count))
+    columns = {
+        "n": np.arange(1, count + 1),
+        "at": np.char.add(np.datetime_as_string(times), "Z"),
+        "user": rng.integers(1, USERS + 1, count),
+        "network": rng.integers(1, NETWORKS + 1, count),
+        "type": rng.choice(list(TYPES), count, p=list(TYPES.values())),
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def write(folder: Path, count: int, seed: int) -> Path:

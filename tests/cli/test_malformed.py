@@ -61,7 +61,7 @@ def test_match_counts_what_it_leaves_out_and_shows_the_first(call, tmp_path):
     assert '"events": [1, 5]' in output
     assert "2 events, 1 matches in " in errors
     assert errors.endswith(
-        "source events: 3 malformed records left out, first: 'at' is no time in ISO-8601 in "
+        "source events: 3 malformed records left out, first: 'at' is no time in ISO-8601: "
         '{"n": 2, "at": "soon", "type": "A", "x": 2}; --malformed FILE writes them all\n'
     )
 

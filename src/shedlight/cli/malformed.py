@@ -45,7 +45,7 @@ class MalformedRecords:
             shown = record if len(record) <= _MAX_SHOWN else f"{record[:_MAX_SHOWN]}..."
             say(
                 f"{name}: {number:,} malformed record{'s' * (number > 1)} left out, "
-                f"first: {problem} in {shown}{end}"
+                f"first: {problem}: {shown}{end}"
             )
 
 

@@ -146,7 +146,8 @@ def _leave_out_unparsable(
             shown = line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}..."
             raise InputError(
                 f"{path}: line {number + 1:,} cannot be parsed as {format_name.upper()}: "
-                f"{shown!r}; put it right, or have malformed records left out"
+                f"{shown!r}; put it right, or have such records left out: with `malformed` "
+                "of the source, or with `shedlight match --malformed FILE`"
             )
         on_unparsable(format_name.upper(), line)
         lines[number] = b""

@@ -41,8 +41,10 @@ def accepted_types(
     occurring = known | set(_constants(vocabulary))
     table = _SignatureTable(vocabulary, occurring)
     distinct = dict.fromkeys(tests.values())
-    missing = (_least(vocabulary, each) for each in distinct if not len(table.passing(each)))
-    table = _SignatureTable(vocabulary, occurring | set(filter(None, missing)))
+    least = (_least(vocabulary, each) for each in distinct if not len(table.passing(each)))
+    # the signature of a vocabulary without words is empty, and is one
+    missing = {signature for signature in least if signature is not None}
+    table = _SignatureTable(vocabulary, occurring | missing)
     passing = {each: table.passing(each) for each in distinct}
     used = np.zeros(len(table.signatures), np.bool_)
     for types in passing.values():

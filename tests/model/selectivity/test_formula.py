@@ -122,6 +122,13 @@ def test_labels_of_several_words_stand_in_brackets():
     assert str(found[stream("w.W")]) == "min([y=2 & x > 1], ([y=2 & x > 1] + [x > 1]) / 2)"
 
 
+def test_events_of_which_nothing_is_asked_are_called_other():
+    """As in snapshots and logs; an operator may ask for nothing at all."""
+    found = selectivities(operators(w="s1: SELECT * WHERE SEQ(A, B, C) WITHIN 1 s"))
+
+    assert str(found[stream("w.W")]) == "other / 3"
+
+
 def test_many_elements_that_compete_are_written_one_by_one():
     """Two hundred and fifty-five sets are enough."""
     where = ", ".join(f"A{i}{letter}" for i, letter in enumerate("BCDEFGHIJ"))

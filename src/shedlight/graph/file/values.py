@@ -218,7 +218,10 @@ def _bound(value: object) -> tuple[int, int | None]:
 def _value_format(value: object) -> str:
     text = _text(value).lower()
     if text == "avro":
-        raise ValueError("is avro, which is not read; have the values written as json")
+        raise ValueError(
+            "is avro, which is not read; have the values written as json, or unpack them with "
+            "from_avro in Python and give the DataFrame to Live"
+        )
     if text not in VALUE_FORMATS:
         raise ValueError(f"must be {join_words(VALUE_FORMATS)}, got {describe(value)}")
     return text

@@ -22,6 +22,7 @@ from typing import Literal
 from shedlight.graph.application import Application, OperatorSpec, Stream
 from shedlight.language.ast.pattern import And, Element, Not, Or, Part, Repeat, Seq
 from shedlight.language.check.normal_form import flatten_group, min_events
+from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.selectivity.demand import OrAs
 from shedlight.model.type_index import accepted_types, element_tests, operator_vocabulary
 
@@ -38,7 +39,7 @@ class TypeRate:
     label: str
 
     def __str__(self) -> str:
-        return self.label if " " not in self.label else f"[{self.label}]"
+        return f"[{self.label}]" if " " in self.label else self.label or OTHER
 
 
 @dataclass(frozen=True, slots=True)

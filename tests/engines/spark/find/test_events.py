@@ -8,11 +8,28 @@ from shedlight.engines.spark.find.events import FrameColumns
 from shedlight.engines.spark.source.carried import arrow_field
 
 
+class Celsius(spark_types.UserDefinedType):
+    """A type of the user's own: a double with a meaning."""
+
+    @classmethod
+    def sqlType(cls):  # noqa: N802  # so it is called
+        """Say as what Spark keeps it."""
+        return spark_types.DoubleType()
+
+    @classmethod
+    def module(cls):
+        """Say where it is."""
+        return __name__
+
+
 @pytest.mark.parametrize(
     "data_type",
     [
         spark_types.VariantType(),
         spark_types.YearMonthIntervalType(),
+        spark_types.CalendarIntervalType(),
+        Celsius(),
+        spark_types.ArrayType(Celsius()),
         spark_types.ArrayType(spark_types.VariantType()),
         spark_types.MapType(spark_types.StringType(), spark_types.VariantType()),
         spark_types.StructType([spark_types.StructField("v", spark_types.VariantType())]),

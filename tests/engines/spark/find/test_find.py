@@ -1,6 +1,7 @@
 """A DataFrame in, a DataFrame out: `shedlight.find` finds what `shedlight match` finds."""
 
 import os
+import re
 import tempfile
 import textwrap
 import time
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+from pyspark.sql.types import StringType, StructField, StructType
 
 import shedlight as sl
 from shedlight.engines.spark.support.spark_errors import to_user_error
@@ -23,6 +25,7 @@ from shedlight.engines.tables import EVENT_TIME
 from shedlight.language import dsl as p
 from tests import strategies
 from tests.engines.spark.find.shards import as_rows, expected
+from tests.engines.spark.find.test_events import Celsius
 from tests.engines.spark.find.test_shard_step import END, KEYS, events_of, named, shuffled
 
 pytestmark = pytest.mark.spark
@@ -372,16 +375,102 @@ def test_columns_of_any_type_are_carried(spark, tmp_path, streaming):
     assert all(results["each"][name] == row[name] for name in row.asDict())
 
 
-def test_a_column_that_cannot_be_carried_is_named(spark):
+OPAQUE = {
+    "interval 1 month": "interval month",
+    "array(interval 1 month)": "array<interval month>",
+    "make_interval(1, 2)": "interval",
+    "parse_json('[1]')": "variant",
+    "map(1, parse_json('1'))": "map<int,variant>",
+}
+
+
+@pytest.mark.parametrize("sql", OPAQUE)
+def test_a_column_that_cannot_be_carried_is_named(spark, sql):
     """It does no harm where nobody asks for it."""
-    frame = logins(spark).withColumn("since", F.expr("interval 1 month"))
+    frame = logins(spark).withColumn("since", F.expr(sql))
     finding = sl.find("SELECT * WHERE a.kind = 'transfer'", time="ts")
 
     with pytest.raises(
-        sl.InputError, match=r"column 'since' is interval month, which cannot be"
+        sl.InputError, match=rf"column 'since' is {re.escape(OPAQUE[sql])}, which cannot be"
     ):
         frame.transform(finding)
-    assert frame.transform(sl.find(FRAUD, time="ts")).count() == 4
+    assert frame.transform(sl.find(FRAUD, time="ts")).columns == [
+        "time",
+        "id",
+        "user",
+        "amount",
+    ]
+    for pattern in ("SELECT a.n WHERE a.since = 3", "SELECT a.n WHERE a.deep.since = 3"):
+        deep = frame.withColumn("deep", F.struct("since"))
+        with pytest.raises(sl.LanguageError, match=r"an unsupported data type and bigint"):
+            deep.transform(sl.find(pattern, time="ts"))
+
+
+def test_a_column_of_a_type_of_the_user_is_named(spark):
+    """And does no harm either."""
+    frame = logins(spark)
+    schema = StructType([*frame.schema, StructField("warm", Celsius())])
+    frame = spark.createDataFrame([], schema)
+
+    with pytest.raises(sl.InputError, match=r"column 'warm' is .*, which cannot be carried"):
+        frame.transform(sl.find("SELECT * WHERE a.kind = 'transfer'", time="ts"))
+    assert frame.transform(sl.find(FRAUD, time="ts")).collect() == []
+
+
+LATER = {
+    "time(6)": "TIME '12:30:00'",
+    "geography(4326)": "ST_GeogFromWKB(X'0101000000000000000000F03F0000000000000040')",
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_types_of_later_versions_are_carried(spark, name):
+    """Where Spark has them; it has no hash of them, so that an id is needed."""
+    try:
+        frame = logins(spark).withColumn("own", F.expr(LATER[name]))
+        expected = frame.schema["own"].dataType
+    except PySparkException:
+        pytest.skip(f"this Spark has no {name}")
+    pattern = "SELECT a.own WHERE a.n = 1"
+
+    found = frame.transform(sl.find(pattern, time="ts", id="n"))
+
+    assert found.schema["own"].dataType == expected
+    assert found.select("own").collect() == frame.where("n = 1").select("own").collect()
+    with pytest.raises(sl.InputError, match=rf"a hash .* 'own', a {re.escape(name)}: name an"):
+        frame.transform(sl.find(pattern, time="ts"))
+    with pytest.raises(sl.LanguageError, match="an unsupported data type"):
+        frame.transform(sl.find("SELECT a.n WHERE a.own = 'x'", time="ts", id="n"))
+
+
+def test_text_is_compared_as_it_is_everywhere(spark):
+    """A collation is Spark's alone: `match` knows none, so results have none either."""
+    frame = logins(spark).withColumn("kind", F.expr("upper(kind) COLLATE UTF8_LCASE"))
+    frame = frame.withColumn("deep", F.struct(F.array("kind").alias("all")))
+
+    def count(condition):
+        pattern = f"SELECT a.kind, a.deep WHERE {condition}"
+        found = frame.transform(sl.find(pattern, time="ts", id=["user", "n"]))
+        assert found.schema["kind"].dataType == StringType()
+        assert found.schema["deep"].dataType.simpleString() == "struct<all:array<string>>"
+        return found.count()
+
+    number = frame.count()
+    assert count("a.kind = 'transfer'") == count("a.deep.all[0] = 'transfer'") == 0
+    assert count("a.kind <> 'transfer'") == count("a.kind = upper(a.kind)") == number
+
+
+@pytest.mark.parametrize("id_sql", ["date_add(DATE '2026-01-01', n)", "ts", "n % 2 = 0", "n"])
+def test_an_id_may_be_of_any_type_that_identifies(spark, id_sql):
+    """A date, a timestamp, true or false, a number; text is in other tests."""
+    frame = logins(spark).withColumn("own", F.expr(id_sql).cast("string"))
+    typed = logins(spark).withColumn("own", F.expr(id_sql))
+
+    found, same = (
+        each.transform(sl.find(FRAUD, time="ts", id="own")) for each in (typed, frame)
+    )
+
+    assert found.count() == same.count()
 
 
 # Streams

@@ -266,6 +266,32 @@ def test_a_writer_is_not_started_by_its_function(spark, tmp_path):
         pass
 
 
+def _complete(events):
+    return events.writeStream.format("memory").outputMode("complete")
+
+
+def test_an_output_mode_that_cannot_be_is_said(spark, tmp_path):
+    """Of a sink, and of a DataFrame that nothing could append."""
+    given = _given(spark, tmp_path, sinks={"quiet": _complete})
+    complete = "sink quiet cannot be written: the output mode is complete, and complex events"
+    with (
+        pytest.raises(InputError, match=complete),
+        Live(_application(), spark, checkpoint=str(tmp_path / "sink"), **given),
+    ):
+        pass
+    last = (
+        _stream(spark, tmp_path / "t")
+        .groupBy("n", "user")
+        .agg(F.max("time").alias("time"), F.max("kind").alias("kind"))
+    )
+    given = _given(spark, tmp_path, sources={"t": last})
+    with (
+        pytest.raises(InputError, match=r"aggregates can only be appended .*withWatermark"),
+        Live(_application(), spark, checkpoint=str(tmp_path / "source"), **given),
+    ):
+        pass
+
+
 def test_what_a_writer_raised_is_said():
     """Not that something was raised."""
     text = (

@@ -3,6 +3,7 @@
 And what is delivered though the run and the broker are killed under way.
 """
 
+import functools
 import json
 import os
 import random
@@ -24,12 +25,18 @@ import pytest
 from shedlight.engines.event_files import read_events
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
+from shedlight.engines.spark.source.reader import prepare_source, read_source
 from shedlight.engines.spark.support import kafka_admin
+from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError
 from shedlight.graph import load_application
+from shedlight.graph.kafka import SERVERS, VALUE_FORMATS, RecordValue
+from shedlight.language import DataType
+from shedlight.matching.operators.cep_operator import schema_of
 from tests.engines.spark.broker import JARS, Broker, Topics, connector, fetched_jars
 from tests.engines.spark.processes import family
 from tests.engines.spark.runs import locally
+from tests.time_cases import FILES, events_of, write_case
 
 pytestmark = pytest.mark.spark
 
@@ -184,6 +191,38 @@ def test_what_kafka_knows_of_a_record_is_in_columns(broker, topics, spark, tmp_p
     assert (bad["offset"], bad["record"]) == (2, "3,4")
 
 
+@pytest.mark.parametrize("declared", [None, DataType.TIMESTAMP], ids=["as_it_is", "timestamp"])
+def test_times_in_values_are_the_instants_of_the_table(
+    broker, topics, spark, tmp_path, declared
+):
+    """In JSON and CSV, of any form; text may be declared to be a timestamp."""
+    cases = [(case, form) for case, form in FILES if form in VALUE_FORMATS]
+    if declared:
+        cases = [(case, form) for case, form in cases if pa.types.is_string(case.times.type)]
+    names = [f"times-{declared}-{number}" for number in range(len(cases))]
+    topics.create(*names)
+    frames = []
+    for number, ((case, form), topic) in enumerate(zip(cases, names, strict=True)):
+        source = write_case(case, form, tmp_path / str(number))
+        lines = Path(source.path).read_text("utf-8").splitlines()
+        topics.send(topic, lines[1:] if form == "csv" else lines)
+        kinds = schema_of(events_of(case).schema)
+        value = RecordValue(format=form, schema={**kinds, "ts": declared or kinds["ts"]})
+        options = {SERVERS: broker.servers, "subscribe": topic, "startingOffsets": "earliest"}
+        source = replace(source, format="kafka", path=None, options=options, value=value)
+        _, frame = prepare_source(source, read_source(spark, source, streaming=True))
+        frames.append(frame.selectExpr(f"{number} AS number", "n", f"`{EVENT_TIME}` AS at"))
+    together = functools.reduce(type(frames[0]).union, frames)
+    writer = together.writeStream.format("memory").queryName("times").trigger(availableNow=True)
+
+    writer.start().awaitTermination()
+
+    rows = spark.table("times").collect()
+    for number, (case, form) in enumerate(cases):
+        found = sorted((row.n, row["at"]) for row in rows if row.number == number)
+        assert [time for _, time in found] == case.micros, f"{case.name} from {form}"
+
+
 def test_a_malformed_value_without_a_side_output_is_an_error_with_its_place(
     broker, topics, spark, tmp_path
 ):
@@ -232,25 +271,26 @@ TOOLS = {
 
 
 def _example_ids(application, folder):
-    """Find what `shedlight match` finds in the events of the example."""
-    return {
-        row["id"] for row in locally(application, {"events": read_events(folder)})["alarms"]
-    }
+    """Find what `shedlight match` finds in the events of the example, by sink."""
+    found = locally(application, {"events": read_events(folder)})
+    return {name: {row["id"] for row in rows} for name, rows in found.items()}
 
 
 def test_the_example_finds_what_match_finds(broker, topics, spark, tmp_path):
     """Its application as it is, but for the address; with fewer events."""
-    lines = runpy.run_path(str(EXAMPLE / "generate.py"))["make_lines"](3_000, 1)
+    lines = runpy.run_path(str(EXAMPLE / "generate.py"))["make_lines"](8_000, 1)
     text = (EXAMPLE / "app.yaml").read_text().replace("localhost:9092", broker.servers)
     application = load_application(text).application
-    topics.create("events", "alarms", "malformed")
+    topics.create("events", "alarms", "attacks", "malformed")
     topics.send("events", ["not an event", *lines])
     run_on_spark(application, spark, checkpoint=str(tmp_path / "state"), deliver=True)
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
-    found = topics.read("alarms")
-    assert {row["id"] for row in found} == _example_ids(application, tmp_path / "events.jsonl")
-    assert len(found) > 20
-    assert all(row["key"] == str(row["user"]) and row["tries"] >= 3 for row in found)
+    found = {name: topics.read(name) for name in ("alarms", "attacks")}
+    ids = {name: {row["id"] for row in rows} for name, rows in found.items()}
+    assert ids == _example_ids(application, tmp_path / "events.jsonl")
+    assert len(found["attacks"]) > 20
+    assert all(row["key"] == str(row["user"]) and row["tries"] >= 3 for row in found["alarms"])
+    assert all(row["key"] == str(row["network"]) for row in found["attacks"])
     assert [row["offset"] for row in topics.read("malformed")] == [0]
 
 
@@ -288,8 +328,9 @@ def test_the_page_of_the_example_can_be_followed(tmp_path):
     finally:
         fresh.kill()
     ids = _example_ids(load_application(text).application, folder / "data" / "events.jsonl")
-    assert {json.loads(v)["id"] for v in re.findall(r"\d+\t(\{.*\})", said[1])} == ids
-    assert len(ids) > 100
+    attacks = {json.loads(v)["id"] for v in re.findall(r"\d+\t(\{.*\})", said[1])}
+    assert attacks == ids["attacks"]
+    assert len(attacks) > 100
     assert len(said[0].splitlines()) > 20
 
 

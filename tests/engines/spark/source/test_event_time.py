@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shedlight.engines.spark.find.events import micros_sql
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.shed.type_sql import key_hash_sql
 from shedlight.engines.spark.source.reader import prepare_source, read_source
@@ -60,6 +61,24 @@ def test_files_of_times_are_read(spark, tmp_path):
     for number, (case, form) in enumerate(FILES):
         found = sorted((row.n, row["at"]) for row in rows if row.number == number)
         assert [time for _, time in found] == case.micros, f"{case.name} from {form}"
+
+
+@pytest.mark.usefixtures("zone")
+def test_the_columns_of_a_dataframe_are_read(spark, tmp_path):
+    """As `find` does it, all in one job; it has no setting for a zone."""
+    cases = [case for case, form in FILES if form == "parquet" and case.zone is None]
+    frames = []
+    for number, case in enumerate(cases):
+        path = write_case(case, "parquet", tmp_path / str(number)).path
+        frame = spark.read.parquet(path)
+        sql = micros_sql(frame, "ts", case.unit)
+        frames.append(frame.selectExpr(f"{number} AS number", "n", f"{sql} AS at"))
+
+    rows = functools.reduce(type(frames[0]).union, frames).collect()
+
+    for number, case in enumerate(cases):
+        found = sorted((row.n, row["at"]) for row in rows if row.number == number)
+        assert [time for _, time in found] == case.micros, case.name
 
 
 def test_sinks_have_timestamps(spark, tmp_path):

@@ -146,6 +146,19 @@ def test_a_function_gets_the_same_columns_from_spark(spark, as_udf):
     assert texts == [f"{shown} {values}", f"{shown} {['None'] * 5}"]
 
 
+def test_a_function_is_called_beside_columns_that_cannot_be_carried(spark):
+    """Also where whole rows go to Python; whole events have them, and are refused."""
+    frame = spark.sql("SELECT 1 AS n, 'a-b' AS text, INTERVAL 1 MONTH AS long, 5 AS time")
+    asked: dict[str, Any] = {"time": "time", "time_unit": "s", "id": "n"}
+    pattern = "SELECT parts(a.text) AS parts WHERE parts(a.text) > 1"
+
+    found = frame.transform(find(pattern, **asked, functions=FUNCTIONS))
+
+    assert [row.parts for row in found.collect()] == [2]
+    with pytest.raises(InputError, match="column 'long' is interval month, which cannot be"):
+        frame.transform(find("SELECT * WHERE parts(a.text) > 1", **asked, functions=FUNCTIONS))
+
+
 def test_what_spark_does_not_know_is_said(spark):
     """A function that is not registered; and what fails in a worker, in a sentence."""
     frame = spark.createDataFrame([(1, 1, "a")], "time LONG, n LONG, text STRING")

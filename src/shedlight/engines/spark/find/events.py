@@ -4,7 +4,7 @@ Nothing here depends on the time zone of the session. All of it is plain DataFra
 it works on Spark Connect too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from shedlight.errors import InputError, known_names
 from shedlight.graph import TimeUnit
 from shedlight.graph.function_columns import called_functions
 from shedlight.language import DataType, Pattern, Schema
-from shedlight.language.ast.expression import Aggregate, Attribute, WholeEvent, walk
+from shedlight.language.ast.expression import Aggregate, Attribute, UserCall, WholeEvent, walk
 from shedlight.language.ast.pattern import expressions
 from shedlight.language.eval.spark_sql import quote_name, quote_text
 from shedlight.matching.operators.cep_operator import schema_of
@@ -31,7 +31,11 @@ from shedlight.matching.operators.reorder import FOREVER, StreamInput
 HASH, COPY = "#hash", "#copy"
 """What tells events without an id apart: a hash of their columns, and among equals a number."""
 
-_IDS = frozenset({DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN})
+_IDS = frozenset(
+    {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.DATE, DataType.BOOLEAN}
+)
+_NO_HASH = frozenset({"TimeType", "GeographyType", "GeometryType"})
+"""Types of later versions of Spark, which it cannot hash."""
 _WITHOUT_ZONE = (spark_types.TimestampNTZType, spark_types.DateType)
 
 
@@ -44,8 +48,23 @@ class FrameColumns:
 
     @property
     def schema(self) -> Schema:
-        """What patterns may name."""
-        return schema_of(pa.schema(list(self.arrow.values())))
+        """What patterns may name; what cannot be carried is refused by its type."""
+        others = {
+            name: field
+            for name, field in self.fields.items()
+            if name not in self.arrow or type(field.dataType).__name__ in _NO_HASH
+        }
+        known = [field for name, field in self.arrow.items() if name not in others]
+        opaque = dict.fromkeys(_paths(others.values()), DataType.OTHER)
+        return {**opaque, **schema_of(pa.schema(known))}
+
+
+def _paths(fields: Iterable[spark_types.StructField], prefix: str = "") -> Iterator[str]:
+    """Name columns and, of structs, their fields."""
+    for field in fields:
+        yield prefix + field.name
+        if isinstance(field.dataType, spark_types.StructType):
+            yield from _paths(field.dataType, f"{prefix}{field.name}.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +98,28 @@ def read_columns(question: Question, frame: DataFrame) -> FrameColumns:
     return columns
 
 
+def keep_needed(
+    question: Question,
+    frame: DataFrame,
+    columns: FrameColumns,
+    patterns: Mapping[str, Pattern],
+    calls: Mapping[str, UserCall],
+) -> DataFrame:
+    """Leave out what neither patterns nor the functions that they call need.
+
+    Where Spark has no functions of Arrow whole rows go to Python to compute one.
+    """
+    arguments = (
+        node for call in calls.values() for part in call.arguments for node in walk(part)
+    )
+    taken = {node.path[0] for node in arguments if isinstance(node, Attribute)}
+    needed = {*_needed(columns, patterns.values(), calls.keys()), *taken}
+    needed |= {question.time, *question.ids}
+    names = [name for name in columns.fields if name in needed]
+    _check_names(frame, names)
+    return frame.select(*(F.col(quote_name(name)) for name in names))
+
+
 def prepare_events(
     question: Question, frame: DataFrame, columns: FrameColumns, patterns: Mapping[str, Pattern]
 ) -> FrameEvents:
@@ -94,6 +135,7 @@ def prepare_events(
     extra = [pa.field(EVENT_TIME, pa.int64())]
     ids = question.ids
     if not ids:
+        _check_hashes(columns, names)
         added[HASH] = F.expr(_hash_sql([columns.fields[name] for name in names]))
         extra += [pa.field(HASH, pa.int64()), pa.field(COPY, pa.int64())]
         ids = (EVENT_TIME, HASH, COPY)
@@ -123,7 +165,7 @@ def _needed(
     is_all = any(not pattern.select for pattern in patterns)
     if is_all or any(isinstance(node, WholeEvent) for node in nodes):
         named |= columns.fields.keys() - computed
-    for name in named:
+    for name in named - computed:
         if name not in columns.arrow:
             raise InputError(
                 f"the column {name!r} is {_type_name(columns.fields[name])}, which cannot be "
@@ -208,6 +250,27 @@ def _hash_sql(fields: Sequence[spark_types.StructField]) -> str:
         for field in fields
     ]
     return f"xxhash64({', '.join(terms or ['0L'])})"
+
+
+def _check_hashes(columns: FrameColumns, names: Sequence[str]) -> None:
+    for name in names:
+        if _has_no_hash(columns.fields[name].dataType):
+            raise InputError(
+                "without an id, events are told apart by a hash of their columns, and Spark "
+                f"has none of {name!r}, a {_type_name(columns.fields[name])}: name an `id`, or "
+                f"`.drop({name!r})`"
+            )
+
+
+def _has_no_hash(data_type: spark_types.DataType) -> bool:
+    """Say whether a type is in it for which Spark has neither a hash nor JSON."""
+    if isinstance(data_type, spark_types.StructType):
+        return any(_has_no_hash(field.dataType) for field in data_type)
+    if isinstance(data_type, spark_types.ArrayType):
+        return _has_no_hash(data_type.elementType)
+    if isinstance(data_type, spark_types.MapType):
+        return any(map(_has_no_hash, (data_type.keyType, data_type.valueType)))
+    return type(data_type).__name__ in _NO_HASH
 
 
 def _is_hashable(data_type: spark_types.DataType) -> bool:

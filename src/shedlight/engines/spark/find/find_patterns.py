@@ -28,6 +28,7 @@ from shedlight.engines.spark.find.shard_step import (
 )
 from shedlight.engines.spark.session.pyspark_version import check_pyspark
 from shedlight.engines.spark.session.workers import check_workers
+from shedlight.engines.spark.source.carried import with_plain_text
 from shedlight.engines.spark.source.function_columns import with_function_columns
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.tables import EVENT_TIME
@@ -115,10 +116,12 @@ def find(  # noqa: PLR0913  # as many as there are choices
 
     def found_in(frame: DataFrame) -> DataFrame:
         check_workers(frame.sparkSession)
+        frame = with_plain_text(frame)
         columns = ev.read_columns(question, frame)
         patterns = check_patterns(question, columns.schema, stacklevel=_CALLER)
         calls = called_functions(patterns.values())
         if calls:
+            frame = ev.keep_needed(question, frame, columns, patterns, calls)
             frame = with_function_columns(frame, columns.schema, calls)
             columns = ev.read_columns(question, frame)
             patterns = {name: without_functions(p) for name, p in patterns.items()}

@@ -21,6 +21,7 @@ from shedlight.engines.spark.source.arrival import (
     with_arrivals,
     with_declared_arrival,
 )
+from shedlight.engines.spark.source.carried import with_plain_text
 from shedlight.engines.spark.source.event_time_sql import event_time_sql, with_zoned_timestamps
 from shedlight.engines.spark.source.function_columns import (
     with_function_column,
@@ -171,6 +172,7 @@ def malformed_records(source: Source, frame: DataFrame) -> DataFrame:
 def _with_derived_columns(source: Source, frame: DataFrame) -> tuple[DataFrame, str]:
     """Add the derived columns and the arrival; give the time in SQL with them."""
     _check_names(source, frame.columns)
+    frame = with_plain_text(frame)
     frame = with_zoned_timestamps(source, frame)
     if frame.isStreaming:
         frame = with_arrivals(frame, source.format)
