@@ -46,11 +46,11 @@ def with_plain_text(frame: DataFrame) -> DataFrame:
 def _without_collation(data_type: spark_types.DataType) -> spark_types.DataType:
     match data_type:
         case spark_types.StructType():
-            fields = [
-                spark_types.StructField(f.name, _without_collation(f.dataType), f.nullable)
+            fields = (
+                (f.name, _without_collation(f.dataType), f.nullable, f.metadata)
                 for f in data_type
-            ]
-            return spark_types.StructType(fields)
+            )
+            return spark_types.StructType([spark_types.StructField(*one) for one in fields])
         case spark_types.ArrayType():
             inner = _without_collation(data_type.elementType)
             return spark_types.ArrayType(inner, data_type.containsNull)
