@@ -7,7 +7,7 @@ peer finds another number of matches, the detail says so.
 
 from collections.abc import Iterator
 
-from benchmarks.peers.by_hand import with_a_join, with_a_state
+from benchmarks.peers.by_hand import with_a_join, with_a_state, with_a_window
 from benchmarks.peers.engines import Cost, run_flink, run_ours, run_siddhi
 from benchmarks.peers.workloads import PAIR_BY_KEY, WORKLOADS
 from benchmarks.question import Answer
@@ -30,6 +30,7 @@ def peers_by_hand() -> Iterator[Answer]:
     ours = run_ours(PAIR_BY_KEY)
     for name, run in (
         ("a self-join in SQL", with_a_join),
+        ("a window function in SQL", with_a_window),
         ("applyInPandasWithState", with_a_state),
     ):
         question = f"{PAIR_BY_KEY.name}: ours against {name}"

@@ -1,4 +1,4 @@
-"""What one writes on Spark without Shedlight: a join of events with themselves, or a state."""
+"""What one writes on Spark without Shedlight: a join, a window function, or a state."""
 
 import os
 import tempfile
@@ -23,15 +23,32 @@ _JOIN = """
     GROUP BY a.id
 """
 
+_WINDOW = """
+    SELECT first FROM (
+        SELECT id AS first, type, time,
+            MIN(IF(type = 1, time, NULL)) OVER (PARTITION BY key ORDER BY time
+                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS next
+        FROM events WHERE type IN (0, 1))
+    WHERE type = 0 AND next <= time + {window}
+"""
+
 
 def with_a_join(workload: Workload) -> Cost:
     """Join the events with themselves, and keep the first that follows."""
+    return _measured(workload, _counting(workload, _JOIN))
 
+
+def with_a_window(workload: Workload) -> Cost:
+    """Look from each event at those after it, with a window function."""
+    return _measured(workload, _counting(workload, _WINDOW))
+
+
+def _counting(workload: Workload, sql: str) -> Callable[[SparkSession, Path], int]:
     def run(spark: SparkSession, folder: Path) -> int:
         spark.read.parquet(str(folder / "in")).createOrReplaceTempView("events")
-        return spark.sql(_JOIN.format(window=workload.window * 1_000_000)).count()
+        return spark.sql(sql.format(window=workload.window * 1_000_000)).count()
 
-    return _measured(workload, run)
+    return run
 
 
 def with_a_state(workload: Workload) -> Cost:

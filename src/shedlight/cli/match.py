@@ -1,37 +1,36 @@
 """`shedlight match`: the matches of patterns, or of an application, in files."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
 import typer
 
-from shedlight.cli.console import announce_compiling, patterns_of, progress_bar, say
+from shedlight.cli.console import announce_compiling, progress_bar, say
 from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedFile, MalformedRecords
+from shedlight.cli.match_application import load_for_match, match_application
 from shedlight.cli.match_text import show_matches, summarise
 from shedlight.cli.options import check_zone, microseconds_of, seconds_of
-from shedlight.cli.source_files import collect_unparsable, read_sources
+from shedlight.cli.source_files import collect_unparsable
 from shedlight.engines import event_files
 from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
 from shedlight.engines.malformed import find_problems, split_records
+from shedlight.engines.pieces_run import run_pieces
 from shedlight.engines.tables import (
     EVENT_TIME,
     Result,
     add_event_time,
     combine_results,
     event_time_of,
-    run_application,
-    run_pieces,
 )
 from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, Source, TimeUnit
-from shedlight.graph.application import SideOutput
+from shedlight.graph import Source, TimeUnit
 from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
 from shedlight.matching.operators.reorder import StreamInput
@@ -119,15 +118,10 @@ def match(  # noqa: PLR0913  # one argument per option
             pattern or [], events, left_out, future, timed_out=timed_out
         )
     else:
-        loaded = _load(application, malformed)
-        tables = read_sources(
-            loaded,
-            application.parent,
-            input_ or [],
-            on_malformed=left_out.add,
-            on_future=future.add,
+        loaded = load_for_match(application, malformed)
+        results, table = match_application(
+            loaded, application.parent, input_ or [], left_out, future, timed_out=timed_out
         )
-        results, table = _match_application(loaded, tables, left_out, timed_out=timed_out)
     seconds = time.perf_counter() - began
     if output:
         event_files.write_events(table, output)
@@ -181,18 +175,23 @@ def _match_patterns(
         raise typer.BadParameter("--pattern needs exactly one --input FILE")
     path = Path(file.inputs[0])
     zoned = file.zone is not None
-    is_text = zoned and event_files.format_of(path) == "json"  # only as a whole it stays text
-    pieces = None if is_text else open_pieces(path)
+    # only as a whole it stays text
+    is_text = zoned and (path.is_dir() or event_files.format_of(path) == "json")
+    unparsable: list[pa.Table] = []
+    collect = collect_unparsable(str(path), unparsable.append)
+    on_unparsable = collect if file.leaves_out_malformed else None
+    pieces = None if is_text else open_pieces(path, None, on_unparsable)
     if pieces is not None:
         with suppress(PiecesDifferError):  # it is read as a whole then, below
-            return _match_events(texts, file, pieces, left_out, future, timed_out=timed_out)
+            found = _match_events(texts, file, pieces, left_out, future, timed_out=timed_out)
+            for records in unparsable:
+                left_out.add(records)
+            return found
         future.clear()
-    collect = collect_unparsable(str(path), left_out.add)
-    events = event_files.read_events(
-        path,
-        times_as_text=zoned,
-        on_unparsable=collect if file.leaves_out_malformed else None,
-    )
+        unparsable.clear()
+    events = event_files.read_events(path, times_as_text=zoned, on_unparsable=on_unparsable)
+    for records in unparsable:
+        left_out.add(records)
     whole = EventPieces(events.schema, 1, iter([events]))
     return _match_events(texts, file, whole, left_out, future, timed_out=timed_out)
 
@@ -271,32 +270,3 @@ def _split_malformed(file: _EventFile, table: pa.Table) -> tuple[pa.Table, pa.Ta
     times = event_time_of(table[file.time], file.unit, file.zone, f"{path}: {file.time!r}")
     problems = find_problems(table, ids, file.time, times.valid)
     return split_records(path, table, problems)
-
-
-def _load(path: Path, malformed: Path | None) -> Application:
-    """Load an application; a file for malformed records is the place of all sources."""
-    from shedlight.graph import load_application  # noqa: PLC0415  # it reads YAML
-
-    application = load_application(path).application
-    if malformed is None:
-        return application
-    place = SideOutput(format=event_files.format_of(malformed), path=str(malformed))
-    sources = {
-        name: replace(source, malformed=place) for name, source in application.sources.items()
-    }
-    return replace(application, sources=sources)
-
-
-def _match_application(
-    application: Application,
-    tables: Mapping[str, pa.Table],
-    left_out: MalformedRecords,
-    *,
-    timed_out: bool,
-) -> tuple[list[Result], pa.Table]:
-    announce_compiling(patterns_of(application))
-    found = run_application(application, tables, timed_out=timed_out, on_malformed=left_out.add)
-    results = list(found.values())
-    matches = [combine_results(result, timed_out=timed_out) for result in results]
-    nonempty = [table for table in matches if len(table)] or matches[-1:]
-    return results, event_files.stack_tables(nonempty)

@@ -77,11 +77,7 @@ def read_events(
         InputError: There is nothing to read, or it cannot be read.
     """
     if path.is_dir():
-        files = sorted(
-            file for file in path.rglob("*") if file.is_file() and is_event_file(file, given)
-        )
-        if not files:
-            raise InputError(f"{path}: the folder has no Parquet, CSV or JSON lines file in it")
+        files = files_of_folder(path, given)
         tables = [_read(file, given, on_unparsable, as_text=times_as_text) for file in files]
         try:
             return pa.concat_tables(tables, promote_options="permissive")
@@ -90,6 +86,20 @@ def read_events(
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder")
     return _read(path, given, on_unparsable, as_text=times_as_text)
+
+
+def files_of_folder(folder: Path, given: str | None = None) -> list[Path]:
+    """List the files of events in a folder and its folders, in the order of their names.
+
+    Raises:
+        InputError: There is none.
+    """
+    files = sorted(
+        file for file in folder.rglob("*") if file.is_file() and is_event_file(file, given)
+    )
+    if not files:
+        raise InputError(f"{folder}: the folder has no Parquet, CSV or JSON lines file in it")
+    return files
 
 
 def is_event_file(file: Path, given: str | None) -> bool:

@@ -2,8 +2,8 @@
 
 A file that is read as a whole takes many times its size in memory. A piece is matched while the
 next one is read, in a thread: neither the reader nor the kernels hold Python's lock. The
-columns of a CSV or JSON lines file are those of its first piece; where a later one differs,
-the file must be read as a whole (`PiecesDifferError`).
+columns of a CSV or JSON lines file are those of its first piece, and those of a folder the ones
+of its first file; where a later one differs, all must be read as a whole (`PiecesDifferError`).
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from shedlight.engines.event_files import format_of
-from shedlight.errors import InputError
+from shedlight.engines.event_files import (
+    OnUnparsable,
+    files_of_folder,
+    format_of,
+    read_events,
+)
 
 EVENTS_PER_PIECE = 1 << 20
 BYTES_PER_PIECE = 1 << 25  # of a text file
@@ -35,15 +39,19 @@ class EventPieces:
     tables: Iterator[pa.Table]
 
 
-def open_pieces(path: Path) -> EventPieces | None:
-    """Open a file to read it piece by piece; None if it is not worth it, or is a folder.
+def open_pieces(
+    path: Path, given: str | None = None, on_unparsable: OnUnparsable | None = None
+) -> EventPieces | None:
+    """Open a file or a folder to read it piece by piece; None if it is not worth it.
 
-    Raises:
-        InputError: It cannot be read.
+    For the format that is given, and lines that cannot be parsed, see `read_events`: it says
+    why if it cannot be read.
     """
+    if path.is_dir():
+        return _open_folder(path, given, on_unparsable)
     if not path.is_file() or not path.stat().st_size:
         return None
-    format_name = format_of(path)
+    format_name = format_of(path, given)
     try:
         if format_name == "parquet":
             return _open_parquet(path)
@@ -56,9 +64,49 @@ def open_pieces(path: Path) -> EventPieces | None:
         else:
             options = pyarrow.json.ReadOptions(block_size=BYTES_PER_PIECE)
             reader = pyarrow.json.open_json(str(path), read_options=options)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as {format_name}: {error}") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return None
     return EventPieces(reader.schema, number, _tables(reader))
+
+
+def _open_folder(
+    folder: Path, given: str | None, on_unparsable: OnUnparsable | None
+) -> EventPieces | None:
+    """Open the files of a folder one after the other, if together they are large."""
+    files = files_of_folder(folder, given)
+    if sum(file.stat().st_size for file in files) < BYTES_PER_PIECE:
+        return None
+    first = _open_file(files[0], given, on_unparsable)
+    number = first.number * len(files)  # about
+    later = (file for file in files[1:])
+    return EventPieces(
+        first.schema, number, _tables_of_files(first, later, given, on_unparsable)
+    )
+
+
+def _open_file(
+    file: Path, given: str | None, on_unparsable: OnUnparsable | None
+) -> EventPieces:
+    """Open a file of a folder, as one piece if it is small."""
+    pieces = open_pieces(file, given)
+    if pieces is None:
+        table = read_events(file, given, on_unparsable=on_unparsable)
+        pieces = EventPieces(table.schema, 1, iter([table]))
+    return pieces
+
+
+def _tables_of_files(
+    first: EventPieces,
+    later: Iterator[Path],
+    given: str | None,
+    on_unparsable: OnUnparsable | None,
+) -> Iterator[pa.Table]:
+    yield from first.tables
+    for file in later:
+        pieces = _open_file(file, given, on_unparsable)
+        if not pieces.schema.equals(first.schema):
+            raise PiecesDifferError(f"{file} has other columns than the files before it")
+        yield from pieces.tables
 
 
 def _open_parquet(path: Path) -> EventPieces | None:

@@ -7,7 +7,6 @@ The matches are those of a stream of the same events.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -135,44 +134,16 @@ def run_operator(operator: CepOperator, tables: Sequence[pa.Table]) -> Result:
     state, outcome = step_operator(
         operator, new_operator_state(operator), dict(enumerate(tables)), all_inputs
     )
-    return _result(state, outcome.complex_events, outcome.ready, outcome.timed_out)
+    return result_of(state, outcome.complex_events, outcome.ready, outcome.timed_out)
 
 
-def run_pieces(
-    operator: CepOperator,
-    pieces: Iterable[pa.Table],
-    on_piece: Callable[[], None] = lambda: None,
-) -> Result:
-    """Run an operator of one input over a table that comes in pieces.
-
-    What is found is what `run_operator` finds in all of them together; `on_piece` is called
-    when a piece is done.
-    """
-    state, ready = new_operator_state(operator), 0
-    found: dict[str, list[pa.Table]] = {matcher.name: [] for matcher in operator.matchers}
-    timed_out: dict[str, list[pa.Table]] = {
-        m.name: [] for m in operator.matchers if m.timed_out
-    }
-    steps = ((({0: piece}), frozenset[int]()) for piece in pieces)
-    for arrivals, ended in chain(steps, [({}, frozenset({0}))]):
-        state, outcome = step_operator(operator, state, arrivals, ended)
-        ready += outcome.ready
-        for all_, new in ((found, outcome.complex_events), (timed_out, outcome.timed_out)):
-            for name, table in new.items():
-                if len(table) or not all_[name]:
-                    all_[name].append(table)
-        on_piece()
-    complex_events = {name: pa.concat_tables(tables) for name, tables in found.items()}
-    over = {name: pa.concat_tables(tables) for name, tables in timed_out.items()}
-    return _result(state, complex_events, ready, over)
-
-
-def _result(
+def result_of(
     state: OperatorState,
     complex_events: Mapping[str, pa.Table],
     ready: int,
     timed_out: Mapping[str, pa.Table],
 ) -> Result:
+    """Put together what an operator has found with what its state counted."""
     counts = [count_partial_matches(match_state) for match_state in state.states]
     return Result(
         complex_events,
@@ -287,12 +258,13 @@ def leave_out_malformed(
     for name, source in application.sources.items():
         well_formed[name] = tables[name]
         if source.malformed is not None:
-            well_formed[name], malformed = _split_malformed(source, tables[name])
+            well_formed[name], malformed = split_malformed(source, tables[name])
             on_malformed(malformed)
     return well_formed
 
 
-def _split_malformed(source: Source, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+def split_malformed(source: Source, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Give the events of a source, and the records without a time or an id."""
     _check_names(source, table)
     events = with_derived_columns(source, with_declared_times(source, table))
     unit, what = source.time_unit.value, f"source {source.name}: {source.time!r}"

@@ -148,12 +148,13 @@ def step_operator(
     arrivals: Mapping[int, pa.Table],
     inputs_not_awaited: frozenset[int] = frozenset(),
     shed: Callable[[ReadyBatch], Masks] | None = None,
+    watermarks: Sequence[int] | None = None,
 ) -> tuple[OperatorState, OperatorResult]:
     """Take in arrivals and match what is ready; see `ingest` and `match_batch`.
 
     `shed` says which of the events that are ready each pattern gets to see (None: all).
     """
-    state, ready, late = ingest(operator, state, arrivals, inputs_not_awaited)
+    state, ready, late = ingest(operator, state, arrivals, inputs_not_awaited, watermarks)
     state, outputs = match_batch(operator, state, ready, shed(ready) if shed else {})
     names = [matcher.name for matcher in operator.matchers]
     timed_out = ((name, timed_out_name(name)) for name in names)
