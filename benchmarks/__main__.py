@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from benchmarks import (
+    cores,
     deploying,
     generated,
     latency,
@@ -47,6 +48,7 @@ def main() -> int:
             strata,
             simulating,
             spark,
+            cores,
             states,
             latency,
             peers,

@@ -44,7 +44,7 @@ from shedlight.graph import (
 from shedlight.language import parse_pattern
 from shedlight.shedding.shares import PatternShares, Shares
 
-_FILE = Path("examples/paper/app.yaml")
+PAPER = Path("examples/paper/app.yaml")
 _BATCH = 1_000_000
 """How many events a micro-batch has where several runs are compared in turns."""
 _SHORT = 6
@@ -75,7 +75,7 @@ class _Speed:
 def on_spark() -> Iterator[Answer]:
     """Answer all questions in one session."""
     folder = Path(tempfile.mkdtemp(prefix="shedlight-bench-"))
-    session = open_session("shedlight benchmark", settings=_SETTINGS)
+    session = open_session("shedlight benchmark", settings=SETTINGS)
     try:
         yield from _shedding(session, folder)
         yield from _keys(session, folder)
@@ -85,12 +85,12 @@ def on_spark() -> Iterator[Answer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-_SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 
 
 def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
-    application = _on_one_node(load_application(_FILE).application)
-    application = _with_files(application, folder, _SHORT, _BATCH, _borg)
+    application = on_one_node(load_application(PAPER).application)
+    application = with_files(application, folder, _SHORT, _BATCH, borg_events)
     patterns = [s for spec in application.operators.values() for s in spec.outputs]
     everything = {stream: PatternShares({}, default_share=1.0) for stream in patterns}
     fifth = {
@@ -103,9 +103,9 @@ def _shedding(spark: SparkSession, folder: Path) -> Iterator[Answer]:
     for number in range(_WARM + _ROUNDS):
         found = [0.0] * len(plans)
         for way in _ORDERS[number % len(_ORDERS)]:
-            does_nothing = patch.object(node_query, "stateful_function", _does_nothing)
+            does_nothing = patch.object(node_query, "stateful_function", does_nothing_step)
             with does_nothing if way == 0 else nullcontext():
-                found[way] = _run(spark, application, folder, plans[way]).events
+                found[way] = run_files(spark, application, folder, plans[way]).events
         rounds.append(tuple(found))
     rounds = rounds[_WARM:]
     typical = [median(column) for column in zip(*rounds, strict=True)]
@@ -131,7 +131,7 @@ def _middle(rounds: Sequence[tuple[float, ...]], over: int, under: int) -> str:
 
 
 def _keys(spark: SparkSession, folder: Path) -> Iterator[Answer]:
-    made = [(_keyed(), _keys_of(keys)) for keys in (1, 100_000)]
+    made = [(keyed_application(), events_of_keys(keys)) for keys in (1, 100_000)]
     rounds = _in_turns(spark, folder, made)
     one, many = (median(speed.events for speed in way) for way in zip(*rounds, strict=True))
     yield Answer(
@@ -164,8 +164,8 @@ def _in_turns(
         found = {}
         for way in (0, 1) if number % 2 else (1, 0):
             application, make = made[way]
-            files = _with_files(application, folder, _LONG, _BATCH // 4, make)
-            found[way] = _run(spark, files, folder)
+            files = with_files(application, folder, _LONG, _BATCH // 4, make)
+            found[way] = run_files(spark, files, folder)
         rounds.append([found[0], found[1]])
     return rounds[1:]  # in the first the JVM warms up
 
@@ -173,7 +173,7 @@ def _in_turns(
 QUESTIONS: tuple[Callable[[], Iterator[Answer]], ...] = (on_spark,)
 
 
-def _run(
+def run_files(
     spark: SparkSession, application: Application, folder: Path, shares: Shares | None = None
 ) -> _Speed:
     """Run an application over all its files, a micro-batch for each."""
@@ -192,7 +192,7 @@ def _run(
     return _Speed(sum(one.events for one in warm) / seconds, seconds / len(warm))
 
 
-def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  # noqa: ARG001
+def does_nothing_step(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  # noqa: ARG001
     """Make a stateful step that reads everything and finds nothing."""
 
     def nothing(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:  # noqa: ARG001
@@ -206,7 +206,8 @@ def _does_nothing(step: Step) -> Callable[[Any, Frames, GroupState], Frames]:  #
     return nothing
 
 
-def _on_one_node(application: Application) -> Application:
+def on_one_node(application: Application) -> Application:
+    """Put all operators of an application on one node."""
     operators = {
         name: replace(spec, node="all") for name, spec in application.operators.items()
     }
@@ -216,7 +217,7 @@ def _on_one_node(application: Application) -> Application:
 _Make = Callable[[int, int, np.random.Generator], Mapping[str, Any]]
 
 
-def _with_files(
+def with_files(
     application: Application, folder: Path, files: int, events: int, make: _Make
 ) -> Application:
     """Write files with so many events in all sources together, to be read one by one."""
@@ -238,7 +239,8 @@ def _times(start: int, number: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return (np.arange(start, start + number) * (1_000_000 / _RATE)).astype(np.int64)
 
 
-def _borg(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any]:
+def borg_events(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any]:
+    """Make events like those of the cluster trace."""
     return {
         "machine_id": rng.integers(0, 10_000, number),
         "time_us": _times(start, number),
@@ -248,7 +250,9 @@ def _borg(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any
     }
 
 
-def _keys_of(keys: int) -> _Make:
+def events_of_keys(keys: int) -> _Make:
+    """Make events of so many keys."""
+
     def make(start: int, number: int, rng: np.random.Generator) -> Mapping[str, Any]:
         return {
             "time_us": _times(start, number),
@@ -285,7 +289,8 @@ def _application(pattern: str) -> Application:
     )
 
 
-def _keyed() -> Application:
+def keyed_application() -> Application:
+    """Look for three events in a row, by key."""
     return _application(
         "SELECT a.id AS first, c.id AS last WHERE SEQ(a.type = 0, b.type = 1, c.type = 2) "
         "WITHIN 10 s PARTITION BY key"

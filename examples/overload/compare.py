@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,34 +85,49 @@ def edge_bound() -> float:
     return load_application(HERE / "app.yaml").application.nodes["edge"].bound or 0.0
 
 
-def run(shedder: str, load: Load, folder: Path) -> list[Batch]:
-    """Run the example with a shedder, fed in real time; give the micro-batches."""
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "data" / "payments").mkdir(parents=True)
-    shutil.copy(HERE / "app.yaml", folder)
-    log = folder / "log.jsonl"
-    command = [sys.executable, "-m", "shedlight.cli", "run", str(folder / "app.yaml")]
-    command += ["--shedder", shedder, "--log", str(log)]
-    errors = folder / "errors.txt"
-    with errors.open("w") as file:
-        running = subprocess.Popen(  # noqa: S603  # our own command
-            command, stdout=subprocess.DEVNULL, stderr=file
-        )
-    try:
-        _wait_for(log, running, errors)
+def run(shedder: str, load: Load, folder: Path, bound: float | None = None) -> list[Batch]:
+    """Run the example with a shedder, fed in real time; give the micro-batches.
+
+    The bound is that of the bottleneck, in seconds; None: as the application file says.
+    """
+    with running(shedder, folder, bound) as (log, _):
         began = time.time()
         feed = [sys.executable, str(HERE / "feed.py"), str(folder / "data" / "payments")]
         feed += ["--rate", str(load.rate), "--duration", str(load.seconds)]
         feed += ["--step-at", str(load.step_at), "--step-factor", str(load.step)]
         subprocess.run(feed, check=True, capture_output=True)  # noqa: S603  # our own command
         time.sleep(PATIENCE / 3 if shedder != "none" else PATIENCE)
-    finally:
-        running.terminate()
-        try:
-            running.wait(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            running.kill()
     return read_log(log, began)
+
+
+@contextmanager
+def running(
+    shedder: str, folder: Path, bound: float | None = None
+) -> Iterator[tuple[Path, "subprocess.Popen[bytes]"]]:
+    """Run the example in a folder, without payments as yet; give its log and its process."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "data" / "payments").mkdir(parents=True)
+    text = (HERE / "app.yaml").read_text()
+    if bound is not None:
+        text = text.replace(f"bound: {edge_bound():g} s", f"bound: {bound:g} s")
+    (folder / "app.yaml").write_text(text)
+    log = folder / "log.jsonl"
+    command = [sys.executable, "-m", "shedlight.cli", "run", str(folder / "app.yaml")]
+    command += ["--shedder", shedder, "--log", str(log)]
+    errors = folder / "errors.txt"
+    with errors.open("w") as file:
+        process = subprocess.Popen(  # noqa: S603  # our own command
+            command, stdout=subprocess.DEVNULL, stderr=file
+        )
+    try:
+        _wait_for(log, process, errors)
+        yield log, process
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def _wait_for(log: Path, running: "subprocess.Popen[bytes]", errors: Path) -> None:

@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def family(pid):
+def family(pid: int) -> list[int]:
     """List a process, those that it started, and those that they started."""
-    parents = {}
+    parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])

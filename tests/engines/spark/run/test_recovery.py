@@ -201,7 +201,14 @@ class Run:
     def is_within_one(self) -> bool:
         """Say whether a micro-batch has begun to work, and is not done."""
         begun = _last(self.checkpoint / "edge" / "query/offsets")
-        return begun > self.done() and (bool(self.options) or begun in self.on_record("edge"))
+        return begun > self.done() and (
+            "none" in self.options or begun in self.on_record("edge")
+        )
+
+    def is_delivering(self) -> bool:
+        """Say whether a delivery has begun, and is not done."""
+        folders = (self.checkpoint / "deliveries").glob("*")
+        return any(_last(f / "offsets") > _last(f / "commits") for f in folders)
 
     def on_record(self, node: str) -> dict[int, str]:
         """Give what is on record of the micro-batches of a node."""
@@ -418,6 +425,59 @@ def _disturbed(run, tables, rng, kills, between=lambda: None):
     run.process = run.start()
 
 
+WAYS = "start-up", "all", "worker", "jvm", "delivery", "daemon", "driver"
+"""What is killed: all while it starts, within a micro-batch or a delivery; or a part."""
+
+
+def _disturbed_in_all_ways(run, tables, rng, kills, between):
+    """Run it while files appear, and kill this and that of it; a part is left to go on."""
+    feeding = threading.Thread(target=_feed, args=(run, tables), daemon=True)
+    feeding.start()
+    run.process = run.start()
+    run.wait_for(partial(run.is_beyond, -1))
+    for number in range(kills):
+        way = WAYS[(number + rng.randrange(2)) % len(WAYS)]
+        if way == "start-up":
+            run.kill()
+            run.process = run.start()
+            time.sleep(rng.uniform(0.5, 15))
+            assert run.process.poll() is None, (run.folder / "said").read_text()
+        else:
+            run.wait_for(partial(run.is_beyond, run.done()))
+            between()
+            time.sleep(rng.uniform(0, 0.5))
+        _kill_part(run, way, between)
+        run.look()
+    feeding.join()
+    for name, table in tables.items():
+        _write(run.folder, name, table.slice(run.files * EVENTS), run.files)
+
+
+def _kill_part(run, way, between):
+    """Kill a part of a run, or all of it; who does not go on by itself is started again."""
+    pid = run.process.pid
+    if way == "worker":
+        _kill(*_workers(pid)[-1:])
+    elif way == "daemon":
+        _kill(*_workers(pid)[:1])
+    elif way == "jvm":
+        _kill(*jvms(pid))
+    else:
+        if way == "delivery":
+            over = time.monotonic() + 5
+            run.wait_for(lambda: run.is_delivering() or time.monotonic() > over)
+        elif way == "all":
+            over = time.monotonic() + 5
+            run.wait_for(lambda: run.is_within_one() or time.monotonic() > over)
+        if way == "driver":  # its JVM goes on for a moment, and keeps the lock
+            _kill(pid)
+            run.process.wait()
+        else:
+            run.kill()
+        between()
+        run.process = run.start()
+
+
 def _ended(run):
     """Stop it in order."""
     run.process.send_signal(signal.SIGTERM)
@@ -433,12 +493,12 @@ def _all_read(run):
     return complete and max(numbers) <= run.done()
 
 
-def _survives(run, spark, rng, kills, meanwhile=lambda: None):
+def _survives(run, spark, rng, kills, meanwhile=lambda: None, disturb=_disturbed):
     """Kill a run while plans change; all that was used is on record and gives the matches."""
     application = load_application(run.folder / "app.yaml").application
     edge = _edge(application)
     try:
-        _disturbed(run, _tables(run), rng, kills, lambda: _publish(run, edge, rng))
+        disturb(run, _tables(run), rng, kills, lambda: _publish(run, edge, rng))
         run.wait_for(lambda: _all_read(run), 300)
         run.look()
         expected, found = _expected(run, application, edge)
@@ -492,6 +552,16 @@ def test_a_run_that_is_killed_twenty_times_finds_every_match_once(place, spark):
         assert said in (place / "second").read_text()
 
     _survives(run, spark, random.Random(2), 20, second)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(5))
+def test_a_run_that_is_killed_fifty_times_in_all_ways_finds_every_match_once(
+    place, spark, part
+):
+    """Ten kills in each part: driver, JVM, workers, their daemon, all; also while it starts."""
+    run = Run(place, 40, ("--restarts", "20"))
+    _survives(run, spark, random.Random(100 + part), 10, disturb=_disturbed_in_all_ways)
 
 
 @pytest.mark.soak
