@@ -12,6 +12,7 @@ SUITE = (
 )
 # before 4.3 PySpark itself leaves sockets to the garbage collector
 LENIENT = (
+    *("-p", "no:cacheprovider"),
     *("-W", "ignore::ResourceWarning"),
     *("-W", "ignore::pytest.PytestUnraisableExceptionWarning"),
 )
@@ -28,7 +29,7 @@ def test_what_touches_spark_passes(version):
     python = ROOT / ".venv" / f"pyspark-{version}" / "bin" / "python"
 
     done = subprocess.run(
-        [python, "-m", "pytest", *SUITE, "-m", "not soak", "-p", "no:cacheprovider", *LENIENT],
+        [python, "-m", "pytest", *SUITE, "-m", "not soak", "--timeout", "0", *LENIENT],
         cwd=ROOT,
         check=False,
     )

@@ -3,7 +3,6 @@
 And what is delivered though the run and the broker are killed under way.
 """
 
-import functools
 import json
 import os
 import random
@@ -25,18 +24,12 @@ import pytest
 from shedlight.engines.event_files import read_events
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.source.reader import prepare_source, read_source
 from shedlight.engines.spark.support import kafka_admin
-from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError
 from shedlight.graph import load_application
-from shedlight.graph.kafka import SERVERS, VALUE_FORMATS, RecordValue
-from shedlight.language import DataType
-from shedlight.matching.operators.cep_operator import schema_of
 from tests.engines.spark.broker import JARS, Broker, Topics, connector, fetched_jars
 from tests.engines.spark.processes import family
 from tests.engines.spark.runs import locally
-from tests.time_cases import FILES, events_of, write_case
 
 pytestmark = pytest.mark.spark
 
@@ -189,38 +182,6 @@ def test_what_kafka_knows_of_a_record_is_in_columns(broker, topics, spark, tmp_p
     assert record["key"] == "k"
     (bad,) = topics.read("columns-bad")
     assert (bad["offset"], bad["record"]) == (2, "3,4")
-
-
-@pytest.mark.parametrize("declared", [None, DataType.TIMESTAMP], ids=["as_it_is", "timestamp"])
-def test_times_in_values_are_the_instants_of_the_table(
-    broker, topics, spark, tmp_path, declared
-):
-    """In JSON and CSV, of any form; text may be declared to be a timestamp."""
-    cases = [(case, form) for case, form in FILES if form in VALUE_FORMATS]
-    if declared:
-        cases = [(case, form) for case, form in cases if pa.types.is_string(case.times.type)]
-    names = [f"times-{declared}-{number}" for number in range(len(cases))]
-    topics.create(*names)
-    frames = []
-    for number, ((case, form), topic) in enumerate(zip(cases, names, strict=True)):
-        source = write_case(case, form, tmp_path / str(number))
-        lines = Path(source.path).read_text("utf-8").splitlines()
-        topics.send(topic, lines[1:] if form == "csv" else lines)
-        kinds = schema_of(events_of(case).schema)
-        value = RecordValue(format=form, schema={**kinds, "ts": declared or kinds["ts"]})
-        options = {SERVERS: broker.servers, "subscribe": topic, "startingOffsets": "earliest"}
-        source = replace(source, format="kafka", path=None, options=options, value=value)
-        _, frame = prepare_source(source, read_source(spark, source, streaming=True))
-        frames.append(frame.selectExpr(f"{number} AS number", "n", f"`{EVENT_TIME}` AS at"))
-    together = functools.reduce(type(frames[0]).union, frames)
-    writer = together.writeStream.format("memory").queryName("times").trigger(availableNow=True)
-
-    writer.start().awaitTermination()
-
-    rows = spark.table("times").collect()
-    for number, (case, form) in enumerate(cases):
-        found = sorted((row.n, row["at"]) for row in rows if row.number == number)
-        assert [time for _, time in found] == case.micros, f"{case.name} from {form}"
 
 
 def test_a_malformed_value_without_a_side_output_is_an_error_with_its_place(

@@ -60,7 +60,7 @@ def read_source(
             return _load(spark, source)
         options = _limited_options(source, starts_small=starts_small)
         if source.is_kafka:
-            return _read_topics(spark, source, options)
+            return unfold_values(source, _load_stream(spark, source, None, options))
         if source.path is None:
             return _load_stream(spark, source, None, options)
         if source.format.lower() == _DELTA:  # which knows its schema, and takes no other
@@ -73,9 +73,8 @@ def read_source(
         raise InputError(str(to_user_error(error, what))) from error
 
 
-def _read_topics(spark: SparkSession, source: Source, options: Mapping[str, str]) -> DataFrame:
-    """Read topics of Kafka; how values are written is up to us, Kafka does not know."""
-    records = _load_stream(spark, source, None, options)
+def unfold_values(source: Source, records: DataFrame) -> DataFrame:
+    """Give records of Kafka the columns of a source: what values are is up to us."""
     if source.value is None:
         return records
     fields = StructType.fromDDL(_fields_ddl(source.value.schema, ""))
