@@ -2,8 +2,8 @@
 
 What is found is what `tables.py` finds in all pieces together, but a piece can be forgotten
 when it is matched. Of several sources the one that is furthest behind in time gives the next
-piece, so that little waits for the others; an operator downstream is told how far its upstream
-is, so that it waits for nothing that cannot come any more.
+piece, so that little waits for the others; an operator downstream gets the watermark of its
+upstream, so that it waits for nothing that cannot come any more.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
