@@ -28,6 +28,7 @@ check: $(INSTALLED) ## check format, style, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@scripts/audit
 
 bench: $(INSTALLED) java ## measure, and print a table per question
 	@$(BIN)/python -m benchmarks

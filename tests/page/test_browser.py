@@ -14,7 +14,7 @@ from shedlight.page.run_view import run_paths
 from shedlight.page.server import Address, PageServer
 from tests.page.browsing import chromium, looking, photograph
 from tests.page.conftest import TOKEN, page_of
-from tests.page.made_up import HOSTILE, hostile_log
+from tests.page.made_up import HOSTILE, hostile_log, hostile_text
 from tests.page.rehearsal import BOUND, BUSY, QUIET, Rehearsal, rehearse
 from tests.runlog.logs import batch, decision, header, text
 
@@ -218,6 +218,34 @@ def test_hostile_text_is_shown_as_text(browser, tmp_path):
         expect(page.locator("#graph title").first).to_contain_text(HOSTILE)
         assert page.locator("img").count() == 0
         assert page.locator("main script, main iframe, main a").count() == 0
+
+
+MARKUP = (
+    "<script>alert(1)</script>",
+    "</title><svg onload=alert(1)>",
+    "\"><iframe src='javascript:alert(1)'></iframe>",
+    "' onfocus=alert(1) autofocus tabindex=0 '",
+    "{{constructor.constructor('alert(1)')()}}",
+    "javascript:alert(1)",
+    "__proto__",
+)
+
+
+def test_hostile_names_in_a_run_under_way_run_nothing(browser, tmp_path):
+    """Each comes in by the stream while somebody looks; no dialog, no element, no complaint."""
+    log = tmp_path / "log.jsonl"
+    hostile_log(log, MARKUP[0])
+    with page_of(tmp_path) as served, looking(browser, served.link) as page:
+        for name in MARKUP:
+            log.write_text(log.read_text() + hostile_text(name))
+            expect(page.locator("#decisions tbody")).to_contain_text(
+                f"because {name}", timeout=SLOW
+            )
+            expect(page.locator("h1")).to_have_text(name)
+            page.locator("#graph .vertex").first.hover()
+            added = "main script, main iframe, main a, main img, [onload], [onfocus]"
+            assert page.locator(added).count() == 0
+        assert page.evaluate("({}).polluted") is None
 
 
 def test_hostile_text_in_an_answer_is_shown_as_text(browser, live_run):

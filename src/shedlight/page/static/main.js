@@ -22,7 +22,7 @@ const AGAIN = 4000;
 const isOther = (status) =>
   !run ||
   status.live !== run.live ||
-  Object.keys(status.nodes).some((name) => !(name in run.nodes));
+  Object.keys(status.nodes).some((name) => !Object.hasOwn(run.nodes, name));
 
 function load() {
   loading ??= loaded().finally(() => (loading = null));
