@@ -46,7 +46,7 @@ class Attack:
     def __init__(self, port):
         self._port, self._held = port, []
         self._lock = threading.Lock()
-        self.statuses = Counter()
+        self.statuses: Counter[int] = Counter()
 
     def run(self, number, threads=16):
         """Send so many requests, as fast as the threads can."""

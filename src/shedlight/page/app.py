@@ -13,10 +13,12 @@ from starlette.staticfiles import StaticFiles
 from shedlight import __version__
 from shedlight.page import schemas
 from shedlight.page.auth import Access, Guard
+from shedlight.page.keep_rows import plan_answer
 from shedlight.page.responses import RequestError, add_error_handlers
 from shedlight.page.run_view import RunView
 from shedlight.page.sse import FollowResponse, StatusFeed
 from shedlight.page.status import decision_answers, latency_answer, run_answer, status_answer
+from shedlight.page.totals import totals_answer
 from shedlight.page.what_if import Forecaster, store_changes
 from shedlight.runlog.prometheus import CONTENT_TYPE, metrics_text
 from shedlight.runlog.records import DecisionSummary
@@ -82,6 +84,18 @@ def _add_questions(app: FastAPI, view: RunView) -> None:
     ) -> schemas.LatencyAnswer:
         """Answer how long events spent at a node, up to the latest micro-batch."""
         return latency_answer(view, node, seconds)
+
+    @app.get("/api/totals")
+    async def totals() -> schemas.TotalsAnswer:
+        """Answer the totals of the run."""
+        return totals_answer(view)
+
+    @app.get("/api/plan", responses=_errors(404))
+    async def plan(
+        time: Annotated[float, Query(ge=0, le=1e12, allow_inf_nan=False)],
+    ) -> schemas.PlanAnswer:
+        """Answer what was decided last at a time, in seconds since 1970."""
+        return plan_answer(view, time)
 
     @app.get("/api/decisions")
     async def decisions(

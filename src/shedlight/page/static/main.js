@@ -8,6 +8,7 @@ import { updateKeepRows } from "./keep_rows.js";
 import { startLatency, updateLatency } from "./latency.js";
 import { get } from "./server.js";
 import { startStatus, showProblem, updateStatus } from "./status.js";
+import { updateTotals } from "./totals.js";
 import { allowApply, startWhatIf, updateWhatIf } from "./whatif.js";
 
 let run = null;
@@ -54,6 +55,7 @@ async function take(status, isNew) {
   }
   if (!run || status !== latest) return; // newer news came meanwhile
   updateStatus(status);
+  updateTotals(status);
   updateGraph(status);
   updateInventory(status);
   updateLatency(status);
