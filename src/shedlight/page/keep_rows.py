@@ -31,11 +31,12 @@ def plan_answer(view: RunView, time: float) -> schemas.PlanAnswer:
     view.refresh()
     earlier = [each for each in view.decisions if each.time <= time]
     if not earlier:
-        first = view.decisions[0].time if view.decisions else None
-        when = (
-            "nothing has been decided yet" if first is None else f"the first is of {first:.0f}"
+        if not view.decisions:
+            raise RequestError(404, "nothing has been decided yet; ask again in a moment")
+        first = view.decisions[0].time
+        raise RequestError(
+            404, f"the first decision that is known is of {first:.0f}; ask from then on"
         )
-        raise RequestError(404, f"no decision of that time is known; {when}")
     decision = earlier[-1]
     prices = next((each.prices for each in reversed(earlier) if each.replanned), {})
     rows, omitted = keep_rows_of(view.totals.header, decision, prices)
