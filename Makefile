@@ -28,6 +28,7 @@ check: $(INSTALLED) ## check format, style, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@scripts/audit
 
 bench: $(INSTALLED) java ## measure, and print a table per question
 	@$(BIN)/python -m benchmarks
@@ -41,8 +42,9 @@ reproduce: $(INSTALLED) ## run the experiments of the paper (DATA=folder of the 
 wheel: $(INSTALLED) ## build dist/shedlight-*.whl
 	@$(BIN)/python -m hatchling build -t wheel
 
-docs: $(INSTALLED) ## write docs/api.md from the docstrings, and build the site (build/site)
+docs: $(INSTALLED) ## write docs/api.md, the list of messages (build/messages.md) and the site (build/site)
 	@$(BIN)/python scripts/api.py
+	@$(BIN)/python scripts/messages.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 lock: ## resolve the dependencies anew into requirements.lock

@@ -26,7 +26,7 @@ from picture import WAYS, draw
 from recall import compare_sinks, unshed_results
 
 from shedlight.cli.run_view import LiveView
-from shedlight.cli.serve import open_server
+from shedlight.cli.serve import open_server, page_address
 from shedlight.engines.simulator.recall import Recall
 from shedlight.engines.spark.control.loop import micro_batch_settings
 from shedlight.engines.spark.run.streaming import Live, Options, RunListener
@@ -239,7 +239,7 @@ def _options(way: str) -> Options:
 
 @contextmanager
 def _serving(log: Path, checkpoint: Path) -> Iterator[None]:
-    server = open_server(log, checkpoint, None, 0, None)
+    server = open_server(log, checkpoint, page_address(port=0))
     with server.in_background():
         print(f"  web UI: {server.link}")
         yield

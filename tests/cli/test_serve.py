@@ -83,7 +83,10 @@ def test_a_port_that_is_taken(failing_call, recorded_run):  # noqa: F811
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (("--port", "8000"), "--host and --port are for the web UI; add --page"),
+        (
+            ("--port", "8000"),
+            "--host, --port, --tls-cert and --tls-key are for the web UI; add --page",
+        ),
         (("--page", "--engine", "simulator"), "the simulator has no web UI; leave out --page"),
     ],
 )

@@ -7,37 +7,36 @@ from tests.runlog.logs import batch, decision, header, text
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def hostile_log(path):
+def hostile_log(path, bad=HOSTILE):
     """Write the log of a run in which every name and every text means no good."""
-    bad = HOSTILE
+    path.write_text(hostile_text(bad), encoding="utf-8")
+
+
+def hostile_text(bad):
+    """Write the records of a start of such a run."""
     patterns = {
         f"{bad}.{bad}": {"kept": 60, "seconds": 0.1, "matches": 3, "partial_matches": 1}
     }
-    path.write_text(
-        text(
-            header(
-                100.0,
-                application=bad,
-                version=bad,
-                bounds={bad: 2.0},
-                sources=[f"src{bad}"],
-                operators={bad: {"node": bad, "inputs": [f"src{bad}"], "patterns": [bad]}},
-                sinks={bad: f"{bad}.{bad}"},
-            ),
-            batch(
-                101.0, bad, kept=60, patterns=patterns, unshed_sample={bad: {"unknown": bad}}
-            ),
-            decision(
-                102.0,
-                f"because {bad}",
-                replanned=True,
-                statuses={bad: "SHEDDING"},
-                advice={bad: f"do {bad}"},
-                loads={bad: 0.9},
-                shares={f"{bad}.{bad}": {f"type = '{bad}'": 0.5}},
-            ),
+    return text(
+        header(
+            100.0,
+            application=bad,
+            version=bad,
+            bounds={bad: 2.0},
+            sources=[f"src{bad}"],
+            operators={bad: {"node": bad, "inputs": [f"src{bad}"], "patterns": [bad]}},
+            sinks={bad: f"{bad}.{bad}"},
         ),
-        encoding="utf-8",
+        batch(101.0, bad, kept=60, patterns=patterns, unshed_sample={bad: {"unknown": bad}}),
+        decision(
+            102.0,
+            f"because {bad}",
+            replanned=True,
+            statuses={bad: "SHEDDING"},
+            advice={bad: f"do {bad}"},
+            loads={bad: 0.9},
+            shares={f"{bad}.{bad}": {f"type = '{bad}'": 0.5}},
+        ),
     )
 
 

@@ -1,8 +1,10 @@
 """Who may ask what: tokens, hosts, bodies, and the error that the rest gets."""
 
+import re
+
 import pytest
 
-from shedlight.page.auth import COOKIE
+from shedlight.page.auth import COOKIE, SESSION_S, Sessions
 from shedlight.page.responses import MAX_BODY_BYTES
 from tests.page.client import BEARER, JSON, TOKEN, PageClient, posted
 
@@ -62,25 +64,66 @@ def test_malformed_tokens_are_rejected(public, given):
     assert "token" in public.error("/api/status", 401, url=ELSEWHERE, headers=headers)
 
 
-def test_the_link_sets_a_cookie_once(public):
-    """It is only for this page, and not for its scripts."""
-    reply = public.ask("/", url=ELSEWHERE, params={"token": TOKEN})
+def begin_session(page, url=ELSEWHERE):
+    """Open the link; give what comes back and the cookie alone."""
+    reply = page.ask("/", url=url, params={"token": TOKEN})
     assert (reply.status_code, reply.headers["location"]) == (303, "/")
-    cookie = reply.headers["set-cookie"]
-    assert cookie.startswith(f"{COOKIE}={TOKEN};")
-    assert "HttpOnly" in cookie
-    assert "samesite=strict" in cookie.lower()
-    headers = {"cookie": f"{COOKIE}={TOKEN}"}
+    return reply, reply.headers["set-cookie"].partition(";")[0]
+
+
+def test_the_link_begins_a_session(public):
+    """Its cookie is only for this page, not for its scripts, and is not the token."""
+    reply, cookie = begin_session(public)
+    attributes = reply.headers["set-cookie"].lower()
+    assert all(each in attributes for each in ("httponly", "samesite=strict", "max-age=43200"))
+    assert "secure" not in attributes
+    assert TOKEN not in reply.headers["set-cookie"]
+    headers = {"cookie": cookie}
     assert public.ask("/api/status", url=ELSEWHERE, headers=headers).status_code == 200
     public.error("/api/status", 401, url=ELSEWHERE, params={"token": TOKEN})
     public.error("/", 401, url=ELSEWHERE, params={"token": "wrong"})
+
+
+def test_a_cookie_is_for_tls_alone_where_it_was_set_by_tls(public):
+    """A browser does not send it over a connection that others can read."""
+    reply, _ = begin_session(public, ELSEWHERE.replace("http:", "https:"))
+    assert "secure" in reply.headers["set-cookie"].lower()
+
+
+def test_a_cookie_of_somebody_else_is_rejected(public, recorded_run):
+    """The token, one of another server, one with a later end, one for another port."""
+    _, cookie = begin_session(public)
+    name, _, value = cookie.partition("=")
+    end, _, signature = value.partition(".")
+    other = PageClient(recorded_run / "log.jsonl", host="0.0.0.0")  # noqa: S104
+    bad = [
+        f"{name}={TOKEN}",
+        f"{name}={int(end) + 9}.{signature}",
+        f"{name}={end}.",
+        f"{name}=",
+    ]
+    bad += [begin_session(other)[1], f"{COOKIE}-1={value}", f"{name}=\u00e9.\u00e9"]
+    for each in bad:
+        headers = {"cookie": each.encode("latin-1")}
+        public.error("/api/status", 401, url=ELSEWHERE, headers=headers)
+
+
+def test_a_session_ends():
+    """Then the link is needed again."""
+    now = [1000.0]
+    sessions = Sessions(b"k", clock=lambda: now[0])
+    cookie = sessions.begin()
+    now[0] += SESSION_S - 1
+    assert sessions.knows(cookie)
+    now[0] += 1
+    assert not sessions.knows(cookie)
 
 
 def test_changes_need_the_token_in_a_header(page, public):
     """On loopback too, and a cookie is not enough."""
     body = posted({"bounds": {"edge-2": 5.0}})
     assert "token" in page.error("/api/apply", 401, **body)
-    body["headers"] |= {"cookie": f"{COOKIE}={TOKEN}"}
+    body["headers"] |= {"cookie": begin_session(public)[1]}
     assert "token" in public.error("/api/apply", 401, url=ELSEWHERE, **body)
 
 
@@ -142,7 +185,9 @@ def test_bad_input_is_rejected_in_a_sentence(page, body):
         "/api/what-if", method="POST", content=body, headers={"content-type": JSON}
     )
     assert reply.status_code in {400, 404, 422}
-    assert len(reply.json()["error"]) > 20
+    said = reply.json()["error"]
+    assert len(said) > 20
+    assert not re.search("input should|valid|unable|cannot be taken", said, re.IGNORECASE), said
 
 
 @pytest.mark.parametrize(

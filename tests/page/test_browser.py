@@ -14,7 +14,7 @@ from shedlight.page.run_view import run_paths
 from shedlight.page.server import Address, PageServer
 from tests.page.browsing import chromium, looking, photograph
 from tests.page.conftest import TOKEN, page_of
-from tests.page.made_up import HOSTILE, hostile_log
+from tests.page.made_up import HOSTILE, hostile_log, hostile_text
 from tests.page.rehearsal import BOUND, BUSY, QUIET, Rehearsal, rehearse
 from tests.runlog.logs import batch, decision, header, text
 
@@ -120,7 +120,7 @@ def test_what_is_kept_can_be_sorted_and_found(browser, recorded_run):
     with page_of(recorded_run) as served, looking(browser, served.link) as page:
         rows = page.locator("#keep-rows tbody tr")
         expect(rows.first).to_contain_text("w2.")
-        kept = page.get_by_role("columnheader", name="kept")
+        kept = page.locator("#keep-rows").get_by_role("columnheader", name="kept")
         kept.get_by_role("button").click()
         expect(kept).to_have_attribute("aria-sort", "descending")
         kept.get_by_role("button").click()
@@ -129,6 +129,35 @@ def test_what_is_kept_can_be_sorted_and_found(browser, recorded_run):
         assert all("Q22" in one for one in rows.all_text_contents())
         page.get_by_label("Find").fill("no such thing")
         expect(rows).to_have_text("Nothing here has “no such thing” in it.")
+
+
+def test_the_run_in_all_is_shown_when_it_is_over(browser, recorded_run, live_run):
+    """A sentence and two tables; while it goes on there is none of it."""
+    with page_of(recorded_run) as served, looking(browser, served.link) as page:
+        expect(page.locator("#totals-text")).to_contain_text("All bounds held")
+        expect(page.locator("#totals-nodes tbody tr")).to_have_count(3)
+        expect(page.locator("#totals-sinks")).to_contain_text("no sample")
+    with page_of(live_run.folder) as served, looking(browser, served.link) as page:
+        expect(page.locator("#totals")).to_be_hidden()
+        expect(page.locator("#advice")).to_contain_text("of the time that the bound allows")
+
+
+def test_the_plan_of_any_moment_can_be_looked_at(browser, recorded_run):
+    """From a decision or from a chart, by mouse or keys; then back to now."""
+    with page_of(recorded_run) as served, looking(browser, served.link) as page:
+        rows = page.locator("#keep-rows tbody tr")
+        expect(rows).to_have_count(5)
+        page.locator("#decisions tbody tr").last.get_by_role("button").click()
+        expect(page.locator("#moment-text")).to_contain_text("As decided at")
+        expect(rows.first).to_contain_text("Everything is kept")
+        page.get_by_role("button", name="Back to now").click()
+        expect(page.locator("#moment")).to_be_hidden()
+        expect(rows).to_have_count(5)
+        page.locator("#latency figure > svg").nth(1).focus()
+        page.keyboard.press("End")
+        page.keyboard.press("Enter")
+        expect(page.locator("#moment-text")).to_contain_text("edge-2 SHEDDING")
+        expect(rows).to_have_count(5)
 
 
 def bound_of(served):
@@ -218,6 +247,34 @@ def test_hostile_text_is_shown_as_text(browser, tmp_path):
         expect(page.locator("#graph title").first).to_contain_text(HOSTILE)
         assert page.locator("img").count() == 0
         assert page.locator("main script, main iframe, main a").count() == 0
+
+
+MARKUP = (
+    "<script>alert(1)</script>",
+    "</title><svg onload=alert(1)>",
+    "\"><iframe src='javascript:alert(1)'></iframe>",
+    "' onfocus=alert(1) autofocus tabindex=0 '",
+    "{{constructor.constructor('alert(1)')()}}",
+    "javascript:alert(1)",
+    "__proto__",
+)
+
+
+def test_hostile_names_in_a_run_under_way_run_nothing(browser, tmp_path):
+    """Each comes in by the stream while somebody looks; no dialog, no element, no complaint."""
+    log = tmp_path / "log.jsonl"
+    hostile_log(log, MARKUP[0])
+    with page_of(tmp_path) as served, looking(browser, served.link) as page:
+        for name in MARKUP:
+            log.write_text(log.read_text() + hostile_text(name))
+            expect(page.locator("#decisions tbody")).to_contain_text(
+                f"because {name}", timeout=SLOW
+            )
+            expect(page.locator("h1")).to_have_text(name)
+            page.locator("#graph .vertex").first.hover()
+            added = "main script, main iframe, main a, main img, [onload], [onfocus]"
+            assert page.locator(added).count() == 0
+        assert page.evaluate("({}).polluted") is None
 
 
 def test_hostile_text_in_an_answer_is_shown_as_text(browser, live_run):

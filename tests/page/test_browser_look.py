@@ -81,6 +81,11 @@ def test_graphs_of_all_sizes_are_laid_out(browser, tmp_path, number, nodes, widt
         expect(page.locator("#graph .vertex.operator")).to_have_count(number)
         expect(page.locator("#graph .vertex.sink").first).to_contain_text("recall100\u202f%")
         check(page)
+        if number >= 20:
+            page.get_by_label("Look for").fill("op")
+            assert page.locator("#graph .vertex.found").count() > 0
+            page.get_by_label("Look for").fill("")
+            expect(page.locator("#graph .vertex.found")).to_have_count(0)
         boxes = page.locator("#graph .box").evaluate_all(RECTANGLES)
         cards = page.locator("#graph .operator .card").evaluate_all(RECTANGLES)
         assert not any(_meet(a, b) for i, a in enumerate(boxes) for b in boxes[:i])

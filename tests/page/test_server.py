@@ -102,9 +102,7 @@ def test_the_status_is_sent_when_it_changes(live_run):
                 live_run.second(BUSY)
             return looks > 8
 
-        events = [event async for event in feed.events(is_closing, interval=0.0)]
-        assert feed.readers == 0
-        return events
+        return [event async for event in feed.events(is_closing, interval=0.0)]
 
     events = asyncio.run(read())
     assert len(events) == 3

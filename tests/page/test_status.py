@@ -6,8 +6,9 @@ import re
 import pytest
 
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
-from shedlight.page.status import MAX_KEEP_ROWS, STARTING
-from shedlight.runlog.aggregate import STATUSES
+from shedlight.page.keep_rows import MAX_KEEP_ROWS
+from shedlight.page.status import explain_load
+from shedlight.runlog.aggregate import STARTING, STATUSES
 from tests.page.client import PageClient, to_close
 from tests.page.rehearsal import BEGAN, BOUND, BUSY, QUIET, Rehearsal
 from tests.runlog.logs import HOSTILE, batch, decision, header, hostile_run, text
@@ -280,3 +281,24 @@ def test_what_watchers_need_is_the_reason_of_a_share(tmp_path):
     assert reasons["flows.B"].startswith("the same host are kept in all that flows.Keyed")
     assert reasons["flows.C"].startswith("other types bring more")
     assert page.get("/api/run")["closures"]["flows.Keyed"]["key"] == "host"
+
+
+@pytest.mark.parametrize(
+    ("load", "shed", "pressure", "said"),
+    [
+        (1.2, 0.5, None, "takes 120% of the time that the bound allows, more than there is"),
+        (0.5, 0.9, 0.4, "until the backlog is worked off all shares are lowered to 40%"),
+        (0.5, 0.9, 1.0, "there is room, so that the next plan may keep more"),
+        (0.95, 0.9, 0.4, "takes 95% of the time that the bound allows"),
+    ],
+)
+def test_what_is_shed_and_the_load_are_said_together(load, shed, pressure, said):
+    """Much may be shed of a node that is half idle: it says why."""
+    assert explain_load(load, shed, pressure, "events").endswith(said)
+
+
+def test_a_node_without_a_bound_explains_nothing(page):
+    """It has no limit that a load would be of."""
+    nodes = page.get("/api/status")["nodes"]
+    assert nodes["core"]["explanation"] == ""
+    assert "of the relevant events" in nodes["edge-2"]["explanation"]

@@ -132,10 +132,10 @@ def test_overrides_add_up(live, live_run):
         ({}, "names no bound and no weight"),
         ({"bounds": {"nobody": 1.0}}, "there is no node 'nobody'"),
         ({"bounds": {"core": 1.0}}, "has no bound"),
-        ({"bounds": {"edge-2": 0.0}}, "bounds.edge-2: input should be greater than 0"),
+        ({"bounds": {"edge-2": 0.0}}, "bounds.edge-2: it must be above 0"),
         ({"bounds": {"edge-2": float("nan")}}, "finite number"),
         ({"weights": {"nobody": 1.0}}, "there is no sink 'nobody'"),
-        ({"weights": {"k3": -1.0}}, "greater than or equal to 0"),
+        ({"weights": {"k3": -1.0}}, "weights.k3: it must be 0 or more"),
         ({"load": 2.0}, "load: there is no such setting"),
     ],
 )

@@ -111,7 +111,32 @@ def test_a_node_has_one_status(log):
     samples, _ = parsed(log)
 
     found = {dict(k)["status"]: v for (n, k), v in samples.items() if n.endswith("node_status")}
-    assert found == {"OK": 0, "SHEDDING": 1, "BOUND-AT-RISK": 0, "INFEASIBLE": 0}
+    others = {"STARTING": 0, "OK": 0, "BOUND-AT-RISK": 0, "INFEASIBLE": 0}
+    assert found == {"SHEDDING": 1} | others
+
+
+def test_a_node_without_a_micro_batch_is_starting(log):
+    """Also after a restart, whatever it was before."""
+    again = run_totals([*log.records, *run(header(20.0)).records])
+    for totals in (run_totals(run(header(1.0)).records), again):
+        samples, _ = parse(metrics_text(totals))
+        status = {
+            dict(k)["status"]
+            for (n, k), v in samples.items()
+            if n.endswith("node_status") and v
+        }
+        assert status == {"STARTING"}
+
+
+def test_irrelevant_events_are_no_shed_events():
+    """Of 100 events a pattern can take 70, and 60 of these were kept."""
+    edge = (("node", "edge"),)
+    samples, _ = parsed(run(header(9.0), batch(10.0, kept=60, relevant_events=70)))
+    assert samples["shedlight_events_shed_total", edge] == 10
+    assert samples["shedlight_events_irrelevant_total", edge] == 30
+    mixed, _ = parsed(run(header(9.0), batch(10.0, kept=60)))
+    assert mixed["shedlight_events_shed_total", edge] == 40
+    assert ("shedlight_events_irrelevant_total", edge) not in mixed
 
 
 def test_nothing_is_labelled_with_types_unless_asked(log):

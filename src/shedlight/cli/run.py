@@ -19,7 +19,16 @@ from shedlight.cli import run_options as ro
 from shedlight.cli.console import announce_compiling, load_with_warnings, patterns_of, say
 from shedlight.cli.options import ApplicationFile, seconds_of
 from shedlight.cli.restarts import run_with_restarts
-from shedlight.cli.serve import Host, Port, Token, announce, open_server
+from shedlight.cli.serve import (
+    Host,
+    Port,
+    TlsCert,
+    TlsKey,
+    Token,
+    announce,
+    open_server,
+    page_address,
+)
 from shedlight.cli.simulate import simulate
 from shedlight.engines.spark.session.brokers import check_brokers
 from shedlight.engines.spark.session.paths import check_paths, local_folder
@@ -32,6 +41,7 @@ from shedlight.runlog.aggregate import RunTotals
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.cli.run_view import LiveView
     from shedlight.engines.spark.run.streaming import Live, Options
+    from shedlight.page.server import Address
 
 
 RunShedder = Literal["global", "local", "none"]
@@ -86,13 +96,17 @@ def run(  # noqa: PLR0913  # one argument per option
     host: Host = None,
     port: Port = None,
     token: Token = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Run an application on Spark; it sheds what its nodes cannot match within their bounds."""
     seconds = None if duration is None else seconds_of("--duration", duration)
     if once and duration is not None:
         raise typer.BadParameter("--once ends by itself; leave out --duration")
-    if not page and (host is not None or port is not None):
-        raise typer.BadParameter("--host and --port are for the web UI; add --page")
+    if not page and (host, port, tls_cert, tls_key) != (None,) * 4:
+        raise typer.BadParameter(
+            "--host, --port, --tls-cert and --tls-key are for the web UI; add --page"
+        )
     if engine == "simulator":
         if page:
             raise typer.BadParameter("the simulator has no web UI; leave out --page")
@@ -119,7 +133,8 @@ def run(  # noqa: PLR0913  # one argument per option
     job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
     check_paths(absolute, str(state), job.log)
     check_brokers(absolute)
-    with _serving(job, host, port, token) if page else nullcontext():
+    address = page_address(host, port, token, tls_cert, tls_key) if page else None
+    with nullcontext() if address is None else _serving(job, address):
         totals = _run_locked(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
 
@@ -263,13 +278,11 @@ def _options(job: _Job) -> "Options":
 
 
 @contextmanager
-def _serving(
-    job: _Job, host: str | None, port: int | None, token: str | None
-) -> Iterator[None]:
+def _serving(job: _Job, address: "Address") -> Iterator[None]:
     """Serve the web UI during the run; a port that is taken is an error before Spark starts."""
-    server = open_server(job.log, job.checkpoint, host, port, token)
+    server = open_server(job.log, job.checkpoint, address)
     with server.in_background():
-        announce(server, was_given=token is not None)
+        announce(server, was_given=bool(address.token))
         yield
 
 

@@ -11,7 +11,7 @@ from shedlight.errors import InputError
 from shedlight.runlog.follow import find_log
 
 if TYPE_CHECKING:  # a web server takes half a second to import
-    from shedlight.page.server import PageServer
+    from shedlight.page.server import Address, PageServer
 
 HOST, PORT = "127.0.0.1", 8321
 
@@ -39,14 +39,21 @@ Token = Annotated[
         "this computer can read options.  [default: one is made and printed]",
     ),
 ]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(help="A certificate in PEM: the web UI is served by TLS, as https."),
+]
+TlsKey = Annotated[Path | None, typer.Option(help="The key of --tls-cert, in PEM.")]
 
 
-def serve(
+def serve(  # each is an option of the command line
     run: Annotated[Path, typer.Argument(help="The checkpoint of a run, or its log.")],
     *,
     host: Host = None,
     port: Port = None,
     token: Token = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Serve the web UI of a run, live or over: nodes, flows, latency, decisions, what-if."""
     from shedlight.page.run_view import run_paths  # noqa: PLC0415
@@ -57,7 +64,8 @@ def serve(
             "`shedlight run` wrote"
         )
     log = find_log(run)
-    server = open_server(log, run_paths(log).checkpoint, host, port, token)
+    address = page_address(host, port, token, tls_cert, tls_key)
+    server = open_server(log, run_paths(log).checkpoint, address)
     with closing(server):
         server.check()
         announce(server, was_given=token is not None)
@@ -67,14 +75,25 @@ def serve(
             say("closed")
 
 
-def open_server(
-    log: Path, checkpoint: Path | None, host: str | None, port: int | None, token: str | None
-) -> "PageServer":
+def page_address(
+    host: str | None = None,
+    port: int | None = None,
+    token: str | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+) -> "Address":
+    """Make the address of the web UI from the options of the command line."""
+    from shedlight.page.server import Address  # noqa: PLC0415
+
+    wanted = PORT if port is None else port
+    return Address(host or HOST, wanted, token or "", tls_cert, tls_key)
+
+
+def open_server(log: Path, checkpoint: Path | None, address: "Address") -> "PageServer":
     """Open the server of the web UI of a run, which takes its port."""
     from shedlight.page.run_view import RunPaths  # noqa: PLC0415
-    from shedlight.page.server import Address, PageServer  # noqa: PLC0415
+    from shedlight.page.server import PageServer  # noqa: PLC0415
 
-    address = Address(host or HOST, PORT if port is None else port, token or "")
     return PageServer(RunPaths(log, checkpoint), address)
 
 

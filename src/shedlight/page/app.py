@@ -6,16 +6,19 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 
 from shedlight import __version__
 from shedlight.page import schemas
 from shedlight.page.auth import Access, Guard
+from shedlight.page.keep_rows import plan_answer
 from shedlight.page.responses import RequestError, add_error_handlers
 from shedlight.page.run_view import RunView
-from shedlight.page.sse import StatusFeed
+from shedlight.page.sse import FollowResponse, StatusFeed
 from shedlight.page.status import decision_answers, latency_answer, run_answer, status_answer
+from shedlight.page.totals import totals_answer
 from shedlight.page.what_if import Forecaster, store_changes
 from shedlight.runlog.prometheus import CONTENT_TYPE, metrics_text
 from shedlight.runlog.records import DecisionSummary
@@ -82,6 +85,18 @@ def _add_questions(app: FastAPI, view: RunView) -> None:
         """Answer how long events spent at a node, up to the latest micro-batch."""
         return latency_answer(view, node, seconds)
 
+    @app.get("/api/totals")
+    async def totals() -> schemas.TotalsAnswer:
+        """Answer the totals of the run."""
+        return totals_answer(view)
+
+    @app.get("/api/plan", responses=_errors(404))
+    async def plan(
+        time: Annotated[float, Query(ge=0, le=1e12, allow_inf_nan=False)],
+    ) -> schemas.PlanAnswer:
+        """Answer what was decided last at a time, in seconds since 1970."""
+        return plan_answer(view, time)
+
     @app.get("/api/decisions")
     async def decisions(
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -95,9 +110,10 @@ def _add_changes(app: FastAPI, view: RunView, access: Access) -> None:
     forecaster = Forecaster(view.paths.log)
 
     @app.post("/api/what-if", responses=_errors(400, 404, 409, 429))
-    def what_if(request: schemas.WhatIfRequest) -> schemas.WhatIfAnswer:
+    async def what_if(request: schemas.WhatIfRequest) -> schemas.WhatIfAnswer:
         """Answer what would come of other bounds, weights or loads; nothing is changed."""
-        return forecaster.answer(request)
+        with forecaster.place():
+            return await run_in_threadpool(forecaster.answer, request)
 
     @app.post("/api/apply", responses=_errors(400, 404, 409, 429))
     async def apply(
@@ -119,9 +135,7 @@ def _add_feeds(app: FastAPI, view: RunView, is_closing: Callable[[], bool]) -> N
 
     @app.get("/api/stream", response_class=StreamingResponse, include_in_schema=False)
     async def stream() -> Response:
-        if feed.is_full:
-            raise RequestError(429, "too many follow already; close a window and try again")
-        return StreamingResponse(feed.events(is_closing), media_type="text/event-stream")
+        return FollowResponse(feed, is_closing)
 
     @app.get(
         "/metrics",

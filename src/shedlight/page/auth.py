@@ -2,15 +2,18 @@
 
 On loopback anybody on this machine may look, and pages from elsewhere may not: they would ask
 under their own name, which is not that of this machine. On any other address every request
-needs the token, in a header or in the cookie that `/?token=...` sets. Changes need it in a
-header always, for no other page can make a browser send that.
+needs the token in a header, or the cookie of a session, which `/?token=...` begins. The cookie
+is not the token: who gets hold of it may look until the session ends, and change nothing.
+Changes need the token in a header always, for no other page can make a browser send that.
 """
 
 import hmac
 import ipaddress
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -21,7 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shedlight.page.responses import HTTP_MESSAGES, MAX_BODY_BYTES, error_response
 
-COOKIE = "shedlight-token"
+COOKIE = "shedlight-session"
+SESSION_S = 12 * 3600  # how many seconds a browser may look before it needs the link again
 
 _HEADERS = {
     "content-security-policy": (
@@ -74,11 +78,40 @@ class Access:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Sessions of browsers, each a time until which it lasts, signed; none is remembered.
+
+    Example:
+        >>> sessions = Sessions(b"a key", clock=lambda: 0.0)
+        >>> sessions.knows(sessions.begin()), sessions.knows("99999999.0")
+        (True, False)
+    """
+
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    clock: Callable[[], float] = time.time
+
+    def begin(self) -> str:
+        """Make the cookie of a new session."""
+        end = str(int(self.clock()) + SESSION_S)
+        return f"{end}.{self._sign(end)}"
+
+    def knows(self, cookie: str) -> bool:
+        """Whether a cookie is of a session that lasts."""
+        end, _, signature = cookie.partition(".")
+        is_ours = hmac.compare_digest(signature.encode(), self._sign(end).encode())
+        return is_ours and int(end) > self.clock()
+
+    def _sign(self, end: str) -> str:
+        return hmac.digest(self.key, end.encode(), "sha256").hex()
+
+
 class Guard:
     """Middleware that lets through what may pass, and answers the rest with an error."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, sessions: Sessions | None = None) -> None:
         self._app, self._access = app, access
+        self._sessions = sessions or Sessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -115,18 +148,28 @@ class Guard:
                 "the web UI is for this machine only, and the request names another host; open "
                 "it as localhost or 127.0.0.1",
             )
-        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        if self._access.knows(headers) or self._access.is_token(cookie):
+        # Cookies are not kept apart by port, and there may be other runs on this machine.
+        name = f"{COOKIE}-{(scope.get('server') or ('', 0))[1]}"
+        cookie = cookie_parser(headers.get("cookie", "")).get(name, "")
+        if self._access.knows(headers) or self._sessions.knows(cookie):
             return None
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])
         if scope["path"] == "/" and self._access.is_token(given[0]):
             response = RedirectResponse("/", status_code=303)
-            response.set_cookie(COOKIE, self._access.token, httponly=True, samesite="strict")
+            response.set_cookie(
+                name,
+                self._sessions.begin(),
+                max_age=SESSION_S,
+                httponly=True,
+                samesite="strict",
+                secure=scope["scheme"] == "https",
+            )
             return response
         return error_response(
             401,
-            "the token is missing or wrong; open the link that was printed when the server was "
-            "started, or send the header Authorization: Bearer TOKEN",
+            "the token is missing or wrong, or the session is over; open the link that was "
+            "printed when the server was started, or send the header Authorization: Bearer "
+            "TOKEN",
         )
 
 

@@ -54,17 +54,37 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def _explain_first(errors: Sequence[Any]) -> str:
-    """Explain the first of the things that are wrong with a request."""
+    """Explain the first of the things that are wrong with a request, in words of ours."""
     first = errors[0]
     if first["type"] == "json_invalid":
         return "the body is not JSON; send an object such as {}"
-    message = str(first["msg"])
-    if first["type"] == "extra_forbidden":
-        message = "there is no such setting"
-    where = _name_location(first["loc"])
-    return (
-        f"{where}: {message[:1].lower()}{message[1:]}; see /openapi.json for what can be sent"
-    )
+    where, limits = _name_location(first["loc"]), first.get("ctx", {})
+    rule = _RULES.get(first["type"], "this value cannot be taken").format(**limits)
+    return f"{where}: {rule}; see /openapi.json for what can be sent"
+
+
+_RULES = {
+    "extra_forbidden": "there is no such setting",
+    "missing": "it is missing",
+    "greater_than": "it must be above {gt:g}",
+    "greater_than_equal": "it must be {ge:g} or more",
+    "less_than": "it must be below {lt:g}",
+    "less_than_equal": "it must be {le:g} or less",
+    "finite_number": "it must be a finite number",
+    "float_type": "it must be a number",
+    "float_parsing": "it must be a number",
+    "int_type": "it must be a whole number",
+    "int_parsing": "it must be a whole number",
+    "int_parsing_size": "it must be a whole number that is not so long",
+    "dict_type": "it must be an object",
+    "model_type": "it must be an object",
+    "model_attributes_type": "it must be an object",
+    "string_type": "it must be a text",
+    "string_too_long": "it must have {max_length} characters or fewer",
+    "string_unicode": "it has characters that UTF-8 cannot write",
+    "too_long": "it must have {max_length} entries or fewer",
+}
+"""What is asked of a value, by what is wrong with it."""
 
 
 def _name_location(keys: Iterable[object]) -> str:

@@ -92,6 +92,7 @@ class RunView:
         self.points: dict[str, deque[LatencyPoint]] = {}  # of each node, oldest first
         self.decisions: deque[DecisionRecord] = deque(maxlen=MAX_DECISIONS)  # oldest first
         self.version = 0  # how many records were read
+        self.first: float | None = None  # the time of the first record, if there is one
         self.latest: float | None = None  # the time of the latest record, if there is one
         self._follower = Follower(paths.log)
         self._read_at = self._checked_at = float("-inf")
@@ -111,6 +112,7 @@ class RunView:
         """Add a record."""
         self.totals.add(record)
         self.version += 1
+        self.first = record.time if self.first is None else self.first
         self.latest = record.time
         match record:
             case RunHeader():

@@ -8,7 +8,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shedlight.runlog.records import ClosureRecord, OperatorRecord, SampleRecord
+from shedlight.runlog.records import (
+    ClosureRecord,
+    DecisionSummary,
+    OperatorRecord,
+    SampleRecord,
+)
 
 Bound = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -85,6 +90,7 @@ class NodeStatusAnswer(NodeAnswer):
     partial_matches: int
     state_bytes: int
     pressure: float | None
+    explanation: str  # what is shed, and why the node is as busy as it is
 
 
 class EdgeAnswer(BaseModel):
@@ -128,6 +134,54 @@ class StatusAnswer(BaseModel):
     nodes: dict[str, NodeStatusAnswer]
     edges: list[EdgeAnswer]
     sinks: dict[str, SinkStatusAnswer]
+    keep_rows: list[KeepRow]
+    omitted_rows: int
+
+
+class NodeTotalsAnswer(NodeAnswer):
+    """Totals of a node; times are seconds, `worst` is of what the bound is of."""
+
+    status: str
+    batches: int
+    events: int
+    kept: int
+    shed: int  # relevant events that no pattern kept, with irrelevant ones if that is not known
+    irrelevant: int | None  # None: the log does not tell them apart
+    mean_latency: float | None
+    over_share: float | None
+    keeps_bound: bool
+    worst: float | None
+    worst_time: float | None
+
+
+class SinkTotalsAnswer(BaseModel):
+    """Totals of a sink."""
+
+    input: str
+    complex_events: int
+    unshed_sample: SampleRecord | None
+
+
+class TotalsAnswer(BaseModel):
+    """Totals of a run since its log begins."""
+
+    began: float | None
+    ended: float | None
+    live: bool
+    starts: int
+    decisions: int
+    plans: int
+    nodes: dict[str, NodeTotalsAnswer]
+    sinks: dict[str, SinkTotalsAnswer]
+    late: dict[str, int]
+    malformed: dict[str, int]
+    summary: str
+
+
+class PlanAnswer(DecisionSummary):
+    """What was decided last at a time: shares, with their reasons, and what led to them."""
+
+    advice: dict[str, str]
     keep_rows: list[KeepRow]
     omitted_rows: int
 

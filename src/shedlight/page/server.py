@@ -1,5 +1,6 @@
 """Serving the web UI: at which address, with which token, in a thread or until a signal."""
 
+import asyncio
 import errno
 import os
 import secrets
@@ -9,13 +10,17 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import uvicorn
 
 from shedlight.errors import InputError
 from shedlight.page.app import build_app
 from shedlight.page.auth import Access
+from shedlight.page.connections import PageProtocol
 from shedlight.page.run_view import RunPaths, RunView
+from shedlight.page.tls import PageLoop, read_tls
 
 _MAX_START_S = 10.0
 _MIN_TOKEN_LENGTH = 16
@@ -28,6 +33,8 @@ class Address:
     host: str = "127.0.0.1"  # an address of this machine
     port: int = 0  # 0: any that is free
     token: str = ""  # what to show for changes; empty: one is made
+    tls_cert: Path | None = None  # a certificate in PEM; None: no TLS
+    tls_key: Path | None = None  # the key of the certificate
 
     def __post_init__(self) -> None:
         if self.token and len(self.token) < _MIN_TOKEN_LENGTH:
@@ -46,18 +53,20 @@ class PageServer:
 
     def __init__(self, paths: RunPaths, address: Address) -> None:
         self.access = Access(address.token or secrets.token_urlsafe(24), address.host)
+        self._tls = read_tls(address.tls_cert, address.tls_key)
         self._socket = bind_socket(address.host, address.port)
         self.port = int(self._socket.getsockname()[1])
         self._view = RunView(paths)
         app = build_app(self._view, self.access, lambda: self._server.should_exit)
         config = uvicorn.Config(
             app,
+            http=PageProtocol,
+            ws="none",
             access_log=False,
             log_level="critical",
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=2,
-            limit_concurrency=200,
             lifespan="off",
         )
         self._server = uvicorn.Server(config)
@@ -68,7 +77,8 @@ class PageServer:
         host = self.access.host
         shown = f"[{host}]" if ":" in host else host
         query = "" if self.access.is_open else f"?token={self.access.token}"
-        return f"http://{shown}:{self.port}/{query}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{shown}:{self.port}/{query}"
 
     def check(self) -> None:
         """Read what is there of the log; that it is none of a run is an `InputError`."""
@@ -85,7 +95,8 @@ class PageServer:
         """Serve until a signal."""
         with closing(self):
             self._view.refresh()
-            self._server.run(sockets=[self._socket])
+            with asyncio.Runner(loop_factory=partial(PageLoop, self._tls)) as runner:
+                runner.run(self._server.serve(sockets=[self._socket]))
 
     @contextmanager
     def in_background(self) -> Iterator[None]:

@@ -5,24 +5,27 @@ from statistics import fmean
 
 from shedlight.errors import known_names
 from shedlight.page import schemas
+from shedlight.page.keep_rows import keep_rows_of
 from shedlight.page.responses import RequestError
 from shedlight.page.run_view import RecentBatches, RunView
-from shedlight.report.format import sanitize
-from shedlight.runlog.aggregate import STATUSES, NodeTotals, RunTotals, held_latency
+from shedlight.report.format import percent, sanitize
+from shedlight.runlog.aggregate import (
+    STARTING,
+    STATUSES,
+    NodeTotals,
+    RunTotals,
+    held_latency,
+)
 from shedlight.runlog.records import (
-    DecisionRecord,
     DecisionSummary,
-    OperatorRecord,
     RunHeader,
     SampleRecord,
 )
 from shedlight.runlog.series import LATENCIES, split_evenly
 
-STARTING = "STARTING"
-"""The status of a node that has had no micro-batch since the run was started."""
-MAX_KEEP_ROWS = 200  # how many keep shares are answered
+_SHED_SEEN = 0.005  # a share that is shed and worth speaking of
+_IDLE = 0.85  # a load below which a node that sheds could do more
 MAX_CURVE_POINTS = 600  # how many points a curve has at most
-_ALL, _NONE = 1 - 1e-6, 1e-6
 
 
 def run_answer(view: RunView) -> schemas.RunAnswer:
@@ -57,8 +60,7 @@ def status_answer(view: RunView) -> schemas.StatusAnswer:
     totals = view.totals
     nodes = {name: _node_status(view, name, node) for name, node in totals.nodes.items()}
     plans = [w.batches[-1].plan for w in view.windows.values() if w.batches]
-    keep_rows = sorted(_keep_rows(totals), key=_order_by_shed)
-    omitted = max(0, len(keep_rows) - MAX_KEEP_ROWS)
+    keep_rows, omitted = keep_rows_of(totals.header, totals.decision, totals.prices)
     return schemas.StatusAnswer(
         time=view.latest,
         live=view.live,
@@ -69,8 +71,8 @@ def status_answer(view: RunView) -> schemas.StatusAnswer:
         nodes=nodes,
         edges=list(_edges(view, totals.header)) if totals.header else [],
         sinks=_sink_statuses(view, totals.header) if totals.header else {},
-        keep_rows=keep_rows[:MAX_KEEP_ROWS],
-        omitted_rows=omitted + (totals.decision.omitted_shares if totals.decision else 0),
+        keep_rows=keep_rows,
+        omitted_rows=omitted,
     )
 
 
@@ -154,7 +156,48 @@ def _node_status(view: RunView, name: str, node: NodeTotals) -> schemas.NodeStat
         partial_matches=sum(p.partial_matches for p in last.patterns.values()) if last else 0,
         state_bytes=last.state_bytes if last else 0,
         pressure=last.pressure if last else None,
+        explanation=_explanation(node, window, min(1.0, shed / offered) if offered else 0.0),
     )
+
+
+def _explanation(node: NodeTotals, window: RecentBatches, shed: float) -> str:
+    """Say how what is shed at a node with a bound and its load go together."""
+    if node.bound is None or not window.batches:
+        return ""
+    exact = all(batch.relevant_events is not None for batch in window.batches)
+    what = "relevant events" if exact else "events, irrelevant ones among them"
+    return explain_load(node.load, shed, window.batches[-1].pressure, what)
+
+
+def explain_load(load: float | None, shed: float, pressure: float | None, what: str) -> str:
+    """Say how much is shed and how busy what is kept makes the node, in one sentence.
+
+    The two do not add up to a whole: shed events cost nothing but their reading.
+
+    Example:
+        >>> explain_load(0.49, 0.97, 0.6, "relevant events").partition(";")[0]
+        'no pattern keeps 97% of the relevant events'
+        >>> explain_load(0.7, 0.0, None, "events")
+        'nothing is shed; this takes 70% of the time that the bound allows'
+    """
+    if load is None:
+        return ""
+    if shed < _SHED_SEEN:
+        return f"nothing is shed; this takes {percent(load)} of the time that the bound allows"
+    text = (
+        f"no pattern keeps {percent(shed)} of the {what}; matching the other "
+        f"{percent(1 - shed)} takes {percent(load)} of the time that the bound allows"
+    )
+    if load > 1.0:
+        return f"{text}, more than there is"
+    if load >= _IDLE:
+        return text
+    if pressure is not None and pressure < 1 - _SHED_SEEN:
+        return (
+            f"{text}; it could do more, but until the backlog is worked off all shares are "
+            f"lowered to {percent(pressure)}"
+        )
+    return f"{text}; there is room, so that the next plan may keep more"
 
 
 def _edges(view: RunView, header: RunHeader) -> Iterator[schemas.EdgeAnswer]:
@@ -218,58 +261,3 @@ def _sink_statuses(view: RunView, header: RunHeader) -> dict[str, schemas.SinkSt
 def _sample(totals: RunTotals, sink: str) -> SampleRecord | None:
     said = totals.unshed_sample.get(sink)
     return said and said.model_copy(update={"unknown": sanitize(said.unknown)})
-
-
-def _order_by_shed(row: schemas.KeepRow) -> tuple[float, float, str, str]:
-    return -(row.rate or 0.0) * (1 - row.share), row.share, row.pattern, row.type
-
-
-def _keep_rows(totals: RunTotals) -> Iterator[schemas.KeepRow]:
-    operators = totals.header.operators if totals.header else {}
-    decision = totals.decision or DecisionRecord(time=0)
-    closures = _closure_reasons(totals.header, decision) if totals.header else {}
-    for pattern, shares in decision.shares.items():
-        node = operators.get(pattern.partition(".")[0], OperatorRecord()).node
-        rates = decision.rates.get(pattern, {})
-        for label, share in shares.items():
-            yield schemas.KeepRow(
-                pattern=pattern,
-                type=sanitize(label),
-                rate=rates.get(label),
-                share=share,
-                price=totals.prices.get(node),
-                reason=closures.get(pattern) or _explain_share(share, sanitize(node, 60)),
-            )
-
-
-def _closure_reasons(header: RunHeader, decision: DecisionRecord) -> Mapping[str, str]:
-    """Say of patterns why they are kept alike or whole, or off: what watchers need."""
-    least = {
-        name: min(shares.values(), default=1.0) for name, shares in decision.shares.items()
-    }
-    most = {name: max(shares.values(), default=1.0) for name, shares in decision.shares.items()}
-    reasons: dict[str, str] = {}
-    for watcher, closure in header.closures.items():
-        name, streams = sanitize(watcher, 100), (watcher, *closure.members)
-        if closure.key:
-            key = sanitize(closure.key, 60)
-            shared = f"the same {key} are kept in all that {name} watches, as many as fit"
-            reasons |= dict.fromkeys(streams, shared)
-        elif most.get(watcher, 1.0) <= _NONE:
-            reasons[watcher] = (
-                "off, for what it watches cannot all be kept, or others bring more"
-            )
-        elif all(least.get(stream, 1.0) >= _ALL for stream in closure.members):
-            whole = f"kept whole, for {name} watches it"
-            reasons |= dict.fromkeys(closure.members, whole)
-    return reasons
-
-
-def _explain_share(share: float, node: str) -> str:
-    """Say why a keep share is what it is."""
-    if share >= _ALL:
-        return "all of it is worth its time"
-    where = f"node {node}" if node else "its node"
-    if share <= _NONE:
-        return f"other types bring more at the sinks for the time they take at {where}"
-    return f"as much as fits within the limit of {where}"

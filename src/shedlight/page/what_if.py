@@ -1,7 +1,9 @@
 """What-if and apply: forecasts for a run, and overrides of its bounds and weights."""
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from shedlight.control.override import Override, unknown_name
@@ -23,6 +25,9 @@ MAX_CHANGES = 100  # how many keep shares are answered that would be others
 _MAX_PLANNING_INPUT_BYTES = 16 << 20
 _MIN_CHANGE = 1e-4
 _MAX_WAIT_S = 2.0  # how many seconds a question waits for those before it
+_MAX_QUESTIONS = 4  # how many may wait; each takes a thread
+_PAUSE = 2.0  # for how many times as long as a plan took none is made: the run has work to do
+_TOO_MANY_QUESTIONS = "plans are being made for others; ask again in a moment"
 
 
 class Forecaster:
@@ -31,11 +36,25 @@ class Forecaster:
     def __init__(self, log: Path) -> None:
         self._path = planning_input_path(log)
         self._lock = threading.Lock()
+        self._free_at = 0.0
+        self._places = threading.BoundedSemaphore(_MAX_QUESTIONS)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Have a place for a question; too many are an error at once."""
+        if not self._places.acquire(blocking=False):
+            raise RequestError(429, _TOO_MANY_QUESTIONS)
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def answer(self, request: schemas.WhatIfRequest) -> schemas.WhatIfAnswer:
         """Answer what would come of other bounds, weights or loads."""
         if not self._lock.acquire(timeout=_MAX_WAIT_S):
-            raise RequestError(429, "plans are being made for others; ask again in a moment")
+            raise RequestError(429, _TOO_MANY_QUESTIONS)
+        time.sleep(max(0.0, min(_MAX_WAIT_S, self._free_at - time.monotonic())))
+        start = time.monotonic()
         try:
             planning_input = self._read_planning_input()
             override = Override(request.bounds, request.weights)
@@ -49,6 +68,8 @@ class Forecaster:
         except ShedlightError as error:
             raise RequestError(409, str(error)) from error
         finally:
+            end = time.monotonic()
+            self._free_at = end + _PAUSE * (end - start)
             self._lock.release()
 
     def _read_planning_input(self) -> PlanningInput:

@@ -21,6 +21,8 @@ from shedlight.runlog.records import (
 _LOGGED = (50, 95, 99)  # the percentiles of latency in a micro-batch record
 STATUSES = ("OK", "SHEDDING", "BOUND-AT-RISK", "INFEASIBLE")
 """The statuses of a node, from best to worst."""
+STARTING = "STARTING"
+"""The status of a node that has had no micro-batch since the run was started."""
 LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60, 120)
 """Upper limits in seconds of the buckets that latencies are counted in; one more has none."""
 
@@ -37,6 +39,7 @@ class NodeTotals:
     # how many were not kept; `exact` says whether only relevant ones were counted
     shed: int = 0
     exact: bool = True
+    irrelevant_seen: int = 0  # how many no pattern can take, of micro-batches that say so
     busy: float = 0.0  # the seconds of all micro-batches
     waited: float = 0.0  # the seconds that all kept events together spent here
     timed: int = 0  # how many events that is of
@@ -57,6 +60,16 @@ class NodeTotals:
     load: float | None = None  # the busy time as a share of its limit
     status: str = "OK"  # one of `STATUSES`
     advice: str = ""  # what can be done about it
+
+    @property
+    def current_status(self) -> str:
+        """Its status now: `STARTING`, or one of `STATUSES`."""
+        return STARTING if self.last is None else self.status
+
+    @property
+    def irrelevant(self) -> int | None:
+        """How many events no pattern can take; None: the log does not tell them apart."""
+        return self.irrelevant_seen if self.exact else None
 
     @property
     def mean_latency(self) -> float | None:
@@ -88,6 +101,7 @@ class NodeTotals:
         self.events += batch.events
         self.kept += batch.kept
         self.shed += batch.shed
+        self.irrelevant_seen += max(0, batch.events - batch.offered)
         self.exact &= batch.relevant_events is not None or not batch.events
         self.busy += batch.seconds
         self.utilisation = utilisation_of(batch, self.last)

@@ -17,7 +17,13 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from shedlight.runlog.aggregate import LATENCY_BUCKETS, STATUSES, NodeTotals, RunTotals
+from shedlight.runlog.aggregate import (
+    LATENCY_BUCKETS,
+    STARTING,
+    STATUSES,
+    NodeTotals,
+    RunTotals,
+)
 from shedlight.runlog.records import RunHeader
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -36,8 +42,13 @@ _NODE_METRICS = (
     ("shedlight_events_kept_total", "Events that some pattern kept.", "kept"),
     (
         "shedlight_events_shed_total",
-        "Events that no pattern kept; with irrelevant ones, unless the log tells them apart.",
+        "Relevant events that no pattern kept; with irrelevant ones if the log mixes them.",
         "shed",
+    ),
+    (
+        "shedlight_events_irrelevant_total",
+        "Events that no pattern can take; missing if the log does not tell them apart.",
+        "irrelevant",
     ),
     ("shedlight_node_busy_seconds_total", "Time that micro-batches took.", "busy"),
     ("shedlight_node_utilisation_ratio", "Busy share of the last micro-batch.", "utilisation"),
@@ -182,8 +193,8 @@ def _statuses(nodes: Mapping[str, NodeTotals]) -> GaugeMetricFamily:
         "shedlight_node_status", "1 for the status of the node.", labels=["node", "status"]
     )
     for name, node in nodes.items():
-        for status in STATUSES:
-            family.add_metric([name, status], node.status == status)
+        for status in (STARTING, *STATUSES):
+            family.add_metric([name, status], node.current_status == status)
     return family
 
 

@@ -45,7 +45,7 @@ export function drawNode(name, { x, y, width, height }, isDown, { boxes, headers
       setText(statusName, fitted(node.status ?? "", width - 40, BOLD));
       setText(spare, fittest(headroom(node), width - 22));
       for (const shape of [ring, tag]) shape.classList.toggle("shown", isBottleneck);
-      setText(full, `${plain(name)}: ${headroom(node)[0]}${node.advice ? `\n${plain(node.advice)}` : ""}`);
+      setText(full, `${plain(name)}: ${headroom(node)[0]}${node.explanation ? `\n${plain(node.explanation)}` : ""}${node.advice ? `\n${plain(node.advice)}` : ""}`);
     },
   };
 }

@@ -3,6 +3,7 @@
 
 import { h, s, setAttribute, setText } from "./dom.js";
 import { clock, seconds, short } from "./numbers.js";
+import { chooseMoment } from "./moment.js";
 import { niceStep, timeStep } from "./scale.js";
 import { kindOf, plain } from "./text.js";
 
@@ -74,7 +75,7 @@ function describe(name, series) {
   const last = series.time.length - 1;
   const latest = last < 0 ? "nothing yet" : `mean ${seconds(series.mean[last])}, p99 ${seconds(series.p99[last])}`;
   const bound = series.bound == null ? "no bound" : `bound ${seconds(series.bound)} ${kindOf(series.percentile)}`;
-  return `Latency of ${plain(name, 60)} over time: ${latest}; ${bound}. Arrow keys choose a time.`;
+  return `Latency of ${plain(name, 60)} over time: ${latest}; ${bound}. Arrow keys choose a time, Enter shows the keep shares of then.`;
 }
 
 function* axes(x, y, step, top, start, end, width) {
@@ -135,11 +136,14 @@ function listen(chart) {
     const off = chart.series.time.map((time) => Math.abs(chart.scale.x(time) - at));
     choose(off.indexOf(Math.min(...off)));
   });
+  const show = () => chart.chosen != null && chooseMoment(chart.series.time[chart.chosen]);
+  chart.svg.addEventListener("click", show);
   chart.svg.addEventListener("pointerleave", () => choose(null));
   chart.svg.addEventListener("blur", () => choose(null));
   chart.svg.addEventListener("keydown", (event) => {
     const last = (chart.series?.time.length ?? 0) - 1;
     const index = chart.chosen ?? last;
+    if (event.key === "Enter") show();
     const next = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: last, Escape: null }[event.key];
     if (next === undefined || last < 0) return;
     event.preventDefault();

@@ -3,6 +3,7 @@
 import { badge } from "./badge.js";
 import { byId, h } from "./dom.js";
 import { clock, moment, seconds } from "./numbers.js";
+import { chooseMoment } from "./moment.js";
 import { get } from "./server.js";
 import { fillTable, madeCell, makeTable } from "./tables.js";
 import { plain } from "./text.js";
@@ -57,7 +58,8 @@ function rowOf({ first, last, news, number }) {
     key: String(first.time),
     look: first.replanned ? "plan" : null,
     cells: [
-      madeCell(when, () => h("time", { datetime: isoOf(first.time), title: moment(first.time) }, when)),
+      madeCell(when, () => h("button", { type: "button", class: "link", title: "Show the keep shares of then", click: () => chooseMoment(last.time) },
+        h("time", { datetime: isoOf(first.time), title: moment(first.time) }, when))),
       madeCell(JSON.stringify([first.replanned, news]), () => whatOf(first, news)),
       number > 1 ? `${number} decisions that changed nothing, the last: ${reason}` : reason,
       seconds(last.seconds),

@@ -47,7 +47,36 @@ function draw() {
   const fits = layout.width <= drawnFor && layout.height <= TALL * window.innerHeight;
   byId("graph-whole").closest("label").hidden = fits;
   home.classList.toggle("large", !fits);
+  startFinder(topology.vertices);
+  showSources(topology.vertices, layout);
   if (latest) updateGraph(latest);
+}
+
+const MANY = 20; // vertices; fewer are found by looking
+
+// Find an operator, a source or a sink by a part of its name: those that have it are marked, the first is scrolled to.
+function startFinder(vertices) {
+  const finder = byId("graph-find");
+  finder.parentElement.hidden = vertices.size < MANY;
+  byId("graph-names").replaceChildren(...[...vertices.values()].map(({ name }) => h("option", { value: plain(name, 80) })));
+  finder.oninput = () => {
+    const wanted = finder.value.trim().toLowerCase();
+    const found = [...vertices.values()].filter(({ name }) => wanted && name.toLowerCase().includes(wanted)).map(({ key }) => key);
+    for (const [key, { group }] of picture.cards) group.classList.toggle("found", found.includes(key));
+    if (found.length) scrollTo(picture.layout.rects.get(found[0]));
+  };
+}
+
+// A graph that is larger than its window begins where events come in.
+function showSources(vertices, layout) {
+  const source = [...vertices.values()].find(({ role }) => role === "source");
+  if (source && !showSources.done) scrollTo(layout.rects.get(source.key));
+  showSources.done = Boolean(source);
+}
+
+function scrollTo({ x, y, width, height }) {
+  home.scrollLeft = x + width / 2 - home.clientWidth / 2;
+  home.scrollTop = y + height / 2 - home.clientHeight / 2;
 }
 
 function pictureOf({ vertices }, layout) {
@@ -126,7 +155,8 @@ function keyRows() {
   return [
     ...loadKey(item),
     item("width: events/s", s("path", { d: "M1 6h26", class: "kept", "stroke-width": 5 })),
-    item("shed before matching", s("path", { d: "M1 6h26", class: "lost", "stroke-width": 8 })),
+    item("shed before matching, over all patterns", s("path", { d: "M1 6h26", class: "lost", "stroke-width": 8 })),
+    item("no events now", s("g", { class: "edge idle" }, s("path", { d: "M1 6h26", class: "kept", "stroke-width": 1 }))),
     item("bottleneck", s("rect", { x: 3, y: 1.5, width: 22, height: 9, rx: 3, class: "ring shown" })),
   ];
 }

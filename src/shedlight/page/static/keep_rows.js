@@ -2,6 +2,7 @@
 
 import { byId, setAttribute, setText } from "./dom.js";
 import { rate, short } from "./numbers.js";
+import { onMoment, planThen } from "./moment.js";
 import { fillTable, makeTable, shareCell } from "./tables.js";
 import { plain, plural } from "./text.js";
 
@@ -26,9 +27,11 @@ const table = makeTable(byId("keep-rows"), CAPTION, COLUMNS, (column) => {
   if (latest) updateKeepRows(latest);
 });
 finder.addEventListener("input", () => latest && updateKeepRows(latest));
+onMoment(() => latest && updateKeepRows(latest));
 
-export function updateKeepRows(status) {
-  latest = status;
+export function updateKeepRows(news) {
+  latest = news;
+  const status = planThen() ?? news;
   const wanted = finder.value.trim().toLowerCase();
   const rows = status.keep_rows.filter((row) => !wanted || [row.pattern, row.type, row.reason].some((text) => text.toLowerCase().includes(wanted)));
   if (order) {

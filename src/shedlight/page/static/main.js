@@ -8,6 +8,7 @@ import { updateKeepRows } from "./keep_rows.js";
 import { startLatency, updateLatency } from "./latency.js";
 import { get } from "./server.js";
 import { startStatus, showProblem, updateStatus } from "./status.js";
+import { updateTotals } from "./totals.js";
 import { allowApply, startWhatIf, updateWhatIf } from "./whatif.js";
 
 let run = null;
@@ -22,7 +23,7 @@ const AGAIN = 4000;
 const isOther = (status) =>
   !run ||
   status.live !== run.live ||
-  Object.keys(status.nodes).some((name) => !(name in run.nodes));
+  Object.keys(status.nodes).some((name) => !Object.hasOwn(run.nodes, name));
 
 function load() {
   loading ??= loaded().finally(() => (loading = null));
@@ -54,6 +55,7 @@ async function take(status, isNew) {
   }
   if (!run || status !== latest) return; // newer news came meanwhile
   updateStatus(status);
+  updateTotals(status);
   updateGraph(status);
   updateInventory(status);
   updateLatency(status);

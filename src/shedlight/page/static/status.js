@@ -6,6 +6,7 @@ import { clock, percent, rate, seconds } from "./numbers.js";
 import { lines, lookOf, plain, rankOf } from "./text.js";
 
 const QUIET = 20; // seconds without news that are nothing to speak of: a micro-batch may take that long
+const MOST_EXPLAINED = 3; // nodes; of more, the graph says it under the pointer
 const facts = new Map();
 let latest = null;
 let arrived = 0;
@@ -53,15 +54,18 @@ function fact(name, value) {
 function showAdvice(status) {
   const ill = Object.entries(status.nodes).filter(([, node]) => rankOf(node.status) > 0 || node.advice);
   ill.sort((a, b) => rankOf(b[1].status) - rankOf(a[1].status));
-  const groups = Map.groupBy(ill, ([, node]) => JSON.stringify([node.status, node.advice]));
+  const explained = (node) => (ill.length <= MOST_EXPLAINED && node.shed_share > 0 ? node.explanation : "");
+  const groups = Map.groupBy(ill, ([, node]) => JSON.stringify([node.status, node.advice, explained(node)]));
   const make = () => h("li", {}, h("strong"), " ", h("span"), h("span"));
   keyed(byId("advice"), [...groups], ([key]) => key, make, (element, [, members]) => {
-    const [[, { status, advice }]] = members;
+    const [[, node]] = members;
+    const { status, advice } = node;
     const [names, sign, text] = element.children;
     setAttribute(element, "class", lookOf(status));
     setText(names, plain(members.map(([name]) => plain(name, 80)).join(", "), 300));
     if (!sign.firstChild) sign.append(badge(status));
-    setText(text, advice ? `  ${lines(advice)}` : "");
+    const said = [advice, explained(node)].filter(Boolean).join("\n");
+    setText(text, said ? `  ${lines(said)}` : "");
   });
 }
 

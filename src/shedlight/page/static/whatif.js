@@ -79,7 +79,7 @@ const weightNow = (name) => latest?.sinks[name]?.weight ?? run.sinks[name].weigh
 // What differs from how it is; null if something that was typed is no number.
 function asked() {
   const differing = (members, current) => {
-    const changes = {};
+    const changes = Object.create(null); // a name may be __proto__
     for (const [name, member] of members) {
       const value = member.value();
       if (value === null) return null;

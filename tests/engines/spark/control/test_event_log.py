@@ -1,6 +1,8 @@
 """What is in the log of a run: its starts, types that matter, and no more than is bounded."""
 
 import json
+import os
+import stat
 from dataclasses import replace
 
 import pytest
@@ -26,6 +28,8 @@ from shedlight.engines.spark.shed.type_catalog import TypeCatalog
 from shedlight.engines.spark.source.arrival import ArrivalStats
 from shedlight.engines.spark.step.metrics import OperatorMetrics, PatternMetrics, ShardMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
+from shedlight.engines.spark.support.atomic_file import write_atomically
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.graph import Stream
 from shedlight.runlog.follow import read_run
 from shedlight.runlog.records import (
@@ -235,3 +239,24 @@ def test_a_micro_batch_adds_up_its_shards():
     }
     assert (first.plan, second.plan, first.malformed) == (3, None, {"s1": 1})
     assert first.latency == {"mean": 2.5, "p50": 2.5, "p95": 3.0, "p99": 4.0}
+
+
+def test_the_files_of_a_run_are_for_their_owner_alone(tmp_path):
+    """Whatever the umask says; a folder that is there already stays as it is."""
+    umask = os.umask(0o022)
+    try:
+        checkpoint, elsewhere = tmp_path / "state" / "app", tmp_path / "log" / "log.jsonl"
+        with lock_checkpoint(checkpoint):
+            (tmp_path / "shared").mkdir(mode=0o755)
+            with lock_checkpoint(tmp_path / "shared"):
+                log = RunLog(elsewhere)
+                log.write(RunHeader(time=1.0))
+                log.close()
+                write_atomically(checkpoint / "override.json", "{}")
+    finally:
+        os.umask(umask)
+
+    assert stat.S_IMODE(checkpoint.stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o755
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o600
+    assert stat.S_IMODE((checkpoint / "override.json").stat().st_mode) == 0o600

@@ -22,7 +22,7 @@ from shedlight.engines.spark.control import type_counts
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.shed.type_catalog import Catalogs
-from shedlight.engines.spark.support.atomic_file import write_atomically
+from shedlight.engines.spark.support.atomic_file import open_private, write_atomically
 from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.model.snapshot import ByType
 from shedlight.runlog import records
@@ -47,7 +47,7 @@ class RunLog:
         with self._failures.tolerate(f"writing to {self._path}", _RECORD_LOST):
             if self._file is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._path.open("ab", buffering=0)
+                self._file = open_private(self._path)
             _append_line(self._file, record.model_dump_json().encode() + b"\n")
 
     def write_planning_input(self, memory: Memory) -> None:

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
+from shedlight.engines.spark.support.atomic_file import make_private_folder
 from shedlight.errors import StateError
 
 LOCK = "lock"
@@ -37,7 +38,7 @@ def lock_checkpoint(checkpoint: Path) -> Iterator[int]:
     Gives the descriptor of the lock. A JVM that inherits it has the lock, too: if only its
     driver was killed it still writes for a moment, and is waited for.
     """
-    checkpoint.mkdir(parents=True, exist_ok=True)
+    make_private_folder(checkpoint)
     with (checkpoint / LOCK).open("a+") as file:
         _acquire(file, checkpoint)
         file.truncate(0)
