@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from shedlight.cli.run import _with_absolute_paths
+from shedlight.cli.source_files import with_absolute_paths
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.support.checkpoint import committed_files
 from shedlight.engines.spark.support.spark_errors import translating_spark_errors
@@ -287,7 +287,7 @@ def refused_by(spark: SparkSession, folder: Path) -> str:
     file = folder / "app.yaml"
     with pytest.raises(ShedlightError) as error, translating_spark_errors():
         run_on_spark(
-            _with_absolute_paths(load_application(file).application, file),
+            with_absolute_paths(load_application(file).application, file),
             spark,
             checkpoint=str(folder / "state"),
             deliver=True,

@@ -29,6 +29,20 @@ def seconds_of(option: str, text: str) -> float:
     return seconds
 
 
+def time_of(option: str, text: str, zone: str | None = None) -> int:
+    """Read a point in time, in microseconds since 1970."""
+    import pyarrow as pa  # noqa: PLC0415  # only where a time is asked for
+
+    from shedlight.matching.event_time import TIME_FORMS, read_event_times  # noqa: PLC0415
+
+    value = int(text) if text.lstrip("-").isdigit() else text
+    times = read_event_times(pa.array([value]), "us", zone)
+    if not times.valid[0]:
+        forms = TIME_FORMS.replace("`time_unit`", "microseconds")
+        raise typer.BadParameter(f"{option}: {text!r} is no time; {forms}")
+    return int(times.values[0])
+
+
 def check_zone(zone: str | None) -> str | None:
     """Give a time zone that there is, or none."""
     if zone is not None and zone not in available_timezones():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,11 +30,12 @@ from shedlight.cli.serve import (
     page_address,
 )
 from shedlight.cli.simulate import simulate
+from shedlight.cli.source_files import with_absolute_paths
 from shedlight.engines.spark.session.brokers import check_brokers
 from shedlight.engines.spark.session.paths import check_paths, local_folder
 from shedlight.engines.spark.session.preflight import check_java
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
-from shedlight.graph import Application, SideOutput, Sink, Source
+from shedlight.graph import Application
 from shedlight.report.summary import summary_json, summary_text
 from shedlight.runlog.aggregate import RunTotals
 
@@ -129,7 +130,7 @@ def run(  # noqa: PLR0913  # one argument per option
     name = loaded.name + ("-once" if once else "")
     state = checkpoint or application.parent / "state" / name
     settings = dict(map(_setting, conf or ()))
-    absolute = _with_absolute_paths(loaded, application)
+    absolute = with_absolute_paths(loaded, application)
     job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
     check_paths(absolute, str(state), job.log)
     check_brokers(absolute)
@@ -137,31 +138,6 @@ def run(  # noqa: PLR0913  # one argument per option
     with nullcontext() if address is None else _serving(job, address):
         totals = _run_locked(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
-
-
-_Location = TypeVar("_Location", Source, Sink, SideOutput)
-
-
-def _with_absolute_paths(application: Application, file: Path) -> Application:
-    """Make paths absolute; they are relative to the application file."""
-    folder = file.absolute().parent
-
-    def absolute(location: _Location) -> _Location:
-        path = location.path
-        if path is None or "://" in path or path.startswith("file:"):
-            return location
-        return replace(location, path=str(folder / path))
-
-    sources = {
-        name: replace(
-            absolute(source),
-            late=source.late and absolute(source.late),
-            malformed=source.malformed and absolute(source.malformed),
-        )
-        for name, source in application.sources.items()
-    }
-    sinks = {name: absolute(sink) for name, sink in application.sinks.items()}
-    return replace(application, sources=sources, sinks=sinks)
 
 
 def _setting(text: str) -> tuple[str, str]:

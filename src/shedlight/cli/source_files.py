@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from shedlight.engines.event_pieces import EventPieces, open_pieces
 from shedlight.engines.malformed import unparsable_record
 from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, Source
+from shedlight.graph import Application, SideOutput, Sink, Source
 
 
 def read_sources(
@@ -134,3 +135,28 @@ def _read_input(text: str, sources: list[str]) -> tuple[str, Path]:
         f"--input {text!r} does not say which source it is for; write NAME=FILE; "
         f"{known_names(name, sources)}"
     )
+
+
+_Location = TypeVar("_Location", Source, Sink, SideOutput)
+
+
+def with_absolute_paths(application: Application, file: Path) -> Application:
+    """Make paths absolute; they are relative to the application file."""
+    folder = file.absolute().parent
+
+    def absolute(location: _Location) -> _Location:
+        path = location.path
+        if path is None or "://" in path or path.startswith("file:"):
+            return location
+        return replace(location, path=str(folder / path))
+
+    sources = {
+        name: replace(
+            absolute(source),
+            late=source.late and absolute(source.late),
+            malformed=source.malformed and absolute(source.malformed),
+        )
+        for name, source in application.sources.items()
+    }
+    sinks = {name: absolute(sink) for name, sink in application.sinks.items()}
+    return replace(application, sources=sources, sinks=sinks)

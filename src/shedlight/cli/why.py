@@ -13,7 +13,7 @@ import typer
 from shedlight.cli.console import announce_compiling, say
 from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedRecords
-from shedlight.cli.options import Json, check_zone, microseconds_of
+from shedlight.cli.options import Json, check_zone, microseconds_of, time_of
 from shedlight.cli.source_files import read_sources
 from shedlight.engines import event_files
 from shedlight.engines.tables import prepare_operator, prepare_source
@@ -23,7 +23,6 @@ from shedlight.graph import Application, Source, TimeUnit
 from shedlight.language import parse_pattern
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.ast.window import UNITS
-from shedlight.matching.event_time import TIME_FORMS, read_event_times
 from shedlight.matching.operators.cep_operator import CepOperator, build_operator, schema_of
 from shedlight.why.explain import WhyQuestion, explain
 from shedlight.why.words import WhySettings, answer_lines, answer_value
@@ -148,7 +147,7 @@ def _question(
     around: int,
 ) -> WhyQuestion:
     at, since, until = (
-        None if text is None else _read_time(option, text, zone)
+        None if text is None else time_of(option, text, zone)
         for option, text in zip(("--at", "--since", "--until"), times, strict=True)
     )
     if (event, key, at, since, until) == (None,) * 5:
@@ -163,15 +162,6 @@ def _question(
         since=since,
         until=until,
     )
-
-
-def _read_time(option: str, text: str, zone: str | None) -> int:
-    value = int(text) if text.lstrip("-").isdigit() else text
-    times = read_event_times(pa.array([value]), "us", zone)
-    if not times.valid[0]:
-        forms = TIME_FORMS.replace("`time_unit`", "microseconds")
-        raise typer.BadParameter(f"{option}: {text!r} is no time; {forms}")
-    return int(times.values[0])
 
 
 def _ask_pattern(text: str, source: Source) -> _Asked:

@@ -156,12 +156,17 @@ def result_of(
     )
 
 
+RunOperator = Callable[[CepOperator, Sequence[pa.Table]], Result]
+"""Runs an operator over whole tables of its inputs."""
+
+
 def run_application(
     application: Application,
     tables: Mapping[str, pa.Table],
     *,
     timed_out: bool = False,
     on_malformed: Callable[[pa.Table], None] = lambda _: None,
+    run: RunOperator = run_operator,
 ) -> Mapping[str, Result]:
     """Run an application over finite tables of its sources.
 
@@ -172,6 +177,7 @@ def run_application(
             sink takes it.
         on_malformed: Called with the malformed records of sources that have a place for them:
             `source`, `problem` and `record`; they are left out.
+        run: How an operator is run over tables of its inputs.
 
     Returns:
         The result of each operator, in the order in which they ran.
@@ -184,7 +190,7 @@ def run_application(
     results = {}
     for spec in operator_order(application):
         reported = {s.name for s in spec.outputs if timed_out or s in application.timed_out}
-        results[spec.name] = _run_spec(spec, streams, reported)
+        results[spec.name] = _run_spec(spec, streams, reported, run)
     return results
 
 
@@ -236,12 +242,17 @@ def _prepare_streams(
     }
 
 
-def _run_spec(spec: OperatorSpec, streams: _Streams, timed_out: set[str]) -> Result:
+def _run_spec(
+    spec: OperatorSpec,
+    streams: _Streams,
+    timed_out: set[str],
+    run: RunOperator = run_operator,
+) -> Result:
     """Run an operator, and add what it emits to the streams."""
     inputs = [streams[stream] for stream in spec.inputs]
     columns = [(stream_input, table.schema) for stream_input, table in inputs]
     operator = build_operator(columns, spec.patterns, timed_out=timed_out)
-    result = run_operator(operator, [table for _, table in inputs])
+    result = run(operator, [table for _, table in inputs])
     for stream in spec.outputs:
         table = result.complex_events[stream.name].drop_columns([EVENTS])
         streams[stream] = (StreamInput(str(stream), (ID,), TIME), table)

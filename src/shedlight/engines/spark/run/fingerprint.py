@@ -7,7 +7,7 @@ in the same file, and may change (`divide.py`).
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from shedlight.engines.spark.run.sharding import Sharding, from_json, to_json
@@ -80,11 +80,9 @@ def check_fingerprint(file: Path, lines: tuple[str, ...], sharding: Sharding) ->
         return
     before, _ = record
     if before != lines:
-        gone = [f"  before: {line}" for line in before if line not in lines]
-        new = [f"  now:    {line}" for line in lines if line not in before]
-        changes = "\n".join(gone + new) or "  the order of its parts"
         raise StateError(
-            f"the checkpoint {file.parent} is of another application:\n{changes}\n"
+            f"the checkpoint {file.parent} is of another application:\n"
+            f"{_changes(before, lines)}\n"
             "go on with the application as it was, or start with a new checkpoint"
         )
 
@@ -106,6 +104,32 @@ def record_sharding(file: Path, sharding: Sharding) -> None:
 def _write(file: Path, lines: Iterable[str], sharding: Sharding) -> None:
     content = {"version": VERSION, "sharding": to_json(sharding), "lines": tuple(lines)}
     write_atomically(file, json.dumps(content, indent=1))
+
+
+def check_patterns(file: Path, application: Application) -> None:
+    """See that a checkpoint is of an application with these operators and patterns.
+
+    Raises:
+        StateError: It is of others, or no checkpoint.
+    """
+    now = [line for spec in application.operators.values() for line in _operator_lines(spec)]
+    before = [line for line in _recorded_lines(file) or now if line.startswith("operators.")]
+    if before != now:
+        raise StateError(
+            f"the run in {file.parent} was of other patterns:\n{_changes(before, now)}\n"
+            "recover with the application file as it was then"
+        )
+
+
+def _changes(before: Sequence[str], now: Sequence[str]) -> str:
+    gone = [f"  before: {line}" for line in before if line not in now]
+    new = [f"  now:    {line}" for line in now if line not in before]
+    return "\n".join(gone + new) or "  the order of its parts"
+
+
+def _recorded_lines(file: Path) -> tuple[str, ...] | None:
+    record = _record(file)
+    return None if record is None else record[0]
 
 
 def _record(file: Path) -> tuple[tuple[str, ...], Sharding] | None:

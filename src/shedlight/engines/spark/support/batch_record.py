@@ -8,7 +8,7 @@ Lines are appended whole. One that a crash cut off was not used by anybody, and 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from errno import ENOSPC
 from functools import lru_cache
@@ -54,6 +54,12 @@ class BatchRecord:
     def missing(self, batch: int) -> Path:
         """Name the file in which a micro-batch should be."""
         return self._segment(batch)
+
+    def rows(self) -> Iterator[Row]:
+        """Give what is on record of all micro-batches, in their order."""
+        for path in self._segments():
+            rows = self._rows(path)
+            yield from (rows[batch] for batch in sorted(rows))
 
     def prune(self, before: float) -> Row | None:
         """Remove files last written before a time in seconds since 1970, but the latest two.

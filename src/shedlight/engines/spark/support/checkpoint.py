@@ -24,7 +24,7 @@ from shedlight.engines.spark.support.atomic_file import make_private_folder
 from shedlight.errors import StateError
 
 LOCK = "lock"
-_SINK_LOG = "_spark_metadata"
+SINK_LOG = "_spark_metadata"
 _START_ANEW = "put it back, or start with a new checkpoint"
 
 
@@ -174,7 +174,7 @@ def check_logs(
     _check_sources(query, offsets, logs)
     if sink is None:
         return None
-    output = _SparkLog(sink / _SINK_LOG, remedy)
+    output = _SparkLog(sink / SINK_LOG, remedy)
     written = output.last
     output.check(done)
     if written > begun:
@@ -216,7 +216,7 @@ def committed_files(sink: Path) -> dict[str, float] | None:
     None if that is not to be known now: there is no log yet, or Spark, which works on it, has
     just taken a part of it away.
     """
-    log = _SparkLog(sink / _SINK_LOG)
+    log = _SparkLog(sink / SINK_LOG)
     files = log.files
     first = _summary_in(files)
     try:
