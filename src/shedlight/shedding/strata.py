@@ -13,9 +13,10 @@ from shedlight.matching.jit import Array
 from shedlight.matching.operators.classify import EventTypes
 from shedlight.model.model import SheddingWay
 from shedlight.model.stratum_split import REST
+from shedlight.shedding.key_bitmap import KeyBitmap
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import KeepDecision, kept_events
-from shedlight.shedding.stratum_shares import StrataTable, StratumShares, find_places
+from shedlight.shedding.stratum_shares import StrataTable, StratumShares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +26,8 @@ class EventHashes:
     keys: Array  # of their keys alone, by which strata are found
     salted: Array  # of their keys and an epoch of event time, by which whole keys are shed
     events: Array  # of their ids
-    # of the keys that had an open partial match before the batch, in order
-    open: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    # the keys that had an open partial match before the batch
+    open: KeyBitmap = field(default_factory=KeyBitmap)
 
 
 def kept_by_strata(
@@ -63,6 +64,6 @@ def _parts(
     if shares.way is not SheddingWay.OPENERS:
         yield rows, shares.shares
         return
-    is_open = find_places(hashes.open, hashes.keys[rows]) >= 0
+    is_open = hashes.open.has(hashes.keys[rows])
     yield rows[is_open], shares.of_open
     yield rows[~is_open], shares.of_others

@@ -12,6 +12,7 @@ import numpy as np
 from shedlight.matching.jit import Array
 from shedlight.model.model import SheddingWay
 from shedlight.model.stratum_split import REST, heavy_name
+from shedlight.shedding.key_bitmap import KeyCodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,29 @@ class StratumShares:
 class StrataTable:
     """The strata of keys, as a table that events look their keys up in.
 
+    A heavy hitter is found for certain; of other keys some are taken for those of a class whose
+    hash ends as theirs does.
+
     Attributes:
         heavy: The hashes of heavy hitters, in order; each is a stratum by itself.
-        classes: The hashes of other keys that are a stratum together, in order, by its name.
+        classes: The names of strata of other keys.
+        codes: Of which class other keys are; those of none have the number of classes.
     """
 
     heavy: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    classes: Mapping[str, Array] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    codes: KeyCodes = field(default_factory=KeyCodes)
+
+    @classmethod
+    def of(cls, heavy: Array, classes: Mapping[str, Array]) -> "StrataTable":
+        """Make the table of heavy hitters and of classes, by the hashes of their keys.
+
+        Example:
+            >>> table = StrataTable.of(np.array([5, 9]), {"high-yield": np.array([1, 5])})
+            >>> table.find(np.array([9, 1, 5, 10])).tolist()
+            [1, 2, 0, 3]
+        """
+        return cls(heavy, tuple(classes), KeyCodes.of(tuple(classes.values())))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,23 +73,9 @@ class StrataTable:
         return (*map(heavy_name, self.heavy.tolist()), *self.classes, REST)
 
     def find(self, keys: Array) -> Array:
-        """Say of which stratum keys are, by their hashes.
-
-        Example:
-            >>> table = StrataTable(np.array([5, 9]), {"high-yield": np.array([1, 5])})
-            >>> table.find(np.array([9, 1, 5, 10])).tolist()
-            [1, 2, 0, 3]
-        """
-        found = np.full(len(keys), len(self.heavy) + len(self.classes), np.int64)
-        for number, hashes in enumerate(self.classes.values()):
-            found[find_places(hashes, keys) >= 0] = len(self.heavy) + number
-        places = find_places(self.heavy, keys)
-        return np.where(places >= 0, places, found)
-
-
-def find_places(hashes: Array, keys: Array) -> Array:
-    """Find keys among hashes in order: their places, or -1."""
-    if not len(hashes):
-        return np.full(len(keys), -1, np.int64)
-    places = np.minimum(np.searchsorted(hashes, keys), len(hashes) - 1)
-    return np.where(hashes[places] == keys, places, -1)
+        """Say of which stratum keys are, by their hashes."""
+        found = len(self.heavy) + self.codes.find(keys)
+        if not len(self.heavy):
+            return found
+        places = np.minimum(np.searchsorted(self.heavy, keys), len(self.heavy) - 1)
+        return np.where(self.heavy[places] == keys, places, found)

@@ -23,6 +23,7 @@ from shedlight.shedding.guard import (
     relevant_types,
     types_to_keep,
 )
+from shedlight.shedding.key_bitmap import KeyBitmap
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import KeepDecision, event_hashes, kept_events, key_hashes
 from shedlight.shedding.strata import EventHashes, kept_by_strata
@@ -58,8 +59,8 @@ class Decider:
     Attributes:
         choosers: Who chooses for patterns, whatever their shares are.
         table: The strata of its keys.
-        open_keys: The hashes of the keys with a partial match, in order, by pattern, as of the
-            end of the last interval.
+        open_keys: The keys with a partial match, by pattern, as of the end of the last
+            interval.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Decider:
     ) -> None:
         self.choosers: Mapping[Stream, Chooser] = {}
         self.table = StrataTable()
-        self.open_keys: Mapping[str, Array] = {}
+        self.open_keys: Mapping[str, KeyBitmap] = {}
         self._spec, self._operator, self._windows = spec, operator, windows
         self._closure_state, self._sampled = closure_state, sampled
         self._relevant: dict[str, Array] = {}
@@ -145,7 +146,7 @@ class Decider:
             return kept_events(shares, ready.types, ready.numbers, hashes)
         keys = ready.keys[self._spec.patterns[stream.name].partition_by][0]
         by_event = self._hashes(ready, stream, PatternShares({}), known)
-        opened = self.open_keys.get(stream.name, np.zeros(0, np.int64))
+        opened = self.open_keys.get(stream.name, KeyBitmap())
         by_stratum = EventHashes(keys, hashes, by_event, opened)
         return kept_by_strata(shares, self.table, ready.types, ready.numbers, by_stratum)
 

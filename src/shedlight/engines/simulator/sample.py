@@ -30,6 +30,7 @@ from shedlight.shedding.estimate import (
     count_results,
     estimate_sink,
 )
+from shedlight.shedding.key_bitmap import KeyBitmap
 from shedlight.shedding.shadow import (
     KeyRecorder,
     match_shadow,
@@ -60,7 +61,7 @@ class Shadow:
     def set_strata(self, table: StrataTable) -> None:
         """Shed keys by these strata from now on."""
         self.decider.table = table
-        self.decider.open_keys = list_open_keys(self._operator, self._state)
+        self.decider.open_keys = find_open_keys(self._operator, self._state)
 
     def step(
         self, ready: ReadyBatch, end: float, shares: Shares, admitted: Array | None
@@ -101,10 +102,10 @@ class Shadow:
         return self._keys.choose(Stream(matcher.name, self._spec.name), keys)
 
 
-def list_open_keys(operator: CepOperator, state: OperatorState) -> Mapping[str, Array]:
-    """List the hashes of the keys that have a partial match, in order, by pattern."""
+def find_open_keys(operator: CepOperator, state: OperatorState) -> Mapping[str, KeyBitmap]:
+    """Find the keys that have a partial match, by pattern."""
     states = zip(operator.matchers, state.states, strict=True)
-    return {matcher.name: np.sort(open_keys(each)[:, 0]) for matcher, each in states}
+    return {matcher.name: KeyBitmap.of(open_keys(each)[:, 0]) for matcher, each in states}
 
 
 class SampleResults:

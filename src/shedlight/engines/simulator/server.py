@@ -13,7 +13,7 @@ from shedlight.engines.simulator.channel import Channel
 from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.engines.simulator.decide import Decided, Decider
 from shedlight.engines.simulator.prepare import Pace
-from shedlight.engines.simulator.sample import Shadow, list_open_keys
+from shedlight.engines.simulator.sample import Shadow, find_open_keys
 from shedlight.engines.simulator.sampled_keys import SampledKeys
 from shedlight.engines.simulator.service import ServiceTimes
 from shedlight.graph.application import OperatorSpec, Stream
@@ -106,7 +106,7 @@ class Server:
     def set_strata(self, table: StrataTable) -> None:
         """Shed keys by these strata from now on."""
         self.decider.table = table
-        self.decider.open_keys = list_open_keys(self.operator, self.state)
+        self.decider.open_keys = find_open_keys(self.operator, self.state)
         if self.shadow is not None:
             self.shadow.set_strata(table)
 

@@ -124,7 +124,7 @@ class StrataTracker:
             before = self._tables[key].heavy
             heavy = work.heavy_hitters(before)
             classes = self._yields[key].classes() if key in self._classed else {}
-            self._tables[key] = StrataTable(heavy, classes)
+            self._tables[key] = StrataTable.of(heavy, classes)
             self._work[key] = work.age()
         return taken
 

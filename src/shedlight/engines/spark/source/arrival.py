@@ -129,8 +129,8 @@ def read_arrival_stats(row: Mapping[str, Any]) -> ArrivalStats:
         for name, count in row.items()
         if name.startswith("type") and name != "types" and count
     }
-    for bin_ in row.get("types") or ():
-        types[round(bin_["x"])] = round(bin_["y"])
+    for bin_ in row.get("types") or ():  # one of each partition
+        types[round(bin_["x"])] = types.get(round(bin_["x"]), 0) + round(bin_["y"])
     number, latest = int(row["number"]), row.get("latest")
     latest = None if latest == BEYOND else latest
     return ArrivalStats(number, latest, row.get("newest"), types, row.get("oldest"))
