@@ -140,7 +140,7 @@ def test_matches_are_the_same_with_other_shards(source, read, data):
     by = data.draw(st.sampled_from([(KEY,), (OTHER,), (KEY, OTHER)]))
     first = data.draw(st.integers(1, 4))
     shards = _Shards(range(first), (0, 1), by)
-    origins = (0, 1)
+    origins: tuple[int, ...] = (0, 1)
     whole = _Shards(range(1), (0, 1), by)
     left = {SOURCE: _out_of_order(source, data), READ: read}
     while any(left.values()):

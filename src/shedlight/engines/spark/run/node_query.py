@@ -224,6 +224,6 @@ def _shard_sql(chain: ChainRuntime, stream: Stream, events: DataFrame) -> str:
     schema = schema_of(arrow_schema(events))
     missing = [column for column in key if column.column not in schema]
     place = chain.spec.placement.operators.index(chain.spec.placement.readers(stream)[0])
-    full = schema | schema_of(chain.operators[place].schema)
+    full = {**schema, **schema_of(chain.operators[place].schema)}
     hashed = key_hash_sql(key, full, missing=missing)
     return f"CAST({shards[0]} + pmod({hashed}, {len(shards)}L) AS INT)"

@@ -140,9 +140,10 @@ def _has_key(pattern: Pattern, key: tuple[Attribute, ...]) -> bool:
     if pattern.each and not pattern.select:
         return True
     bound = {""} if pattern.each else set(_bound(pattern.where))
-    items = [item for item in pattern.select if isinstance(item.expression, Attribute)]
     found = {
-        item.name: item.expression.path for item in items if item.expression.variable in bound
+        item.name: item.expression.path
+        for item in pattern.select
+        if isinstance(item.expression, Attribute) and item.expression.variable in bound
     }
     return all(len(each.path) == 1 and found.get(each.column) == each.path for each in key)
 
